@@ -1,0 +1,48 @@
+"""ebbflow: gradient boosting that sees a graph.
+
+Rows of a table are nodes, edges say which rows influence each other, and trees are trained through the graph.
+
+>>> import ebbflow as eb
+>>> g = eb.Graph.from_edges([0, 1, 2], [1, 2, 3])
+>>> m = eb.EBBSRegressor(n_estimators=5).fit([[0.0], [1.0], [2.0], [3.0]], [0.0, None, None, 3.0], graph=g)
+>>> m.predict().shape
+(4,)
+"""
+
+from ebbflow import datasets
+from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
+from ebbflow.estimators import EBBSClassifier, EBBSRegressor
+from ebbflow.graph import Graph
+from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
+from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
+from ebbflow.modelfile import load
+from ebbflow.smoothing import Laplacian, Smoother, SmoothingOperator
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Callback",
+    "CatBoost",
+    "EBBSClassifier",
+    "EBBSRegressor",
+    "EarlyStopping",
+    "Graph",
+    "Huber",
+    "Laplacian",
+    "Learner",
+    "LightGBM",
+    "LogLoss",
+    "Loss",
+    "Poisson",
+    "Progress",
+    "ProgressBar",
+    "Quantile",
+    "ScikitLearn",
+    "Smoother",
+    "SmoothingOperator",
+    "Softmax",
+    "SquaredError",
+    "XGBoost",
+    "datasets",
+    "load",
+]

@@ -1,0 +1,292 @@
+"""Every check of what a user hands to an estimator, in one place; messages name the argument, the place, the remedy."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.exceptions import DataConversionWarning
+
+from ebbflow.graph import Graph
+from ebbflow.table import Table
+
+Array = NDArray[np.float64]
+
+
+def parameters(estimator: Any) -> None:
+    """Check the constructor's numbers and switches."""
+    _number(estimator, "n_estimators", Integral, least=1)
+    _number(estimator, "learning_rate", Real, above=0.0, most=1.0)
+    _number(estimator, "penalty", Real, least=0.0)
+    _number(estimator, "validation_fraction", Real, above=0.0, below=1.0)
+    _number(estimator, "patience", Integral, least=1)
+    for name in ("momentum", "early_stopping"):
+        value = getattr(estimator, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False, got {value!r}.")
+    if estimator.device not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
+    n_jobs = estimator.n_jobs
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or (n_jobs < 1 and n_jobs != -1)):
+        raise ValueError(f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}.")
+
+
+def _number(
+    estimator: Any,
+    name: str,
+    kind: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> None:
+    value = getattr(estimator, name)
+    limits = [
+        (least, "at least", lambda v, bound: v >= bound),
+        (above, "more than", lambda v, bound: v > bound),
+        (most, "at most", lambda v, bound: v <= bound),
+        (below, "less than", lambda v, bound: v < bound),
+    ]
+    wanted = [f"{word} {bound:g}" for bound, word, _ in limits if bound is not None]
+    good = isinstance(value, kind) and not isinstance(value, bool) and np.isfinite(float(value))
+    if not good or not all(holds(value, bound) for bound, _, holds in limits if bound is not None):
+        what = "a whole number" if kind is Integral else "a number"
+        raise ValueError(f"{name} must be {what} of {' and '.join(wanted)}, got {value!r}.")
+
+
+def graph_fits(graph: Any, n_rows: int, X: Any) -> None:
+    """A row of X for every node, in the same order."""
+    if graph is None:
+        return
+    if not isinstance(graph, Graph):
+        raise TypeError(
+            f"graph must be an ebbflow.Graph, got {type(graph)}. Make one with Graph.from_scipy, Graph.from_networkx, "
+            "Graph.from_edges or another from_*."
+        )
+    if graph.n_nodes != n_rows:
+        raise ValueError(
+            f"X has {n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node, in the same order, "
+            "labelled or not."
+        )
+    index = getattr(X, "index", None)
+    if graph.has_ids and index is not None and not callable(index) and len(index) == n_rows:
+        # A pandas index that names the same nodes in another order would silently pair rows with the wrong nodes.
+        row_ids, ids = list(index), graph.node_ids.tolist()
+        if row_ids != ids and set(row_ids) == set(ids):
+            row = next(i for i, (a, b) in enumerate(zip(row_ids, ids, strict=True)) if a != b)
+            raise ValueError(
+                f"The index of X lists the nodes of graph in another order: row {row} is {row_ids[row]!r}, node {row} is "
+                f"{ids[row]!r}. Sort the table with X.loc[graph.node_ids]."
+            )
+
+
+def same_columns(table: Table, estimator: Any) -> None:
+    """As many columns as at fit; names are checked by scikit-learn."""
+    found, wanted = table.values.shape[1], estimator.n_features_in_
+    if found != wanted:
+        raise ValueError(
+            f"X has {found} features, but {type(estimator).__name__} is expecting {wanted} features as input."
+        )
+
+
+def labelled(
+    y: Any, nodes: Any, sample_weight: Any, n_rows: int, estimator: Any
+) -> tuple[NDArray[np.int64], NDArray[Any], Array]:
+    """Positions, labels and weights of the nodes that have a label."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the labels, with NaN or "
+            "None where unknown."
+        )
+    values = _label_array(y, "y", is_classifier(estimator))
+    if nodes is None:
+        if values.size != n_rows:
+            raise ValueError(
+                f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of samples). Give a label for "
+                "every row, NaN where unknown, or say which rows they belong to: fit(X, y, nodes=...)."
+            )
+        positions = np.arange(n_rows)
+    else:
+        positions = node_positions(nodes, n_rows)
+        if positions.size != values.size:
+            raise ValueError(f"nodes names {positions.size} rows but y has {values.size} labels: one for each is needed.")
+    weight = _weights(sample_weight, values.size)
+    known = ~_missing(values)
+    if nodes is not None and not known.all():
+        raise ValueError(
+            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists that row as labelled."
+        )
+    _refuse_infinite(values, known, "y")
+    known &= weight > 0
+    if not known.any():
+        raise ValueError(
+            "No node is labelled: y holds no known label" + (" of positive weight." if sample_weight is not None else ".")
+        )
+    return positions[known], _plain(values[known]), weight[known]
+
+
+def evaluation(
+    eval_set: Any, trained_on: NDArray[np.int64], n_rows: int, estimator: Any
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Positions and labels of the validation nodes, none of them trained on."""
+    if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
+        raise ValueError("eval_set must be a pair (nodes, labels): which rows of X to validate on, and their labels.")
+    if np.ndim(eval_set[0]) != 1:
+        raise ValueError(
+            "eval_set must be (nodes, labels) with nodes a list of rows of X; a table of its own cannot be placed in the "
+            "graph. Put the validation rows into X and leave their labels out of y."
+        )
+    positions = node_positions(eval_set[0], n_rows, "eval_set[0]")
+    values = _label_array(eval_set[1], "eval_set[1]", is_classifier(estimator))
+    if positions.size != values.size or not positions.size:
+        raise ValueError(f"eval_set names {positions.size} rows and {values.size} labels: one for each is needed.")
+    known = ~_missing(values)
+    if not known.all():
+        raise ValueError(f"eval_set has no label (NaN) at position {int(np.flatnonzero(~known)[0])}.")
+    _refuse_infinite(values, known, "eval_set")
+    shared = np.intersect1d(positions, trained_on)
+    if shared.size:
+        raise ValueError(
+            f"eval_set and y share {shared.size} labelled node(s), such as row {int(shared[0])}: a node trained on cannot "
+            "tell when to stop. Set y to NaN there."
+        )
+    return positions, _plain(values)
+
+
+def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes") -> NDArray[np.int64]:
+    """Row positions from integers or a boolean mask: in range, none twice."""
+    array = np.asarray(nodes)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a one-dimensional list of rows, got shape {array.shape}.")
+    if array.dtype == bool:
+        if array.size != n_rows:
+            raise ValueError(f"{name} is a mask of {array.size} entries, X has {n_rows} rows.")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name} must hold row positions (integers) or be a boolean mask, got dtype {array.dtype}. For nodes with ids "
+            "of their own use graph.index_of(ids)."
+        )
+    bad = (array < 0) | (array >= n_rows)
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"{name} names row {array[place]} at position {place}, X has rows 0 to {n_rows - 1}.")
+    first = np.unique(array, return_index=True)[1]
+    if first.size != array.size:
+        place = int(np.setdiff1d(np.arange(array.size), first)[0])
+        raise ValueError(f"{name} names row {array[place]} twice, the second time at position {place}.")
+    return array.astype(np.int64)
+
+
+def to_score(
+    y: Any, sample_weight: Any, nodes: Any, estimator: Any
+) -> tuple[NDArray[np.int64], NDArray[Any], Array | None]:
+    """Known labels to score against, and where they stand in y."""
+    if y is None:
+        raise ValueError("score needs y, the true labels.")
+    values = _label_array(y, "y", is_classifier(estimator))
+    rows = np.flatnonzero(~_missing(values))
+    if not rows.size:
+        raise ValueError("y holds no known label to score against.")
+    weight = None if sample_weight is None else _weights(sample_weight, values.size)[rows]
+    return rows, _plain(values[rows]), weight
+
+
+def aligned(predicted: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """The predictions at those rows, of y and predictions of the same length."""
+    if rows[-1] >= len(predicted):
+        raise ValueError(f"y is longer than the {len(predicted)} predictions: pass nodes= to score some of the nodes.")
+    return predicted[rows]
+
+
+def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
+    if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):
+        y = y.to_numpy()
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        raise ValueError(f"{name} must be a flat list of labels.") from None
+    if values.ndim == 2 and values.shape[1] == 1:
+        warnings.warn(
+            f"A column-vector {name} was passed when a 1d array was expected. Please change the shape of {name} to "
+            "(n_samples,), for example using ravel().",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        values = values.ravel()
+    if values.ndim != 1:
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {values.shape} instead.")
+    if classes:
+        return values
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        place, value = next((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v))
+        raise ValueError(
+            f"{name} must hold numbers for a regressor: position {place} is {value!r}. For classes use EBBSClassifier."
+        ) from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return value is None
+    return True
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.size, dtype=bool)
+    return np.fromiter((_is_missing(value) for value in values.tolist()), bool, values.size)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA refuses to be compared
+        return True
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Objects that are all of one kind as an ordinary array, so that classes sort and print as the user wrote them."""
+    if values.dtype.kind != "O":
+        return values
+    items = values.tolist()
+    kinds = {type(value) for value in items}
+    if len(kinds) > 1 and not kinds <= {int, float, bool}:
+        raise ValueError(f"y mixes labels of different kinds: {sorted(kind.__name__ for kind in kinds)}. Use one kind.")
+    if kinds == {str}:
+        return values
+    return np.asarray(items)
+
+
+def _refuse_infinite(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
+    if values.dtype.kind == "f" and np.isinf(values[known]).any():
+        place = int(np.flatnonzero(np.isinf(values))[0])
+        raise ValueError(
+            f"Input y contains infinity or a value too large for dtype('float64'): {name}, position {place}. Use NaN for "
+            "unknown labels."
+        )
+
+
+def _weights(sample_weight: Any, size: int) -> Array:
+    if sample_weight is None:
+        return np.ones(size)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(size, float(weight))
+    if weight.shape != (size,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({size},): a weight for each entry of y.")
+    bad = ~np.isfinite(weight) | (weight < 0)
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"sample_weight must be finite and not negative, position {place} is {weight[place]}.")
+    return weight

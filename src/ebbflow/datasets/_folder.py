@@ -1,0 +1,77 @@
+"""Folders in the format that the field uses: X.csv, y.csv, graph.graphml, masks.json and perhaps cat_features.txt."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbflow.datasets._pandas import pandas_for
+from ebbflow.graph import Graph
+
+
+def load_folder(
+    path: str | os.PathLike[str],
+) -> tuple[Any, NDArray[Any], Graph, list[dict[str, NDArray[np.int64]]]]:
+    """Read a data set from a folder.
+
+    Parameters
+    ----------
+    path : path
+        A folder with ``X.csv`` (one row per node), ``y.csv`` (one column), ``graph.graphml`` (node ids 0 … n-1 are
+        rows) and ``masks.json`` (``{"0": {"train": [...], "val": [...], "test": [...]}, …}``). Columns listed in
+        ``cat_features.txt``, one per line, become categories.
+
+    Returns
+    -------
+    X : pandas.DataFrame
+    y : ndarray
+    graph : Graph
+    splits : list of dict of ndarray
+        Positions of the nodes of each part, split by split.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder}.")
+    pandas = pandas_for("load_folder")
+    X = pandas.read_csv(_file(folder, "X.csv"))
+    labels = pandas.read_csv(_file(folder, "y.csv"))
+    if labels.shape[1] != 1:
+        raise ValueError(f"{folder / 'y.csv'} must have one column, it has {list(labels.columns)}.")
+    if len(labels) != len(X):
+        raise ValueError(f"{folder / 'y.csv'} has {len(labels)} rows, X.csv has {len(X)}: they must be equal.")
+    graph = Graph.from_graphml(_file(folder, "graph.graphml"), nodes=np.arange(len(X)))
+    listed = folder / "cat_features.txt"
+    for name in listed.read_text().split() if listed.exists() else []:
+        if name not in X.columns:
+            raise ValueError(f"{listed} names {name!r}, which is not a column of X.csv.")
+        X[name] = X[name].astype("category")
+    return X, labels.iloc[:, 0].to_numpy(), graph, read_splits(_file(folder, "masks.json"), len(X))
+
+
+def read_splits(path: Path, n_nodes: int) -> list[dict[str, NDArray[np.int64]]]:
+    """Read masks.json: positions in range, no node in two parts of a split."""
+    try:
+        stored = json.loads(path.read_text())
+        splits = [{part: np.asarray(stored[key][part]) for part in stored[key]} for key in sorted(stored, key=int)]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a masks file ({error}).") from None
+    for number, split in enumerate(splits):
+        for part, positions in split.items():
+            if positions.ndim != 1 or positions.dtype.kind not in "iu":
+                raise ValueError(f"{path}, split {number}: {part!r} must be a list of row numbers.")
+            if positions.size and not 0 <= positions.min() <= positions.max() < n_nodes:
+                bad = int(positions[(positions < 0) | (positions >= n_nodes)][0])
+                raise ValueError(f"{path}, split {number}: {part!r} names row {bad}, X.csv has rows 0 to {n_nodes - 1}.")
+        everyone = np.concatenate(list(split.values()))
+        if np.unique(everyone).size != everyone.size:
+            raise ValueError(f"{path}, split {number}: a node stands in two parts.")
+    return splits
+
+
+def _file(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        raise FileNotFoundError(f"{folder} has no {name}.")
+    return folder / name

@@ -1,0 +1,412 @@
+"""The graph of the paper: nodes are the rows of a table, symmetric non-negative weights tie them together.
+
+``from_*`` converts what you have, ``build_*`` computes something new. A graph never changes once made.
+"""
+
+import os
+import warnings
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from ebbflow.graph._build import Metric, knn_edges, radius_edges
+from ebbflow.graph._edges import edge_weights, node_positions, symmetric_adjacency, symmetrize
+from ebbflow.graph._graphml import read_graphml
+from ebbflow.graph._ids import as_id_array, lookup, plain_range, refuse_duplicates
+
+
+class Graph:
+    """An undirected weighted graph whose node *i* is row *i* of your table.
+
+    Make one with a ``from_*`` or ``build_*`` constructor. Repeated edges are merged, self-loops are dropped
+    (a node always knows itself) and directed input becomes undirected, with a warning.
+
+    Examples
+    --------
+    >>> import ebbflow as eb
+    >>> eb.Graph.from_edges([0, 1, 2], [1, 2, 3], n_nodes=5)
+    Graph(n_nodes=5, n_edges=3, n_components=2, isolates=1)
+    """
+
+    def __init__(self, adjacency: sparse.csr_array, node_ids: NDArray[Any] | None = None) -> None:
+        adjacency.sort_indices()
+        for array in (adjacency.data, adjacency.indices, adjacency.indptr):
+            array.flags.writeable = False
+        if node_ids is not None:
+            node_ids = node_ids.copy()
+            node_ids.flags.writeable = False
+        self._adjacency = adjacency
+        self._node_ids = node_ids
+
+    # ------------------------------------------------------------------ from_*: what you have
+
+    @classmethod
+    def from_edges(
+        cls, source: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None, n_nodes: int | None = None
+    ) -> "Graph":
+        """Make a graph from an edge list of node positions.
+
+        Parameters
+        ----------
+        source, target : array-like of int, shape (m,)
+            The two ends of each edge, as row numbers of your table.
+        weight : array-like of float, shape (m,), optional
+            How strongly the two are tied; 1 each if left out.
+        n_nodes : int, optional
+            Number of nodes, so that nodes without an edge count too. Default: the largest position plus one.
+
+        Examples
+        --------
+        >>> import ebbflow as eb
+        >>> g = eb.Graph.from_edges([0, 0], [1, 2], weight=[1.0, 0.5])
+        >>> g.degrees.tolist()
+        [1.5, 1.0, 0.5]
+        """
+        src, dst = node_positions(source, "source"), node_positions(target, "target")
+        if src.shape != dst.shape:
+            raise ValueError(f"source and target must be equally long, got {src.size} and {dst.size} edges.")
+        if n_nodes is None:
+            n_nodes = int(max(src.max(initial=-1), dst.max(initial=-1))) + 1
+        if not isinstance(n_nodes, (int, np.integer)) or n_nodes < 1:
+            raise ValueError(f"n_nodes must be a whole number of at least 1, got {n_nodes!r}.")
+        adjacency, n_one_way = symmetric_adjacency(src, dst, edge_weights(weight, src.size), int(n_nodes))
+        _say_if_directed(n_one_way)
+        return cls(adjacency)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any) -> "Graph":
+        """Make a graph from a scipy sparse (or dense) adjacency matrix.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, numpy as np
+        >>> eb.Graph.from_scipy(np.array([[0, 1], [1, 0]])).n_edges
+        1
+        """
+        if not sparse.issparse(matrix):
+            matrix = np.asarray(matrix)
+            if matrix.ndim != 2:
+                raise ValueError(f"matrix must be two-dimensional, got shape {matrix.shape}.")
+        if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
+            raise ValueError(f"matrix must be square, one row and one column per node, got shape {matrix.shape}.")
+        entries = sparse.coo_array(matrix)
+        entries.sum_duplicates()
+        try:
+            edge_weights(entries.data, entries.data.size)
+        except ValueError as error:
+            bad = ~np.isfinite(entries.data) | (entries.data < 0)
+            row, column = (int(axis[bad][0]) for axis in entries.coords)
+            raise ValueError(f"matrix has a bad weight at row {row}, column {column}: {error}") from None
+        keep = (entries.coords[0] != entries.coords[1]) & (entries.data > 0)
+        one_way = sparse.csr_array(
+            (entries.data[keep].astype(np.float64), (entries.coords[0][keep], entries.coords[1][keep])),
+            shape=matrix.shape,
+        )
+        adjacency, _ = symmetrize(one_way)
+        _say_if_directed(abs(one_way - one_way.T).nnz // 2)
+        return cls(adjacency)
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        edges: Any,
+        nodes: Any = None,
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        node_id: str | None = None,
+    ) -> "Graph":
+        """Make a graph from a pandas, polars or pyarrow table of edges between nodes with ids of any kind.
+
+        Parameters
+        ----------
+        edges : dataframe
+            One row per edge.
+        nodes : sequence or dataframe, optional
+            The ids of all nodes in the order of the rows of your table, or that table itself (then ``node_id``
+            names its id column; default: the first). Without it the nodes are those of the edges, sorted.
+        source, target : str, optional
+            Columns of ``edges`` with the two ends; default: the first and the second column.
+        weight : str, optional
+            Column of ``edges`` with the weights.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, pandas as pd
+        >>> roads = pd.DataFrame({"from": ["Ulm", "Bonn"], "to": ["Bonn", "Kiel"]})
+        >>> g = eb.Graph.from_dataframe(roads, nodes=["Bonn", "Kiel", "Ulm", "Wien"])
+        >>> g.neighbors(g.index_of(["Bonn"])[0]).tolist(), g.isolates.tolist()
+        ([1, 2], [3])
+        """
+        table = _eager(edges, "edges")
+        if len(table.columns) < 2:
+            raise ValueError(f"edges needs a source and a target column, it has {table.columns}.")
+        source = _column(table, source or table.columns[0], "source")
+        target = _column(table, target or next(c for c in table.columns if c != source), "target")
+        ends = [as_id_array(table[name].to_numpy(), f"edges[{name!r}]") for name in (source, target)]
+        weights = None
+        if weight is not None:
+            weights = edge_weights(table[_column(table, weight, "weight")].to_numpy(), len(table))
+        if nodes is None:
+            ids = as_id_array(sorted({*ends[0].tolist(), *ends[1].tolist()}), "edges")
+        elif _is_dataframe(nodes):
+            node_table = _eager(nodes, "nodes")
+            column = _column(node_table, node_id or node_table.columns[0], "node_id")
+            ids = as_id_array(node_table[column].to_numpy(), f"nodes[{column!r}]")
+        else:
+            ids = as_id_array(nodes, "nodes")
+        return cls._from_named(ids, ends[0], ends[1], weights, (f"edges[{source!r}]", f"edges[{target!r}]"))
+
+    @classmethod
+    def from_networkx(cls, graph: Any, weight: str | None = "weight", nodes: Iterable[Any] | None = None) -> "Graph":
+        """Make a graph from a networkx graph; ``nodes`` gives the order of your table's rows.
+
+        Edges without the ``weight`` attribute count 1; parallel edges of a multigraph add up.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, networkx as nx
+        >>> eb.Graph.from_networkx(nx.path_graph(["a", "b", "c"])).node_ids.tolist()
+        ['a', 'b', 'c']
+        """
+        known = list(graph.nodes)
+        ids = as_id_array(known if nodes is None else nodes, "nodes")
+        triples = list(graph.edges(data=weight, default=1.0)) if weight else [(*e, 1.0) for e in graph.edges()]
+        ends = [as_id_array([edge[side] for edge in triples], "graph") for side in (0, 1)]
+        weights = edge_weights([edge[2] for edge in triples], len(triples))
+        one_way = 0
+        if graph.is_directed():
+            one_way = sum(1 for a, b in graph.edges() if a != b and not graph.has_edge(b, a))
+        return cls._from_named(ids, ends[0], ends[1], weights, ("graph", "graph"), one_way)
+
+    @classmethod
+    def from_graphml(cls, path: str | os.PathLike[str], weight: str = "weight", nodes: Any = None) -> "Graph":
+        """Read a GraphML file; ``nodes`` gives the order of your table's rows.
+
+        Without ``nodes``, ids that are all whole numbers are sorted, so that node ``"7"`` of a file with nodes
+        ``"0"`` … ``"n-1"`` is row 7; any other ids keep the order of the file.
+        """
+        ids, source, target, weights, directed = read_graphml(path, weight)
+        if nodes is not None:
+            ids = as_id_array(nodes, "nodes")
+            if ids.dtype.kind != source.dtype.kind and source.dtype.kind == "O":
+                ids = np.asarray([str(value) for value in ids.tolist()], dtype=object)
+        elif ids.dtype.kind in "iu":
+            ids = np.sort(ids)
+        one_way = source.size if directed and source.size else 0
+        return cls._from_named(ids, source, target, weights, ("edge source", "edge target"), one_way)
+
+    @classmethod
+    def from_pyg(cls, data: Any) -> "Graph":
+        """Make a graph from a PyTorch Geometric ``Data`` (``edge_index``, and ``edge_weight`` if it has one)."""
+        if getattr(data, "edge_index", None) is None:
+            raise TypeError(f"data must have an edge_index, as torch_geometric.data.Data has; got {type(data)}.")
+        index = np.asarray(data.edge_index)
+        if index.ndim != 2 or index.shape[0] != 2:
+            raise ValueError(f"data.edge_index must have shape (2, n_edges), got {index.shape}.")
+        weight = getattr(data, "edge_weight", None)
+        n_nodes = getattr(data, "num_nodes", None)
+        return cls.from_edges(index[0], index[1], None if weight is None else np.asarray(weight).ravel(), n_nodes)
+
+    @classmethod
+    def from_libpysal(cls, weights: Any) -> "Graph":
+        """Make a graph from a libpysal ``Graph`` or ``W``; its ids are kept."""
+        if not hasattr(weights, "sparse"):
+            raise TypeError(f"weights must be a libpysal Graph or W, got {type(weights)}.")
+        graph = cls.from_scipy(weights.sparse)
+        ids = as_id_array(weights.unique_ids if hasattr(weights, "unique_ids") else weights.id_order, "weights")
+        return cls(graph._adjacency, None if plain_range(ids) else ids)
+
+    @classmethod
+    def _from_named(
+        cls,
+        ids: NDArray[Any],
+        source: NDArray[Any],
+        target: NDArray[Any],
+        weight: NDArray[np.float64] | None,
+        names: tuple[str, str],
+        n_one_way: int = 0,
+    ) -> "Graph":
+        if ids.size == 0:
+            raise ValueError("nodes is empty: a graph needs at least one node.")
+        refuse_duplicates(ids)
+        positions = [lookup(ids, end, name) for end, name in zip((source, target), names, strict=True)]
+        adjacency, found_one_way = symmetric_adjacency(positions[0], positions[1], weight, ids.size)
+        _say_if_directed(max(n_one_way, found_one_way))
+        return cls(adjacency, None if plain_range(ids) else ids)
+
+    # ------------------------------------------------------------------ build_*: something new
+
+    @classmethod
+    def build_knn(cls, coords: ArrayLike, k: int = 8, metric: Metric = "euclidean") -> "Graph":
+        """Tie every node to its ``k`` nearest others (two nodes are tied if either is near to the other).
+
+        Parameters
+        ----------
+        coords : array-like of shape (n, 2) or more columns
+            Positions; for ``metric="haversine"``, latitude and longitude in degrees.
+        k : int
+            How many neighbours each node looks for.
+        metric : {"euclidean", "haversine"}
+
+        Examples
+        --------
+        >>> import ebbflow as eb
+        >>> eb.Graph.build_knn([[0.0], [1.0], [3.0], [3.5]], k=1).n_edges
+        2
+        """
+        source, target, n = knn_edges(coords, k, metric)
+        return cls(symmetric_adjacency(source, target, None, n)[0])
+
+    @classmethod
+    def build_radius(cls, coords: ArrayLike, radius: float, metric: Metric = "euclidean") -> "Graph":
+        """Tie all nodes no farther apart than ``radius`` (in the units of ``coords``; kilometres for haversine).
+
+        Examples
+        --------
+        >>> import ebbflow as eb
+        >>> lat_lon = [[52.52, 13.40], [52.40, 13.07], [48.14, 11.58]]  # Berlin, Potsdam, Munich
+        >>> eb.Graph.build_radius(lat_lon, radius=50, metric="haversine").isolates.tolist()
+        [2]
+        """
+        source, target, n = radius_edges(coords, radius, metric)
+        return cls(symmetric_adjacency(source, target, None, n)[0])
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def adjacency(self) -> sparse.csr_array:
+        """The symmetric weights, read-only, with an empty diagonal."""
+        return self._adjacency
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self._adjacency.shape[0])
+
+    @property
+    def n_edges(self) -> int:
+        """Number of undirected edges."""
+        return int(self._adjacency.nnz) // 2
+
+    @property
+    def node_ids(self) -> NDArray[Any]:
+        """The id of each node, in the order of the table's rows (0 … n-1 if none were given)."""
+        return np.arange(self.n_nodes) if self._node_ids is None else self._node_ids
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether nodes carry ids other than their positions."""
+        return self._node_ids is not None
+
+    @cached_property
+    def degrees(self) -> NDArray[np.float64]:
+        """Sum of the weights at each node."""
+        return np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel()
+
+    @cached_property
+    def isolates(self) -> NDArray[np.int64]:
+        """Positions of the nodes without any edge."""
+        return np.flatnonzero(np.diff(self._adjacency.indptr) == 0)
+
+    @cached_property
+    def component_labels(self) -> NDArray[np.int32]:
+        """The number of the connected component each node belongs to."""
+        labels: NDArray[np.int32] = csgraph.connected_components(self._adjacency, directed=False)[1]
+        return labels
+
+    @cached_property
+    def n_components(self) -> int:
+        """Number of connected components; an isolated node is one of its own."""
+        return int(self.component_labels.max()) + 1
+
+    def neighbors(self, node: int) -> NDArray[np.int32]:
+        """Positions of the nodes tied to ``node``."""
+        start, stop = self._adjacency.indptr[node : node + 2]
+        found: NDArray[np.int32] = self._adjacency.indices[start:stop]
+        return found
+
+    def index_of(self, ids: Iterable[Any]) -> NDArray[np.int64]:
+        """Positions of the nodes with these ids.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, pandas as pd
+        >>> g = eb.Graph.from_dataframe(pd.DataFrame({"a": ["x"], "b": ["y"]}), nodes=["y", "z", "x"])
+        >>> g.index_of(["x", "y"]).tolist()
+        [2, 0]
+        """
+        return lookup(self.node_ids, as_id_array(ids, "ids"), "ids")
+
+    def summary(self) -> str:
+        """Describe the graph in a few lines.
+
+        Examples
+        --------
+        >>> import ebbflow as eb
+        >>> print(eb.Graph.from_edges([0, 1], [1, 2], n_nodes=4).summary())
+        nodes       4
+        edges       2 (unweighted)
+        neighbours  median 1, most 2
+        isolates    1 (25.0 %)
+        components  2, the largest with 3 nodes (75.0 %)
+        """
+        counts = np.diff(self._adjacency.indptr)
+        data = self._adjacency.data
+        weights = "unweighted"
+        if data.size and not (data == 1).all():
+            weights = f"weights {data.min():.3g} to {data.max():.3g}"
+        largest = int(np.bincount(self.component_labels).max())
+        n = self.n_nodes
+        return "\n".join(
+            [
+                f"nodes       {n:,}",
+                f"edges       {self.n_edges:,} ({weights})",
+                f"neighbours  median {np.median(counts):.0f}, most {counts.max()}",
+                f"isolates    {self.isolates.size:,} ({self.isolates.size / n:.1%})".replace("%", " %"),
+                f"components  {self.n_components:,}, the largest with {largest:,} nodes ({largest / n:.1%})".replace(
+                    "%", " %"
+                ),
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges}, n_components={self.n_components}, "
+            f"isolates={self.isolates.size})"
+        )
+
+
+def _say_if_directed(n_one_way: int) -> None:
+    if n_one_way:
+        warnings.warn(
+            f"The input is directed: {n_one_way} of its edges differ from their reverse. The graph is made "
+            "undirected: an edge given in one direction counts in both, two directions are averaged.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _is_dataframe(value: Any) -> bool:
+    return nw.dependencies.is_into_dataframe(value)
+
+
+def _eager(table: Any, name: str) -> Any:
+    """Wrap any dataframe in narwhals, our one seam for them."""
+    try:
+        return nw.from_native(table, eager_only=True)
+    except TypeError:
+        raise TypeError(f"{name} must be a dataframe (pandas, polars or pyarrow), got {type(table)}.") from None
+
+
+def _column(table: Any, name: str, argument: str) -> str:
+    if name not in table.columns:
+        raise ValueError(f"{argument}={name!r} is not a column; there are {list(table.columns)}.")
+    return name

@@ -1,0 +1,74 @@
+"""What the boosting loop, the estimators and the model file know of a tree library."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from ebbflow.table import Table
+
+Array = NDArray[np.float64]
+
+
+class Learner(BaseEstimator, ABC):
+    """A recipe for weak learners: parameters and nothing else."""
+
+    #: Whether columns of category codes can be handed over as they are; otherwise they are target-encoded first.
+    takes_categories = True
+    #: The name under which the model file finds the class again.
+    name: str
+
+    @abstractmethod
+    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "Growing":
+        """Bin the table and get ready to grow."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, files: dict[str, bytes]) -> "Ensemble":
+        """Read back what :meth:`Ensemble.files` wrote."""
+
+
+class Growing(ABC):
+    """An ensemble under construction, holding the binned table."""
+
+    @abstractmethod
+    def grow(self, gradient: Array, curvature: Array) -> Array | None:
+        """Grow one tree per output and return its values on all nodes, unscaled; None if there is no split left.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n, c)
+        curvature : ndarray of shape (n, 1) or (n, c)
+            The tree fits −gradient/curvature, each node weighted by its curvature: a constant curvature is (11).
+        """
+
+    @abstractmethod
+    def compile(self, weights: Sequence[float]) -> "Ensemble":
+        """Return Σ_t weights[t] · tree_t as one ordinary model; trees beyond the weights are dropped."""
+
+
+class Ensemble(ABC):
+    """A finished sum of trees."""
+
+    @abstractmethod
+    def predict(self, table: Table) -> Array:
+        """Scores f(X), shape (n, c)."""
+
+    @abstractmethod
+    def importances(self) -> Array:
+        """How much each column of the table was used, not normalised."""
+
+    @abstractmethod
+    def files(self) -> dict[str, bytes]:
+        """The model in the library's own plain format."""
+
+
+def check_device(device: str, supported: tuple[str, ...], name: str) -> None:
+    """Refuse a device that this learner cannot run on."""
+    if device not in supported:
+        raise ValueError(
+            f"device={device!r} is not available with learner={name!r}, which runs on {', '.join(supported)}."
+        )

@@ -1,0 +1,172 @@
+"""CatBoost trees, the paper's learner: one oblivious tree a round on a pool that is quantised once."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device
+from ebbflow.table import Table
+
+
+def _catboost() -> Any:
+    try:
+        import catboost
+    except ImportError:
+        raise ImportError("learner='catboost' needs CatBoost: pip install 'ebbflow[catboost]'.") from None
+    return catboost
+
+
+class CatBoost(Learner):
+    """Oblivious trees of CatBoost.
+
+    Parameters
+    ----------
+    depth : int, default=6
+    l2_leaf_reg : float, default=3.0
+    newton : bool, default=False
+        Weigh nodes by their curvature. Off as in the paper, where (11) weighs all nodes alike.
+    from_average : bool, default=True
+        Take the mean of the residual out before a tree is grown and add it to the tree in full, as CatBoost's own
+        ``boost_from_average`` does in the published recipe.
+    params : dict, optional
+        Any other CatBoost parameter, by its own name.
+    """
+
+    name = "catboost"
+    takes_categories = False  # its statistics would be taken from a pool that has no labels
+
+    def __init__(
+        self,
+        depth: int = 6,
+        l2_leaf_reg: float = 3.0,
+        newton: bool = False,
+        from_average: bool = True,
+        params: dict[str, Any] | None = None,
+    ) -> None:
+        self.depth = depth
+        self.l2_leaf_reg = l2_leaf_reg
+        self.newton = newton
+        self.from_average = from_average
+        self.params = params
+
+    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingCatBoost":
+        """Quantise the pool."""
+        check_device(device, ("cpu",), self.name)
+        own = {
+            "iterations": 1,
+            "learning_rate": 1.0,  # the loop finds the step
+            "loss_function": "RMSE",
+            "boost_from_average": False,  # refused by CatBoost beside a baseline: done here by hand
+            "allow_const_label": True,
+            "depth": self.depth,
+            "l2_leaf_reg": self.l2_leaf_reg,
+            "thread_count": n_jobs,
+            "verbose": False,
+            "allow_writing_files": False,
+        }
+        return GrowingCatBoost(table, {**own, **(self.params or {})}, n_outputs, seed, self.newton, self.from_average)
+
+    @classmethod
+    def load(cls, files: dict[str, bytes]) -> "CatBoostEnsemble":
+        """Read CatBoost's JSON format, one file per output."""
+        return CatBoostEnsemble([files[name] for name in sorted(files)])
+
+
+class GrowingCatBoost(Growing):
+    """The quantised pool and a list of one-tree models per output."""
+
+    def __init__(
+        self, table: Table, params: dict[str, Any], n_outputs: int, seed: int, newton: bool, from_average: bool
+    ) -> None:
+        self._catboost = _catboost()
+        self._params, self._seed, self._newton, self._from_average = params, seed, newton, from_average
+        self._shape = (table.n_rows, n_outputs)
+        self._trees: list[list[Any]] = [[] for _ in range(n_outputs)]
+        self._pool = self._catboost.Pool(_values(table), label=np.zeros(table.n_rows))
+        self._pool.quantize()
+
+    def grow(self, gradient: Array, curvature: Array) -> Array | None:
+        """Fit one tree per output; label 0 and baseline −r make the residual r without quantising again."""
+        curvature = np.broadcast_to(curvature, self._shape)
+        values = np.empty(self._shape)
+        for output, trees in enumerate(self._trees):
+            weight = curvature[:, output] if self._newton else None
+            values[:, output] = self._grow_one(gradient[:, output], weight, trees)
+        return values if values.any() else None
+
+    def _grow_one(self, gradient: Array, weight: Array | None, trees: list[Any]) -> Array:
+        residual = -gradient
+        if weight is not None:
+            heard = weight > 1e-12 * weight.max()
+            residual = np.divide(residual, weight, out=np.zeros_like(residual), where=heard)
+            self._pool.set_weight(np.where(heard, weight, 0.0))
+        average = float(np.average(residual, weights=weight)) if self._from_average else 0.0
+        self._pool.set_baseline(average - residual)
+        tree = self._catboost.CatBoost({**self._params, "random_seed": self._seed + len(trees)}).fit(self._pool)
+        tree.set_scale_and_bias(1.0, average)
+        trees.append(tree)
+        self._pool.set_baseline(np.zeros(residual.size))
+        return np.asarray(tree.predict(self._pool))
+
+    def compile(self, weights: Sequence[float]) -> "CatBoostEnsemble":
+        """Sum the models with CatBoost's own tool."""
+        rounds = max(len(weights), 1)
+        factors = list(weights) or [0.0]
+        summed = [self._catboost.sum_models(trees[:rounds], weights=factors) for trees in self._trees]
+        return CatBoostEnsemble([_to_json(model) for model in summed])
+
+
+class CatBoostEnsemble(Ensemble):
+    """One CatBoost model per output, in CatBoost's JSON format, parsed when first needed."""
+
+    def __init__(self, texts: list[bytes]) -> None:
+        self._texts = texts
+        self._parsed: list[Any] | None = None
+
+    @property
+    def models(self) -> list[Any]:
+        """The ``catboost.CatBoost`` models, one per output."""
+        if self._parsed is None:
+            self._parsed = [_from_json(text) for text in self._texts]
+        return self._parsed
+
+    def predict(self, table: Table) -> Array:
+        """Sum the trees."""
+        values = _values(table)
+        return np.column_stack([model.predict(values) for model in self.models])
+
+    def importances(self) -> Array:
+        """How much the prediction changes with each column, summed over outputs."""
+        total: Array = np.sum([m.get_feature_importance(type="PredictionValuesChange") for m in self.models], axis=0)
+        return total
+
+    def files(self) -> dict[str, bytes]:
+        """CatBoost's JSON format, one file per output."""
+        return {f"trees-{output:05d}.json": text for output, text in enumerate(self._texts)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_texts": self._texts, "_parsed": None}
+
+
+def _values(table: Table) -> Any:
+    return sparse.csr_matrix(table.values) if table.is_sparse else table.values
+
+
+def _to_json(model: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:  # CatBoost writes to paths only
+        path = os.path.join(folder, "model.json")
+        model.save_model(path, format="json")
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _from_json(text: bytes) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.json")
+        with open(path, "wb") as file:
+            file.write(text)
+        return _catboost().CatBoost().load_model(path, format="json")

@@ -1,0 +1,184 @@
+"""LightGBM trees: one booster, binned once, fed our gradient each round."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device
+from ebbflow.table import Table
+
+
+class LightGBM(Learner):
+    """Leaf-wise trees of LightGBM (the default learner).
+
+    Parameters
+    ----------
+    num_leaves : int, default=31
+    max_depth : int, default=-1
+        No limit by default.
+    min_child_samples : int, default=20
+        Fewest rows in a leaf. LightGBM counts rows by their share of the curvature, so nodes far from any label
+        count less.
+    reg_lambda : float, default=0.0
+        L2 shrinkage of leaf values.
+    colsample_bytree : float, default=1.0
+        Share of the columns each tree may use.
+    subsample : float, default=1.0
+        Share of the rows each tree is grown on.
+    max_bin : int, default=255
+    params : dict, optional
+        Any other LightGBM parameter, by its own name.
+
+    Examples
+    --------
+    >>> import ebbflow as eb
+    >>> eb.EBBSRegressor(learner=eb.LightGBM(num_leaves=15, colsample_bytree=0.5)).get_params()["learner__num_leaves"]
+    15
+    """
+
+    name = "lightgbm"
+
+    def __init__(
+        self,
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        min_child_samples: int = 20,
+        reg_lambda: float = 0.0,
+        colsample_bytree: float = 1.0,
+        subsample: float = 1.0,
+        max_bin: int = 255,
+        params: dict[str, Any] | None = None,
+    ) -> None:
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.min_child_samples = min_child_samples
+        self.reg_lambda = reg_lambda
+        self.colsample_bytree = colsample_bytree
+        self.subsample = subsample
+        self.max_bin = max_bin
+        self.params = params
+
+    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingLightGBM":
+        """Bin the table."""
+        check_device(device, ("cpu",), self.name)
+        own = {
+            "objective": "none",
+            "metric": "none",
+            "num_class": n_outputs,
+            "learning_rate": 1.0,  # the loop finds the step
+            "boost_from_average": False,
+            "feature_pre_filter": False,  # or LightGBM aborts on tables of a few rows
+            "num_leaves": self.num_leaves,
+            "max_depth": self.max_depth,
+            "min_data_in_leaf": self.min_child_samples,
+            "min_sum_hessian_in_leaf": 1e-3,
+            "lambda_l2": self.reg_lambda,
+            "feature_fraction": self.colsample_bytree,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": int(self.subsample < 1.0),
+            "max_bin": self.max_bin,
+            "seed": seed,
+            # Without these two LightGBM times both ways of building histograms and keeps the faster: the model
+            # would then depend on how busy the machine was.
+            "deterministic": True,
+            "force_col_wise": True,
+            "num_threads": n_jobs,
+            "verbosity": -1,
+        }
+        return GrowingLightGBM(table, {**own, **(self.params or {})}, n_outputs)
+
+    @classmethod
+    def load(cls, files: dict[str, bytes]) -> "LightGBMEnsemble":
+        """Read LightGBM's text format."""
+        return LightGBMEnsemble(files["trees.txt"].decode())
+
+
+class GrowingLightGBM(Growing):
+    """A live LightGBM booster and the scores of its last round."""
+
+    def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
+        import lightgbm
+
+        values = table.values
+        data = lightgbm.Dataset(
+            values.tocsr() if table.is_sparse else values,
+            label=np.zeros(table.n_rows),
+            categorical_feature=list(table.categorical),
+            params=params,
+            free_raw_data=True,
+        )
+        self._booster = lightgbm.Booster(params, data)
+        self._shape = (table.n_rows, n_outputs)
+        self._scores = np.zeros(self._shape)
+
+    def grow(self, gradient: Array, curvature: Array) -> Array | None:
+        """Add one tree per output to the booster."""
+        curvature = np.broadcast_to(curvature, self._shape)
+        if self._shape[1] == 1:
+            gradient, curvature = gradient[:, 0], curvature[:, 0]
+        if self._booster.update(fobj=lambda _scores, _data: (gradient, curvature)):
+            return None
+        before, self._scores = self._scores, self._read_scores()
+        return self._scores - before
+
+    def _read_scores(self) -> Array:
+        """Scores of all rows after the last round: `eval_train` is the public way to them."""
+        seen: list[NDArray[np.float64]] = []
+
+        def look(scores: NDArray[np.float64], _data: Any) -> tuple[str, float, bool]:
+            seen.append(scores)
+            return "seen", 0.0, False
+
+        self._booster.eval_train(feval=look)
+        return seen[0].reshape(self._shape).copy()
+
+    def compile(self, weights: Sequence[float]) -> "LightGBMEnsemble":
+        """Scale the leaves of a copy; on the live booster its score cache would go stale."""
+        import lightgbm
+
+        rounds = len(weights)
+        copy = lightgbm.Booster(model_str=self._booster.model_to_string(num_iteration=rounds or -1))
+        n_outputs = self._shape[1]
+        leaves = copy.dump_model()["tree_info"]
+        for tree in leaves:
+            index = tree["tree_index"]
+            weight = weights[index // n_outputs] if index // n_outputs < rounds else 0.0
+            for leaf in range(tree["num_leaves"]):
+                copy.set_leaf_output(index, leaf, weight * copy.get_leaf_output(index, leaf))
+        return LightGBMEnsemble(copy.model_to_string())
+
+
+class LightGBMEnsemble(Ensemble):
+    """A booster in LightGBM's text format, parsed when first needed."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._parsed: Any = None
+
+    @property
+    def booster(self) -> Any:
+        """The ``lightgbm.Booster``: for SHAP and everything else that knows LightGBM."""
+        if self._parsed is None:
+            import lightgbm
+
+            self._parsed = lightgbm.Booster(model_str=self._text)
+        return self._parsed
+
+    def predict(self, table: Table) -> Array:
+        """Sum the trees."""
+        values = table.values.tocsr() if table.is_sparse else table.values
+        scores = self.booster.predict(values, raw_score=True)
+        return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
+
+    def importances(self) -> Array:
+        """Total gain of the splits on each column."""
+        return np.asarray(self.booster.feature_importance("gain"), dtype=np.float64)
+
+    def files(self) -> dict[str, bytes]:
+        """LightGBM's text format."""
+        return {"trees.txt": self._text.encode()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_text": self._text, "_parsed": None}

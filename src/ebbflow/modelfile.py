@@ -1,0 +1,212 @@
+"""Models on disk: a zip of plain formats, no pickle, written all or nothing.
+
+``manifest.json`` says what the file is and holds every parameter; ``arrays.npz`` the graph, the scores and the encoder;
+``trees*`` the ensemble in its library's own text or JSON format. The manifest has the SHA-256 of every other entry.
+"""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ebbflow import learners, losses, smoothing
+from ebbflow.encoding import OrderedTargetEncoder
+from ebbflow.graph import Graph
+from ebbflow.table import TableReader
+
+FORMAT_VERSION = 1
+_ROOMS = (learners, losses, smoothing)
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to ``path``."""
+    trees = model.ensemble_.files()
+    arrays: dict[str, NDArray[Any]] = {"base": model.base_, "smoothed": model.smoothed_}
+    if model.graph_ is not None:
+        adjacency = model.graph_.adjacency
+        arrays |= {"graph_data": adjacency.data, "graph_indices": adjacency.indices, "graph_indptr": adjacency.indptr}
+    if model._encoder is not None:
+        arrays["encoder_prior"] = model._encoder.prior
+        arrays |= {f"encoder_{column}": means for column, means in model._encoder.means.items()}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    entries = {"arrays.npz": buffer.getvalue(), **trees}
+    manifest = {
+        "format": "ebbflow model",
+        "format_version": FORMAT_VERSION,
+        "estimator": type(model).__name__,
+        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "learner": learners.as_learner(model.learner).name,
+        "fitted": {
+            "n_features_in": model.n_features_in_,
+            "feature_names_in": _plain(getattr(model, "feature_names_in_", None)),
+            "classes": _plain(getattr(model, "classes_", None)),
+            "node_ids": _plain(model.graph_.node_ids if model.graph_ is not None and model.graph_.has_ids else None),
+            "has_graph": model.graph_ is not None,
+            "smoothing": _plain(model.smoothing_),
+            "loss": _plain(model.loss_),
+            "n_iter": model.n_iter_,
+            "history": model.history_,
+            "stopped_because": model.stopped_because_,
+            "column_names": list(model._reader.names),
+            "column_origin": [int(column) for column in model._column_origin],
+            "categories": {str(column): _plain(values) for column, values in model._reader.categories.items()},
+        },
+        "environment": _environment(),
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()},
+    }
+    entries["manifest.json"] = json.dumps(manifest, indent=1).encode()
+    _write_atomically(os.fspath(path), entries)
+
+
+def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
+    """Read a model that :meth:`EBBSRegressor.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+    classes : iterable of types, optional
+        Your own :class:`Loss` or :class:`Smoother` classes, if the model was fitted with one.
+
+    Returns
+    -------
+    EBBSRegressor or EBBSClassifier
+    """
+    from ebbflow import estimators
+
+    entries = _read(os.fspath(path))
+    manifest = json.loads(entries.pop("manifest.json"))
+    with np.load(io.BytesIO(entries.pop("arrays.npz")), allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    known = {kind.__name__: kind for room in _ROOMS for kind in vars(room).values() if isinstance(kind, type)}
+    known |= {kind.__name__: kind for kind in classes}
+    fitted = manifest["fitted"]
+    kind = {"EBBSRegressor": estimators.EBBSRegressor, "EBBSClassifier": estimators.EBBSClassifier}
+    model: Any = kind[manifest["estimator"]](**{k: _revived(v, known) for k, v in manifest["parameters"].items()})
+    model.n_features_in_ = fitted["n_features_in"]
+    for name in ("feature_names_in", "classes"):
+        if fitted[name] is not None:
+            setattr(model, f"{name}_", _revived(fitted[name], known))
+    model.graph_ = None
+    if fitted["has_graph"]:
+        n_nodes = arrays["graph_indptr"].size - 1
+        parts = (arrays["graph_data"], arrays["graph_indices"], arrays["graph_indptr"])
+        model.graph_ = Graph(sparse.csr_array(parts, shape=(n_nodes, n_nodes)), _revived(fitted["node_ids"], known))
+    model.smoothing_ = _revived(fitted["smoothing"], known)
+    model.loss_ = _revived(fitted["loss"], known)
+    model.base_, model.smoothed_ = arrays["base"], arrays["smoothed"]
+    model.n_iter_, model.history_ = fitted["n_iter"], fitted["history"]
+    model.stopped_because_ = fitted["stopped_because"]
+    model._column_origin = tuple(fitted["column_origin"])
+    model._reader = TableReader(model.categorical_features)
+    model._reader.names = tuple(fitted["column_names"])
+    model._reader.categories = {int(column): _revived(v, known) for column, v in fitted["categories"].items()}
+    model._encoder = None
+    if "encoder_prior" in arrays:
+        model._encoder = OrderedTargetEncoder()
+        model._encoder.prior = arrays.pop("encoder_prior")
+        columns = [name for name in arrays if name.startswith("encoder_")]
+        model._encoder.means = {int(name.removeprefix("encoder_")): arrays[name] for name in columns}
+    model.ensemble_ = learners.LEARNERS[manifest["learner"]].load(entries)
+    return model
+
+
+def _read(path: str) -> dict[str, bytes]:
+    """All entries of the zip, each of them as it was written."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            entries = {name: file.read(name) for name in file.namelist()}
+        manifest = json.loads(entries["manifest.json"])
+        told = manifest["format"], manifest["format_version"], manifest["sha256"]
+    except FileNotFoundError:
+        raise
+    except (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, KeyError, TypeError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not an ebbflow model, or it is damaged ({error}).") from None
+    name, format_version, sums = told
+    if name != "ebbflow model" or not isinstance(format_version, int):
+        raise ValueError(f"{path} is not an ebbflow model.")
+    if format_version > FORMAT_VERSION:
+        raise ValueError(
+            f"{path} was written by a newer ebbflow (format {format_version}, this one reads up to {FORMAT_VERSION}): "
+            "upgrade ebbflow to load it."
+        )
+    for entry, content in entries.items():
+        if entry != "manifest.json" and sums.get(entry) != hashlib.sha256(content).hexdigest():
+            raise ValueError(f"{path} is damaged: its entry {entry!r} is not what was written.")
+    if missing := set(sums) - set(entries):
+        raise ValueError(f"{path} is damaged: {sorted(missing)} is missing.")
+    return entries
+
+
+def _write_atomically(path: str, entries: dict[str, bytes]) -> None:
+    """Write beside the target and rename: a reader sees the old file or the whole new one."""
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(prefix=".ebbflow-", suffix=".part", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as file:
+            for name, content in entries.items():
+                # A fixed date, so that the same model gives the same bytes.
+                file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _plain(value: Any) -> Any:
+    """Parameters and learned values as JSON; parts such as smoothers as the name of their class and parameters."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return {"array": [_plain(item) for item in value.tolist()], "dtype": value.dtype.str}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {"dict": [[_plain(key), _plain(item)] for key, item in value.items()]}
+    if isinstance(value, np.random.RandomState):
+        return None
+    if hasattr(value, "get_params"):
+        parameters = value.get_params(deep=False)
+        return {"class": type(value).__name__, "parameters": {k: _plain(v) for k, v in parameters.items()}}
+    raise ValueError(f"{value!r} cannot be saved without pickle: a model file holds numbers, text and ebbflow's parts.")
+
+
+def _revived(value: Any, known: dict[str, type]) -> Any:
+    if isinstance(value, list):
+        return [_revived(item, known) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return np.asarray(value["array"], dtype=np.dtype(value["dtype"]))
+    if "dict" in value:
+        return {_revived(key, known): _revived(item, known) for key, item in value["dict"]}
+    if value["class"] not in known:
+        raise ValueError(
+            f"The model uses {value['class']}, a class of its author's: import it and pass load(path, classes=[...])."
+        )
+    return known[value["class"]](**{k: _revived(v, known) for k, v in value["parameters"].items()})
+
+
+def _environment() -> dict[str, str]:
+    found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    for package in ("ebbflow", "numpy", "scipy", "scikit-learn", "lightgbm", "xgboost-cpu", "xgboost", "catboost"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,157 @@
+"""The meta-loss (7) as a function of the base scores f, its gradient (8) and its curvature.
+
+Predictions are ``base + P f``. The trees never see the labels: they see what this room hands them, a gradient and a
+curvature for *every* node, labelled or not.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbflow.losses import Loss
+from ebbflow.smoothing import SmoothingOperator
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Known labels: positions of the nodes, targets of shape (m, c), a weight each."""
+
+    nodes: NDArray[np.int64]
+    target: Array
+    weight: Array
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """A point f of the function space: a weighted sum of trees, its scores, and P applied to them."""
+
+    scores: Array
+    smoothed: Array
+    weights: tuple[float, ...] = ()
+
+    def moved(self, step: float, tree: Array, smoothed_tree: Array) -> "Iterate":
+        """Return f + step·tree, a sum of one tree more."""
+        return Iterate(self.scores + step * tree, self.smoothed + step * smoothed_tree, (*self.weights, step))
+
+    def mixed(self, other: "Iterate", theta: float) -> "Iterate":
+        """Return (1−θ)f + θ·other."""
+        pairs = zip(self.weights, other.weights, strict=True)
+        return Iterate(
+            (1.0 - theta) * self.scores + theta * other.scores,
+            (1.0 - theta) * self.smoothed + theta * other.smoothed,
+            tuple((1.0 - theta) * a + theta * b for a, b in pairs),
+        )
+
+
+class Objective:
+    """Σ_{i∈𝓛} w_i D(base + (P f)_i, y_i) + ½ ε ‖f‖².
+
+    Parameters
+    ----------
+    smoother : SmoothingOperator
+        P, on all n nodes.
+    loss : Loss
+        D.
+    labels : Labels
+        The nodes whose labels are learned from.
+    validation : Labels, optional
+        Nodes whose labels are only looked at, to stop in time.
+    penalty : float
+        ε of Corollary 1.
+    """
+
+    def __init__(
+        self,
+        smoother: SmoothingOperator,
+        loss: Loss,
+        labels: Labels,
+        validation: Labels | None = None,
+        penalty: float = 0.0,
+    ) -> None:
+        self.smoother = smoother
+        self.loss = loss
+        self.labels = labels
+        self.validation = validation
+        self.penalty = penalty
+        self.base = loss.initial(labels.target, labels.weight)
+        self._fixed_curvature: Array | None = None
+
+    def start(self) -> Iterate:
+        """Return f⁰ = 0."""
+        zeros = np.zeros((self.smoother.shape[0], self.labels.target.shape[1]))
+        return Iterate(zeros, zeros)
+
+    def value(self, point: Iterate) -> float:
+        """Return the mean loss over the labelled nodes, the penalty included."""
+        total = self._loss_at(self.labels, point)
+        if self.penalty:
+            total += 0.5 * self.penalty * float((point.scores**2).sum())
+        return total / float(self.labels.weight.sum())
+
+    def validation_value(self, point: Iterate) -> float | None:
+        """Return the mean loss over the validation nodes, of the *smoothed* predictions."""
+        if self.validation is None:
+            return None
+        return self._loss_at(self.validation, point) / float(self.validation.weight.sum())
+
+    def residual(self, point: Iterate) -> Array:
+        """Return the gradient Pᵀ ∂ℓ/∂f̃ of (8), on all n nodes (+ εf)."""
+        on_nodes = np.zeros_like(point.smoothed)
+        on_nodes[self.labels.nodes] = self._slope(point)
+        pulled = self.smoother.adjoint(on_nodes)
+        return pulled + self.penalty * point.scores if self.penalty else pulled
+
+    def curvature(self, point: Iterate) -> Array:
+        """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian of the loss by f.
+
+        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1). This is far less than the constant h_max where
+        labels are few, and it is what makes P = I exactly plain boosting on the labelled rows: a node that no
+        label can hear has no curvature and no say in where a tree splits. Otherwise, the constant ‖P‖² h_max.
+        """
+        if self._fixed_curvature is not None:
+            return self._fixed_curvature
+        local = self._local_curvature(point)
+        n_nodes = self.smoother.shape[0]
+        if self.smoother.nonnegative:
+            heard = self.smoother.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
+            on_nodes = np.zeros((n_nodes, local.shape[1]))
+            on_nodes[self.labels.nodes] = local * heard
+            result = np.maximum(self.smoother.adjoint(on_nodes), 0.0)
+        else:
+            result = np.full((n_nodes, 1), self.smoother.norm_bound**2 * float(local.max()))
+        result = result + self.penalty
+        if self.loss.constant_curvature:
+            self._fixed_curvature = result
+        return result
+
+    def propagate(self, tree: Array) -> Array:
+        """Return P h for a new tree's values h on all nodes: the only forward propagation of a round."""
+        return self.smoother.apply(tree)
+
+    def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
+        """Return η minimising the parabola above the loss along the tree.
+
+        For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
+        """
+        along = smoothed_tree[self.labels.nodes]
+        slope = float((self._slope(point) * along).sum()) + self.penalty * float((point.scores * tree).sum())
+        bend = float((self._local_curvature(point) * along**2).sum()) + self.penalty * float((tree**2).sum())
+        return -slope / bend if bend > 0 else 0.0
+
+    def _predicted(self, labels: Labels, point: Iterate) -> Array:
+        return self.base + point.smoothed[labels.nodes]
+
+    def _loss_at(self, labels: Labels, point: Iterate) -> float:
+        return float(labels.weight @ self.loss.value(self._predicted(labels, point), labels.target))
+
+    def _slope(self, point: Iterate) -> Array:
+        labels = self.labels
+        return labels.weight[:, None] * self.loss.gradient(self._predicted(labels, point), labels.target)
+
+    def _local_curvature(self, point: Iterate) -> Any:
+        labels = self.labels
+        return labels.weight[:, None] * self.loss.curvature(self._predicted(labels, point), labels.target)

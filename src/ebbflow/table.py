@@ -1,0 +1,264 @@
+"""The table: dataframes, arrays and sparse matrices become one matrix of numbers; the only room that knows them.
+
+Text and category columns become codes (a missing or never-seen category is NaN). What a column was at fit, it must be
+at prediction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+
+@dataclass(frozen=True)
+class Table:
+    """A matrix with a name per column.
+
+    Attributes
+    ----------
+    values : ndarray or csr_array of shape (n, d)
+    names : tuple of str
+    categorical : tuple of int
+        Positions of the columns that hold category codes.
+    origin : tuple of int
+        For each column, the column of the user's table that it was made from.
+    """
+
+    values: Any
+    names: tuple[str, ...]
+    categorical: tuple[int, ...] = ()
+    origin: tuple[int, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the values are a scipy sparse matrix."""
+        return bool(sparse.issparse(self.values))
+
+    def with_columns(self, values: Any, names: Sequence[str], origin: Sequence[int]) -> "Table":
+        """Return the table with numeric columns added on the right."""
+        stacked = sparse.hstack([self.values, values], format="csr") if self.is_sparse else np.hstack([self.values, values])
+        return replace(self, values=stacked, names=(*self.names, *names), origin=(*self.origin, *origin))
+
+
+class TableReader:
+    """Learns the columns of a table once and reads later tables the same way.
+
+    Parameters
+    ----------
+    categorical : "auto" or sequence of column names or positions
+        ``"auto"`` takes text and category columns of dataframes; columns listed here are categories too, whatever
+        they hold.
+    """
+
+    def __init__(self, categorical: Any = "auto") -> None:
+        self.categorical = categorical
+        self.names: tuple[str, ...] = ()
+        self.categories: dict[int, list[Any]] = {}
+
+    def fit(self, X: Any) -> Table:
+        """Learn the columns of ``X`` and read it."""
+        columns = _columns(X)
+        if columns is None:
+            return self._fit_array(X)
+        self.names = tuple(columns)
+        listed = self._listed_positions()
+        for position, (name, column) in enumerate(columns.items()):
+            if position in listed or _is_text(column):
+                self.categories[position] = _categories_of(column, name)
+        return self._read_columns(columns)
+
+    def read(self, X: Any) -> Table:
+        """Read a table with the same columns."""
+        columns = _columns(X)
+        if columns is None:
+            return self._read_array(X)
+        return self._read_columns(columns)
+
+    def _listed_positions(self) -> set[int]:
+        if isinstance(self.categorical, str):
+            if self.categorical != "auto":
+                raise ValueError(
+                    f"categorical_features must be 'auto' or a list of columns, got {self.categorical!r}."
+                )
+            return set()
+        positions = set()
+        for item in self.categorical:
+            if isinstance(item, str):
+                if item not in self.names:
+                    raise ValueError(f"categorical_features names {item!r}, which is not a column of X.")
+                positions.add(self.names.index(item))
+            elif 0 <= int(item) < len(self.names):
+                positions.add(int(item))
+            else:
+                raise ValueError(f"categorical_features names column {item}, X has {len(self.names)} columns.")
+        return positions
+
+    def _fit_array(self, X: Any) -> Table:
+        width = X.shape[1] if getattr(X, "ndim", 0) == 2 else None
+        if width is None:
+            return self._read_array(X)  # refused there, in scikit-learn's words
+        self.names = tuple(f"x{i}" for i in range(width))
+        listed = self._listed_positions()
+        if listed and sparse.issparse(X):
+            raise ValueError("categorical_features needs a dense X: a sparse matrix holds numbers only.")
+        for position in sorted(listed):
+            self.categories[position] = _categories_of(np.asarray(X)[:, position], position)
+        return self._read_array(X)
+
+    def _read_array(self, X: Any) -> Table:
+        if self.categories:
+            X = np.asarray(X)
+            if X.ndim == 2 and X.shape[1] == len(self.names):
+                return self._read_columns({name: X[:, i] for i, name in enumerate(self.names)})
+        try:
+            values = check_array(
+                X,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+                input_name="X",
+                ensure_min_samples=1,
+            )
+        except ValueError as error:
+            raise _text_in_array(X) or error from None
+        if not self.names:
+            self.names = tuple(f"x{i}" for i in range(values.shape[1]))
+        if sparse.issparse(values):
+            values = sparse.csr_array(values)
+        return Table(values, self.names, (), tuple(range(len(self.names))))
+
+    def _read_columns(self, columns: dict[str, Any]) -> Table:
+        n_rows = len(next(iter(columns.values()))) if columns else 0
+        if not columns or not n_rows:
+            raise ValueError(
+                f"Found array with {n_rows} sample(s) and {len(columns)} feature(s) while a minimum of 1 is required."
+            )
+        values = np.empty((n_rows, len(columns)))
+        for position, (name, column) in enumerate(columns.items()):
+            if position in self.categories:
+                values[:, position] = _codes(column, self.categories[position])
+            else:
+                values[:, position] = _numbers(column, name)
+        infinite = np.isinf(values)
+        if infinite.any():
+            row, position = (int(axis[0]) for axis in np.nonzero(infinite))
+            raise ValueError(
+                f"Input X contains infinity or a value too large for dtype('float64'): column {list(columns)[position]!r}, "
+                f"row {row}. Put a finite number there, or NaN if it is unknown."
+            )
+        return Table(values, tuple(columns), tuple(sorted(self.categories)), tuple(range(len(columns))))
+
+
+def _columns(X: Any) -> dict[str, Any] | None:
+    """Columns of a dataframe by name; None for anything else."""
+    if not nw.dependencies.is_into_dataframe(X):
+        return None
+    frame = nw.from_native(X, eager_only=True)
+    return {str(name): frame[name] for name in frame.columns}
+
+
+def _is_text(column: Any) -> bool:
+    """Whether a dataframe column holds categories: by its type or, for mixed objects, by its values."""
+    dtype = column.dtype
+    if dtype in (nw.Categorical, nw.Enum, nw.String):
+        return True
+    if dtype == nw.Object:
+        known = [value for value in column.to_list() if not _is_missing(value)]
+        return bool(known) and all(isinstance(value, str) for value in known)
+    return False
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA refuses to be compared
+        return True
+
+
+def _as_list(column: Any) -> list[Any]:
+    values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_list()
+    return values
+
+
+def _categories_of(column: Any, name: Any) -> list[Any]:
+    known = {value for value in _as_list(column) if not _is_missing(value)}
+    kinds = {str if isinstance(value, str) else float for value in known}
+    if len(kinds) > 1:
+        example = next(value for value in known if not isinstance(value, str))
+        raise ValueError(
+            f"X, column {name!r}: the categories mix text and numbers (such as {example!r}). Make them all text."
+        )
+    return sorted(known)
+
+
+def _codes(column: Any, categories: list[Any]) -> NDArray[np.float64]:
+    codes = {value: float(code) for code, value in enumerate(categories)}
+    values = _as_list(column)
+    return np.fromiter((np.nan if _is_missing(v) else codes.get(v, np.nan) for v in values), np.float64, len(values))
+
+
+def _numbers(column: Any, name: str) -> NDArray[np.float64]:
+    """A numeric column as float64, missing entries as NaN."""
+    if isinstance(column, np.ndarray):
+        return _numbers_from_list(column.tolist(), name)
+    dtype = column.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        numbers: NDArray[np.float64] = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+        return numbers
+    if dtype == nw.Object:
+        return _numbers_from_list(column.to_list(), name)
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        values = column.to_list()
+        row = next((i for i, v in enumerate(values) if not _is_missing(v)), 0)
+        raise ValueError(
+            f"X, column {name!r} was numeric at fit and is text now (row {row}: {values[row]!r}). Convert it to numbers."
+        )
+    raise TypeError(
+        f"X, column {name!r} is of type {dtype}, which has no order a tree could use as it is. Turn it into numbers "
+        "(dates: days since a start) or text."
+    )
+
+
+def _numbers_from_list(values: list[Any], name: str) -> NDArray[np.float64]:
+    numbers = np.empty(len(values))
+    for row, value in enumerate(values):
+        try:
+            numbers[row] = np.nan if _is_missing(value) else float(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"X, column {name!r} holds numbers but row {row} is {value!r}. Correct that entry, or make the whole "
+                "column text to use it as categories."
+            ) from None
+        if isinstance(value, str):
+            raise ValueError(
+                f"X, column {name!r} mixes numbers and text: row {row} is the text {value!r}. Make it all numbers or all "
+                "text."
+            )
+    return numbers
+
+
+def _text_in_array(X: Any) -> ValueError | None:
+    """A better message than numpy's for text in an array, or None if that was not the trouble."""
+    if sparse.issparse(X) or getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "OUS":
+        return None
+    for (row, column), value in np.ndenumerate(X):
+        try:
+            float(value)
+        except ValueError:
+            return ValueError(
+                f"X has text in a numeric column: row {row}, column {column} is {value!r} (could not convert string to "
+                "float). Correct it, or pass a dataframe or categorical_features to use the column as categories."
+            )
+        except TypeError:
+            return None
+    return None
