@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from ebbflow.callbacks import Callback, Progress
 from ebbflow.objective import Iterate, Objective
 
-
 # A learner with chance in it may find a way down where its last tree did not; not for ever.
 STALLED_ROUNDS = 10
 
@@ -63,7 +62,8 @@ def boost(
         if momentum:
             ahead = ahead.moved(step / theta, tree, smoothed_tree)
         progress = Progress(t, n_rounds, objective.value(f), objective.validation_value(f), f, step)
-        if any([callback.after_round(progress) for callback in callbacks]):  # a list: every one gets its turn
+        asked = [callback.after_round(progress) for callback in callbacks]
+        if any(asked):
             reason = "a callback asked to stop"
             break
         stalled = stalled + 1 if step == 0.0 else 0

@@ -104,7 +104,11 @@ class EarlyStopping(Callback):
         if progress.validation_loss is None:
             return False
         if progress.validation_loss < self.best_loss:
-            self.best_loss, self.best_round, self._best = progress.validation_loss, progress.round, progress.model
+            self.best_loss, self.best_round, self._best = (
+                progress.validation_loss,
+                progress.round,
+                progress.model,
+            )
         return self.best_round is not None and progress.round - self.best_round >= self.patience
 
     def after_training(self, model: Iterate) -> Iterate:

@@ -112,7 +112,9 @@ def labelled(
     else:
         positions = node_positions(nodes, n_rows)
         if positions.size != values.size:
-            raise ValueError(f"nodes names {positions.size} rows but y has {values.size} labels: one for each is needed.")
+            raise ValueError(
+                f"nodes names {positions.size} rows but y has {values.size} labels: one for each is needed."
+            )
     weight = _weights(sample_weight, values.size)
     known = ~_missing(values)
     if nodes is not None and not known.all():
@@ -123,7 +125,9 @@ def labelled(
     known &= weight > 0
     if not known.any():
         raise ValueError(
-            "No node is labelled: y holds no known label" + (" of positive weight." if sample_weight is not None else ".")
+            "No node is labelled: y holds no known label."
+            if sample_weight is None
+            else "No node is labelled: sample_weight is zero wherever y holds a label."
         )
     return positions[known], _plain(values[known]), weight[known]
 
@@ -184,24 +188,24 @@ def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes") -> NDArra
 
 
 def to_score(
-    y: Any, sample_weight: Any, nodes: Any, estimator: Any
-) -> tuple[NDArray[np.int64], NDArray[Any], Array | None]:
-    """Known labels to score against, and where they stand in y."""
+    y: Any, sample_weight: Any, nodes: Any, predicted: NDArray[Any], estimator: Any
+) -> tuple[NDArray[Any], NDArray[Any], Array | None]:
+    """Pairs of label and prediction, and their weights, where the label is known."""
     if y is None:
         raise ValueError("score needs y, the true labels.")
-    values = _label_array(y, "y", is_classifier(estimator))
-    rows = np.flatnonzero(~_missing(values))
-    if not rows.size:
+    truth = _label_array(y, "y", is_classifier(estimator))
+    weight = None if sample_weight is None else _weights(sample_weight, truth.size)
+    rows = np.arange(len(predicted)) if nodes is None else node_positions(nodes, len(predicted))
+    if truth.size == len(predicted) and nodes is not None:  # labels of every row, not of the rows listed
+        truth, weight = truth[rows], None if weight is None else weight[rows]
+    if truth.size != rows.size:
+        raise ValueError(
+            f"y has {truth.size} labels for {rows.size} predictions: say with nodes= which rows they belong to."
+        )
+    known = ~_missing(truth)
+    if not known.any():
         raise ValueError("y holds no known label to score against.")
-    weight = None if sample_weight is None else _weights(sample_weight, values.size)[rows]
-    return rows, _plain(values[rows]), weight
-
-
-def aligned(predicted: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """The predictions at those rows, of y and predictions of the same length."""
-    if rows[-1] >= len(predicted):
-        raise ValueError(f"y is longer than the {len(predicted)} predictions: pass nodes= to score some of the nodes.")
-    return predicted[rows]
+    return _plain(truth[known]), predicted[rows][known], None if weight is None else weight[known]
 
 
 def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:

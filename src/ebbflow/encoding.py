@@ -79,7 +79,7 @@ def _groups(codes: Array) -> NDArray[np.int64]:
 
 
 def _totals(groups: NDArray[np.int64], target: Array, weight: Array, n_groups: int) -> tuple[Array, Array]:
-    counts = np.bincount(groups, weights=weight, minlength=n_groups)
+    counts: Array = np.bincount(groups, weights=weight, minlength=n_groups).astype(np.float64)
     sums = [np.bincount(groups, weights=weight * column, minlength=n_groups) for column in target.T]
     return np.column_stack(sums), counts
 

@@ -245,7 +245,7 @@ class _EBBS(BaseEstimator):
         """Share of each column of X in the gain of the trees, its smoothed copy included; adds up to 1."""
         check_is_fitted(self, "ensemble_")
         by_column = self.ensemble_.importances()
-        folded = np.bincount(self._column_origin, weights=by_column, minlength=self.n_features_in_)
+        folded: Any = np.bincount(self._column_origin, by_column, self.n_features_in_)
         total = folded.sum()
         return folded / total if total > 0 else folded
 
@@ -281,7 +281,9 @@ class _EBBS(BaseEstimator):
         return 1.0
 
 
-_PARAMETERS = """
+class EBBSRegressor(RegressorMixin, _EBBS):
+    """Gradient boosting through a graph, for numbers.
+
     Parameters
     ----------
     n_estimators : int, default=1000
@@ -297,7 +299,7 @@ _PARAMETERS = """
         ``"lightgbm"``, ``"xgboost"``, ``"catboost"``, one of ``eb.LightGBM``, ``eb.XGBoost``, ``eb.CatBoost`` with
         parameters, any scikit-learn regressor, or a list of them to draw from.
     loss : str or Loss, default="auto"
-        {loss}
+        ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, or a :class:`Loss`.
     momentum : bool, default=False
         Nesterov's acceleration: far fewer rounds.
     penalty : float, default=0.0
@@ -309,24 +311,14 @@ _PARAMETERS = """
     patience : int, default=50
     categorical_features : "auto" or list, default="auto"
         Columns that hold categories, by name or position; text and category columns always do.
-{extra}    device : "cpu", default="cpu"
+    device : "cpu", default="cpu"
     n_jobs : int, optional
         Threads; default: the physical cores that this process may use, -1: all cores.
     random_state : int, RandomState or None, default=None
         Fixes what is drawn at random. The same number, data and ``n_jobs`` give the same model, bit for bit.
     verbose : int, default=0
         1 shows a progress bar.
-"""
 
-
-class EBBSRegressor(RegressorMixin, _EBBS):
-    __doc__ = (
-        """Gradient boosting through a graph, for numbers.
-"""
-        + _PARAMETERS.format(
-            loss='``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, or a :class:`Loss`.', extra=""
-        )
-        + """
     Attributes
     ----------
     n_iter_ : int
@@ -354,7 +346,6 @@ class EBBSRegressor(RegressorMixin, _EBBS):
     >>> bool(m.score(None, X[:, 0], nodes=np.arange(100, 300)) > 0.8)
     True
     """
-    )
 
     def predict(self, X: Any = None, *, graph: Graph | None = None, nodes: Any = None) -> Array:
         """Predict for every fitted node, or for another table and its graph.
@@ -368,15 +359,21 @@ class EBBSRegressor(RegressorMixin, _EBBS):
         nodes : array-like of int or bool, optional
             Only these rows.
         """
-        return self.loss_.link(self._scores(X, graph, nodes))[:, 0]
+        scores = self._scores(X, graph, nodes)
+        return self.loss_.link(scores)[:, 0]
 
     def score(
-        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, graph: Graph | None = None, nodes: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        graph: Graph | None = None,
+        nodes: Any = None,
     ) -> float:
         """Return R² of the predictions; labels that are NaN are left out."""
-        rows, truth, weight = checks.to_score(y, sample_weight, nodes, self)
-        predicted = self.predict(X, graph=graph, nodes=nodes)
-        return float(r2_score(truth, checks.aligned(predicted, rows), sample_weight=weight))
+        truth, predicted, weight = checks.to_score(y, sample_weight, nodes, self.predict(X, graph=graph), self)
+        return float(r2_score(truth, predicted, sample_weight=weight))
 
     def _learn_classes(self, values: NDArray[Any]) -> None:
         return
@@ -391,16 +388,17 @@ class EBBSRegressor(RegressorMixin, _EBBS):
 
 
 class EBBSClassifier(ClassifierMixin, _EBBS):
-    __doc__ = (
-        """Gradient boosting through a graph, for classes.
-"""
-        + _PARAMETERS.format(
-            loss="Log-loss for two classes, cross-entropy for more; or a :class:`Loss` on one score per class.",
-            extra='''    class_weight : dict, "balanced" or None, default=None
+    """Gradient boosting through a graph, for classes.
+
+    Parameters
+    ----------
+    n_estimators, learning_rate, smoothing, feature_smoothing, learner, momentum, penalty, early_stopping
+        As in :class:`EBBSRegressor`, like all other parameters but these two:
+    loss : "auto", "log_loss" or Loss, default="auto"
+        Log-loss on one score for two classes, cross-entropy on a score per class for more.
+    class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
-''',
-        )
-        + """
+
     Attributes
     ----------
     classes_ : ndarray
@@ -418,7 +416,6 @@ class EBBSClassifier(ClassifierMixin, _EBBS):
     >>> m.predict(nodes=[0, 99]).tolist()
     ['low', 'high']
     """
-    )
 
     def __init__(
         self,
@@ -463,7 +460,8 @@ class EBBSClassifier(ClassifierMixin, _EBBS):
 
     def predict_proba(self, X: Any = None, *, graph: Graph | None = None, nodes: Any = None) -> Array:
         """Probability of every class, in the order of ``classes_``; arguments as in :meth:`predict`."""
-        return self.loss_.link(self._scores(X, graph, nodes))
+        scores = self._scores(X, graph, nodes)
+        return self.loss_.link(scores)
 
     def predict(self, X: Any = None, *, graph: Graph | None = None, nodes: Any = None) -> NDArray[Any]:
         """Predict the class of every fitted node, or of another table and its graph.
@@ -477,23 +475,28 @@ class EBBSClassifier(ClassifierMixin, _EBBS):
         nodes : array-like of int or bool, optional
             Only these rows.
         """
-        best: NDArray[Any] = self.classes_[self.predict_proba(X, graph=graph, nodes=nodes).argmax(axis=1)]
-        return best
+        best = self.predict_proba(X, graph=graph, nodes=nodes).argmax(axis=1)
+        return np.asarray(self.classes_)[best]
 
     def score(
-        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, graph: Graph | None = None, nodes: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        graph: Graph | None = None,
+        nodes: Any = None,
     ) -> float:
         """Return the accuracy of the predictions; labels that are None or NaN are left out."""
-        rows, truth, weight = checks.to_score(y, sample_weight, nodes, self)
-        predicted = self.predict(X, graph=graph, nodes=nodes)
-        return float(accuracy_score(truth, checks.aligned(predicted, rows), sample_weight=weight))
+        truth, predicted, weight = checks.to_score(y, sample_weight, nodes, self.predict(X, graph=graph), self)
+        return float(accuracy_score(truth, predicted, sample_weight=weight))
 
     def _learn_classes(self, values: NDArray[Any]) -> None:
         check_classification_targets(values)
         self.classes_ = np.unique(values)
         if self.classes_.size < 2:
             raise ValueError(
-                f"y holds a single class, {self.classes_[0]!r}: a classifier needs at least two classes among the "
+                f"y holds only one class, {self.classes_.tolist()[0]!r}: a classifier needs at least two classes among the "
                 "labelled nodes."
             )
 

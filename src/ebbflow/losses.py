@@ -94,7 +94,7 @@ class Huber(Loss):
     """
 
     def __init__(self, delta: float | None = None) -> None:
-        self.delta = delta
+        self.delta: Any = delta
 
     def prepared(self, target: Array, weight: Array) -> "Huber":  # noqa: D102
         if self.delta is not None:
@@ -133,7 +133,7 @@ class Quantile(Loss):
 
     def __init__(self, alpha: float = 0.5, rounding: float | None = None) -> None:
         self.alpha = alpha
-        self.rounding = rounding
+        self.rounding: Any = rounding
 
     def prepared(self, target: Array, weight: Array) -> "Quantile":  # noqa: D102
         if not 0 < self.alpha < 1:

@@ -34,7 +34,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     arrays: dict[str, NDArray[Any]] = {"base": model.base_, "smoothed": model.smoothed_}
     if model.graph_ is not None:
         adjacency = model.graph_.adjacency
-        arrays |= {"graph_data": adjacency.data, "graph_indices": adjacency.indices, "graph_indptr": adjacency.indptr}
+        arrays |= {
+            "graph_data": adjacency.data,
+            "graph_indices": adjacency.indices,
+            "graph_indptr": adjacency.indptr,
+        }
     if model._encoder is not None:
         arrays["encoder_prior"] = model._encoder.prior
         arrays |= {f"encoder_{column}": means for column, means in model._encoder.means.items()}
@@ -130,7 +134,15 @@ def _read(path: str) -> dict[str, bytes]:
         told = manifest["format"], manifest["format_version"], manifest["sha256"]
     except FileNotFoundError:
         raise
-    except (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, KeyError, TypeError, ValueError, EOFError) as error:
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        zipfile.LargeZipFile,
+        KeyError,
+        TypeError,
+        ValueError,
+        EOFError,
+    ) as error:
         raise ValueError(f"{path} is not an ebbflow model, or it is damaged ({error}).") from None
     name, format_version, sums = told
     if name != "ebbflow model" or not isinstance(format_version, int):
@@ -204,7 +216,16 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
 
 def _environment() -> dict[str, str]:
     found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-    for package in ("ebbflow", "numpy", "scipy", "scikit-learn", "lightgbm", "xgboost-cpu", "xgboost", "catboost"):
+    for package in (
+        "ebbflow",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "lightgbm",
+        "xgboost-cpu",
+        "xgboost",
+        "catboost",
+    ):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -46,7 +46,9 @@ class Table:
 
     def with_columns(self, values: Any, names: Sequence[str], origin: Sequence[int]) -> "Table":
         """Return the table with numeric columns added on the right."""
-        stacked = sparse.hstack([self.values, values], format="csr") if self.is_sparse else np.hstack([self.values, values])
+        stacked = (
+            sparse.hstack([self.values, values], format="csr") if self.is_sparse else np.hstack([self.values, values])
+        )
         return replace(self, values=stacked, names=(*self.names, *names), origin=(*self.origin, *origin))
 
 
@@ -87,9 +89,7 @@ class TableReader:
     def _listed_positions(self) -> set[int]:
         if isinstance(self.categorical, str):
             if self.categorical != "auto":
-                raise ValueError(
-                    f"categorical_features must be 'auto' or a list of columns, got {self.categorical!r}."
-                )
+                raise ValueError(f"categorical_features must be 'auto' or a list of columns, got {self.categorical!r}.")
             return set()
         positions = set()
         for item in self.categorical:
@@ -164,7 +164,7 @@ def _columns(X: Any) -> dict[str, Any] | None:
     if not nw.dependencies.is_into_dataframe(X):
         return None
     frame = nw.from_native(X, eager_only=True)
-    return {str(name): frame[name] for name in frame.columns}
+    return {str(name): column for name, column in zip(frame.columns, frame.iter_columns(), strict=True)}
 
 
 def _is_text(column: Any) -> bool:

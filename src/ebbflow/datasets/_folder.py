@@ -64,7 +64,9 @@ def read_splits(path: Path, n_nodes: int) -> list[dict[str, NDArray[np.int64]]]:
                 raise ValueError(f"{path}, split {number}: {part!r} must be a list of row numbers.")
             if positions.size and not 0 <= positions.min() <= positions.max() < n_nodes:
                 bad = int(positions[(positions < 0) | (positions >= n_nodes)][0])
-                raise ValueError(f"{path}, split {number}: {part!r} names row {bad}, X.csv has rows 0 to {n_nodes - 1}.")
+                raise ValueError(
+                    f"{path}, split {number}: {part!r} names row {bad}, X.csv has rows 0 to {n_nodes - 1}."
+                )
         everyone = np.concatenate(list(split.values()))
         if np.unique(everyone).size != everyone.size:
             raise ValueError(f"{path}, split {number}: a node stands in two parts.")

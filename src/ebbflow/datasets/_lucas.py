@@ -36,7 +36,7 @@ def load_lucas(
     >>> import ebbflow as eb
     >>> X, y, g, splits = eb.datasets.load_lucas()
     >>> X.shape, g.n_edges, len(splits[0]["train"])
-    ((25357, 15), 37437, 15650)
+    ((25357, 15), 37437, 15947)
     """
     if task not in ("price", "wall"):
         raise ValueError(f"task must be 'price' or 'wall', got {task!r}.")

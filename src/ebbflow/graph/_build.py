@@ -55,9 +55,7 @@ def knn_edges(coords: ArrayLike, k: int, metric: Metric) -> tuple[NDArray[np.int
     return np.repeat(np.arange(n), k), neighbours.ravel().astype(np.int64), n
 
 
-def radius_edges(
-    coords: ArrayLike, radius: float, metric: Metric
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def radius_edges(coords: ArrayLike, radius: float, metric: Metric) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Every pair of nodes no farther apart than ``radius`` (kilometres for haversine)."""
     points = _points(coords, metric)
     if not np.isfinite(radius) or radius <= 0:

@@ -39,7 +39,9 @@ def lookup(known: NDArray[Any], wanted: NDArray[Any], name: str) -> NDArray[np.i
         row = int(np.flatnonzero(missing)[0])
         hint = ""
         if {type(v) for v in known[:1].tolist()} != {type(v) for v in wanted[row : row + 1].tolist()}:
-            hint = f" Ids are matched exactly: nodes has {known[:1].tolist()}, this is {wanted[row : row + 1].tolist()}."
+            hint = (
+                f" Ids are matched exactly: nodes has {known[:1].tolist()}, this is {wanted[row : row + 1].tolist()}."
+            )
         raise ValueError(
             f"{name} names a node that is not in nodes at row {row}: {wanted[row]!r}.{hint} "
             "Add it to nodes, or drop that edge."

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebbflow.table import Table
@@ -64,6 +65,11 @@ class Ensemble(ABC):
     @abstractmethod
     def files(self) -> dict[str, bytes]:
         """The model in the library's own plain format."""
+
+
+def plain_values(table: Table) -> Any:
+    """The table as the tree libraries know it: their sparse readers take scipy's matrices, not its arrays."""
+    return sparse.csr_matrix(table.values) if table.is_sparse else table.values
 
 
 def check_device(device: str, supported: tuple[str, ...], name: str) -> None:

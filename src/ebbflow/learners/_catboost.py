@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.table import Table
 
 
@@ -80,13 +79,19 @@ class GrowingCatBoost(Growing):
     """The quantised pool and a list of one-tree models per output."""
 
     def __init__(
-        self, table: Table, params: dict[str, Any], n_outputs: int, seed: int, newton: bool, from_average: bool
+        self,
+        table: Table,
+        params: dict[str, Any],
+        n_outputs: int,
+        seed: int,
+        newton: bool,
+        from_average: bool,
     ) -> None:
         self._catboost = _catboost()
         self._params, self._seed, self._newton, self._from_average = params, seed, newton, from_average
         self._shape = (table.n_rows, n_outputs)
         self._trees: list[list[Any]] = [[] for _ in range(n_outputs)]
-        self._pool = self._catboost.Pool(_values(table), label=np.zeros(table.n_rows))
+        self._pool = self._catboost.Pool(plain_values(table), label=np.zeros(table.n_rows))
         self._pool.quantize()
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
@@ -136,7 +141,7 @@ class CatBoostEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        values = _values(table)
+        values = plain_values(table)
         return np.column_stack([model.predict(values) for model in self.models])
 
     def importances(self) -> Array:
@@ -150,10 +155,6 @@ class CatBoostEnsemble(Ensemble):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_texts": self._texts, "_parsed": None}
-
-
-def _values(table: Table) -> Any:
-    return sparse.csr_matrix(table.values) if table.is_sparse else table.values
 
 
 def _to_json(model: Any) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.table import Table
 
 
@@ -101,15 +101,15 @@ class GrowingLightGBM(Growing):
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         import lightgbm
 
-        values = table.values
         data = lightgbm.Dataset(
-            values.tocsr() if table.is_sparse else values,
+            plain_values(table),
             label=np.zeros(table.n_rows),
             categorical_feature=list(table.categorical),
             params=params,
             free_raw_data=True,
         )
         self._booster = lightgbm.Booster(params, data)
+        self._error = lightgbm.basic.LightGBMError
         self._shape = (table.n_rows, n_outputs)
         self._scores = np.zeros(self._shape)
 
@@ -118,7 +118,13 @@ class GrowingLightGBM(Growing):
         curvature = np.broadcast_to(curvature, self._shape)
         if self._shape[1] == 1:
             gradient, curvature = gradient[:, 0], curvature[:, 0]
-        if self._booster.update(fobj=lambda _scores, _data: (gradient, curvature)):
+        try:
+            finished = self._booster.update(fobj=lambda _scores, _data: (gradient, curvature))
+        except self._error as error:
+            if "num_features" in str(error):  # every column is constant: LightGBM stops rather than grow a stump
+                return None
+            raise
+        if finished:
             return None
         before, self._scores = self._scores, self._read_scores()
         return self._scores - before
@@ -168,8 +174,7 @@ class LightGBMEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        values = table.values.tocsr() if table.is_sparse else table.values
-        scores = self.booster.predict(values, raw_score=True)
+        scores = self.booster.predict(plain_values(table), raw_score=True)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:

@@ -97,7 +97,11 @@ class ScikitLearnEnsemble(Ensemble):
     """A weighted list of regressors."""
 
     def __init__(
-        self, rounds: list[tuple[float, list[Any]]], fill: NDArray[np.float64] | None, n_outputs: int, n_columns: int
+        self,
+        rounds: list[tuple[float, list[Any]]],
+        fill: NDArray[np.float64] | None,
+        n_outputs: int,
+        n_columns: int,
     ) -> None:
         self.rounds = rounds
         self._fill, self._n_outputs, self._n_columns = fill, n_outputs, n_columns

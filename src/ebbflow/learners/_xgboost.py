@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.table import Table
 
 
@@ -21,6 +20,8 @@ def _xgboost() -> Any:
 
 class XGBoost(Learner):
     """Depth-wise histogram trees of XGBoost.
+
+    To XGBoost an entry that a sparse matrix leaves out is missing: each split learns which way those rows go.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class GrowingXGBoost(Growing):
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         xgboost = _xgboost()
         self._data = xgboost.QuantileDMatrix(
-            _values(table), max_bin=params["max_bin"], nthread=params["nthread"], **_types(table)
+            plain_values(table), max_bin=params["max_bin"], nthread=params["nthread"], **_types(table)
         )
         self._booster = xgboost.Booster(params, [self._data])
         self._shape = (table.n_rows, n_outputs)
@@ -137,7 +138,7 @@ class XGBoostEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        data = _xgboost().DMatrix(_values(table), **_types(table))
+        data = _xgboost().DMatrix(plain_values(table), **_types(table))
         scores = self.booster.predict(data, output_margin=True)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
@@ -155,11 +156,6 @@ class XGBoostEnsemble(Ensemble):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_text": self._text, "_parsed": None}
-
-
-def _values(table: Table) -> Any:
-    # To XGBoost an entry that a sparse matrix leaves out is missing: each split learns which way those rows go.
-    return sparse.csr_matrix(table.values) if table.is_sparse else table.values
 
 
 def _types(table: Table) -> dict[str, Any]:

@@ -5,6 +5,7 @@ inverse P* = (I+λL)⁻¹.
 """
 
 import warnings
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -68,7 +69,7 @@ class Laplacian(Smoother):
 
     def on(self, graph: Graph) -> SmoothingOperator:
         """Return P on ``graph``."""
-        if not np.isscalar(self.lam) or not np.isfinite(self.lam) or self.lam < 0:
+        if not isinstance(self.lam, Real) or not np.isfinite(self.lam) or self.lam < 0:
             raise ValueError(f"lam must be a number of at least 0, got {self.lam!r}.")
         if not isinstance(self.n_steps, (int, np.integer)) or isinstance(self.n_steps, bool) or self.n_steps < 0:
             raise ValueError(f"n_steps must be a whole number of at least 0, got {self.n_steps!r}.")
@@ -274,7 +275,9 @@ class ExactInverse(SmoothingOperator):
             residual = residual - step * image
             preconditioned = scale * residual
             last, product = product, (residual * preconditioned).sum(axis=0)
-            direction = preconditioned + np.divide(product, last, out=np.zeros_like(product), where=last > 0) * direction
+            direction = (
+                preconditioned + np.divide(product, last, out=np.zeros_like(product), where=last > 0) * direction
+            )
         worst = float((np.linalg.norm(residual, axis=0) / target).max() * self.tolerance)
         warnings.warn(
             f"Conjugate gradients stopped after {self.max_iterations} iterations with a relative residual of "

@@ -68,4 +68,3 @@ class LaplacianSystem:
         except ArpackError:
             return gershgorin
         return min(gershgorin, 1.01 * float(top))
-

@@ -1,0 +1,43 @@
+# Every target does its own set-up: Python 3.11 or newer, make and a package registry are all it needs.
+PYTHON ?= python3
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+# Threads that wait by spinning slow each other down on a busy machine.
+export OMP_WAIT_POLICY = PASSIVE
+
+.PHONY: help setup demo test bench docs lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("ebbflow needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(VENV)/.ready  ## make .venv with everything pinned in requirements.lock
+
+demo: $(VENV)/.ready  ## what the graph is worth on 25 357 house sales
+	$(RUN) -m ebbflow.demo
+
+test: $(VENV)/.ready  ## style, types, architecture, tests
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(RUN) -m pytest
+
+bench: $(VENV)/.ready  ## speed and accuracy (EBBFLOW_DATA says where the data sets are)
+	$(RUN) benchmarks/speed.py
+	$(RUN) benchmarks/accuracy.py
+
+docs: $(VENV)/.ready  ## run every example in README and docstrings
+	$(RUN) -m pytest --doctest-glob='*.md' README.md src
+
+lock:  ## pin the newest versions again
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev pyproject.toml -o requirements.lock
+
+clean:  ## remove what was made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

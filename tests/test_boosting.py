@@ -1,0 +1,206 @@
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ebbflow as eb
+from ebbflow.callbacks import History
+from tests.strategies import graphs, random_graph
+
+SMOOTHINGS = [None, eb.Laplacian(0.5, 2), eb.Laplacian(5.0, 4, method="jacobi"), eb.Laplacian(20.0, method="exact")]
+SMOOTHINGS += [eb.Laplacian(5.0, 4, method="chebyshev"), eb.Laplacian(2.0, 3, normalized=False)]
+
+
+def problem(n=200, seed=0, n_labelled=120, edges=500):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    graph = random_graph(n, edges, seed)
+    y = X[:, 0] * X[:, 1] + graph.adjacency @ X[:, 2] + 0.3 * rng.normal(size=n)
+    y[n_labelled:] = np.nan
+    return X, y, graph
+
+
+def model(**changes):
+    settings = {"n_estimators": 25, "early_stopping": False, "random_state": 0, "n_jobs": 1} | changes
+    return eb.EBBSRegressor(**settings)
+
+
+@given(
+    graph=graphs(min_nodes=3, max_nodes=40),
+    seed=st.integers(0, 1000),
+    smoothing=st.sampled_from(SMOOTHINGS),
+    loss=st.sampled_from(["squared_error", "huber", "quantile", "poisson"]),
+    learning_rate=st.floats(0.01, 1.0),
+    penalty=st.sampled_from([0.0, 0.1, 10.0]),
+    leaves=st.integers(2, 15),
+)
+@settings(max_examples=60, deadline=None)
+def test_training_loss_never_rises(graph, seed, smoothing, loss, learning_rate, penalty, leaves):
+    rng = np.random.default_rng(seed)
+    n = graph.n_nodes
+    y = np.abs(rng.normal(size=n)) + 0.01
+    y[rng.random(n) < 0.5] = np.nan
+    y[0] = 1.0
+    m = model(
+        n_estimators=12,
+        smoothing=smoothing,
+        loss=loss,
+        learning_rate=learning_rate,
+        penalty=penalty,
+        learner=eb.LightGBM(num_leaves=leaves, min_child_samples=1),
+    ).fit(rng.normal(size=(n, 2)), y, graph=graph)
+    losses = np.array(m.history_["training"])
+    assert (np.diff(losses) <= 1e-9 * np.abs(losses[:-1]) + 1e-12).all()
+    assert np.isfinite(m.predict()).all()
+
+
+@given(graph=graphs(min_nodes=6, max_nodes=40), seed=st.integers(0, 1000), n_classes=st.integers(2, 4))
+@settings(max_examples=30, deadline=None)
+def test_training_loss_of_a_classifier_never_rises(graph, seed, n_classes):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, graph.n_nodes)
+    y[:2] = [0, 1]
+    learner = eb.LightGBM(num_leaves=7, min_child_samples=1)
+    m = eb.EBBSClassifier(12, 0.5, early_stopping=False, learner=learner, n_jobs=1)
+    m.fit(rng.normal(size=(graph.n_nodes, 2)), y, graph=graph)
+    losses = np.array(m.history_["training"])
+    assert (np.diff(losses) <= 1e-9 * np.abs(losses[:-1]) + 1e-12).all()
+
+
+def test_without_a_graph_it_is_plain_boosting_on_the_labelled_rows():
+    """P = I and labels on some rows: the same model as LightGBM fitted to those rows alone."""
+    import lightgbm
+
+    X, y, _ = problem(n=400, n_labelled=400)
+    known = np.arange(0, 400, 2)
+    # LightGBM counts rows by their share of the curvature: 10 of 400 rows are 5 of the 200 labelled ones.
+    learner = eb.LightGBM(num_leaves=8, min_child_samples=10, max_bin=1000, params={"min_data_in_bin": 1})
+    ours = model(learner=learner, learning_rate=0.1).fit(X, y[known], nodes=known)
+    rival = lightgbm.train(
+        {
+            "objective": "regression",
+            "num_leaves": 8,
+            "min_data_in_leaf": 5,
+            "learning_rate": 0.1,
+            "max_bin": 1000,
+            "min_data_in_bin": 1,
+            "num_threads": 1,
+            "verbose": -1,
+        },
+        lightgbm.Dataset(X[known], y[known]),
+        25,
+    )
+    error_ours = np.mean((ours.predict()[known] - y[known]) ** 2)
+    error_rival = np.mean((rival.predict(X[known]) - y[known]) ** 2)
+    assert error_ours == pytest.approx(error_rival, rel=1e-3)
+    np.testing.assert_allclose(ours.predict()[known], rival.predict(X[known]), rtol=1e-3, atol=1e-3)
+
+
+def test_model_is_the_weighted_sum_of_its_trees():
+    """The compiled ensemble gives the scores that the loop accumulated, through the same smoothing."""
+    X, y, graph = problem()
+    for momentum in (False, True):
+        m = model(momentum=momentum).fit(X, y, graph=graph)
+        np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-9, atol=1e-9)
+
+
+def test_momentum_needs_far_fewer_rounds_to_the_same_training_loss():
+    X, y, graph = problem(n=500, n_labelled=300, edges=1500)
+    plain = model(n_estimators=300, learning_rate=0.1).fit(X, y, graph=graph).history_["training"]
+    fast = model(n_estimators=60, learning_rate=0.1, momentum=True).fit(X, y, graph=graph).history_["training"]
+    assert min(fast) <= plain[-1]
+
+
+def test_penalty_keeps_scores_small():
+    X, y, graph = problem()
+    spread = [np.ptp(model(penalty=p).fit(X, y, graph=graph).predict()) for p in (0.0, 1.0, 100.0)]
+    assert spread[0] > spread[1] > spread[2]
+
+
+def test_best_round_is_restored_on_validation_nodes():
+    X, y, graph = problem(n=400, n_labelled=400)
+    train, held = np.arange(0, 200), np.arange(200, 400)
+    m = model(n_estimators=400, early_stopping=True, patience=15, learning_rate=0.5)
+    m.fit(X, y[train], nodes=train, graph=graph, eval_set=(held, y[held]))
+    losses = np.array(m.history_["validation"])
+    assert m.n_iter_ == losses.argmin() + 1
+    assert losses.size == m.n_iter_ + 15
+    assert 0.5 * np.mean((m.predict()[held] - y[held]) ** 2) == pytest.approx(losses.min())
+    assert m.stopped_because_ == "a callback asked to stop"
+
+
+def test_labels_are_held_out_when_no_eval_set_is_given():
+    X, y, graph = problem(n=400, n_labelled=400)
+    assert len(model(early_stopping=True).fit(X, y, graph=graph).history_["validation"]) > 0
+    assert model(early_stopping=False).fit(X, y, graph=graph).history_["validation"] == []
+    few = np.where(np.arange(400) < 30, y, np.nan)
+    assert model(early_stopping=True).fit(X, few, graph=graph).history_["validation"] == []
+
+
+def test_callbacks_see_every_round_and_can_stop():
+    X, y, graph = problem()
+    seen = []
+
+    class Watch(eb.Callback):
+        def after_round(self, progress):
+            seen.append((progress.round, progress.training_loss, len(progress.model.weights)))
+            return progress.round == 6
+
+    m = model().fit(X, y, graph=graph, callbacks=[Watch()])
+    assert [round_ for round_, _, _ in seen] == list(range(7))
+    assert [loss for _, loss, _ in seen] == m.history_["training"]
+    assert m.n_iter_ == seen[-1][2] == 7
+
+
+def test_progress_bar_shows_round_losses_and_time():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    X, y, graph = problem(n_labelled=200)
+    for stream in (Terminal(), io.StringIO()):
+        bar = eb.ProgressBar(every=0.0, stream=stream)
+        model().fit(X, y, graph=graph, nodes=None, callbacks=[bar])
+        text = stream.getvalue()
+        assert "round 25/25" in text
+        assert "loss" in text and "s left" in text
+        assert text.endswith("s\n")
+        assert ("\r" in text) == stream.isatty()
+
+
+def test_verbose_writes_to_standard_error(capsys):
+    X, y, graph = problem()
+    model(verbose=1, early_stopping=True).fit(X, y, graph=graph)
+    captured = capsys.readouterr()
+    assert "validation" in captured.err
+    assert captured.out == ""
+
+
+def test_boosting_stops_when_nothing_is_left_to_learn():
+    m = model(n_estimators=50).fit(np.zeros((30, 1)), np.arange(30.0))
+    assert "no tree could be grown" in m.stopped_because_
+    np.testing.assert_allclose(m.predict(), 14.5)
+
+
+def test_a_learner_that_finds_no_way_down_ends_the_training():
+    from sklearn.dummy import DummyRegressor
+
+    m = model(n_estimators=50, learner=DummyRegressor(strategy="constant", constant=0.0))
+    m.fit(np.arange(30.0)[:, None], np.arange(30.0))
+    assert "no step along a new tree" in m.stopped_because_
+    assert len(m.history_["step"]) == 10
+
+
+def test_patience_must_be_positive():
+    with pytest.raises(ValueError, match="patience"):
+        eb.EarlyStopping(0)
+
+
+def test_history_counts_seconds_upwards():
+    history = History()
+    X, y, graph = problem()
+    model().fit(X, y, graph=graph, callbacks=[history])
+    assert len(history.losses["seconds"]) == 25
+    assert (np.diff(history.losses["seconds"]) > 0).all()

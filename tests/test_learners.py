@@ -1,0 +1,194 @@
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neural_network import MLPRegressor
+from sklearn.tree import ExtraTreeRegressor
+
+import ebbflow as eb
+from ebbflow.learners import as_learner
+from ebbflow.table import Table
+from tests.strategies import random_graph
+
+LEARNERS = {
+    "lightgbm": eb.LightGBM(num_leaves=7),
+    "xgboost": eb.XGBoost(max_depth=3),
+    "catboost": eb.CatBoost(depth=3),
+    "catboost-newton": eb.CatBoost(depth=3, newton=True, from_average=False),
+    "ridge": eb.ScikitLearn(Ridge()),
+    "mixed": eb.ScikitLearn([Ridge(), ExtraTreeRegressor(max_depth=3)]),
+    "no-weights": eb.ScikitLearn(KNeighborsRegressor(10)),
+}
+BOOSTERS = ["lightgbm", "xgboost", "catboost"]
+
+
+def problem(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    graph = random_graph(n, 900, seed)
+    y = 2 * X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=n)
+    y[::3] = np.nan
+    return X, y, graph
+
+
+def fitted(learner, X, y, graph, **changes):
+    parameters = {"n_estimators": 15, "learning_rate": 0.3, "random_state": 0, "n_jobs": 1, "early_stopping": False}
+    return eb.EBBSRegressor(learner=learner, **(parameters | changes)).fit(X, y, graph=graph)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learner_lowers_the_loss_and_its_compiled_model_gives_the_same_scores(name):
+    X, y, graph = problem()
+    for momentum in (False, True):
+        m = fitted(LEARNERS[name], X, y, graph, momentum=momentum)
+        assert m.history_["training"][-1] < 0.5 * m.history_["training"][0]
+        np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learner_handles_several_outputs(name):
+    X, y, graph = problem()
+    classes = np.select([y < -1, y < 1], ["low", "middle"], "high").astype(object)
+    classes[np.isnan(y)] = None
+    m = eb.EBBSClassifier(20, 0.5, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False, smoothing=None)
+    m.fit(X, classes, graph=graph)
+    assert m.score(None, classes) > 0.8
+    assert m.predict_proba(X, graph=graph).shape == (300, 3)
+    np.testing.assert_allclose(m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_same_seed_gives_the_same_model_bit_for_bit(name):
+    X, y, graph = problem()
+    first, second = (fitted(LEARNERS[name], X, y, graph).predict() for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_a_grown_tree_is_the_least_squares_fit_on_its_leaves(name):
+    """Each leaf holds −Σg/Σh over its rows: checked through the values alone, on one column with two groups."""
+    X = np.repeat([[0.0], [1.0]], 50, axis=0)
+    rng = np.random.default_rng(0)
+    gradient, curvature = rng.normal(size=(100, 1)), rng.random((100, 1)) + 0.5
+    learner = {
+        "lightgbm": eb.LightGBM(num_leaves=2),
+        "xgboost": eb.XGBoost(max_depth=1),
+        "catboost": eb.CatBoost(1, l2_leaf_reg=1e-9, newton=True, from_average=False, params={"random_strength": 0, "bootstrap_type": "No"}),
+    }[name]
+    table = Table(X, ("x",), (), (0,))
+    tree = learner.start(table, n_outputs=1, seed=0, n_jobs=1, device="cpu").grow(gradient, curvature)
+    for group in (slice(0, 50), slice(50, 100)):
+        expected = -gradient[group].sum() / curvature[group].sum()
+        np.testing.assert_allclose(tree[group], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_missing_values_are_taken_as_they_are(name):
+    X, y, graph = problem()
+    X[::4, 1] = np.nan
+    assert np.isfinite(fitted(LEARNERS[name], X, y, graph).predict()).all()
+
+
+def test_missing_values_are_filled_for_regressors_that_refuse_them():
+    X, y, graph = problem()
+    X[::4, 1] = np.nan
+    m = fitted(Ridge(), X, y, graph)
+    assert np.isfinite(m.predict()).all()
+    X[:, 2] = np.nan
+    assert np.isfinite(m.predict(X, graph=graph)).all()
+
+
+@pytest.mark.parametrize("name", [*BOOSTERS, "ridge"])
+def test_categories_carry_their_signal(name):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 12, 400)
+    effect = rng.normal(size=12)
+    X = pd.DataFrame({"noise": rng.normal(size=400), "kind": pd.Categorical([f"k{k}" for k in kind])})
+    y = effect[kind] + 0.05 * rng.normal(size=400)
+    m = eb.EBBSRegressor(40, 0.3, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False)
+    m.fit(X, np.where(np.arange(400) < 300, y, np.nan))
+    assert m.score(X.iloc[300:], y[300:]) > 0.8
+    strange = X.iloc[:2].assign(kind=pd.Categorical(["new", None]))
+    assert np.isfinite(m.predict(strange)).all()
+
+
+@pytest.mark.parametrize("name", [*BOOSTERS, "ridge"])
+def test_sparse_tables_stay_sparse(name, monkeypatch):
+    X, y, graph = problem()
+    X[np.abs(X) < 0.5] = 0.0
+    for kind in (sparse.csr_matrix, sparse.csr_array, sparse.csc_array):
+        monkeypatch.setattr(sparse.csr_array, "toarray", lambda *_: pytest.fail("densified"))
+        m = fitted(LEARNERS[name], kind(X), y, graph)
+        assert m.score(None, y) > 0.5
+        np.testing.assert_allclose(m.predict(kind(X), graph=graph), m.predict(), rtol=1e-4, atol=1e-5)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_importances_find_the_columns_that_matter(name):
+    X, y, graph = problem()
+    X = np.column_stack([X, np.random.default_rng(1).normal(size=300)])
+    m = fitted(LEARNERS[name], X, y, graph, smoothing=None, n_estimators=10)
+    if name == "no-weights":  # nearest neighbours have no notion of importance
+        np.testing.assert_array_equal(m.feature_importances_, 0.0)
+        return
+    assert m.feature_importances_.sum() == pytest.approx(1.0)
+    assert m.feature_importances_.argmax() == 0
+
+
+def test_unknown_parameters_reach_the_library():
+    X, y, graph = problem()
+    shallow = fitted(eb.LightGBM(params={"max_depth": 1}), X, y, graph)
+    assert all(tree["num_leaves"] <= 2 for tree in shallow.ensemble_.booster.dump_model()["tree_info"])
+    assert fitted(eb.XGBoost(params={"max_depth": 1}), X, y, graph).predict().size == 300
+    assert fitted(eb.CatBoost(params={"depth": 1}), X, y, graph).predict().size == 300
+
+
+def test_a_network_and_a_line_can_be_weak_learners():
+    X, y, graph = problem(n=120)
+    nets = [MLPRegressor(hidden_layer_sizes=(4,), max_iter=20, solver="lbfgs", tol=1e3), LinearRegression()]
+    m = fitted(nets, X, y, graph, n_estimators=8, random_state=1)
+    assert m.history_["training"][-1] < m.history_["training"][0]
+    assert {type(fit[0]).__name__ for _, fit in m.ensemble_.rounds} == {"MLPRegressor", "LinearRegression"}
+
+
+def test_names_become_learners():
+    assert isinstance(as_learner("xgboost"), eb.XGBoost)
+    assert isinstance(as_learner(Ridge()), eb.ScikitLearn)
+    for wrong in ("forest", 3, None):
+        with pytest.raises(ValueError, match="learner must be one of"):
+            as_learner(wrong)
+    with pytest.raises(ValueError, match="empty list"):
+        fitted([], *problem())
+    with pytest.raises(TypeError, match=r"learner\[1\]"):
+        fitted([Ridge(), "tree"], *problem())
+
+
+@pytest.mark.parametrize("name", ["xgboost", "catboost"])
+def test_a_library_that_is_not_there_is_named_with_the_remedy(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=rf"pip install 'ebbflow\[{name}\]'"):
+        fitted(name, *problem())
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_device_that_a_learner_lacks_is_refused(name):
+    with pytest.raises(ValueError, match="device='cuda' is not available"):
+        fitted(LEARNERS[name], *problem(), device="cuda")
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_a_model_without_trees_predicts_the_mean(name):
+    X, y, graph = problem()
+
+    class StopAtOnce(eb.Callback):
+        def after_training(self, model):
+            return type(model)(0 * model.scores, 0 * model.smoothed, ())
+
+    m = eb.EBBSRegressor(3, learner=LEARNERS[name], n_jobs=1, early_stopping=False)
+    m.fit(X, y, graph=graph, callbacks=[StopAtOnce()])
+    np.testing.assert_allclose(m.predict(X, graph=graph), np.nanmean(y))

@@ -1,0 +1,121 @@
+"""The gradient (8) against finite differences, and the curvature against the true Hessian, for every operator × loss."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ebbflow as eb
+from ebbflow.objective import Iterate, Labels, Objective
+from ebbflow.smoothing import IdentityOperator
+from tests.strategies import graphs, random_graph
+from tests.test_losses import REGRESSION, make
+
+OPERATORS = {
+    "identity": None,
+    **{
+        f"{method}-{'normalised' if normalized else 'plain'}": eb.Laplacian(2.0, 3, method=method, normalized=normalized)
+        for method in ("gradient", "jacobi", "chebyshev", "exact")
+        for normalized in (True, False)
+    },
+}
+LOSSES = [*REGRESSION, eb.LogLoss(), eb.Softmax()]
+
+
+def objective_on(smoother, graph, loss, penalty=0.3, seed=0):
+    n = graph.n_nodes
+    rng = np.random.default_rng(seed)
+    nodes = np.sort(rng.choice(n, max(n // 2, 1), replace=False))
+    _, target = make(loss, seed, nodes.size)
+    if isinstance(loss, eb.Poisson):
+        target = target + 0.5
+    operator = IdentityOperator(n) if smoother is None else smoother.on(graph)
+    return Objective(operator, loss, Labels(nodes, target, rng.random(nodes.size) + 0.1), penalty=penalty)
+
+
+def at(objective, scores):
+    return Iterate(scores, objective.propagate(scores))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_gradient_equals_finite_differences(name, loss):
+    graph = random_graph(12, 25)
+    objective = objective_on(OPERATORS[name], graph, loss)
+    mass = objective.labels.weight.sum()
+    rng = np.random.default_rng(1)
+    scores = 0.5 * rng.normal(size=(12, objective.labels.target.shape[1]))
+    gradient = objective.residual(at(objective, scores))
+    assert np.abs(gradient).min(axis=1).max() > 0
+    for node in range(12):
+        for column in range(scores.shape[1]):
+            move = np.zeros_like(scores)
+            move[node, column] = 1e-5
+            rise = objective.value(at(objective, scores + move)) - objective.value(at(objective, scores - move))
+            assert mass * rise / 2e-5 == pytest.approx(gradient[node, column], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@given(graph=graphs(min_nodes=2), seed=st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_curvature_majorises_the_hessian(name, graph, seed):
+    """diag(d) − PᵀHP is positive semi-definite: the reason why no step along a tree can overshoot."""
+    objective = objective_on(OPERATORS[name], graph, eb.SquaredError(), penalty=0.0, seed=seed)
+    dense = objective.propagate(np.eye(graph.n_nodes))
+    weights = np.zeros(graph.n_nodes)
+    weights[objective.labels.nodes] = objective.labels.weight
+    hessian = dense.T @ np.diag(weights) @ dense
+    bound = np.diag(np.broadcast_to(objective.curvature(objective.start()), (graph.n_nodes, 1))[:, 0])
+    assert np.linalg.eigvalsh(bound - hessian).min() >= -1e-9 * max(1.0, float(hessian.max()))
+
+
+def test_without_smoothing_only_labelled_nodes_have_a_say():
+    objective = objective_on(None, random_graph(10, 5), eb.SquaredError(), penalty=0.0)
+    silent = np.setdiff1d(np.arange(10), objective.labels.nodes)
+    curvature = objective.curvature(objective.start())
+    np.testing.assert_allclose(curvature[objective.labels.nodes, 0], objective.labels.weight)
+    np.testing.assert_array_equal(curvature[silent], 0.0)
+    np.testing.assert_array_equal(objective.residual(objective.start())[silent], 0.0)
+
+
+def test_unlabelled_neighbours_get_gradients_through_the_graph():
+    graph = eb.Graph.from_edges([0, 1], [1, 2], n_nodes=4)
+    labels = Labels(np.array([0]), np.array([[5.0]]), np.ones(1))
+    objective = Objective(eb.Laplacian(2.0, 2).on(graph), eb.SquaredError(), labels)
+    objective.base = np.zeros(1)
+    gradient = objective.residual(objective.start())[:, 0]
+    assert (gradient[:3] < 0).all()
+    assert gradient[3] == 0
+
+
+@pytest.mark.parametrize("loss", [eb.SquaredError()], ids=repr)
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_newton_step_is_the_exact_line_search_for_squared_error(loss, seed):
+    objective = objective_on(eb.Laplacian(2.0, 3), random_graph(15, 30, seed), loss, seed=seed)
+    rng = np.random.default_rng(seed)
+    point, tree = at(objective, rng.normal(size=(15, 1))), rng.normal(size=(15, 1))
+    smoothed = objective.propagate(tree)
+    best = objective.newton_step(point, tree, smoothed)
+    value = objective.value(point.moved(best, tree, smoothed))
+    for off in (-0.1, -1e-3, 1e-3, 0.1):
+        assert value <= objective.value(point.moved(best + off, tree, smoothed)) + 1e-12
+
+
+def test_mixing_iterates_mixes_their_weights():
+    a, b = Iterate(np.ones((2, 1)), np.ones((2, 1)), (1.0, 2.0)), Iterate(np.zeros((2, 1)), np.zeros((2, 1)), (3.0, 4.0))
+    assert a.mixed(b, 0.25).weights == (1.5, 2.5)
+    np.testing.assert_array_equal(a.mixed(b, 0.25).scores, 0.75)
+
+
+def test_validation_loss_is_that_of_the_smoothed_predictions():
+    graph = random_graph(10, 20)
+    loss, P = eb.SquaredError(), eb.Laplacian(2.0, 3).on(graph)
+    training = Labels(np.arange(5), np.arange(5.0)[:, None], np.ones(5))
+    held = Labels(np.arange(5, 8), np.ones((3, 1)), np.array([1.0, 2.0, 3.0]))
+    objective = Objective(P, loss, training, held)
+    scores = np.random.default_rng(0).normal(size=(10, 1))
+    predicted = 2.0 + P.apply(scores)[5:8, 0]
+    expected = (0.5 * np.array([1.0, 2.0, 3.0]) * (predicted - 1.0) ** 2).sum() / 6.0
+    assert objective.validation_value(at(objective, scores)) == pytest.approx(expected)
+    assert Objective(P, loss, training).validation_value(objective.start()) is None
