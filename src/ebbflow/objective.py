@@ -146,7 +146,8 @@ class Objective:
         return self.base + point.smoothed[labels.nodes]
 
     def _loss_at(self, labels: Labels, point: Iterate) -> float:
-        return float(labels.weight @ self.loss.value(self._predicted(labels, point), labels.target))
+        # Not a BLAS product: its threads would fight the trees' for the cores.
+        return float((labels.weight * self.loss.value(self._predicted(labels, point), labels.target)).sum())
 
     def _slope(self, point: Iterate) -> Array:
         labels = self.labels

@@ -145,13 +145,12 @@ class GrowingLightGBM(Growing):
         import lightgbm
 
         rounds = len(weights)
-        copy = lightgbm.Booster(model_str=self._booster.model_to_string(num_iteration=rounds or -1))
-        n_outputs = self._shape[1]
-        leaves = copy.dump_model()["tree_info"]
-        for tree in leaves:
-            index = tree["tree_index"]
-            weight = weights[index // n_outputs] if index // n_outputs < rounds else 0.0
-            for leaf in range(tree["num_leaves"]):
+        text = self._booster.model_to_string(num_iteration=rounds or -1)
+        copy = lightgbm.Booster(model_str=text)
+        leaf_counts = [int(line.partition("=")[2]) for line in text.splitlines() if line.startswith("num_leaves=")]
+        for index, n_leaves in enumerate(leaf_counts):
+            weight = weights[index // self._shape[1]] if rounds else 0.0
+            for leaf in range(n_leaves):
                 copy.set_leaf_output(index, leaf, weight * copy.get_leaf_output(index, leaf))
         return LightGBMEnsemble(copy.model_to_string())
 
