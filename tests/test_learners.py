@@ -54,7 +54,9 @@ def test_learner_handles_several_outputs(name):
     X, y, graph = problem()
     classes = np.select([y < -1, y < 1], ["low", "middle"], "high").astype(object)
     classes[np.isnan(y)] = None
-    m = eb.EBBSClassifier(20, 0.5, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False, smoothing=None)
+    m = eb.EBBSClassifier(
+        20, 0.5, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False, smoothing=None
+    )
     m.fit(X, classes, graph=graph)
     assert m.score(None, classes) > 0.8
     assert m.predict_proba(X, graph=graph).shape == (300, 3)
@@ -77,7 +79,9 @@ def test_a_grown_tree_is_the_least_squares_fit_on_its_leaves(name):
     learner = {
         "lightgbm": eb.LightGBM(num_leaves=2),
         "xgboost": eb.XGBoost(max_depth=1),
-        "catboost": eb.CatBoost(1, l2_leaf_reg=1e-9, newton=True, from_average=False, params={"random_strength": 0, "bootstrap_type": "No"}),
+        "catboost": eb.CatBoost(
+            1, l2_leaf_reg=1e-9, newton=True, from_average=False, params={"random_strength": 0, "bootstrap_type": "No"}
+        ),
     }[name]
     table = Table(X, ("x",), (), (0,))
     tree = learner.start(table, n_outputs=1, seed=0, n_jobs=1, device="cpu").grow(gradient, curvature)

@@ -45,9 +45,7 @@ def test_parabola_of_the_curvature_lies_above_the_loss(loss, seed, scale):
     move = scale * np.random.default_rng(seed + 1).normal(size=scores.shape)
     curvature = np.broadcast_to(loss.curvature(scores, target), scores.shape)
     above = (
-        loss.value(scores, target)
-        + (loss.gradient(scores, target) * move).sum(1)
-        + 0.5 * (curvature * move**2).sum(1)
+        loss.value(scores, target) + (loss.gradient(scores, target) * move).sum(1) + 0.5 * (curvature * move**2).sum(1)
     )
     assert (loss.value(scores + move, target) <= above + 1e-9).all()
 
@@ -89,7 +87,12 @@ def test_cross_entropy_and_links_agree_with_scikit_learn():
 
 def test_extreme_scores_stay_finite():
     for loss in (eb.LogLoss(), eb.Softmax()):
-        scores = np.array([[800.0] * (1 if isinstance(loss, eb.LogLoss) else 3), [-800.0] * (1 if isinstance(loss, eb.LogLoss) else 3)])
+        scores = np.array(
+            [
+                [800.0] * (1 if isinstance(loss, eb.LogLoss) else 3),
+                [-800.0] * (1 if isinstance(loss, eb.LogLoss) else 3),
+            ]
+        )
         target = np.zeros_like(scores)
         target[:, 0] = 1.0
         assert np.isfinite(loss.value(scores, target)).all()

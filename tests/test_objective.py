@@ -14,7 +14,9 @@ from tests.test_losses import REGRESSION, make
 OPERATORS = {
     "identity": None,
     **{
-        f"{method}-{'normalised' if normalized else 'plain'}": eb.Laplacian(2.0, 3, method=method, normalized=normalized)
+        f"{method}-{'normalised' if normalized else 'plain'}": eb.Laplacian(
+            2.0, 3, method=method, normalized=normalized
+        )
         for method in ("gradient", "jacobi", "chebyshev", "exact")
         for normalized in (True, False)
     },
@@ -103,7 +105,10 @@ def test_newton_step_is_the_exact_line_search_for_squared_error(loss, seed):
 
 
 def test_mixing_iterates_mixes_their_weights():
-    a, b = Iterate(np.ones((2, 1)), np.ones((2, 1)), (1.0, 2.0)), Iterate(np.zeros((2, 1)), np.zeros((2, 1)), (3.0, 4.0))
+    a, b = (
+        Iterate(np.ones((2, 1)), np.ones((2, 1)), (1.0, 2.0)),
+        Iterate(np.zeros((2, 1)), np.zeros((2, 1)), (3.0, 4.0)),
+    )
     assert a.mixed(b, 0.25).weights == (1.5, 2.5)
     np.testing.assert_array_equal(a.mixed(b, 0.25).scores, 0.75)
 

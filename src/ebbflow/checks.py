@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import DataConversionWarning
 
 from ebbflow.graph import Graph
+from ebbflow.graph._ids import is_missing
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
@@ -29,7 +30,8 @@ def parameters(estimator: Any) -> None:
     if estimator.device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
     n_jobs = estimator.n_jobs
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or (n_jobs < 1 and n_jobs != -1)):
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
         raise ValueError(f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}.")
 
 
@@ -119,14 +121,15 @@ def labelled(
     known = ~_missing(values)
     if nodes is not None and not known.all():
         raise ValueError(
-            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists that row as labelled."
+            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists that row as labelled: "
+            "take it out of both."
         )
     _refuse_infinite(values, known, "y")
     known &= weight > 0
     if not known.any():
         raise ValueError(
-            "No node is labelled: y holds no known label."
-            if sample_weight is None
+            "No node is labelled: y holds no known label, and at least one is needed to learn from."
+            if sample_weight is None or not (~_missing(values)).any()
             else "No node is labelled: sample_weight is zero wherever y holds a label."
         )
     return positions[known], _plain(values[known]), weight[known]
@@ -138,14 +141,16 @@ def evaluation(
     """Positions and labels of the validation nodes, none of them trained on."""
     if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
         raise ValueError("eval_set must be a pair (nodes, labels): which rows of X to validate on, and their labels.")
-    if np.ndim(eval_set[0]) != 1:
+    if not _is_flat(eval_set[0]):
         raise ValueError(
             "eval_set must be (nodes, labels) with nodes a list of rows of X; a table of its own cannot be placed in the "
             "graph. Put the validation rows into X and leave their labels out of y."
         )
     positions = node_positions(eval_set[0], n_rows, "eval_set[0]")
     values = _label_array(eval_set[1], "eval_set[1]", is_classifier(estimator))
-    if positions.size != values.size or not positions.size:
+    if not positions.size:
+        raise ValueError("eval_set is empty: name at least one labelled node to validate on, or leave it out.")
+    if positions.size != values.size:
         raise ValueError(f"eval_set names {positions.size} rows and {values.size} labels: one for each is needed.")
     known = ~_missing(values)
     if not known.all():
@@ -155,7 +160,7 @@ def evaluation(
     if shared.size:
         raise ValueError(
             f"eval_set and y share {shared.size} labelled node(s), such as row {int(shared[0])}: a node trained on cannot "
-            "tell when to stop. Set y to NaN there."
+            "tell when to stop. Set y to NaN there, or take it out of nodes."
         )
     return positions, _plain(values)
 
@@ -179,11 +184,14 @@ def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes") -> NDArra
     bad = (array < 0) | (array >= n_rows)
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{name} names row {array[place]} at position {place}, X has rows 0 to {n_rows - 1}.")
+        raise ValueError(
+            f"{name} names row {array[place]} at position {place}, X has rows 0 to {n_rows - 1}. For nodes with ids of "
+            "their own use graph.index_of(ids)."
+        )
     first = np.unique(array, return_index=True)[1]
     if first.size != array.size:
         place = int(np.setdiff1d(np.arange(array.size), first)[0])
-        raise ValueError(f"{name} names row {array[place]} twice, the second time at position {place}.")
+        raise ValueError(f"{name} names row {array[place]} twice, the second time at position {place}: list each once.")
     return array.astype(np.int64)
 
 
@@ -196,7 +204,7 @@ def to_score(
     truth = _label_array(y, "y", is_classifier(estimator))
     weight = None if sample_weight is None else _weights(sample_weight, truth.size)
     rows = np.arange(len(predicted)) if nodes is None else node_positions(nodes, len(predicted))
-    if truth.size == len(predicted) and nodes is not None:  # labels of every row, not of the rows listed
+    if truth.size == len(predicted) != rows.size:  # labels of every row, not of the rows listed
         truth, weight = truth[rows], None if weight is None else weight[rows]
     if truth.size != rows.size:
         raise ValueError(
@@ -209,10 +217,14 @@ def to_score(
 
 
 def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
-    if hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):
+    if hasattr(y, "to_pylist"):
+        y = y.to_pylist()
+    elif hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):
         y = y.to_numpy()
     try:
         values = np.asarray(y)
+        if values.dtype.kind in "US" and isinstance(y, (list, tuple)):  # numpy would make text of NaN and of numbers
+            values = np.asarray(y, dtype=object)
     except ValueError:
         raise ValueError(f"{name} must be a flat list of labels.") from None
     if values.ndim == 2 and values.shape[1] == 1:
@@ -227,6 +239,8 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         raise ValueError(f"{name} should be a 1d array, got an array of shape {values.shape} instead.")
     if classes:
         return values
+    if values.dtype.kind == "O":
+        values = np.where(_missing(values), np.nan, values)
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
@@ -234,6 +248,13 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         raise ValueError(
             f"{name} must hold numbers for a regressor: position {place} is {value!r}. For classes use EBBSClassifier."
         ) from None
+
+
+def _is_flat(values: Any) -> bool:
+    try:
+        return np.ndim(values) == 1
+    except ValueError:  # lists of unequal lengths
+        return False
 
 
 def _is_number(value: Any) -> bool:
@@ -249,26 +270,19 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
         return np.isnan(values)
     if values.dtype.kind != "O":
         return np.zeros(values.size, dtype=bool)
-    return np.fromiter((_is_missing(value) for value in values.tolist()), bool, values.size)
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA refuses to be compared
-        return True
+    return np.fromiter((is_missing(value) for value in values.tolist()), bool, values.size)
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
     """Objects that are all of one kind as an ordinary array, so that classes sort and print as the user wrote them."""
     if values.dtype.kind != "O":
         return values
-    items = values.tolist()
+    items = [value.item() if isinstance(value, np.generic) else value for value in values.tolist()]
     kinds = {type(value) for value in items}
     if len(kinds) > 1 and not kinds <= {int, float, bool}:
         raise ValueError(f"y mixes labels of different kinds: {sorted(kind.__name__ for kind in kinds)}. Use one kind.")
     if kinds == {str}:
-        return values
+        return np.asarray(items, dtype=object)
     return np.asarray(items)
 
 
@@ -284,7 +298,10 @@ def _refuse_infinite(values: NDArray[Any], known: NDArray[np.bool_], name: str) 
 def _weights(sample_weight: Any, size: int) -> Array:
     if sample_weight is None:
         return np.ones(size)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers, one for each entry of y ({error}).") from None
     if weight.ndim == 0:
         weight = np.full(size, float(weight))
     if weight.shape != (size,):

@@ -31,7 +31,12 @@ def main() -> None:
 
 
 def _fitted(
-    model: EBBSRegressor, X: object, y: NDArray[np.float64], train: NDArray[np.int64], test: NDArray[np.int64], graph: object
+    model: EBBSRegressor,
+    X: object,
+    y: NDArray[np.float64],
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+    graph: object,
 ) -> tuple[NDArray[np.float64], tuple[float, float, int, float]]:
     start = time.perf_counter()
     model.fit(X, y[train], nodes=train, graph=graph)  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
 """Category columns as numbers for learners that cannot split on categories: CatBoost's ordered target statistics.
 
-A labelled node is encoded from the labels that come *before* it in a random order, never from its own; all other
-nodes from every training label. No other label is ever looked at.
+A labelled node is encoded from the labels that come *before* it in a random order, never from its own, not even in
+the mean that small categories are shrunk to; all other nodes from every training label. No other label is ever looked
+at.
 """
 
 from typing import Any
@@ -40,14 +41,15 @@ class OrderedTargetEncoder:
         self.prior = np.average(labels.target, axis=0, weights=labels.weight)
         order = np.random.default_rng(seed).permutation(labels.nodes.size)
         nodes, target, weight = labels.nodes[order], labels.target[order], labels.weight[order]
+        earlier_prior = _mean_before(target, weight)
         encoded = {}
         for column in table.categorical:
             groups = _groups(table.values[:, column])
             sums, counts = _totals(groups[nodes], target, weight, int(groups.max()) + 1)
-            self.means[column] = self._shrunk(sums, counts)
+            self.means[column] = _shrunk(sums, counts, self.prior)
             encoded[column] = self.means[column][groups]
             earlier_sums, earlier_counts = _before(groups[nodes], target, weight)
-            encoded[column][nodes] = self._shrunk(earlier_sums, earlier_counts)
+            encoded[column][nodes] = _shrunk(earlier_sums, earlier_counts, earlier_prior)
         return self._replaced(table, encoded)
 
     def transform(self, table: Table) -> Table:
@@ -57,9 +59,6 @@ class OrderedTargetEncoder:
             means = np.vstack([self.means[column], self.prior])
             encoded[column] = means[np.minimum(_groups(table.values[:, column]), len(means) - 1)]
         return self._replaced(table, encoded)
-
-    def _shrunk(self, sums: Array, counts: Array) -> Array:
-        return (sums + PRIOR_STRENGTH * self.prior) / (counts[:, None] + PRIOR_STRENGTH)
 
     def _replaced(self, table: Table, encoded: dict[int, Array]) -> Table:
         blocks: list[Any] = []
@@ -71,6 +70,19 @@ class OrderedTargetEncoder:
             names += [name] * block.shape[1]
             origin += [table.origin[column]] * block.shape[1]
         return Table(np.hstack(blocks), tuple(names), (), tuple(origin))
+
+
+def _shrunk(sums: Array, counts: Array, prior: Array) -> Array:
+    return (sums + PRIOR_STRENGTH * prior) / (counts[:, None] + PRIOR_STRENGTH)
+
+
+def _mean_before(target: Array, weight: Array) -> Array:
+    """Mean of the earlier rows of every group. The first row has none: it takes the mean of all the others."""
+    means = np.zeros_like(target)
+    if len(target) > 1:
+        means[0] = np.average(target[1:], axis=0, weights=weight[1:])
+        means[1:] = (np.cumsum(weight[:, None] * target, axis=0) / np.cumsum(weight)[:, None])[:-1]
+    return means
 
 
 def _groups(codes: Array) -> NDArray[np.int64]:

@@ -9,8 +9,10 @@ import io
 import json
 import os
 import platform
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -43,14 +45,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         arrays["encoder_prior"] = model._encoder.prior
         arrays |= {f"encoder_{column}": means for column, means in model._encoder.means.items()}
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    np.savez_compressed(buffer, **arrays)
     entries = {"arrays.npz": buffer.getvalue(), **trees}
     manifest = {
         "format": "ebbflow model",
         "format_version": FORMAT_VERSION,
         "estimator": type(model).__name__,
         "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
-        "learner": learners.as_learner(model.learner).name,
         "fitted": {
             "n_features_in": model.n_features_in_,
             "feature_names_in": _plain(getattr(model, "feature_names_in_", None)),
@@ -80,7 +81,8 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     ----------
     path : path
     classes : iterable of types, optional
-        Your own :class:`Loss` or :class:`Smoother` classes, if the model was fitted with one.
+        Your own :class:`Loss`, :class:`Smoother`, :class:`Learner` or estimator classes, if the model was fitted with
+        one.
 
     Returns
     -------
@@ -93,10 +95,9 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     with np.load(io.BytesIO(entries.pop("arrays.npz")), allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
     known = {kind.__name__: kind for room in _ROOMS for kind in vars(room).values() if isinstance(kind, type)}
-    known |= {kind.__name__: kind for kind in classes}
+    known |= {kind.__name__: kind for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)}
     fitted = manifest["fitted"]
-    kind = {"EBBSRegressor": estimators.EBBSRegressor, "EBBSClassifier": estimators.EBBSClassifier}
-    model: Any = kind[manifest["estimator"]](**{k: _revived(v, known) for k, v in manifest["parameters"].items()})
+    model: Any = _revived({"class": manifest["estimator"], "parameters": manifest["parameters"]}, known)
     model.n_features_in_ = fitted["n_features_in"]
     for name in ("feature_names_in", "classes"):
         if fitted[name] is not None:
@@ -121,7 +122,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         model._encoder.prior = arrays.pop("encoder_prior")
         columns = [name for name in arrays if name.startswith("encoder_")]
         model._encoder.means = {int(name.removeprefix("encoder_")): arrays[name] for name in columns}
-    model.ensemble_ = learners.LEARNERS[manifest["learner"]].load(entries)
+    model.ensemble_ = learners.as_learner(model.learner).load(entries)
     return model
 
 
@@ -132,16 +133,18 @@ def _read(path: str) -> dict[str, bytes]:
             entries = {name: file.read(name) for name in file.namelist()}
         manifest = json.loads(entries["manifest.json"])
         told = manifest["format"], manifest["format_version"], manifest["sha256"]
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise
-    except (
+    except (  # what zipfile lets through when bytes of a zip are changed at random
         OSError,
         zipfile.BadZipFile,
-        zipfile.LargeZipFile,
-        KeyError,
+        zlib.error,
+        struct.error,
+        LookupError,
         TypeError,
         ValueError,
         EOFError,
+        RuntimeError,
     ) as error:
         raise ValueError(f"{path} is not an ebbflow model, or it is damaged ({error}).") from None
     name, format_version, sums = told
@@ -163,6 +166,10 @@ def _read(path: str) -> dict[str, bytes]:
 def _write_atomically(path: str, entries: dict[str, bytes]) -> None:
     """Write beside the target and rename: a reader sees the old file or the whole new one."""
     folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} cannot be written: it is a folder.")
     handle, temporary = tempfile.mkstemp(prefix=".ebbflow-", suffix=".part", dir=folder)
     try:
         with os.fdopen(handle, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as file:
@@ -182,12 +189,14 @@ def _plain(value: Any) -> Any:
     """Parameters and learned values as JSON; parts such as smoothers as the name of their class and parameters."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and value.dtype.kind in "biufU":
         return value.item()
     if isinstance(value, np.ndarray):
         return {"array": [_plain(item) for item in value.tolist()], "dtype": value.dtype.str}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [_plain(item) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [_plain(item) for item in value]}
     if isinstance(value, dict):
         return {"dict": [[_plain(key), _plain(item)] for key, item in value.items()]}
     if isinstance(value, np.random.RandomState):
@@ -195,7 +204,10 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "get_params"):
         parameters = value.get_params(deep=False)
         return {"class": type(value).__name__, "parameters": {k: _plain(v) for k, v in parameters.items()}}
-    raise ValueError(f"{value!r} cannot be saved without pickle: a model file holds numbers, text and ebbflow's parts.")
+    raise ValueError(
+        f"{value!r} cannot be saved without pickle: a model file holds numbers, text and ebbflow's parts. Turn it into "
+        "numbers or text before you fit."
+    )
 
 
 def _revived(value: Any, known: dict[str, type]) -> Any:
@@ -203,8 +215,16 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
         return [_revived(item, known) for item in value]
     if not isinstance(value, dict):
         return value
+    if "tuple" in value:
+        return tuple(_revived(item, known) for item in value["tuple"])
     if "array" in value:
-        return np.asarray(value["array"], dtype=np.dtype(value["dtype"]))
+        items, dtype = [_revived(item, known) for item in value["array"]], np.dtype(value["dtype"])
+        if dtype.kind != "O":
+            return np.asarray(items, dtype=dtype)
+        array = np.empty(len(items), dtype=object)  # numpy would spread ids that are tuples over a second axis
+        for row, item in enumerate(items):
+            array[row] = item
+        return array
     if "dict" in value:
         return {_revived(key, known): _revived(item, known) for key, item in value["dict"]}
     if value["class"] not in known:

@@ -4,7 +4,8 @@ Predictions are ``base + P f``. The trees never see the labels: they see what th
 curvature for *every* node, labelled or not.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,13 @@ class Iterate:
     scores: Array
     smoothed: Array
     weights: tuple[float, ...] = ()
+    known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what was computed at this point
+
+    def remember(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Compute something about this point once."""
+        if name not in self.known:
+            self.known[name] = compute()
+        return self.known[name]
 
     def moved(self, step: float, tree: Array, smoothed_tree: Array) -> "Iterate":
         """Return f + step·tree, a sum of one tree more."""
@@ -87,7 +95,10 @@ class Objective:
 
     def value(self, point: Iterate) -> float:
         """Return the mean loss over the labelled nodes, the penalty included."""
-        total = self._loss_at(self.labels, point)
+        return float(point.remember("value", lambda: self._value(point)))
+
+    def _value(self, point: Iterate) -> float:
+        total = self._loss_at(self.labels, self._predicted(point))
         if self.penalty:
             total += 0.5 * self.penalty * float((point.scores**2).sum())
         return total / float(self.labels.weight.sum())
@@ -96,7 +107,8 @@ class Objective:
         """Return the mean loss over the validation nodes, of the *smoothed* predictions."""
         if self.validation is None:
             return None
-        return self._loss_at(self.validation, point) / float(self.validation.weight.sum())
+        predicted = self.base + point.smoothed[self.validation.nodes]
+        return self._loss_at(self.validation, predicted) / float(self.validation.weight.sum())
 
     def residual(self, point: Iterate) -> Array:
         """Return the gradient Pᵀ ∂ℓ/∂f̃ of (8), on all n nodes (+ εf)."""
@@ -142,17 +154,22 @@ class Objective:
         bend = float((self._local_curvature(point) * along**2).sum()) + self.penalty * float((tree**2).sum())
         return -slope / bend if bend > 0 else 0.0
 
-    def _predicted(self, labels: Labels, point: Iterate) -> Array:
-        return self.base + point.smoothed[labels.nodes]
-
-    def _loss_at(self, labels: Labels, point: Iterate) -> float:
+    def _loss_at(self, labels: Labels, predicted: Array) -> float:
         # Not a BLAS product: its threads would fight the trees' for the cores.
-        return float((labels.weight * self.loss.value(self._predicted(labels, point), labels.target)).sum())
+        return float((labels.weight * self.loss.value(predicted, labels.target)).sum())
+
+    def _predicted(self, point: Iterate) -> Array:
+        predicted: Array = point.remember("predicted", lambda: self.base + point.smoothed[self.labels.nodes])
+        return predicted
 
     def _slope(self, point: Iterate) -> Array:
         labels = self.labels
-        return labels.weight[:, None] * self.loss.gradient(self._predicted(labels, point), labels.target)
+        slope: Array = point.remember(
+            "slope", lambda: labels.weight[:, None] * self.loss.gradient(self._predicted(point), labels.target)
+        )
+        return slope
 
-    def _local_curvature(self, point: Iterate) -> Any:
+    def _local_curvature(self, point: Iterate) -> Array:
         labels = self.labels
-        return labels.weight[:, None] * self.loss.curvature(self._predicted(labels, point), labels.target)
+        local: Array = labels.weight[:, None] * self.loss.curvature(self._predicted(point), labels.target)
+        return local

@@ -6,6 +6,7 @@ at prediction.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import narwhals as nw
@@ -13,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
+
+from ebbflow.graph._ids import is_missing
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class TableReader:
         """Learn the columns of ``X`` and read it."""
         columns = _columns(X)
         if columns is None:
-            return self._fit_array(X)
+            return self._fit_array(_array(X))
         self.names = tuple(columns)
         listed = self._listed_positions()
         for position, (name, column) in enumerate(columns.items()):
@@ -83,21 +86,39 @@ class TableReader:
         """Read a table with the same columns."""
         columns = _columns(X)
         if columns is None:
-            return self._read_array(X)
+            return self._read_array(_array(X))
+        self._refuse_other_names(tuple(columns))
         return self._read_columns(columns)
 
+    def _refuse_other_names(self, found: tuple[str, ...]) -> None:
+        """scikit-learn compares the names of columns only where they are text; pandas has them as numbers too."""
+        if found == self.names or len(found) != len(self.names):
+            return
+        unnamed = self.names == _default_names(len(found)) or found == tuple(map(str, range(len(found))))
+        if set(found) == set(self.names) or not unnamed:
+            place = next(i for i, (a, b) in enumerate(zip(found, self.names, strict=True)) if a != b)
+            raise ValueError(
+                f"X, column {place} is {found[place]!r} and was {self.names[place]!r} at fit: pass the same columns in the "
+                "same order."
+            )
+
     def _listed_positions(self) -> set[int]:
-        if isinstance(self.categorical, str):
-            if self.categorical != "auto":
-                raise ValueError(f"categorical_features must be 'auto' or a list of columns, got {self.categorical!r}.")
+        if isinstance(self.categorical, str) and self.categorical == "auto":
             return set()
+        if isinstance(self.categorical, str) or not np.iterable(self.categorical):
+            raise ValueError(f"categorical_features must be 'auto' or a list of columns, got {self.categorical!r}.")
         positions = set()
         for item in self.categorical:
             if isinstance(item, str):
                 if item not in self.names:
                     raise ValueError(f"categorical_features names {item!r}, which is not a column of X.")
                 positions.add(self.names.index(item))
-            elif 0 <= int(item) < len(self.names):
+            elif not isinstance(item, Integral) or isinstance(item, bool):
+                raise ValueError(
+                    f"categorical_features must list columns by name or position, got {item!r}. Of a mask, pass "
+                    "np.flatnonzero(mask)."
+                )
+            elif 0 <= item < len(self.names):
                 positions.add(int(item))
             else:
                 raise ValueError(f"categorical_features names column {item}, X has {len(self.names)} columns.")
@@ -107,7 +128,7 @@ class TableReader:
         width = X.shape[1] if getattr(X, "ndim", 0) == 2 else None
         if width is None:
             return self._read_array(X)  # refused there, in scikit-learn's words
-        self.names = tuple(f"x{i}" for i in range(width))
+        self.names = _default_names(width)
         listed = self._listed_positions()
         if listed and sparse.issparse(X):
             raise ValueError("categorical_features needs a dense X: a sparse matrix holds numbers only.")
@@ -117,6 +138,8 @@ class TableReader:
 
     def _read_array(self, X: Any) -> Table:
         if self.categories:
+            if sparse.issparse(X):
+                raise ValueError("X is sparse, at fit it had columns of categories: pass a dataframe or a dense array.")
             X = np.asarray(X)
             if X.ndim == 2 and X.shape[1] == len(self.names):
                 return self._read_columns({name: X[:, i] for i, name in enumerate(self.names)})
@@ -125,16 +148,17 @@ class TableReader:
                 X,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan",
+                ensure_all_finite=False,
                 input_name="X",
                 ensure_min_samples=1,
             )
         except ValueError as error:
             raise _text_in_array(X) or error from None
         if not self.names:
-            self.names = tuple(f"x{i}" for i in range(values.shape[1]))
+            self.names = _default_names(values.shape[1])
         if sparse.issparse(values):
             values = sparse.csr_array(values)
+        _refuse_infinite(values, range(values.shape[1]))
         return Table(values, self.names, (), tuple(range(len(self.names))))
 
     def _read_columns(self, columns: dict[str, Any]) -> Table:
@@ -146,43 +170,67 @@ class TableReader:
         values = np.empty((n_rows, len(columns)))
         for position, (name, column) in enumerate(columns.items()):
             if position in self.categories:
-                values[:, position] = _codes(column, self.categories[position])
+                values[:, position] = _codes(column, self.categories[position], name)
             else:
                 values[:, position] = _numbers(column, name)
-        infinite = np.isinf(values)
-        if infinite.any():
-            row, position = (int(axis[0]) for axis in np.nonzero(infinite))
-            raise ValueError(
-                f"Input X contains infinity or a value too large for dtype('float64'): column {list(columns)[position]!r}, "
-                f"row {row}. Put a finite number there, or NaN if it is unknown."
-            )
+        _refuse_infinite(values, list(columns))
         return Table(values, tuple(columns), tuple(sorted(self.categories)), tuple(range(len(columns))))
 
 
 def _columns(X: Any) -> dict[str, Any] | None:
     """Columns of a dataframe by name; None for anything else."""
+    if hasattr(X, "collect"):
+        raise TypeError(f"X is a lazy table, {type(X)}: pass X.collect().")
     if not nw.dependencies.is_into_dataframe(X):
         return None
-    frame = nw.from_native(X, eager_only=True)
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(f"X has columns of the same name: {error}") from None
     return {str(name): column for name, column in zip(frame.columns, frame.iter_columns(), strict=True)}
 
 
 def _is_text(column: Any) -> bool:
     """Whether a dataframe column holds categories: by its type or, for mixed objects, by its values."""
-    dtype = column.dtype
-    if dtype in (nw.Categorical, nw.Enum, nw.String):
-        return True
-    if dtype == nw.Object:
-        known = [value for value in column.to_list() if not _is_missing(value)]
+    if _holds_objects(column):
+        known = [value for value in column.to_list() if not is_missing(value)]
         return bool(known) and all(isinstance(value, str) for value in known)
-    return False
+    return column.dtype in (nw.Categorical, nw.Enum, nw.String)
 
 
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA refuses to be compared
-        return True
+def _holds_objects(column: Any) -> bool:
+    """Whether a column may hold anything; narwhals calls one of pandas text if its first hundred entries are."""
+    native = getattr(column.to_native(), "dtype", None)
+    return bool(column.dtype == nw.Object) or (isinstance(native, np.dtype) and native.kind == "O")
+
+
+def _default_names(width: int) -> tuple[str, ...]:
+    return tuple(f"x{i}" for i in range(width))
+
+
+def _array(X: Any) -> Any:
+    """Lists as an array of what they hold, and unknown entries of such an array as NaN."""
+    if isinstance(X, (list, tuple)):
+        try:
+            X = np.asarray(X, dtype=object)
+        except ValueError:
+            return X  # of unequal lengths: refused later, in scikit-learn's words
+    if isinstance(X, np.ndarray) and X.dtype.kind == "O" and X.ndim == 2:
+        X = np.where(np.frompyfunc(is_missing, 1, 1)(X).astype(bool), np.nan, X)
+    return X
+
+
+def _refuse_infinite(values: Any, names: Sequence[Any]) -> None:
+    infinite = np.isinf(values.data if sparse.issparse(values) else values)
+    if infinite.any():
+        places = np.nonzero(infinite)
+        if sparse.issparse(values):
+            places = tuple(axis[infinite] for axis in values.tocoo().coords)
+        row, column = int(places[0][0]), int(places[1][0])
+        raise ValueError(
+            f"Input X contains infinity or a value too large for dtype('float64'): row {row}, column {names[column]!r}. "
+            "Put a finite number there, or NaN if it is unknown."
+        )
 
 
 def _as_list(column: Any) -> list[Any]:
@@ -191,7 +239,7 @@ def _as_list(column: Any) -> list[Any]:
 
 
 def _categories_of(column: Any, name: Any) -> list[Any]:
-    known = {value for value in _as_list(column) if not _is_missing(value)}
+    known = {value for value in _as_list(column) if not is_missing(value)}
     kinds = {str if isinstance(value, str) else float for value in known}
     if len(kinds) > 1:
         example = next(value for value in known if not isinstance(value, str))
@@ -201,30 +249,43 @@ def _categories_of(column: Any, name: Any) -> list[Any]:
     return sorted(known)
 
 
-def _codes(column: Any, categories: list[Any]) -> NDArray[np.float64]:
+def _codes(column: Any, categories: list[Any], name: str) -> NDArray[np.float64]:
     codes = {value: float(code) for code, value in enumerate(categories)}
     values = _as_list(column)
-    return np.fromiter((np.nan if _is_missing(v) else codes.get(v, np.nan) for v in values), np.float64, len(values))
+    for row, value in enumerate(values if categories else []):
+        if isinstance(value, str) != isinstance(categories[0], str) and not is_missing(value):
+            raise ValueError(
+                f"X, column {name!r} holds categories such as {categories[0]!r} but row {row} is {value!r}: text and "
+                "numbers are never the same category. Convert the column to what it was at fit."
+            )
+    return np.fromiter((np.nan if is_missing(v) else codes.get(v, np.nan) for v in values), np.float64, len(values))
 
 
 def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     """A numeric column as float64, missing entries as NaN."""
     if isinstance(column, np.ndarray):
         return _numbers_from_list(column.tolist(), name)
+    if _holds_objects(column):
+        return _numbers_from_list(column.to_list(), name)
+    if column.null_count() == len(column):
+        return np.full(len(column), np.nan)
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
         numbers: NDArray[np.float64] = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
         return numbers
-    if dtype == nw.Object:
-        return _numbers_from_list(column.to_list(), name)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         values = column.to_list()
-        row = next((i for i, v in enumerate(values) if not _is_missing(v)), 0)
+        row = next(i for i, v in enumerate(values) if not is_missing(v))
         raise ValueError(
             f"X, column {name!r} was numeric at fit and is text now (row {row}: {values[row]!r}). Convert it to numbers."
         )
+    if dtype == nw.Unknown:  # such as the sparse columns of pandas
+        try:
+            return np.asarray(column.to_native(), dtype=np.float64)
+        except (TypeError, ValueError):
+            pass
     raise TypeError(
-        f"X, column {name!r} is of type {dtype}, which has no order a tree could use as it is. Turn it into numbers "
+        f"X, column {name!r} is of type {getattr(column.to_native(), 'dtype', dtype)}, which has no order a tree could use as it is. Turn it into numbers "
         "(dates: days since a start) or text."
     )
 
@@ -233,7 +294,7 @@ def _numbers_from_list(values: list[Any], name: str) -> NDArray[np.float64]:
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:
-            numbers[row] = np.nan if _is_missing(value) else float(value)
+            numbers[row] = np.nan if is_missing(value) else float(value)
         except (TypeError, ValueError):
             raise ValueError(
                 f"X, column {name!r} holds numbers but row {row} is {value!r}. Correct that entry, or make the whole "
@@ -256,7 +317,7 @@ def _text_in_array(X: Any) -> ValueError | None:
             float(value)
         except ValueError:
             return ValueError(
-                f"X has text in a numeric column: row {row}, column {column} is {value!r} (could not convert string to "
+                f"X has text in a numeric column: row {row}, column {column} is {str(value)!r} (could not convert string to "
                 "float). Correct it, or pass a dataframe or categorical_features to use the column as categories."
             )
         except TypeError:

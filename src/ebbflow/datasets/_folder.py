@@ -36,15 +36,17 @@ def load_folder(
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {folder}.")
     pandas = pandas_for("load_folder")
-    X = pandas.read_csv(_file(folder, "X.csv"))
-    labels = pandas.read_csv(_file(folder, "y.csv"))
+    X, labels = (_read_csv(pandas, _file(folder, name)) for name in ("X.csv", "y.csv"))
     if labels.shape[1] != 1:
         raise ValueError(f"{folder / 'y.csv'} must have one column, it has {list(labels.columns)}.")
     if len(labels) != len(X):
         raise ValueError(f"{folder / 'y.csv'} has {len(labels)} rows, X.csv has {len(X)}: they must be equal.")
     graph = Graph.from_graphml(_file(folder, "graph.graphml"), nodes=np.arange(len(X)))
     listed = folder / "cat_features.txt"
-    for name in listed.read_text().split() if listed.exists() else []:
+    for line in listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []:
+        name = line.strip()
+        if not name:
+            continue
         if name not in X.columns:
             raise ValueError(f"{listed} names {name!r}, which is not a column of X.csv.")
         X[name] = X[name].astype("category")
@@ -54,10 +56,12 @@ def load_folder(
 def read_splits(path: Path, n_nodes: int) -> list[dict[str, NDArray[np.int64]]]:
     """Read masks.json: positions in range, no node in two parts of a split."""
     try:
-        stored = json.loads(path.read_text())
-        splits = [{part: np.asarray(stored[key][part]) for part in stored[key]} for key in sorted(stored, key=int)]
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        splits = [{part: _positions(rows) for part, rows in stored[key].items()} for key in sorted(stored, key=int)]
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a masks file ({error}).") from None
+        raise ValueError(
+            f'{path} is not a masks file ({error}): it should hold {{"0": {{"train": [rows], "test": [rows]}}, …}}.'
+        ) from None
     for number, split in enumerate(splits):
         for part, positions in split.items():
             if positions.ndim != 1 or positions.dtype.kind not in "iu":
@@ -67,10 +71,22 @@ def read_splits(path: Path, n_nodes: int) -> list[dict[str, NDArray[np.int64]]]:
                 raise ValueError(
                     f"{path}, split {number}: {part!r} names row {bad}, X.csv has rows 0 to {n_nodes - 1}."
                 )
-        everyone = np.concatenate(list(split.values()))
-        if np.unique(everyone).size != everyone.size:
-            raise ValueError(f"{path}, split {number}: a node stands in two parts.")
+        everyone = np.concatenate([_positions([]), *split.values()])
+        rows, times = np.unique(everyone, return_counts=True)
+        if everyone.size != rows.size:
+            raise ValueError(f"{path}, split {number}: row {int(rows[times > 1][0])} is listed twice.")
     return splits
+
+
+def _positions(rows: Any) -> NDArray[Any]:
+    return np.asarray(rows) if rows != [] else np.zeros(0, dtype=np.int64)
+
+
+def _read_csv(pandas: Any, path: Path) -> Any:
+    try:
+        return pandas.read_csv(path)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a table we can read: {error}") from None
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -1,5 +1,6 @@
 """Graphs computed from coordinates: nearest neighbours and everything within a radius."""
 
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -12,8 +13,11 @@ Metric = Literal["euclidean", "haversine"]
 
 def _points(coords: ArrayLike, metric: Metric) -> NDArray[np.float64]:
     """Coordinates in a space where straight-line distance orders pairs as the metric does."""
-    array = np.asarray(coords, dtype=np.float64)
-    if array.ndim != 2:
+    try:
+        array = np.asarray(coords, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"coords must be a table of numbers, one row per node ({error}).") from None
+    if array.ndim != 2 or not array.size:
         raise ValueError(f"coords must be a table with one row per node, got shape {array.shape}.")
     bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
@@ -58,7 +62,7 @@ def knn_edges(coords: ArrayLike, k: int, metric: Metric) -> tuple[NDArray[np.int
 def radius_edges(coords: ArrayLike, radius: float, metric: Metric) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Every pair of nodes no farther apart than ``radius`` (kilometres for haversine)."""
     points = _points(coords, metric)
-    if not np.isfinite(radius) or radius <= 0:
+    if not isinstance(radius, Real) or not np.isfinite(radius) or radius <= 0:
         raise ValueError(f"radius must be a positive number, got {radius!r}.")
     reach = float(radius)
     if metric == "haversine":  # the chord under an arc of that length

@@ -3,6 +3,7 @@
 ``from_*`` converts what you have, ``build_*`` computes something new. A graph never changes once made.
 """
 
+import copy
 import os
 import warnings
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from scipy.sparse import csgraph
 
 from ebbflow.graph._build import Metric, knn_edges, radius_edges
 from ebbflow.graph._edges import edge_weights, node_positions, symmetric_adjacency, symmetrize
-from ebbflow.graph._graphml import read_graphml
+from ebbflow.graph._graphml import read_graphml, whole_numbers
 from ebbflow.graph._ids import as_id_array, lookup, plain_range, refuse_duplicates
 
 
@@ -93,6 +94,8 @@ class Graph:
             matrix = np.asarray(matrix)
             if matrix.ndim != 2:
                 raise ValueError(f"matrix must be two-dimensional, got shape {matrix.shape}.")
+        if matrix.dtype.kind not in "biuf":
+            raise TypeError(f"matrix must hold real numbers, got dtype {matrix.dtype}.")
         if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
             raise ValueError(f"matrix must be square, one row and one column per node, got shape {matrix.shape}.")
         entries = sparse.coo_array(matrix)
@@ -108,8 +111,8 @@ class Graph:
             (entries.data[keep].astype(np.float64), (entries.coords[0][keep], entries.coords[1][keep])),
             shape=matrix.shape,
         )
-        adjacency, _ = symmetrize(one_way)
-        _say_if_directed(abs(one_way - one_way.T).nnz // 2)
+        adjacency, n_one_way = symmetrize(one_way, directed=True)
+        _say_if_directed(n_one_way)
         return cls(adjacency)
 
     @classmethod
@@ -148,18 +151,26 @@ class Graph:
         table = _eager(edges, "edges")
         if len(table.columns) < 2:
             raise ValueError(f"edges needs a source and a target column, it has {table.columns}.")
-        source = _column(table, source or table.columns[0], "source")
-        target = _column(table, target or next(c for c in table.columns if c != source), "target")
-        ends = [as_id_array(table[name].to_numpy(), f"edges[{name!r}]") for name in (source, target)]
+        source = _column(table, table.columns[0] if source is None else source, "source")
+        target = _column(table, next(c for c in table.columns if c != source) if target is None else target, "target")
+        if source == target:
+            raise ValueError(f"source and target are both the column {source!r}: name the two ends of the edges.")
+        ends = [as_id_array(table.get_column(name).to_numpy(), f"edges[{name!r}]") for name in (source, target)]
         weights = None
         if weight is not None:
-            weights = edge_weights(table[_column(table, weight, "weight")].to_numpy(), len(table))
+            weights = edge_weights(table.get_column(_column(table, weight, "weight")).to_numpy(), len(table))
         if nodes is None:
-            ids = as_id_array(sorted({*ends[0].tolist(), *ends[1].tolist()}), "edges")
+            try:
+                ids = as_id_array(sorted({*ends[0].tolist(), *ends[1].tolist()}), "edges")
+            except TypeError:
+                raise TypeError(
+                    "edges holds ids of different kinds, which have no order: pass nodes, the ids in the order of the "
+                    "rows of your table."
+                ) from None
         elif _is_dataframe(nodes):
             node_table = _eager(nodes, "nodes")
-            column = _column(node_table, node_id or node_table.columns[0], "node_id")
-            ids = as_id_array(node_table[column].to_numpy(), f"nodes[{column!r}]")
+            column = _column(node_table, node_table.columns[0] if node_id is None else node_id, "node_id")
+            ids = as_id_array(node_table.get_column(column).to_numpy(), f"nodes[{column!r}]")
         else:
             ids = as_id_array(nodes, "nodes")
         return cls._from_named(ids, ends[0], ends[1], weights, (f"edges[{source!r}]", f"edges[{target!r}]"))
@@ -168,7 +179,9 @@ class Graph:
     def from_networkx(cls, graph: Any, weight: str | None = "weight", nodes: Iterable[Any] | None = None) -> "Graph":
         """Make a graph from a networkx graph; ``nodes`` gives the order of your table's rows.
 
-        Edges without the ``weight`` attribute count 1; parallel edges of a multigraph add up.
+        Edges without the ``weight`` attribute count 1; parallel edges of a multigraph add up. Without ``nodes``, ids
+        that are all whole numbers are sorted, so that node 7 of a graph with nodes 0 … n-1 is row 7 in whatever order
+        they were added; any other ids keep the order of the graph.
 
         Examples
         --------
@@ -176,15 +189,15 @@ class Graph:
         >>> eb.Graph.from_networkx(nx.path_graph(["a", "b", "c"])).node_ids.tolist()
         ['a', 'b', 'c']
         """
-        known = list(graph.nodes)
-        ids = as_id_array(known if nodes is None else nodes, "nodes")
+        if not hasattr(graph, "is_directed") or not hasattr(graph, "nodes"):
+            raise TypeError(f"graph must be a networkx graph, got {type(graph)}.")
+        known = as_id_array(graph.nodes, "graph.nodes")
+        ids = _in_row_order(known) if nodes is None else as_id_array(nodes, "nodes")
         triples = list(graph.edges(data=weight, default=1.0)) if weight else [(*e, 1.0) for e in graph.edges()]
         ends = [as_id_array([edge[side] for edge in triples], "graph") for side in (0, 1)]
         weights = edge_weights([edge[2] for edge in triples], len(triples))
-        one_way = 0
-        if graph.is_directed():
-            one_way = sum(1 for a, b in graph.edges() if a != b and not graph.has_edge(b, a))
-        return cls._from_named(ids, ends[0], ends[1], weights, ("graph", "graph"), one_way)
+        lookup(ids, known, "graph", "Add it to nodes, or take it out of the graph.")
+        return cls._from_named(ids, ends[0], ends[1], weights, ("graph", "graph"), directed=graph.is_directed())
 
     @classmethod
     def from_graphml(cls, path: str | os.PathLike[str], weight: str = "weight", nodes: Any = None) -> "Graph":
@@ -193,27 +206,31 @@ class Graph:
         Without ``nodes``, ids that are all whole numbers are sorted, so that node ``"7"`` of a file with nodes
         ``"0"`` … ``"n-1"`` is row 7; any other ids keep the order of the file.
         """
-        ids, source, target, weights, directed = read_graphml(path, weight)
-        if nodes is not None:
+        declared, source, target, weights, directed = read_graphml(path, weight)
+        if nodes is None:
+            numbers = whole_numbers(declared)
+            ids = declared if numbers is None else _in_row_order(numbers)
+        else:
             ids = as_id_array(nodes, "nodes")
-            if ids.dtype.kind != source.dtype.kind and source.dtype.kind == "O":
-                ids = np.asarray([str(value) for value in ids.tolist()], dtype=object)
-        elif ids.dtype.kind in "iu":
-            ids = np.sort(ids)
-        one_way = source.size if directed and source.size else 0
-        return cls._from_named(ids, source, target, weights, ("edge source", "edge target"), one_way)
+        as_text = np.asarray([str(value) for value in ids.tolist()], dtype=object)
+        try:
+            weights = edge_weights(weights, source.size)
+            lookup(as_text, declared, "node", "Add it to nodes, or take it out of the file.")
+            return cls._from_named(ids, source, target, weights, ("edge source", "edge target"), directed, as_text)
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
 
     @classmethod
     def from_pyg(cls, data: Any) -> "Graph":
         """Make a graph from a PyTorch Geometric ``Data`` (``edge_index``, and ``edge_weight`` if it has one)."""
         if getattr(data, "edge_index", None) is None:
             raise TypeError(f"data must have an edge_index, as torch_geometric.data.Data has; got {type(data)}.")
-        index = np.asarray(data.edge_index)
+        index = _on_host(data.edge_index)
         if index.ndim != 2 or index.shape[0] != 2:
             raise ValueError(f"data.edge_index must have shape (2, n_edges), got {index.shape}.")
         weight = getattr(data, "edge_weight", None)
         n_nodes = getattr(data, "num_nodes", None)
-        return cls.from_edges(index[0], index[1], None if weight is None else np.asarray(weight).ravel(), n_nodes)
+        return cls.from_edges(index[0], index[1], None if weight is None else _on_host(weight).ravel(), n_nodes)
 
     @classmethod
     def from_libpysal(cls, weights: Any) -> "Graph":
@@ -232,14 +249,17 @@ class Graph:
         target: NDArray[Any],
         weight: NDArray[np.float64] | None,
         names: tuple[str, str],
-        n_one_way: int = 0,
+        directed: bool = False,
+        written_as: NDArray[Any] | None = None,
     ) -> "Graph":
+        """Look the ends up among ``ids``, or among ``written_as`` where the input spells ids in another way."""
         if ids.size == 0:
             raise ValueError("nodes is empty: a graph needs at least one node.")
         refuse_duplicates(ids)
-        positions = [lookup(ids, end, name) for end, name in zip((source, target), names, strict=True)]
-        adjacency, found_one_way = symmetric_adjacency(positions[0], positions[1], weight, ids.size)
-        _say_if_directed(max(n_one_way, found_one_way))
+        known = ids if written_as is None else written_as
+        positions = [lookup(known, end, name) for end, name in zip((source, target), names, strict=True)]
+        adjacency, n_one_way = symmetric_adjacency(positions[0], positions[1], weight, ids.size, directed)
+        _say_if_directed(n_one_way, stacklevel=4)
         return cls(adjacency, None if plain_range(ids) else ids)
 
     # ------------------------------------------------------------------ build_*: something new
@@ -284,7 +304,7 @@ class Graph:
     @property
     def adjacency(self) -> sparse.csr_array:
         """The symmetric weights, read-only, with an empty diagonal."""
-        return self._adjacency
+        return copy.copy(self._adjacency)  # the same arrays: scipy may swap those of its own object, never ours
 
     @property
     def n_nodes(self) -> int:
@@ -309,18 +329,17 @@ class Graph:
     @cached_property
     def degrees(self) -> NDArray[np.float64]:
         """Sum of the weights at each node."""
-        return np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel()
+        return _read_only(np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel())
 
     @cached_property
     def isolates(self) -> NDArray[np.int64]:
         """Positions of the nodes without any edge."""
-        return np.flatnonzero(np.diff(self._adjacency.indptr) == 0)
+        return _read_only(np.flatnonzero(np.diff(self._adjacency.indptr) == 0))
 
     @cached_property
     def component_labels(self) -> NDArray[np.int32]:
         """The number of the connected component each node belongs to."""
-        labels: NDArray[np.int32] = csgraph.connected_components(self._adjacency, directed=False)[1]
-        return labels
+        return _read_only(csgraph.connected_components(self._adjacency, directed=False)[1])
 
     @cached_property
     def n_components(self) -> int:
@@ -329,6 +348,8 @@ class Graph:
 
     def neighbors(self, node: int) -> NDArray[np.int32]:
         """Positions of the nodes tied to ``node``."""
+        if not 0 <= node < self.n_nodes:
+            raise IndexError(f"node must be a position from 0 to {self.n_nodes - 1}, got {node}.")
         start, stop = self._adjacency.indptr[node : node + 2]
         found: NDArray[np.int32] = self._adjacency.indices[start:stop]
         return found
@@ -343,7 +364,7 @@ class Graph:
         >>> g.index_of(["x", "y"]).tolist()
         [2, 0]
         """
-        return lookup(self.node_ids, as_id_array(ids, "ids"), "ids")
+        return lookup(self.node_ids, as_id_array(ids, "ids"), "ids", "See node_ids for those there are.")
 
     def summary(self) -> str:
         """Describe the graph in a few lines.
@@ -384,14 +405,28 @@ class Graph:
         )
 
 
-def _say_if_directed(n_one_way: int) -> None:
+def _say_if_directed(n_one_way: int, stacklevel: int = 3) -> None:
     if n_one_way:
         warnings.warn(
             f"The input is directed: {n_one_way} of its edges differ from their reverse. The graph is made "
             "undirected: an edge given in one direction counts in both, two directions are averaged.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+def _in_row_order(ids: NDArray[Any]) -> NDArray[Any]:
+    return np.sort(ids) if ids.dtype.kind in "iu" else ids
+
+
+def _on_host(tensor: Any) -> NDArray[Any]:
+    """A torch tensor, wherever it lives, as an array."""
+    return np.asarray(tensor.detach().cpu() if hasattr(tensor, "detach") else tensor)
 
 
 def _is_dataframe(value: Any) -> bool:

@@ -35,6 +35,8 @@ class _Reader:
             self.target.append(attributes["target"])
             self.weights.append(self._weight_default)
             self.directed |= attributes.get("directed") == "true"
+        elif name == "hyperedge":
+            raise ValueError("it holds a hyperedge, which ties more than two nodes; write it as ordinary edges")
         elif name == "data":
             self._data_key, self._text = attributes.get("key"), []
         elif name == "default":
@@ -70,7 +72,7 @@ class _Reader:
 def read_graphml(
     path: str | os.PathLike[str], weight: str | None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[np.float64] | None, bool]:
-    """Return node ids, sources, targets, weights (None without that attribute) and whether it is directed."""
+    """Return node ids, sources and targets as text, weights (None without that attribute), and if it is directed."""
     reader = _Reader(weight)
     parser = expat.ParserCreate()
     parser.StartElementHandler = reader.start
@@ -86,17 +88,15 @@ def read_graphml(
     if not reader._depth_of_graphs:
         raise ValueError(f"{os.fspath(path)} is XML but not GraphML: there is no <graph> in it.")
     weights = None if reader._weight_key is None else np.asarray(reader.weights, dtype=np.float64)
-    source, target = np.asarray(reader.source, dtype=object), np.asarray(reader.target, dtype=object)
-    nodes = np.asarray(reader.nodes, dtype=object)
-    return *_numbers_if_all_are(nodes, source, target), weights, reader.directed
+    nodes, source, target = (np.asarray(t, dtype=object) for t in (reader.nodes, reader.source, reader.target))
+    return nodes, source, target, weights, reader.directed
 
 
-def _numbers_if_all_are(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """GraphML knows only text; ids that are all whole numbers are given back as numbers."""
+def whole_numbers(texts: NDArray[Any]) -> NDArray[np.int64] | None:
+    """GraphML knows only text; ids that are all whole numbers as numbers, otherwise None."""
     try:
-        numbers = [np.array([int(value) for value in column], dtype=np.int64) for column in columns]
+        numbers = np.array([int(text) for text in texts.tolist()], dtype=np.int64)
     except (ValueError, OverflowError):
-        return columns[0], columns[1], columns[2]
-    if any(str(number) != text for number, text in zip(numbers[0].tolist(), columns[0].tolist(), strict=True)):
-        return columns[0], columns[1], columns[2]  # "007" is a name, not a number
-    return numbers[0], numbers[1], numbers[2]
+        return None
+    same = all(str(number) == text for number, text in zip(numbers.tolist(), texts.tolist(), strict=True))
+    return numbers if same else None  # "007" is a name, not a number
