@@ -53,13 +53,15 @@ def main() -> None:
         P = smoothing.on(graph)
         scores = np.zeros(size.nodes)
         for _ in range(rounds):
-            residual = P.adjoint(y - P.apply(scores))
+            residual = P.adjoint(y - P.apply(scores))  # forward and back for the gradient
             tree = catboost.CatBoostRegressor(
                 iterations=1, learning_rate=0.2, depth=6, thread_count=size.threads, verbose=False,
                 allow_writing_files=False,
             )  # fmt: skip
             tree.fit(catboost.Pool(X, residual))
             scores += tree.predict(X)
+            tree.predict(X)  # once for f and once for the momentum sequence, as published
+            P.apply(scores)  # and once more for the losses
 
     tenth = max(size.rounds // 10, 1)
     seconds = {

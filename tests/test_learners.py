@@ -76,12 +76,11 @@ def test_a_grown_tree_is_the_least_squares_fit_on_its_leaves(name):
     X = np.repeat([[0.0], [1.0]], 50, axis=0)
     rng = np.random.default_rng(0)
     gradient, curvature = rng.normal(size=(100, 1)), rng.random((100, 1)) + 0.5
+    exact = {"random_strength": 0, "bootstrap_type": "No"}
     learner = {
         "lightgbm": eb.LightGBM(num_leaves=2),
         "xgboost": eb.XGBoost(max_depth=1),
-        "catboost": eb.CatBoost(
-            1, l2_leaf_reg=1e-9, newton=True, from_average=False, params={"random_strength": 0, "bootstrap_type": "No"}
-        ),
+        "catboost": eb.CatBoost(1, 1e-9, newton=True, from_average=False, params=exact),
     }[name]
     table = Table(X, ("x",), (), (0,))
     tree = learner.start(table, n_outputs=1, seed=0, n_jobs=1, device="cpu").grow(gradient, curvature)

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ def main() -> None:
     print("House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log prices of 1997 and 1998.")
     print(f"{len(X):,} houses, {X.shape[1]} columns, {graph.n_edges:,} pairs of neighbours; {len(test):,} to predict.")
     print("The columns do not include the coordinates: with them, trees recover much of what the graph knows.\n")
-    settings = {"random_state": 0, "verbose": int(sys.stderr.isatty())}
+    settings: dict[str, Any] = {"random_state": 0, "verbose": int(sys.stderr.isatty())}
     plain, without = _fitted(EBBSRegressor(smoothing=None, **settings), X, y, train, test, None)
     seen, with_graph = _fitted(
         EBBSRegressor(feature_smoothing=Laplacian(20.0, 5), **settings), X, y, train, test, graph
@@ -32,14 +33,14 @@ def main() -> None:
 
 def _fitted(
     model: EBBSRegressor,
-    X: object,
+    X: Any,
     y: NDArray[np.float64],
     train: NDArray[np.int64],
     test: NDArray[np.int64],
-    graph: object,
+    graph: Any,
 ) -> tuple[NDArray[np.float64], tuple[float, float, int, float]]:
     start = time.perf_counter()
-    model.fit(X, y[train], nodes=train, graph=graph)  # type: ignore[arg-type]
+    model.fit(X, y[train], nodes=train, graph=graph)
     seconds = time.perf_counter() - start
     predicted = model.predict() if graph is not None else model.predict(X)
     error = float(np.median(np.abs(np.expm1(predicted[test] - y[test]))))
@@ -47,10 +48,10 @@ def _fitted(
 
 
 def _where(
-    X: object, y: NDArray[np.float64], test: NDArray[np.int64], degrees: NDArray[np.float64], *both: NDArray[np.float64]
+    X: Any, y: NDArray[np.float64], test: NDArray[np.int64], degrees: NDArray[np.float64], *both: NDArray[np.float64]
 ) -> None:
     """Mean squared error with and without the graph, by group of houses."""
-    built = np.asarray(X["yrbuilt"])[test]  # type: ignore[index]
+    built = np.asarray(X["yrbuilt"])[test]
     groups = {
         "no neighbour in the data": degrees[test] == 0,
         "1 to 3 neighbours": (degrees[test] >= 1) & (degrees[test] <= 3),
