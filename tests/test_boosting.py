@@ -23,8 +23,9 @@ def problem(n=200, seed=0, n_labelled=120, edges=500):
 
 
 def model(**changes):
-    settings = {"n_estimators": 25, "early_stopping": False, "random_state": 0, "n_jobs": 1} | changes
-    return eb.EBBSRegressor(**settings)
+    settings = {"n_estimators": 25, "learning_rate": 0.1, "early_stopping": False, "random_state": 0, "n_jobs": 1}
+    parts = {"smoothing": eb.Laplacian(), "labels": "none", "learner": eb.LightGBM()}
+    return eb.EBBSRegressor(**(settings | parts | changes))
 
 
 @given(
@@ -63,7 +64,9 @@ def test_training_loss_of_a_classifier_never_rises(graph, seed, n_classes):
     y = rng.integers(0, n_classes, graph.n_nodes)
     y[:2] = [0, 1]
     learner = eb.LightGBM(num_leaves=7, min_child_samples=1)
-    m = eb.EBBSClassifier(12, 0.5, early_stopping=False, learner=learner, n_jobs=1)
+    m = eb.EBBSClassifier(
+        12, 0.5, early_stopping=False, learner=learner, n_jobs=1, smoothing=eb.Laplacian(), labels="none"
+    )
     m.fit(rng.normal(size=(graph.n_nodes, 2)), y, graph=graph)
     losses = np.array(m.history_["training"])
     assert (np.diff(losses) <= 1e-9 * np.abs(losses[:-1]) + 1e-12).all()

@@ -18,7 +18,8 @@ from tests.strategies import random_graph
 
 
 def small(kind=eb.EBBSRegressor, **changes):
-    return kind(**({"n_estimators": 20, "random_state": 0, "n_jobs": 1, "learning_rate": 0.3} | changes))
+    settings = {"n_estimators": 20, "random_state": 0, "n_jobs": 1, "learning_rate": 0.3, "learner": eb.LightGBM()}
+    return kind(**(settings | {"smoothing": eb.Laplacian(), "labels": "none"} | changes))
 
 
 def problem(n=240, seed=0):
@@ -29,7 +30,18 @@ def problem(n=240, seed=0):
     return X, y, graph
 
 
-@parametrize_with_checks([small(eb.EBBSRegressor), small(eb.EBBSClassifier)])
+# LightGBM counts the rows of a leaf by their share of the curvature, not by their weight: a row of weight 2 is not two
+# rows to it. The validation nodes that are held out differ as well.
+WEIGHTS = "rows of a leaf are counted, not weighed"
+
+
+@parametrize_with_checks(
+    [eb.EBBSRegressor(30, n_jobs=1), eb.EBBSClassifier(30, n_jobs=1)],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+    },
+)
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_scikit_learn_accepts_the_estimators(estimator, check):
     check(estimator)

@@ -37,6 +37,7 @@ def problem(n=300, seed=0):
 
 def fitted(learner, X, y, graph, **changes):
     parameters = {"n_estimators": 15, "learning_rate": 0.3, "random_state": 0, "n_jobs": 1, "early_stopping": False}
+    parameters |= {"smoothing": eb.Laplacian(), "labels": "none"}
     return eb.EBBSRegressor(learner=learner, **(parameters | changes)).fit(X, y, graph=graph)
 
 
@@ -55,7 +56,7 @@ def test_learner_handles_several_outputs(name):
     classes = np.select([y < -1, y < 1], ["low", "middle"], "high").astype(object)
     classes[np.isnan(y)] = None
     m = eb.EBBSClassifier(
-        20, 0.5, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False, smoothing=None
+        20, 0.5, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False, smoothing=None, labels="none"
     )
     m.fit(X, classes, graph=graph)
     assert m.score(None, classes) > 0.8
@@ -192,6 +193,6 @@ def test_a_model_without_trees_predicts_the_mean(name):
         def after_training(self, model):
             return type(model)(0 * model.scores, 0 * model.smoothed, ())
 
-    m = eb.EBBSRegressor(3, learner=LEARNERS[name], n_jobs=1, early_stopping=False)
+    m = eb.EBBSRegressor(3, learner=LEARNERS[name], n_jobs=1, early_stopping=False, labels="none")
     m.fit(X, y, graph=graph, callbacks=[StopAtOnce()])
     np.testing.assert_allclose(m.predict(X, graph=graph), np.nanmean(y))

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ebbflow as eb
 from ebbflow.smoothing import IdentityOperator
-from ebbflow.smoothing._laplacian import ExactInverse
+from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._system import LaplacianSystem
 from tests.strategies import graphs, random_graph
 
@@ -136,15 +136,15 @@ def test_conjugate_gradients_agree_with_the_factorisation(monkeypatch, normalize
     scores = np.random.default_rng(0).normal(size=(300, 3))
     smoother = eb.Laplacian(5.0, normalized=normalized, method="exact")
     direct = smoother.on(graph).apply(scores)
-    monkeypatch.setattr(ExactInverse, "direct_up_to", 0)
+    monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
     np.testing.assert_allclose(smoother.on(graph).apply(scores), direct, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(smoother.on(graph).apply(scores[:, 0]), direct[:, 0], rtol=1e-8, atol=1e-9)
     np.testing.assert_array_equal(smoother.on(graph).apply(np.zeros((300, 1))), np.zeros((300, 1)))
 
 
 def test_a_solver_that_did_not_converge_says_so(monkeypatch):
-    monkeypatch.setattr(ExactInverse, "direct_up_to", 0)
-    monkeypatch.setattr(ExactInverse, "max_iterations", 2)
+    monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
+    monkeypatch.setattr(SparseSolver, "max_iterations", 2)
     operator = eb.Laplacian(1e4, normalized=False, method="exact").on(random_graph(300, 900))
     with pytest.warns(ConvergenceWarning, match="relative residual"):
         operator.apply(np.random.default_rng(0).normal(size=300))

@@ -11,12 +11,17 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 
 from ebbflow import datasets
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
-from ebbflow.estimators import EBBSClassifier, EBBSRegressor
+from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
+from ebbflow.evaluation import GraphBlockFold, cross_validate
+from ebbflow.explaining import Explanation
+from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph
+from ebbflow.labels import Field, Masked
 from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebbflow.modelfile import load
 from ebbflow.smoothing import Laplacian, Smoother, SmoothingOperator
+from ebbflow.tuning import tune
 
 __version__ = "0.1.0"
 
@@ -26,13 +31,19 @@ __all__ = [
     "EBBSClassifier",
     "EBBSRegressor",
     "EarlyStopping",
+    "Explanation",
+    "Field",
     "Graph",
+    "GraphBlockFold",
     "Huber",
+    "Intervals",
     "Laplacian",
     "Learner",
     "LightGBM",
     "LogLoss",
     "Loss",
+    "Masked",
+    "NeighborFeatures",
     "Poisson",
     "Progress",
     "ProgressBar",
@@ -43,6 +54,8 @@ __all__ = [
     "Softmax",
     "SquaredError",
     "XGBoost",
+    "cross_validate",
     "datasets",
     "load",
+    "tune",
 ]

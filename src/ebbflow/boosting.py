@@ -4,8 +4,9 @@ The loop knows no array library, no tree library and no kind of smoother: it com
 learner return. Everything that watches it (early stopping, progress, history) is a callback.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 from ebbflow.callbacks import Callback, Progress
@@ -22,57 +23,69 @@ class Learner(Protocol):
         """Fit h to −gradient/curvature on all nodes (11) and return its values there; None if nothing is left."""
 
 
+class Boosting:
+    """The rounds of Algorithm 1, one at a time: an iterator that can be left and taken up again.
+
+    With ``momentum`` (Nesterov, θ_t = 2/(t+2)) the gradient is taken at g = (1−θ)f + θh, and both f and h stay
+    weighted sums of the trees grown so far: the final model is one such sum.
+    """
+
+    def __init__(
+        self, objective: Objective, learner: Learner, *, n_rounds: int, learning_rate: float, momentum: bool = False
+    ) -> None:
+        self.objective, self.learner = objective, learner
+        self.n_rounds, self.learning_rate, self.momentum = n_rounds, learning_rate, momentum
+        self.model = self._ahead = objective.start()
+        self.reason = "all rounds were used"
+        self._round = self._stalled = 0
+
+    def __iter__(self) -> "Boosting":
+        return self
+
+    def __next__(self) -> Progress:
+        if self._round == self.n_rounds or self._stalled == STALLED_ROUNDS:
+            raise StopIteration
+        objective, theta = self.objective, 2.0 / (self._round + 2.0)
+        point = self.model.mixed(self._ahead, theta) if self.momentum else self.model
+        tree = self.learner.grow(objective.residual(point), objective.curvature(point))
+        if tree is None:
+            self.reason = "no tree could be grown on the gradient that is left"
+            raise StopIteration
+        smoothed_tree = objective.propagate(tree)
+        step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)
+        self.model, step = _backtracked(objective, point, step, tree, smoothed_tree)
+        if self.momentum:
+            self._ahead = self._ahead.moved(step / theta, tree, smoothed_tree)
+        self._stalled = self._stalled + 1 if step == 0.0 else 0
+        if self._stalled == STALLED_ROUNDS:
+            self.reason = "no step along a new tree lowers the loss any more"
+        losses = objective.value(self.model), objective.validation_value(self.model)
+        self._round += 1
+        return Progress(self._round - 1, self.n_rounds, *losses, self.model, step)
+
+
 @dataclass(frozen=True)
 class Boosted:
     """What a run of the loop found."""
 
     best: Iterate
-    n_rounds: int
     stopped_because: str
 
 
-def boost(
-    objective: Objective,
-    learner: Learner,
-    *,
-    n_rounds: int,
-    learning_rate: float,
-    momentum: bool = False,
-    callbacks: Sequence[Callback] = (),
-) -> Boosted:
-    """Minimise the objective over sums of the learner's trees.
-
-    With ``momentum`` (Nesterov, θ_t = 2/(t+2)) the gradient is taken at g = (1−θ)f + θh, and both f and h stay
-    weighted sums of the trees grown so far: the final model is one such sum.
-    """
-    f = ahead = objective.start()
-    reason, t, stalled = "all rounds were used", 0, 0
+def boost(boosting: Boosting, callbacks: Sequence[Callback] = (), done: Iterable[Progress] = ()) -> Boosted:
+    """Run the rounds to their end, or until a callback asks to stop; ``done`` are rounds that were run before."""
     for callback in callbacks:
-        callback.before_training(n_rounds)
-    for t in range(n_rounds):
-        theta = 2.0 / (t + 2.0)
-        point = f.mixed(ahead, theta) if momentum else f
-        tree = learner.grow(objective.residual(point), objective.curvature(point))
-        if tree is None:
-            reason = "no tree could be grown on the gradient that is left"
-            break
-        smoothed_tree = objective.propagate(tree)
-        step = learning_rate * objective.newton_step(point, tree, smoothed_tree)
-        f, step = _backtracked(objective, point, step, tree, smoothed_tree)
-        if momentum:
-            ahead = ahead.moved(step / theta, tree, smoothed_tree)
-        progress = Progress(t, n_rounds, objective.value(f), objective.validation_value(f), f, step)
+        callback.before_training(boosting.n_rounds)
+    model, reason = boosting.model, None
+    for progress in chain(done, boosting):
+        model = progress.model
         asked = [callback.after_round(progress) for callback in callbacks]
         if any(asked):
             reason = "a callback asked to stop"
             break
-        stalled = stalled + 1 if step == 0.0 else 0
-        if stalled == STALLED_ROUNDS:
-            reason = "no step along a new tree lowers the loss any more"
-            break
     for callback in callbacks:
-        f = callback.after_training(f)
-    return Boosted(f, t + 1, reason)
+        model = callback.after_training(model)
+    return Boosted(model, reason or boosting.reason)
 
 
 def _backtracked(
@@ -82,7 +95,7 @@ def _backtracked(
     before = objective.value(point)
     for _ in range(30):
         moved = point.moved(step, tree, smoothed_tree)
-        if objective.value(moved) <= before + 1e-12 * abs(before):
+        if objective.value(moved) <= before + objective.slack * abs(before):
             return moved, step
         step *= 0.5
     return point.moved(0.0, tree, smoothed_tree), 0.0

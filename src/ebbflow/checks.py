@@ -19,10 +19,12 @@ Array = NDArray[np.float64]
 def parameters(estimator: Any) -> None:
     """Check the constructor's numbers and switches."""
     _number(estimator, "n_estimators", Integral, least=1)
-    _number(estimator, "learning_rate", Real, above=0.0, most=1.0)
+    if estimator.learning_rate is not None:
+        _number(estimator, "learning_rate", Real, above=0.0, most=1.0)
     _number(estimator, "penalty", Real, least=0.0)
     _number(estimator, "validation_fraction", Real, above=0.0, below=1.0)
-    _number(estimator, "patience", Integral, least=1)
+    if estimator.patience is not None:
+        _number(estimator, "patience", Integral, least=1)
     for name in ("momentum", "early_stopping"):
         value = getattr(estimator, name)
         if not isinstance(value, (bool, np.bool_)):
@@ -59,6 +61,13 @@ def _number(
         raise ValueError(f"{name} must be {what} of {' and '.join(wanted)}, got {value!r}.")
 
 
+def part(value: Any, name: str, kind: type, example: str) -> Any:
+    """A part of the given kind, "auto" or None."""
+    if value is None or isinstance(value, kind) or (isinstance(value, str) and value == "auto"):
+        return value
+    raise ValueError(f"{name} must be an object such as {example}, 'auto' or None, got {value!r}.")
+
+
 def graph_fits(graph: Any, n_rows: int, X: Any) -> None:
     """A row of X for every node, in the same order."""
     if graph is None:
@@ -92,6 +101,12 @@ def same_columns(table: Table, estimator: Any) -> None:
         raise ValueError(
             f"X has {found} features, but {type(estimator).__name__} is expecting {wanted} features as input."
         )
+
+
+def same_rows(table: Table, n_rows: int) -> None:
+    """The table fitted on has as many rows as there are fitted nodes."""
+    if table.n_rows != n_rows:
+        raise ValueError(f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table fitted on.")
 
 
 def labelled(
@@ -136,31 +151,31 @@ def labelled(
 
 
 def evaluation(
-    eval_set: Any, trained_on: NDArray[np.int64], n_rows: int, estimator: Any
+    pair: Any, trained_on: NDArray[np.int64], n_rows: int, estimator: Any, name: str = "eval_set"
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Positions and labels of the validation nodes, none of them trained on."""
-    if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
-        raise ValueError("eval_set must be a pair (nodes, labels): which rows of X to validate on, and their labels.")
-    if not _is_flat(eval_set[0]):
+    """Positions and labels of further labelled nodes, to validate on or known since the fit; none of them trained on."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ValueError(f"{name} must be a pair (nodes, labels): which rows of X are meant, and their labels.")
+    if not _is_flat(pair[0]):
         raise ValueError(
-            "eval_set must be (nodes, labels) with nodes a list of rows of X; a table of its own cannot be placed in the "
-            "graph. Put the validation rows into X and leave their labels out of y."
+            f"{name} must be (nodes, labels) with nodes a list of rows of X; a table of its own cannot be placed in the "
+            "graph. Put those rows into X and leave their labels out of y."
         )
-    positions = node_positions(eval_set[0], n_rows, "eval_set[0]")
-    values = _label_array(eval_set[1], "eval_set[1]", is_classifier(estimator))
+    positions = node_positions(pair[0], n_rows, f"{name}[0]")
+    values = _label_array(pair[1], f"{name}[1]", is_classifier(estimator))
     if not positions.size:
-        raise ValueError("eval_set is empty: name at least one labelled node to validate on, or leave it out.")
+        raise ValueError(f"{name} is empty: name at least one labelled node, or leave it out.")
     if positions.size != values.size:
-        raise ValueError(f"eval_set names {positions.size} rows and {values.size} labels: one for each is needed.")
-    known = ~_missing(values)
-    if not known.all():
-        raise ValueError(f"eval_set has no label (NaN) at position {int(np.flatnonzero(~known)[0])}.")
-    _refuse_infinite(values, known, "eval_set")
+        raise ValueError(f"{name} names {positions.size} rows and {values.size} labels: one for each is needed.")
+    missing = _missing(values)
+    if missing.any():
+        raise ValueError(f"{name} has no label (NaN) at position {int(np.flatnonzero(missing)[0])}.")
+    _refuse_infinite(values, ~missing, name)
     shared = np.intersect1d(positions, trained_on)
     if shared.size:
         raise ValueError(
-            f"eval_set and y share {shared.size} labelled node(s), such as row {int(shared[0])}: a node trained on cannot "
-            "tell when to stop. Set y to NaN there, or take it out of nodes."
+            f"{name} and y share {shared.size} labelled node(s), such as row {int(shared[0])}: a node trained on cannot "
+            "tell when to stop, and is known already. Set y to NaN there, or take it out of nodes."
         )
     return positions, _plain(values)
 

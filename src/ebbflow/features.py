@@ -1,9 +1,24 @@
-"""Features made from the graph: smoothed copies [X, P_x X] of the numeric columns, as in the paper's regressions."""
+"""Features made from the graph: what a node's neighbours look like.
+
+:class:`NeighborFeatures` is a scikit-learn transformer of its own, for any model. The estimators add the paper's
+[X, P_x X] with :func:`with_smoothed_columns`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.validation import check_is_fitted
 
+from ebbflow.graph import Graph
 from ebbflow.smoothing import SmoothingOperator
-from ebbflow.table import Table
+from ebbflow.table import Table, TableReader
+
+STATISTICS = ("mean", "min", "max")
 
 
 def with_smoothed_columns(table: Table, smoother: SmoothingOperator) -> Table:
@@ -26,3 +41,186 @@ def with_smoothed_columns(table: Table, smoother: SmoothingOperator) -> Table:
     smoothed = np.full_like(total, np.nan)
     np.divide(total * level, reached, out=smoothed, where=np.abs(reached) > 1e-12)
     return table.with_columns(smoothed, names, origin)
+
+
+def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Table:
+    """Append statistics over neighbours of every column, and the degrees.
+
+    Category codes are ranks of their sorted values and are treated as numbers. A sparse table stays sparse and has
+    means only, as nearly every minimum is 0.
+    """
+    values = table.values
+    for statistic in statistics:
+        if table.is_sparse and statistic != "mean":
+            continue
+        columns = neighbor_mean(values, graph) if statistic == "mean" else _extreme(values, graph, statistic)
+        names = [f"{statistic}({name})" for name in table.names[: values.shape[1]]]
+        table = table.with_columns(columns, names, table.origin[: values.shape[1]])
+    if degree:
+        own = graph.degrees[:, None]
+        around = neighbor_mean(own, graph)
+        columns = np.hstack([own, np.where(np.isnan(around), 0.0, around)])
+        table = table.with_columns(
+            sparse.csr_array(columns) if table.is_sparse else columns, ["degree", "mean(degree)"], [-1, -1]
+        )
+    return table
+
+
+def neighbor_mean(values: Any, graph: Graph) -> Any:
+    """Return the weighted mean over neighbours of each column; NaN where no neighbour is known, 0 if sparse."""
+    if sparse.issparse(values):
+        return sparse.diags_array(1.0 / np.where(graph.degrees > 0, graph.degrees, 1.0)) @ (graph.adjacency @ values)
+    known = ~np.isnan(values)
+    total = graph.adjacency @ np.where(known, values, 0.0)
+    mass = graph.degrees[:, None] if known.all() else graph.adjacency @ known.astype(np.float64)
+    return np.divide(total, mass, out=np.full(values.shape, np.nan), where=mass > 0)
+
+
+def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.float64]:
+    """Smallest or largest known value among neighbours."""
+    pick, nothing = (np.minimum, np.inf) if statistic == "min" else (np.maximum, -np.inf)
+    start, neighbours = graph.adjacency.indptr, graph.adjacency.indices
+    tied = np.flatnonzero(np.diff(start) > 0)
+    found = np.full(values.shape, np.nan)
+    if tied.size:
+        filled = np.where(np.isnan(values), nothing, values)
+        found[tied] = pick.reduceat(filled[neighbours], start[tied], axis=0)
+    found[np.isinf(found)] = np.nan
+    return found
+
+
+class NeighborFeatures(TransformerMixin, BaseEstimator):
+    """Columns that describe a node's neighbours, beside its own: for any model that ignores graphs.
+
+    Parameters
+    ----------
+    statistics : sequence of {"mean", "min", "max"}, default=("mean", "min", "max")
+        What to take over the neighbours of a node, for every column; categories count by the rank of their value.
+        Sparse tables stay sparse and get means only.
+    degree : bool, default=True
+        Add the degree of a node and the mean degree of its neighbours.
+
+    Examples
+    --------
+    >>> import ebbflow as eb, numpy as np
+    >>> path = eb.Graph.from_edges([0, 1], [1, 2])
+    >>> features = eb.NeighborFeatures(statistics=["mean"], degree=False).fit_transform([[1.0], [2.0], [5.0]], graph=path)
+    >>> features.tolist()
+    [[1.0, 2.0], [2.0, 3.0], [5.0, 2.0]]
+
+    In a Pipeline the graph is given at fit and remembered:
+    ``make_pipeline(eb.NeighborFeatures(), Ridge()).fit(X, y, neighborfeatures__graph=g)``.
+    """
+
+    def __init__(self, statistics: Sequence[str] = STATISTICS, degree: bool = True) -> None:
+        self.statistics = statistics
+        self.degree = degree
+
+    def check(self) -> None:
+        """Refuse statistics that there are not."""
+        wrong = [name for name in self.statistics if name not in STATISTICS]
+        if isinstance(self.statistics, str) or wrong:
+            raise ValueError(f"statistics must be a list out of {list(STATISTICS)}, got {self.statistics!r}.")
+
+    def fit(self, X: Any, y: Any = None, *, graph: Graph | None = None) -> Self:
+        """Remember the graph and the columns."""
+        self.check()
+        if not isinstance(graph, Graph):
+            raise ValueError(
+                "NeighborFeatures needs a graph: fit(X, graph=g); in a Pipeline neighborfeatures__graph=g."
+            )
+        self._reader = TableReader()
+        self._reader.fit(X)
+        self.graph_ = graph
+        self.n_features_in_ = len(self._reader.names)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, *, graph: Graph | None = None) -> Any:
+        """Fit, then transform."""
+        return self.fit(X, y, graph=graph).transform(X)
+
+    def transform(self, X: Any, *, graph: Graph | None = None) -> Any:
+        """Return X with the columns of its neighbours added; ``graph`` only if it is not the one fitted on."""
+        return self._table(X, graph).values
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that :meth:`transform` returns."""
+        check_is_fitted(self, "graph_")
+        names = list(self._reader.names)
+        out = names + [f"{statistic}({name})" for statistic in self.statistics for name in names]
+        return np.asarray(out + ["degree", "mean(degree)"] * self.degree, dtype=object)
+
+    def _table(self, X: Any, graph: Graph | None) -> Table:
+        check_is_fitted(self, "graph_")
+        table = self._reader.read(X)
+        graph = graph or self.graph_
+        if graph.n_nodes != table.n_rows:
+            raise ValueError(
+                f"X has {table.n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node; pass "
+                "transform(X, graph=...) for another graph."
+            )
+        return with_neighbor_columns(table, graph, self.statistics, self.degree)
+
+
+class LowRank:
+    """Sparse tables in a few dense columns: the leading singular directions of X, and of X averaged over neighbours.
+
+    Trees split on one column at a time and see little in one of thousands of sparse counts; they see a lot in the
+    directions that those columns share.
+
+    Parameters
+    ----------
+    n_components : int
+    weighted : bool
+        Weigh columns by the logarithm of their rarity and give rows unit length first, as for counts of words.
+    neighbors : bool
+        Add the directions of the neighbours' mean, the degree and the neighbours' mean degree.
+    """
+
+    def __init__(self, n_components: int, weighted: bool, neighbors: bool) -> None:
+        self.n_components, self.weighted, self.neighbors = n_components, weighted, neighbors
+        self.rarity: NDArray[np.float64] = np.zeros(0)
+        self.directions: list[NDArray[np.float64]] = []
+
+    def fit_transform(self, table: Table, graph: Graph, seed: int) -> Table:
+        """Learn the directions and project."""
+        seen = np.bincount(table.values.indices, minlength=table.values.shape[1])
+        self.rarity = np.log((table.n_rows + 1.0) / (seen + 1.0)) if self.weighted else np.ones(seen.size)
+        n_components = min(self.n_components, min(table.values.shape) - 1)
+        for block in self._blocks(table.values, graph):
+            vectors = randomized_svd(block, n_components, n_iter=1, n_oversamples=8, random_state=seed)[2]
+            self.directions.append(vectors.T)
+        return self.transform(table, graph)
+
+    def transform(self, table: Table, graph: Graph) -> Table:
+        """Project another table."""
+        parts = [
+            block @ towards for block, towards in zip(self._blocks(table.values, graph), self.directions, strict=True)
+        ]
+        names = [f"direction({part},{i})" for part, p in enumerate(parts) for i in range(p.shape[1])]
+        projected = Table(np.hstack(parts), tuple(names), (), (-1,) * len(names))
+        return with_neighbor_columns(projected, graph, (), True) if self.neighbors else projected
+
+    @property
+    def settings(self) -> tuple[int, bool, bool]:
+        """What the constructor was given."""
+        return self.n_components, self.weighted, self.neighbors
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """What was learned, by name."""
+        return {"rarity": self.rarity} | {f"directions_{i}": block for i, block in enumerate(self.directions)}
+
+    @classmethod
+    def from_arrays(cls, settings: Sequence[Any], arrays: dict[str, NDArray[np.float64]]) -> "LowRank":
+        """The reverse of :meth:`arrays`."""
+        found = cls(*settings)
+        found.rarity = arrays["rarity"]
+        found.directions = [arrays[f"directions_{i}"] for i in range(len(arrays) - 1)]
+        return found
+
+    def _blocks(self, values: sparse.csr_array, graph: Graph) -> list[sparse.csr_array]:
+        weighted = sparse.csr_array(values.astype(np.float64).multiply(self.rarity[None, :]))
+        if self.weighted:
+            length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+            weighted = sparse.csr_array(sparse.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ weighted)
+        return [weighted, neighbor_mean(weighted, graph)] if self.neighbors else [weighted]

@@ -21,19 +21,64 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebbflow import learners, losses, smoothing
+from ebbflow import features, labels, learners, losses, smoothing
 from ebbflow.encoding import OrderedTargetEncoder
+from ebbflow.features import LowRank
 from ebbflow.graph import Graph
+from ebbflow.labels import ProbabilityField
+from ebbflow.objective import Labels
+from ebbflow.preparation import Preparation
 from ebbflow.table import TableReader
 
 FORMAT_VERSION = 1
-_ROOMS = (learners, losses, smoothing)
+# Learned attributes by name, without their underscore: small ones in the manifest, arrays in arrays.npz.
+FACTS = (
+    "n_features_in", "feature_names_in", "classes", "smoothing", "labels", "loss", "choice", "race", "n_iter", "history",
+    "stopped_because", "errors_from", "calibration_error",
+)  # fmt: skip
+OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error")
+ARRAYS = ("base", "scores", "smoothed", "predicted", "held_out_errors")
+_ROOMS = (features, labels, learners, losses, smoothing)
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to ``path``."""
     trees = model.ensemble_.files()
-    arrays: dict[str, NDArray[Any]] = {"base": model.base_, "smoothed": model.smoothed_}
+    buffer = io.BytesIO()
+    stored: dict[str, Any] = _arrays(model)
+    np.savez_compressed(buffer, allow_pickle=False, **stored)
+    entries = {"arrays.npz": buffer.getvalue(), **trees}
+    preparation = model._preparation
+    manifest = {
+        "format": "ebbflow model",
+        "format_version": FORMAT_VERSION,
+        "estimator": type(model).__name__,
+        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "fitted": {name: _plain(getattr(model, f"{name}_", None)) for name in FACTS},
+        "node_ids": _plain(model.graph_.node_ids if model.graph_ is not None and model.graph_.has_ids else None),
+        "table": {
+            "names": list(model._reader.names),
+            "origin": [int(column) for column in model._column_origin],
+            "categories": {str(column): _plain(values) for column, values in model._reader.categories.items()},
+        },
+        "preparation": {
+            "neighbor_features": _plain(preparation.neighbor_features),
+            "feature_smoothing": _plain(preparation.feature_smoothing),
+            "low_rank": None if preparation.low_rank is None else preparation.low_rank.settings,
+        },
+        "calibrated": [model.temperature_, model.label_strength_] if hasattr(model, "classes_") else None,
+        "environment": _environment(),
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()},
+    }
+    entries["manifest.json"] = json.dumps(manifest, indent=1).encode()
+    _write_atomically(os.fspath(path), entries)
+
+
+def _arrays(model: Any) -> dict[str, NDArray[Any]]:
+    """Every array of a fitted model, by name."""
+    training, preparation = model._training, model._preparation
+    arrays = {name: getattr(model, f"{name}_") for name in ARRAYS if hasattr(model, f"{name}_")}
+    arrays |= {"label_nodes": training.nodes, "label_target": training.target, "label_weight": training.weight}
     if model.graph_ is not None:
         adjacency = model.graph_.adjacency
         arrays |= {
@@ -41,37 +86,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             "graph_indices": adjacency.indices,
             "graph_indptr": adjacency.indptr,
         }
-    if model._encoder is not None:
-        arrays["encoder_prior"] = model._encoder.prior
-        arrays |= {f"encoder_{column}": means for column, means in model._encoder.means.items()}
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    entries = {"arrays.npz": buffer.getvalue(), **trees}
-    manifest = {
-        "format": "ebbflow model",
-        "format_version": FORMAT_VERSION,
-        "estimator": type(model).__name__,
-        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
-        "fitted": {
-            "n_features_in": model.n_features_in_,
-            "feature_names_in": _plain(getattr(model, "feature_names_in_", None)),
-            "classes": _plain(getattr(model, "classes_", None)),
-            "node_ids": _plain(model.graph_.node_ids if model.graph_ is not None and model.graph_.has_ids else None),
-            "has_graph": model.graph_ is not None,
-            "smoothing": _plain(model.smoothing_),
-            "loss": _plain(model.loss_),
-            "n_iter": model.n_iter_,
-            "history": model.history_,
-            "stopped_because": model.stopped_because_,
-            "column_names": list(model._reader.names),
-            "column_origin": [int(column) for column in model._column_origin],
-            "categories": {str(column): _plain(values) for column, values in model._reader.categories.items()},
-        },
-        "environment": _environment(),
-        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()},
-    }
-    entries["manifest.json"] = json.dumps(manifest, indent=1).encode()
-    _write_atomically(os.fspath(path), entries)
+    if preparation.encoder is not None:
+        arrays["encoder_prior"] = preparation.encoder.prior
+        arrays |= {f"encoder_{column}": means for column, means in preparation.encoder.means.items()}
+    if preparation.low_rank is not None:
+        arrays |= {f"low_rank_{name}": array for name, array in preparation.low_rank.arrays().items()}
+    return arrays
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
@@ -96,34 +116,44 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         arrays = {name: stored[name] for name in stored.files}
     known = {kind.__name__: kind for room in _ROOMS for kind in vars(room).values() if isinstance(kind, type)}
     known |= {kind.__name__: kind for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)}
-    fitted = manifest["fitted"]
     model: Any = _revived({"class": manifest["estimator"], "parameters": manifest["parameters"]}, known)
-    model.n_features_in_ = fitted["n_features_in"]
-    for name in ("feature_names_in", "classes"):
-        if fitted[name] is not None:
-            setattr(model, f"{name}_", _revived(fitted[name], known))
+    for name in FACTS:
+        value = _revived(manifest["fitted"][name], known)
+        if value is not None or name in OPTIONAL_FACTS:
+            setattr(model, f"{name}_", value)
+    for name in ARRAYS:
+        if name in arrays:
+            setattr(model, f"{name}_", arrays[name])
+    model._training = Labels(arrays["label_nodes"], arrays["label_target"], arrays["label_weight"])
     model.graph_ = None
-    if fitted["has_graph"]:
+    if "graph_indptr" in arrays:
         n_nodes = arrays["graph_indptr"].size - 1
         parts = (arrays["graph_data"], arrays["graph_indices"], arrays["graph_indptr"])
-        model.graph_ = Graph(sparse.csr_array(parts, shape=(n_nodes, n_nodes)), _revived(fitted["node_ids"], known))
-    model.smoothing_ = _revived(fitted["smoothing"], known)
-    model.loss_ = _revived(fitted["loss"], known)
-    model.base_, model.smoothed_ = arrays["base"], arrays["smoothed"]
-    model.n_iter_, model.history_ = fitted["n_iter"], fitted["history"]
-    model.stopped_because_ = fitted["stopped_because"]
-    model._column_origin = tuple(fitted["column_origin"])
+        model.graph_ = Graph(sparse.csr_array(parts, shape=(n_nodes, n_nodes)), _revived(manifest["node_ids"], known))
+    table = manifest["table"]
+    model._column_origin, model._fitted_table = tuple(table["origin"]), None
     model._reader = TableReader(model.categorical_features)
-    model._reader.names = tuple(fitted["column_names"])
-    model._reader.categories = {int(column): _revived(v, known) for column, v in fitted["categories"].items()}
-    model._encoder = None
-    if "encoder_prior" in arrays:
-        model._encoder = OrderedTargetEncoder()
-        model._encoder.prior = arrays.pop("encoder_prior")
-        columns = [name for name in arrays if name.startswith("encoder_")]
-        model._encoder.means = {int(name.removeprefix("encoder_")): arrays[name] for name in columns}
+    model._reader.names = tuple(table["names"])
+    model._reader.categories = {int(column): _revived(v, known) for column, v in table["categories"].items()}
+    model._preparation = _preparation(manifest["preparation"], arrays, known)
+    if manifest["calibrated"] is not None:
+        model._calibrated = ProbabilityField(*manifest["calibrated"])
     model.ensemble_ = learners.as_learner(model.learner).load(entries)
     return model
+
+
+def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type]) -> Preparation:
+    found = Preparation(_revived(told["neighbor_features"], known), _revived(told["feature_smoothing"], known))
+    if told["low_rank"] is not None:
+        prefix = "low_rank_"
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        found.low_rank = LowRank.from_arrays(told["low_rank"], own)
+    if "encoder_prior" in arrays:
+        found.encoder = OrderedTargetEncoder()
+        found.encoder.prior = arrays.pop("encoder_prior")
+        columns = [name for name in arrays if name.startswith("encoder_")]
+        found.encoder.means = {int(name.removeprefix("encoder_")): arrays[name] for name in columns}
+    return found
 
 
 def _read(path: str) -> dict[str, bytes]:

@@ -25,6 +25,10 @@ class Labels:
     target: Array
     weight: Array
 
+    def only(self, keep: NDArray[np.bool_]) -> "Labels":
+        """Return some of them."""
+        return Labels(self.nodes[keep], self.target[keep], self.weight[keep])
+
 
 @dataclass(frozen=True)
 class Iterate:
@@ -72,6 +76,9 @@ class Objective:
         ε of Corollary 1.
     """
 
+    #: By what share a step may raise the loss and still count as descent: rounding, and solvers that stop early.
+    slack = 1e-12
+
     def __init__(
         self,
         smoother: SmoothingOperator,
@@ -107,7 +114,7 @@ class Objective:
         """Return the mean loss over the validation nodes, of the *smoothed* predictions."""
         if self.validation is None:
             return None
-        predicted = self.base + point.smoothed[self.validation.nodes]
+        predicted = self.predict(point)[self.validation.nodes]
         return self._loss_at(self.validation, predicted) / float(self.validation.weight.sum())
 
     def residual(self, point: Iterate) -> Array:
@@ -152,13 +159,23 @@ class Objective:
         along = smoothed_tree[self.labels.nodes]
         slope = float((self._slope(point) * along).sum()) + self.penalty * float((point.scores * tree).sum())
         bend = float((self._local_curvature(point) * along**2).sum()) + self.penalty * float((tree**2).sum())
-        return -slope / bend if bend > 0 else 0.0
+        step = -slope / bend if bend > 0 else 0.0
+        return step if self.loss.majorised else min(step, 1.0)
+
+    def predict(self, point: Iterate) -> Array:
+        """Return the predicted scores of every node."""
+        predicted: Array = point.remember("prediction", lambda: self._predict(point))
+        return predicted
+
+    def _predict(self, point: Iterate) -> Array:
+        return self.base + point.smoothed
 
     def _loss_at(self, labels: Labels, predicted: Array) -> float:
         # Not a BLAS product: its threads would fight the trees' for the cores.
         return float((labels.weight * self.loss.value(predicted, labels.target)).sum())
 
     def _predicted(self, point: Iterate) -> Array:
+        """Scores of the labelled nodes, as the loss sees them."""
         predicted: Array = point.remember("predicted", lambda: self.base + point.smoothed[self.labels.nodes])
         return predicted
 

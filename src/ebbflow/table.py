@@ -118,7 +118,7 @@ class TableReader:
                     f"categorical_features must list columns by name or position, got {item!r}. Of a mask, pass "
                     "np.flatnonzero(mask)."
                 )
-            elif 0 <= item < len(self.names):
+            elif 0 <= int(item) < len(self.names):
                 positions.add(int(item))
             else:
                 raise ValueError(f"categorical_features names column {item}, X has {len(self.names)} columns.")
@@ -284,9 +284,10 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
             return np.asarray(column.to_native(), dtype=np.float64)
         except (TypeError, ValueError):
             pass
+    kind = getattr(column.to_native(), "dtype", dtype)
     raise TypeError(
-        f"X, column {name!r} is of type {getattr(column.to_native(), 'dtype', dtype)}, which has no order a tree could use as it is. Turn it into numbers "
-        "(dates: days since a start) or text."
+        f"X, column {name!r} is of type {kind}, which has no order a tree could use as it is. Turn it into numbers (dates: "
+        "days since a start) or text."
     )
 
 

@@ -58,7 +58,7 @@ def read_splits(path: Path, n_nodes: int) -> list[dict[str, NDArray[np.int64]]]:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         splits = [{part: _positions(rows) for part, rows in stored[key].items()} for key in sorted(stored, key=int)]
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise ValueError(
             f'{path} is not a masks file ({error}): it should hold {{"0": {{"train": [rows], "test": [rows]}}, …}}.'
         ) from None

@@ -20,6 +20,7 @@ from ebbflow.graph._build import Metric, knn_edges, radius_edges
 from ebbflow.graph._edges import edge_weights, node_positions, symmetric_adjacency, symmetrize
 from ebbflow.graph._graphml import read_graphml, whole_numbers
 from ebbflow.graph._ids import as_id_array, lookup, plain_range, refuse_duplicates
+from ebbflow.graph._twins import twin_weights
 
 
 class Graph:
@@ -365,6 +366,21 @@ class Graph:
         [2, 0]
         """
         return lookup(self.node_ids, as_id_array(ids, "ids"), "ids", "See node_ids for those there are.")
+
+    def twins(self, k: int = 10) -> "Graph":
+        """Return a graph that ties each node to the ``k`` nodes whose neighbours are most like its own.
+
+        For graphs in which neighbours differ but nodes with the same neighbours are alike (heterophily). The weight is
+        the eighth power of the cosine between the two rows of A D^{-1/2}.
+
+        Examples
+        --------
+        >>> import ebbflow as eb
+        >>> star = eb.Graph.from_edges([0, 0, 0], [1, 2, 3])
+        >>> star.twins().neighbors(1).tolist()  # all that hang on node 0 are twins
+        [2, 3]
+        """
+        return Graph(twin_weights(self._adjacency, k), self._node_ids)
 
     def summary(self) -> str:
         """Describe the graph in a few lines.

@@ -62,6 +62,10 @@ class Ensemble(ABC):
     def importances(self) -> Array:
         """How much each column of the table was used, not normalised."""
 
+    def contributions(self, table: Table) -> Array | None:
+        """TreeSHAP values, shape (n, c, d + 1), the last being the mean; None if the learner has none to give."""
+        return None
+
     @abstractmethod
     def files(self) -> dict[str, bytes]:
         """The model in the library's own plain format."""

@@ -26,6 +26,8 @@ class CatBoost(Learner):
     ----------
     depth : int, default=6
     l2_leaf_reg : float, default=3.0
+    shrinkage : float, default=1.0
+        CatBoost's own learning rate: scales a tree but not the mean that ``from_average`` takes out.
     newton : bool, default=False
         Weigh nodes by their curvature. Off as in the paper, where (11) weighs all nodes alike.
     from_average : bool, default=True
@@ -42,12 +44,14 @@ class CatBoost(Learner):
         self,
         depth: int = 6,
         l2_leaf_reg: float = 3.0,
+        shrinkage: float = 1.0,
         newton: bool = False,
         from_average: bool = True,
         params: dict[str, Any] | None = None,
     ) -> None:
         self.depth = depth
         self.l2_leaf_reg = l2_leaf_reg
+        self.shrinkage = shrinkage
         self.newton = newton
         self.from_average = from_average
         self.params = params
@@ -57,7 +61,7 @@ class CatBoost(Learner):
         check_device(device, ("cpu",), self.name)
         own = {
             "iterations": 1,
-            "learning_rate": 1.0,  # the loop finds the step
+            "learning_rate": self.shrinkage,  # the loop finds the step
             "loss_function": "RMSE",
             "boost_from_average": False,  # refused by CatBoost beside a baseline: done here by hand
             "allow_const_label": True,
@@ -148,6 +152,11 @@ class CatBoostEnsemble(Ensemble):
         """How much the prediction changes with each column, summed over outputs."""
         total: Array = np.sum([m.get_feature_importance(type="PredictionValuesChange") for m in self.models], axis=0)
         return total
+
+    def contributions(self, table: Table) -> Array:
+        """TreeSHAP values, by CatBoost."""
+        pool = _catboost().Pool(plain_values(table))
+        return np.stack([model.get_feature_importance(pool, type="ShapValues") for model in self.models], axis=1)
 
     def files(self) -> dict[str, bytes]:
         """CatBoost's JSON format, one file per output."""

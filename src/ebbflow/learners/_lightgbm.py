@@ -180,6 +180,12 @@ class LightGBMEnsemble(Ensemble):
         """Total gain of the splits on each column."""
         return np.asarray(self.booster.feature_importance("gain"), dtype=np.float64)
 
+    def contributions(self, table: Table) -> Array:
+        """TreeSHAP values, by LightGBM."""
+        values = table.values.toarray() if table.is_sparse else table.values
+        flat = np.asarray(self.booster.predict(values, pred_contrib=True))
+        return flat.reshape(table.n_rows, -1, len(table.names) + 1)
+
     def files(self) -> dict[str, bytes]:
         """LightGBM's text format."""
         return {"trees.txt": self._text.encode()}

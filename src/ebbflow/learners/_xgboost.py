@@ -150,6 +150,12 @@ class XGBoostEnsemble(Ensemble):
             result[int(key[1:])] = np.sum(gain)
         return result
 
+    def contributions(self, table: Table) -> Array:
+        """TreeSHAP values, by XGBoost."""
+        data = _xgboost().DMatrix(plain_values(table), **_types(table))
+        flat = np.asarray(self.booster.predict(data, pred_contribs=True), dtype=np.float64)
+        return flat.reshape(table.n_rows, -1, len(table.names) + 1)
+
     def files(self) -> dict[str, bytes]:
         """XGBoost's JSON format."""
         return {"trees.json": self._text}

@@ -4,18 +4,16 @@ Steps may be plain gradient steps, Jacobi-preconditioned, or Chebyshev-accelerat
 inverse P* = (I+λL)⁻¹.
 """
 
-import warnings
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import splu
-from sklearn.exceptions import ConvergenceWarning
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing._base import Smoother, SmoothingOperator
+from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._system import LaplacianSystem
 
 Method = Literal["gradient", "jacobi", "chebyshev", "exact"]
@@ -233,57 +231,17 @@ class ExactInverse(SmoothingOperator):
 
     norm_bound = 1.0
     nonnegative = True
-    direct_up_to = 5_000
-    tolerance = 1e-10
-    max_iterations = 10_000
 
     def __init__(self, system: LaplacianSystem) -> None:
         super().__init__(system.n_nodes)
-        self._system = system
-        self._factor = None
-        if system.n_nodes <= self.direct_up_to:
-            options = {"SymmetricMode": True}
-            self._factor = splu(
-                system.matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
-            )
+        remedy = f"lam={system.lam} is large for this graph: use a smaller one, normalized=True, or method='chebyshev'."
+        self._solver = SparseSolver(system.matrix, remedy)
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Solve (I+λL) Z = scores."""
-        right = scores.astype(np.float64)
-        solution = self._factor.solve(right) if self._factor is not None else self._conjugate_gradients(right)
+        solution = self._solver.solve(scores.astype(np.float64))
         return solution.astype(scores.dtype) if scores.dtype == np.float32 else solution
 
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
         """Solve the same system: P is symmetric."""
         return self.apply(gradient)
-
-    def _conjugate_gradients(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
-        """All columns at once, preconditioned by the diagonal."""
-        matrix, scale = self._system.matrix, _columnwise(1.0 / self._system.diagonal, right)
-        z = scale * right
-        residual = right - matrix @ z
-        direction = preconditioned = scale * residual
-        product = (residual * preconditioned).sum(axis=0)
-        target = self.tolerance * np.maximum(np.linalg.norm(right, axis=0), 1e-300)
-        for _ in range(self.max_iterations):
-            if (np.linalg.norm(residual, axis=0) <= target).all():
-                return z
-            image = matrix @ direction
-            curvature = (direction * image).sum(axis=0)
-            step = np.divide(product, curvature, out=np.zeros_like(product), where=curvature > 0)
-            z = z + step * direction
-            residual = residual - step * image
-            preconditioned = scale * residual
-            last, product = product, (residual * preconditioned).sum(axis=0)
-            direction = (
-                preconditioned + np.divide(product, last, out=np.zeros_like(product), where=last > 0) * direction
-            )
-        worst = float((np.linalg.norm(residual, axis=0) / target).max() * self.tolerance)
-        warnings.warn(
-            f"Conjugate gradients stopped after {self.max_iterations} iterations with a relative residual of "
-            f"{worst:.1e} (wanted {self.tolerance:.0e}): lam={self._system.lam} is large for this graph. Use a smaller "
-            "lam, normalized=True, or method='chebyshev'.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-        return z

@@ -1,0 +1,165 @@
+"""``"auto"``: a few ways of using the graph, the way of not using it among them, and a short race between them.
+
+Each entrant is trained for some rounds; the one with the least loss on the validation nodes goes on, and the others
+are dropped. An entrant that uses the graph must beat the one that does not by more than a standard error of the
+difference: where the graph carries no signal, what remains is plain boosting.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbflow.boosting import Boosting
+from ebbflow.callbacks import Progress
+from ebbflow.features import LowRank, NeighborFeatures
+from ebbflow.graph import Graph
+from ebbflow.labels import Field, Masked
+from ebbflow.learners import Learner, LightGBM, as_learner
+from ebbflow.objective import Labels, Objective
+from ebbflow.smoothing import Laplacian, Smoother
+
+SMALL = 5_000
+ALIKE = 0.3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way of using the graph, or of leaving it alone."""
+
+    name: str
+    smoothing: Smoother | None = None
+    labels: Field | Masked | None = None
+    neighbor_features: NeighborFeatures | None = None
+    feature_smoothing: Smoother | None = None
+    low_rank: tuple[int, bool, bool] | None = None
+
+    @property
+    def uses_graph(self) -> bool:
+        """Whether anything here needs the graph."""
+        return any((self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing, self.low_rank))
+
+    def condenser(self) -> LowRank | None:
+        """The condenser of sparse tables, if there is one."""
+        return None if self.low_rank is None else LowRank(*self.low_rank)
+
+
+def choices(
+    asked: Mapping[str, Any], graph: Graph | None, target: Labels, classes: bool, is_sparse: bool
+) -> list[Choice]:
+    """Return the entrants; parameters that the user fixed are the same in all of them.
+
+    Parameters
+    ----------
+    asked : mapping
+        The parameters ``smoothing``, ``labels``, ``neighbor_features`` and ``feature_smoothing`` as given.
+    """
+    fixed = {name: value for name, value in asked.items() if not _is_auto(value)}
+    if graph is None or graph.n_edges == 0:
+        return [Choice("none")]
+    if "smoothing" in fixed and "labels" in fixed:  # nothing essential is left open: no race
+        return [Choice("as given", **fixed)]
+    entrants = [Choice("none", **fixed)]
+    if is_sparse:
+        around = Choice("graph", **_graph_parts(classes) | fixed)
+        entrants.append(around)
+        if not fixed.get("neighbor_features") and not fixed.get("feature_smoothing"):
+            entrants[-1] = _condensed(around, classes)
+    else:
+        features: dict[str, Any] = {"neighbor_features": NeighborFeatures(), "feature_smoothing": Laplacian(20.0, 5)}
+        entrants.append(Choice("graph", **features | _graph_parts(classes) | fixed))
+    if not classes and label_correlation(graph, target) < ALIKE:
+        # Neighbours are not alike: their columns may still tell something, and so may nodes with the same neighbours.
+        base = entrants[-1]
+        parts: dict[str, Any] = {
+            "neighbor_features": base.neighbor_features,
+            "feature_smoothing": base.feature_smoothing,
+        }
+        for name, labels in (("features", None), ("twins", Field(0.5, 0.005, twins=True))):
+            entrants.append(Choice(name, **parts | {"labels": labels} | fixed, low_rank=base.low_rank))
+    return list(dict.fromkeys(entrants))
+
+
+def _graph_parts(classes: bool) -> dict[str, Any]:
+    if classes:
+        return {"smoothing": Laplacian(2.0, 5), "labels": Field()}
+    return {"smoothing": Laplacian(1.0, 2), "labels": Field()}
+
+
+def _condensed(choice: Choice, classes: bool) -> Choice:
+    size = (128, True, False) if classes else (64, False, True)
+    return Choice(choice.name, choice.smoothing, choice.labels, low_rank=size)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def label_correlation(graph: Graph, labels: Labels) -> float:
+    """Correlation between a node's label and the mean label of its labelled neighbours."""
+    known, values = np.zeros((graph.n_nodes, 1)), np.zeros((graph.n_nodes, labels.target.shape[1]))
+    known[labels.nodes] = 1.0
+    values[labels.nodes] = labels.target - labels.target.mean(axis=0)
+    mass = (graph.adjacency @ known)[labels.nodes, 0]
+    around = (graph.adjacency @ values)[labels.nodes]
+    tied = mass > 0
+    if tied.sum() < 10:
+        return 0.0
+    own, mean = values[labels.nodes][tied], around[tied] / mass[tied, None]
+    spread = float(np.sqrt((own**2).sum() * (mean**2).sum()))
+    return float((own * mean).sum()) / spread if spread > 0 else 0.0
+
+
+def sized_learner(learner: Any, n_labelled: int, choice: Choice, classes: bool) -> Learner:
+    """Turn the ``learner`` parameter into a learner; the plain name "lightgbm" gets settings that suit the size."""
+    if not (isinstance(learner, str) and learner == "lightgbm"):
+        return as_learner(learner)
+    small = classes or n_labelled < SMALL
+    columns = 1.0 if not choice.uses_graph else 0.3 if classes else 0.5 if small else 0.75
+    return LightGBM(
+        15 if small else 31,
+        min_child_samples=10 if small else 20,
+        reg_lambda=5.0 if small else 20.0,
+        colsample_bytree=columns,
+        max_bin=127 if small else 255,
+        params={"min_sum_hessian_in_leaf": 1.0 if classes else 5.0 if small else 20.0},
+    )
+
+
+def sized_rate(classes: bool, n_labelled: int) -> float:
+    """The learning rate that suits the size."""
+    return 0.3 if classes else 0.05 if n_labelled < SMALL else 0.1
+
+
+def sized_patience(classes: bool, n_labelled: int) -> int:
+    """The patience that suits that learning rate."""
+    return 10 if classes else 30 if n_labelled < SMALL else 15
+
+
+def race(
+    entrants: Mapping[str, tuple[Objective, Boosting]], n_rounds: int
+) -> tuple[str, list[Progress], dict[str, float]]:
+    """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached."""
+    done: dict[str, list[Progress]] = {}
+    errors: dict[str, NDArray[np.float64]] = {}
+    for name, (objective, boosting) in entrants.items():
+        done[name] = list(islice(boosting, n_rounds))
+        models = [progress.model for progress in done[name]] or [objective.start()]
+        best = min(models, key=lambda model, o=objective: o.validation_value(model) or 0.0)  # type: ignore[misc]
+        held = objective.validation
+        assert held is not None
+        errors[name] = objective.loss.value(objective.predict(best)[held.nodes], held.target)
+        for progress in done[name]:
+            progress.model.known.clear()  # what was computed at rounds gone by
+    reached = {name: float(error.mean()) for name, error in errors.items()}
+    plain = errors.get("none")
+    for name in sorted(reached, key=lambda name: reached[name]):
+        if name == "none" or plain is None:
+            return name, done[name], reached
+        gain = plain - errors[name]
+        if gain.mean() > gain.std() / np.sqrt(gain.size):
+            return name, done[name], reached
+    return "none", done["none"], reached

@@ -1,0 +1,6 @@
+"""The scikit-learn face."""
+
+from ebbflow.estimators._classifier import EBBSClassifier
+from ebbflow.estimators._regressor import EBBSRegressor, Intervals
+
+__all__ = ["EBBSClassifier", "EBBSRegressor", "Intervals"]

@@ -1,0 +1,413 @@
+"""What regressor and classifier share: checks what the user hands over, sets the parts to work, keeps what they found."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
+
+from ebbflow import checks, choosing, modelfile
+from ebbflow.boosting import Boosting, boost
+from ebbflow.callbacks import Callback, EarlyStopping, History, Progress, ProgressBar
+from ebbflow.choosing import Choice
+from ebbflow.explaining import Explanation, explain
+from ebbflow.features import NeighborFeatures
+from ebbflow.graph import Graph
+from ebbflow.labels import Field, Masked, objective_for
+from ebbflow.learners import Growing
+from ebbflow.losses import Loss, SquaredError
+from ebbflow.objective import Labels, Objective
+from ebbflow.preparation import Preparation
+from ebbflow.smoothing import IdentityOperator, Smoother, SmoothingOperator
+from ebbflow.table import Table, TableReader
+
+Array = NDArray[np.float64]
+MIN_LABELS_TO_HOLD_OUT = 50
+LABEL_USES: dict[str, Any] = {
+    "none": None,
+    "field": Field(),
+    "leave-one-out": Field(left_out=True),
+    "masked": Masked(),
+}
+
+
+@dataclass
+class _Entrant:
+    """One choice, made ready to train."""
+
+    choice: Choice
+    preparation: Preparation
+    origin: tuple[int, ...]
+    smoother: SmoothingOperator
+    objective: Objective
+    growing: Growing
+    boosting: Boosting
+
+
+class BaseEBBS(BaseEstimator):
+    """Everything but the meaning of y."""
+
+    def __init__(
+        self,
+        n_estimators: int = 1000,
+        learning_rate: float | None = None,
+        *,
+        smoothing: Smoother | str | None = "auto",
+        labels: Field | Masked | str = "auto",
+        neighbor_features: NeighborFeatures | str | None = "auto",
+        feature_smoothing: Smoother | str | None = "auto",
+        learner: Any = "lightgbm",
+        loss: Loss | str = "auto",
+        momentum: bool = False,
+        penalty: float = 0.0,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        categorical_features: Any = "auto",
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.smoothing = smoothing
+        self.labels = labels
+        self.neighbor_features = neighbor_features
+        self.feature_smoothing = feature_smoothing
+        self.learner = learner
+        self.loss = loss
+        self.momentum = momentum
+        self.penalty = penalty
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.categorical_features = categorical_features
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def from_preset(cls, name: str, **changes: Any) -> Self:
+        """Return an estimator with settings made for a purpose, changed where you say so.
+
+        Parameters
+        ----------
+        name : {"paper"}
+            ``"paper"``: the settings of the published experiments, with CatBoost's trees.
+        **changes
+            Constructor parameters to set otherwise.
+
+        Examples
+        --------
+        >>> import ebbflow as eb
+        >>> eb.EBBSRegressor.from_preset("paper", n_estimators=200).labels
+        Masked()
+        """
+        if name != "paper":
+            raise ValueError(f"There is no preset {name!r}; there is 'paper'.")
+        return cls(**cls._paper() | changes)
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        graph: Graph | None = None,
+        nodes: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Self:
+        """Train on a table whose rows are the nodes of ``graph``.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
+            Every node, labelled or not: row i is node i of the graph.
+        y : array-like
+            Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
+        sample_weight : array-like, optional
+            A weight for each entry of ``y``; a node of weight 0 counts as unlabelled.
+        graph : Graph, optional
+            Which rows influence each other. Without it this is plain gradient boosting.
+        nodes : array-like of int or bool, optional
+            The rows that ``y`` speaks of.
+        eval_set : (nodes, y), optional
+            Labelled nodes that are not trained on, to choose and to stop on. Without it, and if ``early_stopping``, a
+            share ``validation_fraction`` of the labelled nodes is held out once there are 50 of them.
+        callbacks : sequence of Callback, optional
+
+        Returns
+        -------
+        self
+        """
+        checks.parameters(self)
+        _check_feature_names(self, X, reset=True)
+        self._reader = TableReader(self.categorical_features)
+        table = self._reader.fit(X)
+        self.n_features_in_ = len(table.names)
+        checks.graph_fits(graph, table.n_rows, X)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
+        self.graph_, self.loss_ = graph, self._loss(training)
+
+        classes, n_labelled = is_classifier(self), training.nodes.size
+        entrants = {
+            choice.name: self._entrant(choice, table, training, validation, seed)
+            for choice in choosing.choices(self._asked(), graph, training, classes, table.is_sparse)
+        }
+        winner, done = next(iter(entrants)), list[Progress]()
+        self.race_: dict[str, float] = {}
+        if len(entrants) > 1 and validation is not None:
+            racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
+            rounds = 5 if classes else 30 if n_labelled < choosing.SMALL else 10
+            winner, done, self.race_ = choosing.race(racing, min(rounds, self.n_estimators))
+        elif len(entrants) > 1:  # nothing to compare on: let the labels say whether neighbours are alike
+            alike = choosing.label_correlation(graph, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
+            winner = "graph" if alike else "none"
+        entrant = entrants[winner]
+        del entrants
+
+        history, watchers = History(), list(callbacks)
+        if self.early_stopping and validation is not None:
+            watchers.append(EarlyStopping(self.patience or choosing.sized_patience(classes, n_labelled)))
+        if self.verbose:
+            watchers.append(ProgressBar())
+        found = boost(entrant.boosting, [history, *watchers], done)
+        self.choice_ = winner
+        self.smoothing_, self.labels_ = entrant.choice.smoothing, entrant.choice.labels
+        self.ensemble_ = entrant.growing.compile(found.best.weights)
+        self.base_ = entrant.objective.base
+        self.scores_ = found.best.scores
+        self.n_iter_ = len(found.best.weights)
+        self.history_ = history.losses
+        self.stopped_because_ = found.stopped_because
+        self._preparation, self._column_origin = entrant.preparation, entrant.origin
+        self._training, self._fitted_table = training, table
+        self.smoothed_ = entrant.smoother.apply(self.scores_)
+        self._finish(validation)
+        return self
+
+    def _labels(
+        self, y: Any, nodes: Any, eval_set: Any, sample_weight: Any, n_rows: int, seed: int
+    ) -> tuple[Labels, Labels | None]:
+        """Split what is known into labels to train on and labels to stop on."""
+        known, values, weight = checks.labelled(y, nodes, sample_weight, n_rows, self)
+        self._learn_classes(values)
+        validation = None
+        if eval_set is not None:
+            held_nodes, held_values = checks.evaluation(eval_set, known, n_rows, self)
+            validation = Labels(held_nodes, self._target(held_values, "eval_set"), np.ones(held_nodes.size))
+        elif self.early_stopping and known.size >= MIN_LABELS_TO_HOLD_OUT:
+            train, held = self._held_out(values, seed)
+            validation = Labels(known[held], self._target(values[held], "y"), weight[held])
+            known, values, weight = known[train], values[train], weight[train]
+        weight = weight * self._class_weight(values)
+        return Labels(known, self._target(values, "y"), weight), validation
+
+    def _held_out(self, values: NDArray[Any], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        everyone = np.arange(values.size)
+        train, held = train_test_split(
+            everyone, test_size=self.validation_fraction, random_state=seed, stratify=self._strata(values)
+        )
+        return np.sort(train), np.sort(held)
+
+    def _asked(self) -> dict[str, Any]:
+        """What the user says of the graph: parts, or "auto"."""
+        asked = {"smoothing": checks.part(self.smoothing, "smoothing", Smoother, "eb.Laplacian(lam=2.0)")}
+        asked["labels"] = self._label_use()
+        for name, kind, example in (
+            ("neighbor_features", NeighborFeatures, "eb.NeighborFeatures()"),
+            ("feature_smoothing", Smoother, "eb.Laplacian(20.0, 5)"),
+        ):
+            asked[name] = checks.part(getattr(self, name), name, kind, example)
+            if asked[name] == "auto" and "auto" not in (asked["smoothing"], asked["labels"]):
+                asked[name] = None
+        return asked
+
+    def _label_use(self) -> Any:
+        use: Field | Masked | None
+        if isinstance(self.labels, (Field, Masked)):
+            use = self.labels
+        elif isinstance(self.labels, str) and self.labels in LABEL_USES:
+            use = clone(LABEL_USES[self.labels]) if LABEL_USES[self.labels] is not None else None
+        elif isinstance(self.labels, str) and self.labels == "auto":
+            # The field is a quadratic form of errors: with another loss it has no closed form.
+            return "auto" if is_classifier(self) or isinstance(self.loss_, SquaredError) else None
+        else:
+            raise ValueError(
+                f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.Field(...) or eb.Masked(...), got {self.labels!r}."
+            )
+        if use is not None and not is_classifier(self) and not isinstance(self.loss_, SquaredError):
+            raise ValueError(
+                f"labels={self.labels!r} needs loss='squared_error'; with {self.loss_!r} use labels='none'."
+            )
+        if isinstance(use, Masked) and is_classifier(self):
+            raise ValueError("labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'.")
+        return use
+
+    def _entrant(
+        self, choice: Choice, table: Table, training: Labels, validation: Labels | None, seed: int
+    ) -> _Entrant:
+        """Prepare the table, bin it and set up the objective for one choice."""
+        classes, n_labelled = is_classifier(self), training.nodes.size
+        learner = choosing.sized_learner(self.learner, n_labelled, choice, classes)
+        preparation = Preparation(choice.neighbor_features, choice.feature_smoothing, choice.condenser())
+        seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
+        smoother = self._operator(choice.smoothing, self.graph_, table.n_rows)
+        objective = objective_for(
+            choice.labels, self.graph_, smoother, self.loss_, training, validation, self.penalty, seed
+        )
+        growing = learner.start(
+            seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(), device=self.device
+        )
+        boosting = Boosting(
+            objective,
+            growing,
+            n_rounds=self.n_estimators,
+            learning_rate=self.learning_rate or choosing.sized_rate(classes, n_labelled),
+            momentum=self.momentum,
+        )
+        return _Entrant(choice, preparation, seen.origin, smoother, objective, growing, boosting)
+
+    @staticmethod
+    def _operator(smoothing: Smoother | None, graph: Graph | None, n_rows: int) -> SmoothingOperator:
+        return IdentityOperator(n_rows) if smoothing is None or graph is None else smoothing.on(graph)
+
+    def _threads(self) -> int:
+        """Physical cores this process may use (cgroup and affinity respected) unless told otherwise."""
+        if self.n_jobs is None or self.n_jobs == -1:
+            return int(joblib.cpu_count(only_physical_cores=self.n_jobs is None))
+        return int(self.n_jobs)
+
+    # ------------------------------------------------------------------ predict
+
+    def _uncorrected(self, X: Any, graph: Graph | None) -> tuple[Array, Array, Graph | None]:
+        """Base scores f, smoothed scores and graph: of the fitted nodes, or of another table and graph."""
+        check_is_fitted(self, "ensemble_")
+        if X is None:
+            if graph is not None:
+                raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
+            return self.scores_, self.base_ + self.smoothed_, self.graph_
+        _check_feature_names(self, X, reset=False)
+        table = self._reader.read(X)
+        checks.same_columns(table, self)
+        if self.graph_ is not None and graph is None:
+            raise ValueError(
+                "This model was fitted on a graph, so a prediction needs one: call predict() for the fitted nodes, or "
+                "predict(X_new, graph=g_new) with the graph of the new rows."
+            )
+        checks.graph_fits(graph, table.n_rows, X)
+        scores = self.ensemble_.predict(self._preparation.apply(table, graph))
+        smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
+        return scores, self.base_ + smoothed, graph
+
+    def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
+        """Labels that a prediction may use: the training labels of fitted nodes, and those handed over."""
+        own = self._training if X is None and self.labels_ is not None else None
+        if known is None:
+            return own
+        if self.labels_ is None:
+            raise ValueError(
+                "known was given, but this model makes no use of labels at prediction (labels='none', or 'auto' found them "
+                "of no use). Fit with labels='field' to let it."
+            )
+        taken = np.zeros(0, dtype=np.int64) if own is None else own.nodes
+        nodes, values = checks.evaluation(known, taken, n_rows, self, "known")
+        handed = Labels(nodes, self._target(values, "known"), np.ones(nodes.size))
+        if own is None:
+            return handed
+        mean = own.weight.mean()
+        parts = ((own.nodes, handed.nodes), (own.target, handed.target), (own.weight, mean * handed.weight))
+        return Labels(*(np.concatenate(part) for part in parts))
+
+    def explain(self, nodes: Any, X: Any = None) -> list[Explanation]:
+        """Take the predictions of fitted nodes apart, each as an exact sum.
+
+        Parameters
+        ----------
+        nodes : array-like of int
+            Rows to explain.
+        X : table, optional
+            The table fitted on; needed after loading from a file or a pickle, which do not keep it.
+
+        Returns
+        -------
+        list of Explanation
+            For each node what its own columns, its neighbours' columns and its neighbours' labels add to the score, which
+            together with the base are the score itself.
+        """
+        check_is_fitted(self, "ensemble_")
+        if X is not None:
+            table = self._reader.read(X)
+            checks.same_columns(table, self)
+            checks.same_rows(table, len(self.scores_))
+            self._fitted_table = table
+        return explain(self, checks.node_positions(nodes, len(self.scores_)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return state | {"_fitted_table": None} if "_fitted_table" in state else state
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each column of X in the gain of the trees, what was made of it included; adds up to 1."""
+        check_is_fitted(self, "ensemble_")
+        folded = self._preparation.folded(self.ensemble_.importances(), self._column_origin, self.n_features_in_)
+        total = folded.sum()
+        return folded / total if total > 0 else folded
+
+    def summary(self) -> str:
+        """Describe the fitted model in a few lines: what was chosen and why, and which labels a prediction uses."""
+        check_is_fitted(self, "ensemble_")
+        lines = [f"{type(self).__name__}: {self.n_iter_} rounds, {self.stopped_because_}"]
+        how = {"none": "not used", "as given": "used as given"}.get(self.choice_, f"used ({self.choice_})")
+        lines.append(f"graph       {'none given' if self.graph_ is None else how}")
+        if self.race_:
+            reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
+            lines.append(f"chosen by   validation loss after a few rounds: {reached}")
+        lines.append(f"smoothing   {self.smoothing_}")
+        uses = "training labels only, unless more are handed over with predict(known=...)"
+        lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
+        return "\n".join(lines + self._summary_lines())
+
+    # ------------------------------------------------------------------ save
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, without pickle; read it back with ``ebbflow.load``."""
+        check_is_fitted(self, "ensemble_")
+        modelfile.save(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    # ------------------------------------------------------------------ what y means: defined by the two below
+
+    _paper: Any
+    _learn_classes: Any
+    _target: Any
+    _loss: Any
+    _finish: Any
+    _summary_lines: Any
+    _explained_scores: Any
+
+    def _strata(self, values: NDArray[Any]) -> NDArray[Any] | None:
+        return None
+
+    def _class_weight(self, values: NDArray[Any]) -> Array | float:
+        return 1.0

@@ -1,0 +1,83 @@
+"""From the user's table to the one the trees see: categories encoded, sparse columns condensed, neighbours added."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbflow.encoding import OrderedTargetEncoder
+from ebbflow.features import LowRank, NeighborFeatures, with_neighbor_columns, with_smoothed_columns
+from ebbflow.graph import Graph
+from ebbflow.objective import Labels
+from ebbflow.smoothing import Smoother
+from ebbflow.table import Table
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class Preparation:
+    """What is done to a table, learned once and repeated at prediction.
+
+    Attributes
+    ----------
+    neighbor_features : NeighborFeatures, optional
+    feature_smoothing : Smoother, optional
+        P_x of [X, P_x X].
+    low_rank : LowRank, optional
+        For sparse tables, in the place of all of the above.
+    encoder : OrderedTargetEncoder, optional
+        For learners that do not take categories.
+    """
+
+    neighbor_features: NeighborFeatures | None = None
+    feature_smoothing: Smoother | None = None
+    low_rank: LowRank | None = None
+    encoder: OrderedTargetEncoder | None = field(default=None)
+
+    def fit(self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int) -> Table:
+        """Learn from the table and the training labels, and prepare that table."""
+        if self.low_rank is not None and graph is not None:
+            return self.low_rank.fit_transform(table, graph, seed)
+        if table.categorical and not takes_categories:
+            self.encoder = OrderedTargetEncoder()
+            table = self.encoder.fit_transform(table, training, seed)
+        return self._with_graph(table, graph)
+
+    def apply(self, table: Table, graph: Graph | None) -> Table:
+        """Prepare another table in the same way."""
+        if self.low_rank is not None and graph is not None:
+            return self.low_rank.transform(table, graph)
+        if self.encoder is not None:
+            table = self.encoder.transform(table)
+        return self._with_graph(table, graph)
+
+    def folded(self, importances: Array, origin: tuple[int, ...], n_columns: int) -> Array:
+        """Importances of the columns the trees saw, counted for the columns of the user's table that they came from."""
+        total = np.zeros(n_columns)
+        if self.low_rank is not None and self.low_rank.directions:
+            used = importances[: sum(block.shape[1] for block in self.low_rank.directions)]
+            for block in self.low_rank.directions:  # a direction is shared by columns as the squares of its entries
+                total += (block**2) @ used[: block.shape[1]]
+                used = used[block.shape[1] :]
+            return total
+        for column, importance in zip(origin, importances, strict=True):
+            if column >= 0:
+                total[column] += importance
+        return total
+
+    def _with_graph(self, table: Table, graph: Graph | None) -> Table:
+        if graph is None:
+            return table
+        prepared = table
+        if self.neighbor_features is not None:
+            self.neighbor_features.check()
+            asked = self.neighbor_features
+            prepared = with_neighbor_columns(prepared, graph, asked.statistics, asked.degree)
+        if self.feature_smoothing is not None:
+            width = len(table.names)
+            smoothed = with_smoothed_columns(table, self.feature_smoothing.on(graph))
+            prepared = prepared.with_columns(
+                smoothed.values[:, width:], smoothed.names[width:], smoothed.origin[width:]
+            )
+        return prepared
