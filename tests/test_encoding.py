@@ -93,14 +93,14 @@ def test_unlabelled_nodes_and_new_tables_get_the_same_means():
     assert (fitted.values[labels.nodes] != again.values[labels.nodes]).any()
 
 
-def test_a_category_without_labels_gets_the_mean_of_all():
-    table = Table(np.array([[0.0], [0.0], [2.0]]), ("a",), categorical=(0,), origin=(0,))
-    labels = Labels(np.array([0, 1]), np.array([[1.0], [4.0]]), np.array([2.0, 1.0]))
+def test_categories_are_shrunk_to_the_mean_of_all_by_one_label():
+    table = Table(np.array([[0.0], [1.0], [np.nan]]), ("a",), categorical=(0,), origin=(0,))
+    labels = Labels(np.arange(3), np.array([[1.0], [4.0], [10.0]]), np.array([1.0, 1.0, 1.0]))
     encoder = OrderedTargetEncoder()
-    assert encoder.fit_transform(table, labels, 0).values[2, 0] == 2.0
-    later = Table(np.array([[0.0], [1.0], [7.0], [np.nan]]), ("a",), categorical=(0,), origin=(0,))
-    # (2·1 + 4 + prior)/(3 + 1); never labelled; beyond every code; missing
-    assert encoder.transform(later).values.ravel().tolist() == [2.0, 2.0, 2.0, 2.0]
+    encoder.fit_transform(table, labels, 0)
+    later = Table(np.array([[0.0], [1.0], [np.nan], [7.0]]), ("a",), categorical=(0,), origin=(0,))
+    # (1 + 5)/2, (4 + 5)/2, missing is a category like any other, and a code never seen gets the mean 5
+    assert encoder.transform(later).values.ravel().tolist() == [3.0, 4.5, 7.5, 5.0]
 
 
 @pytest.mark.parametrize("seed", range(3))

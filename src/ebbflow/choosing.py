@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 
 from ebbflow.boosting import Boosting
 from ebbflow.callbacks import Progress
-from ebbflow.features import LowRank, NeighborFeatures
+from ebbflow.features import LowRank, NeighborFeatures, Positions
 from ebbflow.graph import Graph
 from ebbflow.labels import Field, Masked
 from ebbflow.learners import Learner, LightGBM, as_learner
 from ebbflow.objective import Labels, Objective
+from ebbflow.preparation import Preparation
 from ebbflow.smoothing import Laplacian, Smoother
 
 SMALL = 5_000
+# Correlation of labels with the mean of their neighbours' labels: below the first, smoothing is not tried; below the
+# second, other ways are.
+LEAST_ALIKE = 0.1
 ALIKE = 0.3
 
 
@@ -35,16 +39,23 @@ class Choice:
     labels: Field | Masked | None = None
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None
-    low_rank: tuple[int, bool, bool] | None = None
+    low_rank: int = 0
+    positions: int = 0
 
     @property
     def uses_graph(self) -> bool:
         """Whether anything here needs the graph."""
-        return any((self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing, self.low_rank))
+        parts = (self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing)
+        return any(part is not None for part in parts)
 
-    def condenser(self) -> LowRank | None:
-        """The condenser of sparse tables, if there is one."""
-        return None if self.low_rank is None else LowRank(*self.low_rank)
+    def preparation(self) -> Preparation:
+        """What this choice does to the table."""
+        return Preparation(
+            self.neighbor_features,
+            self.feature_smoothing,
+            LowRank(self.low_rank) if self.low_rank else None,
+            Positions(self.positions) if self.positions else None,
+        )
 
 
 def choices(
@@ -62,36 +73,27 @@ def choices(
         return [Choice("none")]
     if "smoothing" in fixed and "labels" in fixed:  # nothing essential is left open: no race
         return [Choice("as given", **fixed)]
-    entrants = [Choice("none", **fixed)]
-    if is_sparse:
-        around = Choice("graph", **_graph_parts(classes) | fixed)
-        entrants.append(around)
-        if not fixed.get("neighbor_features") and not fixed.get("feature_smoothing"):
-            entrants[-1] = _condensed(around, classes)
+    parts: dict[str, Any] = {"labels": Field(), "smoothing": Laplacian(2.0, 5) if classes else Laplacian(1.0, 2)}
+    extra: dict[str, Any] = {}
+    if not is_sparse:
+        parts |= {"neighbor_features": NeighborFeatures(), "feature_smoothing": Laplacian(20.0, 5)}
+    elif classes:
+        extra = {"low_rank": 128}
     else:
-        features: dict[str, Any] = {"neighbor_features": NeighborFeatures(), "feature_smoothing": Laplacian(20.0, 5)}
-        entrants.append(Choice("graph", **features | _graph_parts(classes) | fixed))
-    if not classes and label_correlation(graph, target) < ALIKE:
-        # Neighbours are not alike: their columns may still tell something, and so may nodes with the same neighbours.
-        base = entrants[-1]
-        parts: dict[str, Any] = {
-            "neighbor_features": base.neighbor_features,
-            "feature_smoothing": base.feature_smoothing,
-        }
-        for name, labels in (("features", None), ("twins", Field(0.5, 0.005, twins=True))):
-            entrants.append(Choice(name, **parts | {"labels": labels} | fixed, low_rank=base.low_rank))
-    return list(dict.fromkeys(entrants))
-
-
-def _graph_parts(classes: bool) -> dict[str, Any]:
-    if classes:
-        return {"smoothing": Laplacian(2.0, 5), "labels": Field()}
-    return {"smoothing": Laplacian(1.0, 2), "labels": Field()}
-
-
-def _condensed(choice: Choice, classes: bool) -> Choice:
-    size = (128, True, False) if classes else (64, False, True)
-    return Choice(choice.name, choice.smoothing, choice.labels, low_rank=size)
+        parts |= {"neighbor_features": NeighborFeatures(["mean"])}
+        extra = {"positions": 64}
+    entrants = [Choice("none", **fixed)]
+    alike = label_correlation(graph, target)
+    if alike >= LEAST_ALIKE or classes:
+        entrants.append(Choice("graph", **parts | fixed, **extra))
+    if alike < ALIKE and not classes:
+        # Neighbours differ: their columns may still tell something, and so may nodes with the same neighbours.
+        parts |= {"smoothing": None, "labels": None}
+        entrants.append(Choice("features", **parts | fixed, **extra))
+        if "labels" not in fixed and graph.can_compare_twins:
+            twins: dict[str, Any] = {"labels": Field(0.5, 0.005, normalized=False, twins=True)}
+            entrants.append(Choice("twins", **parts | fixed | twins, **extra))
+    return entrants
 
 
 def _is_auto(value: Any) -> bool:
@@ -119,6 +121,11 @@ def sized_learner(learner: Any, n_labelled: int, choice: Choice, classes: bool) 
         return as_learner(learner)
     small = classes or n_labelled < SMALL
     columns = 1.0 if not choice.uses_graph else 0.3 if classes else 0.5 if small else 0.75
+    if choice.positions:  # thousands of sparse columns beside a few dense ones
+        return LightGBM(
+            15, min_child_samples=10, reg_lambda=5.0, colsample_bytree=0.2, max_bin=63,
+            params={"min_sum_hessian_in_leaf": 5.0},
+        )  # fmt: skip
     return LightGBM(
         15 if small else 31,
         min_child_samples=10 if small else 20,
@@ -129,9 +136,9 @@ def sized_learner(learner: Any, n_labelled: int, choice: Choice, classes: bool) 
     )
 
 
-def sized_rate(classes: bool, n_labelled: int) -> float:
+def sized_rate(classes: bool, n_labelled: int, is_sparse: bool) -> float:
     """The learning rate that suits the size."""
-    return 0.3 if classes else 0.05 if n_labelled < SMALL else 0.1
+    return 0.3 if classes else 0.05 if n_labelled < SMALL and not is_sparse else 0.1
 
 
 def sized_patience(classes: bool, n_labelled: int) -> int:

@@ -18,6 +18,7 @@ from ebbflow.graph import Graph
 from ebbflow.smoothing import SmoothingOperator
 from ebbflow.table import Table, TableReader
 
+Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
 
 
@@ -163,64 +164,69 @@ class NeighborFeatures(TransformerMixin, BaseEstimator):
 
 
 class LowRank:
-    """Sparse tables in a few dense columns: the leading singular directions of X, and of X averaged over neighbours.
+    """Sparse counts in a few dense columns: the leading singular directions of X.
 
     Trees split on one column at a time and see little in one of thousands of sparse counts; they see a lot in the
-    directions that those columns share.
-
-    Parameters
-    ----------
-    n_components : int
-    weighted : bool
-        Weigh columns by the logarithm of their rarity and give rows unit length first, as for counts of words.
-    neighbors : bool
-        Add the directions of the neighbours' mean, the degree and the neighbours' mean degree.
+    directions that those columns share. Columns are weighed by the logarithm of their rarity and rows given unit length
+    first, as is usual for counts of words.
     """
 
-    def __init__(self, n_components: int, weighted: bool, neighbors: bool) -> None:
-        self.n_components, self.weighted, self.neighbors = n_components, weighted, neighbors
-        self.rarity: NDArray[np.float64] = np.zeros(0)
-        self.directions: list[NDArray[np.float64]] = []
+    def __init__(self, n_components: int) -> None:
+        self.n_components = n_components
+        self.rarity: Array = np.zeros(0)
+        self.directions: Array = np.zeros((0, 0))
 
-    def fit_transform(self, table: Table, graph: Graph, seed: int) -> Table:
+    def fit_transform(self, table: Table, seed: int) -> Table:
         """Learn the directions and project."""
         seen = np.bincount(table.values.indices, minlength=table.values.shape[1])
-        self.rarity = np.log((table.n_rows + 1.0) / (seen + 1.0)) if self.weighted else np.ones(seen.size)
-        n_components = min(self.n_components, min(table.values.shape) - 1)
-        for block in self._blocks(table.values, graph):
-            vectors = randomized_svd(block, n_components, n_iter=1, n_oversamples=8, random_state=seed)[2]
-            self.directions.append(vectors.T)
-        return self.transform(table, graph)
+        self.rarity = np.log((table.n_rows + 1.0) / (seen + 1.0))
+        self.directions = _directions(self._weighted(table.values), self.n_components, 1, seed)
+        return self.transform(table)
+
+    def transform(self, table: Table) -> Table:
+        """Project another table."""
+        projected = self._weighted(table.values) @ self.directions
+        names = tuple(f"direction({i})" for i in range(projected.shape[1]))
+        return Table(projected, names, (), (-1,) * len(names))
+
+    def _weighted(self, values: sparse.csr_array) -> sparse.csr_array:
+        weighted = sparse.csr_array(values.astype(np.float64).multiply(self.rarity[None, :]))
+        length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
+        return sparse.csr_array(sparse.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ weighted)
+
+
+class Positions:
+    """Where nodes stand in the graph: the leading singular directions of D^{-1/2}AD^{-1/2}.
+
+    They belong to the nodes fitted on: on any other graph these columns are missing values.
+    """
+
+    def __init__(self, n_components: int) -> None:
+        self.n_components = n_components
+        self.directions: Array = np.zeros((0, 0))
+        self.edges = -1
+
+    def fit(self, graph: Graph, seed: int) -> None:
+        """Learn the directions of one graph."""
+        self.edges = graph.n_edges
+        self.directions = _directions(_normalized(graph), self.n_components, 4, seed)
 
     def transform(self, table: Table, graph: Graph) -> Table:
-        """Project another table."""
-        parts = [
-            block @ towards for block, towards in zip(self._blocks(table.values, graph), self.directions, strict=True)
-        ]
-        names = [f"direction({part},{i})" for part, p in enumerate(parts) for i in range(p.shape[1])]
-        projected = Table(np.hstack(parts), tuple(names), (), (-1,) * len(names))
-        return with_neighbor_columns(projected, graph, (), True) if self.neighbors else projected
+        """Append the columns."""
+        if (graph.n_nodes, graph.n_edges) == (len(self.directions), self.edges):
+            columns = _normalized(graph) @ self.directions
+        else:
+            columns = np.full((graph.n_nodes, self.directions.shape[1]), np.nan)
+        names = [f"position({i})" for i in range(columns.shape[1])]
+        return table.with_columns(sparse.csr_array(columns) if table.is_sparse else columns, names, [-1] * len(names))
 
-    @property
-    def settings(self) -> tuple[int, bool, bool]:
-        """What the constructor was given."""
-        return self.n_components, self.weighted, self.neighbors
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """What was learned, by name."""
-        return {"rarity": self.rarity} | {f"directions_{i}": block for i, block in enumerate(self.directions)}
+def _normalized(graph: Graph) -> sparse.csr_array:
+    scale = sparse.diags_array(1.0 / np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0)))
+    return sparse.csr_array(scale @ graph.adjacency @ scale)
 
-    @classmethod
-    def from_arrays(cls, settings: Sequence[Any], arrays: dict[str, NDArray[np.float64]]) -> "LowRank":
-        """The reverse of :meth:`arrays`."""
-        found = cls(*settings)
-        found.rarity = arrays["rarity"]
-        found.directions = [arrays[f"directions_{i}"] for i in range(len(arrays) - 1)]
-        return found
 
-    def _blocks(self, values: sparse.csr_array, graph: Graph) -> list[sparse.csr_array]:
-        weighted = sparse.csr_array(values.astype(np.float64).multiply(self.rarity[None, :]))
-        if self.weighted:
-            length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
-            weighted = sparse.csr_array(sparse.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ weighted)
-        return [weighted, neighbor_mean(weighted, graph)] if self.neighbors else [weighted]
+def _directions(matrix: sparse.csr_array, n_components: int, n_iter: int, seed: int) -> Array:
+    n_components = min(n_components, min(matrix.shape) - 1)
+    vectors: Array = randomized_svd(matrix, n_components, n_iter=n_iter, n_oversamples=8, random_state=seed)[2].T
+    return vectors

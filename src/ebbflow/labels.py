@@ -35,14 +35,16 @@ class Field(BaseEstimator):
     Parameters
     ----------
     lam : float, default=2.0
-        λ: how strongly neighbours' errors are tied. Weights are divided by √(d_i d_j) first, so that one value suits
-        sparse and dense graphs.
+        λ: how strongly neighbours' errors are tied. Weights are divided by √(d_i d_j) first (see ``normalized``), so
+        that one value suits sparse and dense graphs.
     tau : float, default=0.05
         τ: how strongly errors are pulled to zero; keeps nodes without labelled neighbours at their own prediction.
     left_out : bool, default=False
         Train on leave-one-out errors rather than on the energy of the field: see the module.
     unlabelled : float, default=0.0
         ε_u, the weight of "no error" at nodes without a label; 1 is the paper's error smoothing.
+    normalized : bool, default=True
+        Whether weights are divided by √(d_i d_j).
     twins : bool, default=False
         Tie nodes with the same neighbours (:meth:`Graph.twins`) rather than neighbours: for graphs whose neighbours are
         not alike.
@@ -60,12 +62,14 @@ class Field(BaseEstimator):
         *,
         left_out: bool = False,
         unlabelled: float = 0.0,
+        normalized: bool = True,
         twins: bool = False,
     ) -> None:
         self.lam = lam
         self.tau = tau
         self.left_out = left_out
         self.unlabelled = unlabelled
+        self.normalized = normalized
         self.twins = twins
 
     def on(self, graph: Graph, nodes: NDArray[np.int64], weight: Array) -> "FieldOperator":
@@ -75,7 +79,7 @@ class Field(BaseEstimator):
             if not isinstance(value, (int, float)) or not np.isfinite(value) or value < least:
                 raise ValueError(f"Field's {name} must be a number of at least {least:g}, got {value!r}.")
         ties = graph.twins() if self.twins else graph
-        return FieldOperator(ties, nodes, weight, self.lam, self.tau, self.unlabelled)
+        return FieldOperator(ties, nodes, weight, self.lam, self.tau, self.unlabelled, self.normalized)
 
 
 class Masked(BaseEstimator):
@@ -105,16 +109,25 @@ class FieldOperator:
     probes = 128
 
     def __init__(
-        self, graph: Graph, nodes: NDArray[np.int64], weight: Array, lam: float, tau: float, unlabelled: float = 0.0
+        self,
+        graph: Graph,
+        nodes: NDArray[np.int64],
+        weight: Array,
+        lam: float,
+        tau: float,
+        unlabelled: float = 0.0,
+        normalized: bool = True,
     ) -> None:
         self.nodes, self.n_nodes, self.unlabelled = nodes, graph.n_nodes, unlabelled
         self.weight = weight / weight.mean()
         root = np.sqrt(np.maximum(graph.degrees, np.finfo(float).tiny))
-        tied = sparse.csr_array(graph.adjacency.multiply(1.0 / root[:, None]).multiply(1.0 / root[None, :]))
+        tied = graph.adjacency
+        if normalized:
+            tied = sparse.csr_array(tied.multiply(1.0 / root[:, None]).multiply(1.0 / root[None, :]))
         on_nodes = np.full(graph.n_nodes, float(unlabelled))
         on_nodes[nodes] = self.weight
         # A node without edges would be free to explain its whole error away; it is held as firmly as any other.
-        ties = np.where(graph.degrees > 0, np.asarray(tied.sum(axis=1)).ravel(), 1.0)
+        ties = np.where(graph.degrees > 0, np.asarray(tied.sum(axis=1)).ravel(), float(normalized))
         diagonal = on_nodes + tau + lam * ties
         matrix = sparse.csr_array(sparse.diags_array(diagonal) - lam * tied)
         matrix.sort_indices()
@@ -181,9 +194,9 @@ class FieldObjective(Objective):
     solve. As W − WKW ≼ W, the curvature without labels majorises this objective too.
     """
 
-    # Solves stop at a relative residual of 1e-3, which leaves an error of its square in the objective.
-    tolerance = 1e-3
-    slack = 1e-5
+    # Beyond the size of a factorisation, solves during training stop early: no figure moved by doing more.
+    tolerance = 3e-2
+    slack = 1e-3
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from ebbflow import features, labels, learners, losses, smoothing
 from ebbflow.encoding import OrderedTargetEncoder
-from ebbflow.features import LowRank
+from ebbflow.features import LowRank, Positions
 from ebbflow.graph import Graph
 from ebbflow.labels import ProbabilityField
 from ebbflow.objective import Labels
@@ -64,7 +64,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "preparation": {
             "neighbor_features": _plain(preparation.neighbor_features),
             "feature_smoothing": _plain(preparation.feature_smoothing),
-            "low_rank": None if preparation.low_rank is None else preparation.low_rank.settings,
+            "positions": None if preparation.positions is None else preparation.positions.edges,
         },
         "calibrated": [model.temperature_, model.label_strength_] if hasattr(model, "classes_") else None,
         "environment": _environment(),
@@ -90,7 +90,9 @@ def _arrays(model: Any) -> dict[str, NDArray[Any]]:
         arrays["encoder_prior"] = preparation.encoder.prior
         arrays |= {f"encoder_{column}": means for column, means in preparation.encoder.means.items()}
     if preparation.low_rank is not None:
-        arrays |= {f"low_rank_{name}": array for name, array in preparation.low_rank.arrays().items()}
+        arrays |= {"rarity": preparation.low_rank.rarity, "directions": preparation.low_rank.directions}
+    if preparation.positions is not None:
+        arrays["positions"] = preparation.positions.directions
     return arrays
 
 
@@ -144,10 +146,12 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
 
 def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type]) -> Preparation:
     found = Preparation(_revived(told["neighbor_features"], known), _revived(told["feature_smoothing"], known))
-    if told["low_rank"] is not None:
-        prefix = "low_rank_"
-        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        found.low_rank = LowRank.from_arrays(told["low_rank"], own)
+    if "directions" in arrays:
+        found.low_rank = LowRank(arrays["directions"].shape[1])
+        found.low_rank.rarity, found.low_rank.directions = arrays["rarity"], arrays["directions"]
+    if "positions" in arrays:
+        found.positions = Positions(arrays["positions"].shape[1])
+        found.positions.directions, found.positions.edges = arrays["positions"], told["positions"]
     if "encoder_prior" in arrays:
         found.encoder = OrderedTargetEncoder()
         found.encoder.prior = arrays.pop("encoder_prior")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.encoding import OrderedTargetEncoder
-from ebbflow.features import LowRank, NeighborFeatures, with_neighbor_columns, with_smoothed_columns
+from ebbflow.features import LowRank, NeighborFeatures, Positions, with_neighbor_columns, with_smoothed_columns
 from ebbflow.graph import Graph
 from ebbflow.objective import Labels
 from ebbflow.smoothing import Smoother
@@ -26,6 +26,8 @@ class Preparation:
         P_x of [X, P_x X].
     low_rank : LowRank, optional
         For sparse tables, in the place of all of the above.
+    positions : Positions, optional
+        Where nodes stand in the graph.
     encoder : OrderedTargetEncoder, optional
         For learners that do not take categories.
     """
@@ -33,12 +35,15 @@ class Preparation:
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None
     low_rank: LowRank | None = None
+    positions: Positions | None = None
     encoder: OrderedTargetEncoder | None = field(default=None)
 
     def fit(self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int) -> Table:
         """Learn from the table and the training labels, and prepare that table."""
-        if self.low_rank is not None and graph is not None:
-            return self.low_rank.fit_transform(table, graph, seed)
+        if self.low_rank is not None:
+            return self.low_rank.fit_transform(table, seed)
+        if self.positions is not None and graph is not None:
+            self.positions.fit(graph, seed)
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
             table = self.encoder.fit_transform(table, training, seed)
@@ -46,8 +51,8 @@ class Preparation:
 
     def apply(self, table: Table, graph: Graph | None) -> Table:
         """Prepare another table in the same way."""
-        if self.low_rank is not None and graph is not None:
-            return self.low_rank.transform(table, graph)
+        if self.low_rank is not None:
+            return self.low_rank.transform(table)
         if self.encoder is not None:
             table = self.encoder.transform(table)
         return self._with_graph(table, graph)
@@ -55,12 +60,8 @@ class Preparation:
     def folded(self, importances: Array, origin: tuple[int, ...], n_columns: int) -> Array:
         """Importances of the columns the trees saw, counted for the columns of the user's table that they came from."""
         total = np.zeros(n_columns)
-        if self.low_rank is not None and self.low_rank.directions:
-            used = importances[: sum(block.shape[1] for block in self.low_rank.directions)]
-            for block in self.low_rank.directions:  # a direction is shared by columns as the squares of its entries
-                total += (block**2) @ used[: block.shape[1]]
-                used = used[block.shape[1] :]
-            return total
+        if self.low_rank is not None:  # a direction is shared by columns as the squares of its entries
+            return (self.low_rank.directions**2) @ importances
         for column, importance in zip(origin, importances, strict=True):
             if column >= 0:
                 total[column] += importance
@@ -80,4 +81,6 @@ class Preparation:
             prepared = prepared.with_columns(
                 smoothed.values[:, width:], smoothed.names[width:], smoothed.origin[width:]
             )
+        if self.positions is not None:
+            prepared = self.positions.transform(prepared, graph)
         return prepared

@@ -263,7 +263,7 @@ class BaseEBBS(BaseEstimator):
         """Prepare the table, bin it and set up the objective for one choice."""
         classes, n_labelled = is_classifier(self), training.nodes.size
         learner = choosing.sized_learner(self.learner, n_labelled, choice, classes)
-        preparation = Preparation(choice.neighbor_features, choice.feature_smoothing, choice.condenser())
+        preparation = choice.preparation()
         seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
         smoother = self._operator(choice.smoothing, self.graph_, table.n_rows)
         objective = objective_for(
@@ -276,7 +276,7 @@ class BaseEBBS(BaseEstimator):
             objective,
             growing,
             n_rounds=self.n_estimators,
-            learning_rate=self.learning_rate or choosing.sized_rate(classes, n_labelled),
+            learning_rate=self.learning_rate or choosing.sized_rate(classes, n_labelled, table.is_sparse),
             momentum=self.momentum,
         )
         return _Entrant(choice, preparation, seen.origin, smoother, objective, growing, boosting)

@@ -20,7 +20,7 @@ from ebbflow.graph._build import Metric, knn_edges, radius_edges
 from ebbflow.graph._edges import edge_weights, node_positions, symmetric_adjacency, symmetrize
 from ebbflow.graph._graphml import read_graphml, whole_numbers
 from ebbflow.graph._ids import as_id_array, lookup, plain_range, refuse_duplicates
-from ebbflow.graph._twins import twin_weights
+from ebbflow.graph._twins import can_compare, twin_weights
 
 
 class Graph:
@@ -366,6 +366,11 @@ class Graph:
         [2, 0]
         """
         return lookup(self.node_ids, as_id_array(ids, "ids"), "ids", "See node_ids for those there are.")
+
+    @property
+    def can_compare_twins(self) -> bool:
+        """Whether :meth:`twins` is affordable: it compares all pairs of nodes that share a neighbour."""
+        return can_compare(self._adjacency)
 
     def twins(self, k: int = 10) -> "Graph":
         """Return a graph that ties each node to the ``k`` nodes whose neighbours are most like its own.

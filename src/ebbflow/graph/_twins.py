@@ -9,14 +9,18 @@ SHARPNESS = 8
 LEAST_COSINE = 0.2
 
 
+def can_compare(adjacency: sparse.csr_array) -> bool:
+    """Whether comparing all pairs of nodes that share a neighbour is affordable."""
+    return float((np.diff(adjacency.indptr).astype(np.float64) ** 2).sum()) <= MOST_COMPARISONS
+
+
 def twin_weights(adjacency: sparse.csr_array, k: int) -> sparse.csr_array:
     """Weights cos⁸ between each node and the k others whose neighbours are most alike.
 
     The cosine is that of rows of A D^{-1/2}, so that sharing a hub says less than sharing a rare neighbour.
     """
     n_nodes = adjacency.shape[0]
-    counts = np.diff(adjacency.indptr).astype(np.float64)
-    if float((counts**2).sum()) > MOST_COMPARISONS:
+    if not can_compare(adjacency):
         raise ValueError("graph has hubs with too many neighbours to compare all pairs of their neighbours.")
     degrees = np.asarray(adjacency.sum(axis=1)).ravel()
     rows = sparse.csr_array(adjacency @ sparse.diags_array(1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))))
