@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.exceptions import DataConversionWarning
 
+from ebbflow.callbacks import Callback
 from ebbflow.graph import Graph
 from ebbflow.graph._ids import is_missing
 from ebbflow.table import Table
@@ -25,6 +26,8 @@ def parameters(estimator: Any) -> None:
     _number(estimator, "validation_fraction", Real, above=0.0, below=1.0)
     if estimator.patience is not None:
         _number(estimator, "patience", Integral, least=1)
+    if not isinstance(estimator.verbose, (bool, Integral)):
+        raise ValueError(f"verbose must be 0 or 1, got {estimator.verbose!r}.")
     for name in ("momentum", "early_stopping"):
         value = getattr(estimator, name)
         if not isinstance(value, (bool, np.bool_)):
@@ -59,6 +62,15 @@ def _number(
     if not good or not all(holds(value, bound) for bound, _, holds in limits if bound is not None):
         what = "a whole number" if kind is Integral else "a number"
         raise ValueError(f"{name} must be {what} of {' and '.join(wanted)}, got {value!r}.")
+
+
+def callback_list(callbacks: Any) -> list[Callback]:
+    """The callbacks as a list; one alone is most likely meant to be a list of one."""
+    found = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+    for position, callback in enumerate(found):
+        if not isinstance(callback, Callback):
+            raise TypeError(f"callbacks[{position}] must be an ebbflow.Callback, got {callback!r}.")
+    return found
 
 
 def part(value: Any, name: str, kind: type, example: str) -> Any:

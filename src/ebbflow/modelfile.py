@@ -58,6 +58,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "node_ids": _plain(model.graph_.node_ids if model.graph_ is not None and model.graph_.has_ids else None),
         "table": {
             "names": list(model._reader.names),
+            "is_sparse": model._reader.is_sparse,
             "origin": [int(column) for column in model._column_origin],
             "categories": {str(column): _plain(values) for column, values in model._reader.categories.items()},
         },
@@ -135,7 +136,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     table = manifest["table"]
     model._column_origin, model._fitted_table = tuple(table["origin"]), None
     model._reader = TableReader(model.categorical_features)
-    model._reader.names = tuple(table["names"])
+    model._reader.names, model._reader.is_sparse = tuple(table["names"]), table["is_sparse"]
     model._reader.categories = {int(column): _revived(v, known) for column, v in table["categories"].items()}
     model._preparation = _preparation(manifest["preparation"], arrays, known)
     if manifest["calibrated"] is not None:

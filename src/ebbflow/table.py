@@ -69,9 +69,22 @@ class TableReader:
         self.categorical = categorical
         self.names: tuple[str, ...] = ()
         self.categories: dict[int, list[Any]] = {}
+        self.is_sparse = False
 
     def fit(self, X: Any) -> Table:
         """Learn the columns of ``X`` and read it."""
+        table = self._fit(X)
+        self.is_sparse = table.is_sparse
+        return table
+
+    def read(self, X: Any) -> Table:
+        """Read a table with the same columns, sparse or not as at fit: tree libraries take absent entries otherwise."""
+        table = self._read(X)
+        if table.is_sparse == self.is_sparse:
+            return table
+        return replace(table, values=sparse.csr_array(table.values) if self.is_sparse else table.values.toarray())
+
+    def _fit(self, X: Any) -> Table:
         columns = _columns(X)
         if columns is None:
             return self._fit_array(_array(X))
@@ -82,8 +95,7 @@ class TableReader:
                 self.categories[position] = _categories_of(column, name)
         return self._read_columns(columns)
 
-    def read(self, X: Any) -> Table:
-        """Read a table with the same columns."""
+    def _read(self, X: Any) -> Table:
         columns = _columns(X)
         if columns is None:
             return self._read_array(_array(X))

@@ -179,7 +179,7 @@ class BaseEBBS(BaseEstimator):
         entrant = entrants[winner]
         del entrants
 
-        history, watchers = History(), list(callbacks)
+        history, watchers = History(), checks.callback_list(callbacks)
         if self.early_stopping and validation is not None:
             watchers.append(EarlyStopping(self.patience or choosing.sized_patience(classes, n_labelled)))
         if self.verbose:

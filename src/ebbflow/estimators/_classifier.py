@@ -162,12 +162,12 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
             )
 
     def _target(self, values: NDArray[Any], name: str) -> Array:
-        position = np.minimum(np.searchsorted(self.classes_, values), self.classes_.size - 1)
-        unknown = self.classes_[position] != values
-        if unknown.any():
+        position_of = {label: position for position, label in enumerate(self.classes_.tolist())}
+        position = np.fromiter((position_of.get(label, -1) for label in values.tolist()), np.int64, values.size)
+        if (position < 0).any():
+            strange = values.tolist()[int(np.flatnonzero(position < 0)[0])]
             raise ValueError(
-                f"{name} holds a class that the training labels do not: {values[unknown][0]!r}. Known are "
-                f"{self.classes_.tolist()}."
+                f"{name} holds a class that the training labels do not: {strange!r}. Known are {self.classes_.tolist()}."
             )
         if self.classes_.size == 2 and isinstance(self._plain_loss(), LogLoss):
             return position.astype(np.float64)[:, None]

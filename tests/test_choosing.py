@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import mean_squared_error
+
+import ebbflow as eb
+from ebbflow.choosing import label_correlation
+from ebbflow.objective import Labels
+from tests.strategies import random_graph
+from tests.test_labels import homophilous
+
+
+def auto(kind=eb.EBBSRegressor, **changes):
+    return kind(**({"n_estimators": 150, "random_state": 0, "n_jobs": 1} | changes))
+
+
+def test_a_graph_that_knows_something_is_used():
+    X, y, graph = homophilous(900)
+    m = auto().fit(X, y[:600], nodes=np.arange(600), graph=graph)
+    assert m.choice_ == "graph"
+    assert set(m.race_) == {"none", "graph"}
+    assert m.race_["graph"] < m.race_["none"]
+    plain = auto().fit(X, y[:600], nodes=np.arange(600))
+    rest = np.arange(600, 900)
+    assert m.score(None, y, nodes=rest) > plain.score(X[rest], y[rest]) + 0.4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_graph_that_knows_nothing_is_left_alone(seed):
+    X, y, _ = homophilous(900, seed)
+    rest = np.arange(600, 900)
+    m = auto().fit(X, y[:600], nodes=np.arange(600), graph=random_graph(900, 3000, seed))
+    plain = auto().fit(X, y[:600], nodes=np.arange(600))
+    error, reference = (mean_squared_error(y[rest], p[rest]) for p in (m.predict(), plain.predict(X)))
+    assert m.choice_ == "none"
+    assert error <= 1.02 * reference
+
+
+def test_given_parts_are_not_raced():
+    X, y, graph = homophilous()
+    m = auto(smoothing=eb.Laplacian(2.0, 5), labels="none").fit(X, y, graph=graph)
+    assert m.choice_ == "as given"
+    assert m.race_ == {}
+    assert m._preparation.neighbor_features is None
+    assert m._preparation.feature_smoothing is None
+
+
+def test_what_the_user_fixed_is_the_same_for_every_entrant():
+    X, y, graph = homophilous()
+    m = auto(smoothing=eb.Laplacian(3.0, 1), neighbor_features=None).fit(X, y, graph=graph)
+    assert m.smoothing_.lam == 3.0
+    assert m._preparation.neighbor_features is None
+    m = auto(labels="none").fit(X, y, graph=graph)
+    assert m.labels_ is None
+
+
+def test_few_labels_choose_by_how_alike_neighbours_are():
+    X, y, graph = homophilous()
+    few = np.arange(0, 600, 15)
+    assert few.size < 50
+    m = auto(n_estimators=20).fit(X, y[few], nodes=few, graph=graph)
+    assert m.race_ == {}
+    assert m.choice_ in ("graph", "none")
+    alone = auto(n_estimators=20).fit(X, y[few], nodes=few, graph=random_graph(600, 800))
+    assert alone.choice_ == "none"
+
+
+def test_twins_are_tried_where_neighbours_differ():
+    """Nodes hang on hubs that say nothing; all nodes of a hub share a label: neighbours differ, twins agree."""
+    rng = np.random.default_rng(0)
+    hubs, leaves = 60, 600
+    of = rng.integers(0, hubs, leaves)
+    second = (of * 7 + 3) % hubs
+    graph = eb.Graph.from_edges(np.r_[of, second], np.r_[np.arange(leaves), np.arange(leaves)] + hubs, n_nodes=hubs + leaves)
+    y = np.r_[10 * rng.normal(size=hubs), rng.normal(size=hubs)[of] + 0.05 * rng.normal(size=leaves)]
+    X = rng.normal(size=(hubs + leaves, 2))
+    known = np.flatnonzero(rng.random(hubs + leaves) < 0.7)
+    known = known[known >= hubs]
+    rest = np.setdiff1d(np.arange(hubs, hubs + leaves), known)
+    m = auto(n_estimators=60).fit(X, y[known], nodes=known, graph=graph)
+    assert {"features", "twins"} <= set(m.race_)
+    assert m.choice_ == "twins"
+    assert m.score(None, y, nodes=rest) > 0.8
+
+
+@pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
+def test_sparse_tables_are_raced_too(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    topic = np.repeat(np.arange(4), 100)
+    words = rng.random((400, 300)) < 0.02 + 0.06 * (np.arange(300)[None, :] // 75 == topic[:, None])
+    graph = eb.Graph.from_edges(np.arange(399), np.arange(1, 400))
+    y = topic if kind is eb.EBBSClassifier else topic + 0.1 * rng.normal(size=400)
+    train = rng.permutation(400)[:250]
+    m = auto(kind, n_estimators=30).fit(sparse.csr_array(words.astype(float)), y[train], nodes=train, graph=graph)
+    assert m.choice_ == "graph"
+    assert m.score(None, y, nodes=np.setdiff1d(np.arange(400), train)) > 0.8
+    assert m.feature_importances_.shape == (300,)
+    assert m.feature_importances_.sum() == pytest.approx(1.0)
+    m.save(tmp_path / "m.ebb")
+    again = eb.load(tmp_path / "m.ebb")
+    X = sparse.csr_array(words.astype(float))
+    np.testing.assert_array_equal(again.predict(), m.predict())
+    np.testing.assert_array_equal(again.predict(X, graph=graph), m.predict(X, graph=graph))
+
+
+def test_label_correlation_by_hand():
+    graph = eb.Graph.from_edges(np.arange(19), np.arange(1, 20))
+    ramp = np.arange(20.0)[:, None]
+    labels = Labels(np.arange(20), ramp, np.ones(20))
+    means = np.array([ramp[[j for j in (i - 1, i + 1) if 0 <= j < 20]].mean() for i in range(20)])
+    centred = ramp[:, 0] - ramp.mean()
+    around = means - ramp.mean()
+    expected = (centred * around).sum() / np.sqrt((centred**2).sum() * (around**2).sum())
+    assert label_correlation(graph, labels) == pytest.approx(expected)
+    assert label_correlation(eb.Graph.from_edges([0], [1], n_nodes=20), labels) == 0.0
+
+
+def test_summary_says_what_was_chosen_and_which_labels_are_used():
+    X, y, graph = homophilous()
+    text = auto().fit(X, y, graph=graph).summary()
+    assert "chosen by   validation loss" in text
+    assert "training labels only" in text
+    assert "intervals" in text
+    assert "none given" in auto().fit(X, y).summary()
+    classes = auto(eb.EBBSClassifier, n_estimators=20).fit(X, y > 0, graph=graph).summary()
+    assert "calibration" in classes
+
+
+def test_unknown_presets_and_parts_are_refused():
+    with pytest.raises(ValueError, match="no preset 'fast'"):
+        eb.EBBSRegressor.from_preset("fast")
+    X, y, graph = homophilous()
+    for name in ("smoothing", "neighbor_features", "feature_smoothing"):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            auto(**{name: 3}).fit(X, y, graph=graph)
+
+
+def test_paper_preset_fits_and_can_be_changed():
+    X, y, graph = homophilous()
+    m = eb.EBBSRegressor.from_preset("paper", n_estimators=15, n_jobs=1, random_state=0)
+    m.fit(X, y[:400], nodes=np.arange(400), graph=graph)
+    assert m.labels_.share == 0.5
+    assert m.smoothing_.lam == 2.0
+    assert m.score(None, y, nodes=np.arange(400, 600)) > 0.5
+    c = eb.EBBSClassifier.from_preset("paper", n_estimators=5, n_jobs=1).fit(X, y > 0, graph=graph)
+    assert c.predict_proba().shape == (600, 2)

@@ -1,0 +1,341 @@
+"""The field against its dense closed form, leave-one-out against brute force, gradients against finite differences."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import log_loss
+
+import ebbflow as eb
+from ebbflow.labels import (
+    FieldObjective,
+    FieldOperator,
+    LeftOutObjective,
+    MaskedObjective,
+    ProbabilityField,
+    expected_calibration_error,
+    masked_prediction,
+)
+from ebbflow.objective import Iterate, Labels
+from ebbflow.smoothing import IdentityOperator, SparseSolver
+from tests.strategies import graphs, random_graph
+
+
+def dense_system(graph, nodes, weight, lam, tau, unlabelled=0.0, normalized=True):
+    """W + λL + τI, written down once more."""
+    adjacency = graph.adjacency.toarray()
+    degree = adjacency.sum(1)
+    if normalized:
+        root = np.sqrt(np.where(degree > 0, degree, 1.0))
+        adjacency = adjacency / root[:, None] / root
+    ties = adjacency.sum(1)
+    if normalized:
+        ties[degree == 0] = 1.0
+    on_nodes = np.full(graph.n_nodes, unlabelled)
+    on_nodes[nodes] = weight / weight.mean()
+    return np.diag(on_nodes + tau + lam * ties) - lam * adjacency, on_nodes
+
+
+def labelled(graph, seed):
+    rng = np.random.default_rng(seed)
+    nodes = np.sort(rng.choice(graph.n_nodes, max(graph.n_nodes // 2, 1), replace=False))
+    return nodes, rng.random(nodes.size) + 0.2, rng.normal(size=(nodes.size, 2))
+
+
+@given(graphs(min_nodes=2), st.integers(0, 1000), st.floats(0.01, 20), st.floats(0.01, 2), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_field_equals_its_closed_form(graph, seed, lam, tau, normalized):
+    nodes, weight, errors = labelled(graph, seed)
+    field = eb.Field(lam, tau, normalized=normalized).on(graph, nodes, weight)
+    system, on_nodes = dense_system(graph, nodes, weight, lam, tau, normalized=normalized)
+    right = np.zeros((graph.n_nodes, 2))
+    right[nodes] = on_nodes[nodes, None] * errors
+    np.testing.assert_allclose(field.spread(errors), np.linalg.solve(system, right), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(field.diagonal, np.diag(np.linalg.inv(system))[nodes], rtol=1e-8)
+
+
+@given(graphs(min_nodes=3), st.integers(0, 1000), st.floats(0.05, 10), st.sampled_from([0.0, 0.3, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_left_out_errors_equal_a_refit_without_the_label(graph, seed, lam, unlabelled):
+    nodes, weight, errors = labelled(graph, seed)
+    found = eb.Field(lam, 0.1, unlabelled=unlabelled).on(graph, nodes, weight).left_out(errors)
+    system, on_nodes = dense_system(graph, nodes, weight, lam, 0.1, unlabelled)
+    for place, node in enumerate(nodes):
+        without = system.copy()
+        without[node, node] += unlabelled - on_nodes[node]
+        right = np.zeros((graph.n_nodes, 2))
+        right[nodes] = on_nodes[nodes, None] * errors
+        right[node] = 0.0
+        expected = errors[place] - np.linalg.solve(without, right)[node]
+        np.testing.assert_allclose(found[place], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_estimated_diagonal_is_within_its_stated_error(monkeypatch):
+    graph = random_graph(400, 1200)
+    nodes, weight, _ = labelled(graph, 0)
+    exact = eb.Field().on(graph, nodes, weight).diagonal
+    inverse = np.linalg.inv(dense_system(graph, nodes, weight, 2.0, 0.05)[0])
+    error = np.sqrt(((inverse**2).sum(1) - np.diag(inverse) ** 2)[nodes] / FieldOperator.probes)
+    monkeypatch.setattr(FieldOperator, "exact_diagonal_up_to", 0)
+    estimated = eb.Field().on(graph, nodes, weight).diagonal
+    assert (np.abs(estimated - exact) <= 5 * error).all()
+    assert np.mean(np.abs(estimated - exact) <= 2 * error) > 0.9
+
+
+def test_conjugate_gradients_and_factorisation_give_the_same_field(monkeypatch):
+    graph = random_graph(300, 900)
+    nodes, weight, errors = labelled(graph, 0)
+    direct = eb.Field().on(graph, nodes, weight).spread(errors)
+    monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
+    field = eb.Field().on(graph, nodes, weight)
+    np.testing.assert_allclose(field.spread(errors), direct, rtol=1e-7, atol=1e-9)
+    loose = field.spread(errors, 1e-2)
+    assert np.linalg.norm(loose - direct) < 0.1 * np.linalg.norm(direct)
+
+
+KINDS = {"field": eb.Field(2.0, 0.1), "left-out": eb.Field(2.0, 0.1, left_out=True)}
+
+
+def objective(kind, graph, seed=0, penalty=0.2, smoothing=eb.Laplacian(1.0, 2)):
+    rng = np.random.default_rng(seed)
+    nodes, weight, _ = labelled(graph, seed)
+    labels = Labels(nodes, rng.normal(size=(nodes.size, 1)), weight)
+    smoother = smoothing.on(graph) if smoothing is not None else IdentityOperator(graph.n_nodes)
+    spec = KINDS[kind]
+    build = LeftOutObjective if spec.left_out else FieldObjective
+    return build(smoother, eb.SquaredError(), labels, None, penalty, spec.on(graph, nodes, weight))
+
+
+def at(o, scores):
+    return Iterate(scores, o.propagate(scores))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(graph=graphs(min_nodes=3), seed=st.integers(0, 100))
+@settings(max_examples=15, deadline=None)
+def test_gradients_equal_finite_differences(kind, graph, seed):
+    o = objective(kind, graph, seed)
+    scores = np.random.default_rng(seed).normal(size=(graph.n_nodes, 1))
+    gradient, mass = o.residual(at(o, scores)), o.labels.weight.sum()
+    for node in range(graph.n_nodes):
+        move = np.zeros_like(scores)
+        move[node] = 1e-5
+        rise = o.value(at(o, scores + move)) - o.value(at(o, scores - move))
+        assert mass * rise / 2e-5 == pytest.approx(gradient[node, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("smoothing", [None, eb.Laplacian(1.0, 2), eb.Laplacian(3.0, 4, method="chebyshev")], ids=repr)
+@given(graph=graphs(min_nodes=3), seed=st.integers(0, 100))
+@settings(max_examples=15, deadline=None)
+def test_curvature_majorises_the_hessian(kind, smoothing, graph, seed):
+    o = objective(kind, graph, seed, 0.0, smoothing)
+    n = graph.n_nodes
+    columns = [o.residual(at(o, np.eye(n)[:, [i]])) - o.residual(o.start()) for i in range(n)]
+    bound = np.diag(np.broadcast_to(o.curvature(o.start()), (n, 1))[:, 0])
+    assert np.linalg.eigvalsh(bound - np.hstack(columns)).min() >= -1e-8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_value_is_what_the_docstring_says(kind):
+    graph = random_graph(15, 30)
+    o = objective(kind, graph, 3, 0.0)
+    scores = np.random.default_rng(0).normal(size=(15, 1))
+    nodes, weight = o.labels.nodes, o.labels.weight
+    system, on_nodes = dense_system(graph, nodes, weight, 2.0, 0.1)
+    K = np.linalg.inv(system)[np.ix_(nodes, nodes)]
+    e = o.labels.target - o.base - o.smoother.apply(scores)[nodes]
+    left = e - K @ (weight[:, None] * e)
+    if kind == "field":
+        expected = 0.5 * (weight[:, None] * e * left).sum()
+    else:
+        expected = 0.5 * (weight[:, None] * (left / (1 - weight * np.diag(K))[:, None]) ** 2).sum()
+    assert o.value(at(o, scores)) == pytest.approx(expected / weight.sum())
+    predicted = o.predict(at(o, scores))[nodes]
+    np.testing.assert_allclose(predicted, o.labels.target - left)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_newton_step_is_the_exact_line_search(kind):
+    o = objective(kind, random_graph(20, 40))
+    rng = np.random.default_rng(0)
+    point, tree = at(o, rng.normal(size=(20, 1))), rng.normal(size=(20, 1))
+    smoothed = o.propagate(tree)
+    best = o.newton_step(point, tree, smoothed)
+    for off in (-0.1, 1e-3, 0.1):
+        better, worse = (o.value(point.moved(step, tree, smoothed)) for step in (best, best + off))
+        assert better < worse
+
+
+@pytest.mark.parametrize("labels", ["field", "leave-one-out"])
+@given(graph=graphs(min_nodes=4, max_nodes=40), seed=st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_training_loss_never_rises(labels, graph, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=graph.n_nodes)
+    y[rng.random(graph.n_nodes) < 0.4] = np.nan
+    y[0] = 1.0
+    learner = eb.LightGBM(5, min_child_samples=1)
+    m = eb.EBBSRegressor(12, 0.7, smoothing=eb.Laplacian(1.0, 2), labels=labels, learner=learner, n_jobs=1)
+    m.set_params(early_stopping=False).fit(rng.normal(size=(graph.n_nodes, 2)), y, graph=graph)
+    losses = np.array(m.history_["training"])
+    assert (np.diff(losses) <= 1e-3 * np.abs(losses[:-1]) + 1e-12).all()
+    assert np.isfinite(m.predict()).all()
+
+
+@pytest.mark.parametrize("use", [eb.Masked(), eb.Masked(smooth_labels=False), eb.Masked(smooth_errors=False)], ids=repr)
+def test_masked_gradient_equals_finite_differences(use):
+    graph = random_graph(15, 30)
+    rng = np.random.default_rng(0)
+    labels = Labels(np.arange(10), rng.normal(size=(10, 1)), np.ones(10))
+    o = MaskedObjective(eb.Laplacian(2.0, 3).on(graph), eb.SquaredError(), labels, None, 0.0, use, 0)
+    scores = rng.normal(size=(15, 1))
+    gradient = o.residual(Iterate(scores, scores))
+    mass = (~o._shown).sum()
+    assert 0 < mass < 10
+    for node in range(15):
+        move = np.zeros_like(scores)
+        move[node] = 1e-5
+        rise = o._value(Iterate(scores + move, scores)) - o._value(Iterate(scores - move, scores))
+        assert mass * rise / 2e-5 == pytest.approx(gradient[node, 0], abs=1e-6)
+
+
+def test_masked_prediction_is_equation_15():
+    graph = random_graph(12, 25)
+    P = eb.Laplacian(2.0, 5).on(graph)
+    scores = np.random.default_rng(0).normal(size=(12, 1))
+    shown = Labels(np.array([1, 4]), np.array([[2.0], [3.0]]), np.ones(2))
+    mask = np.zeros((12, 1))
+    mask[[1, 4]] = 1.0
+    truth = np.zeros((12, 1))
+    truth[[1, 4], 0] = [2.0, 3.0]
+    expected = scores + P.apply(mask * (truth - scores))
+    np.testing.assert_allclose(masked_prediction(eb.Masked(smooth_labels=False), P, scores, shown), expected)
+    expected = P.apply(np.where(mask > 0, truth, expected))
+    np.testing.assert_allclose(masked_prediction(eb.Masked(), P, scores, shown), expected)
+
+
+def homophilous(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    place = rng.random((n, 2))
+    hidden = np.sin(7 * place[:, 0]) + np.cos(6 * place[:, 1])
+    X = rng.normal(size=(n, 3))
+    return X, hidden + 0.5 * X[:, 0] + 0.1 * rng.normal(size=n), eb.Graph.build_knn(place, k=6)
+
+
+def fitted(**changes):
+    X, y, graph = homophilous()
+    settings = {"n_estimators": 60, "random_state": 0, "n_jobs": 1, "smoothing": None, "labels": "field"} | changes
+    m = eb.EBBSRegressor(**settings).fit(X, y[:300], nodes=np.arange(300), graph=graph)
+    return m, X, y, graph
+
+
+@pytest.mark.parametrize("labels", ["field", "leave-one-out", "masked"])
+def test_labels_of_neighbours_explain_what_columns_cannot(labels):
+    changes = {"smoothing": eb.Laplacian(2.0, 5)} if labels == "masked" else {}
+    if labels == "masked":
+        changes |= {"learner": eb.CatBoost(4, shrinkage=0.3), "learning_rate": 1.0}
+    with_labels, _, y, _ = fitted(labels=labels, **changes)
+    without = fitted(labels="none")[0]
+    test = np.arange(300, 600)
+    assert with_labels.score(None, y, nodes=test) > without.score(None, y, nodes=test) + 0.4
+
+
+def test_labels_known_later_help_without_a_new_fit():
+    m, _, y, _ = fitted()
+    later, test = np.arange(300, 450), np.arange(450, 600)
+    before = np.mean((m.predict()[test] - y[test]) ** 2)
+    after = np.mean((m.predict(known=(later, y[later]))[test] - y[test]) ** 2)
+    assert after < before
+    np.testing.assert_array_equal(m.predict(), m.predict())
+
+
+def test_known_labels_on_a_new_graph():
+    m = fitted()[0]
+    X, y, graph = homophilous(seed=1)
+    some, rest = np.arange(0, 600, 2), np.arange(1, 600, 2)
+    blind, told = m.predict(X, graph=graph), m.predict(X, graph=graph, known=(some, y[some]))
+    assert np.mean((told - y)[rest] ** 2) < 0.6 * np.mean((blind - y)[rest] ** 2)
+
+
+def test_known_is_refused_where_it_makes_no_sense():
+    m, _, y, _ = fitted()
+    with pytest.raises(ValueError, match="known and y share"):
+        m.predict(known=([0], [1.0]))
+    with pytest.raises(ValueError, match="known must be a pair"):
+        m.predict(known=5)
+    with pytest.raises(ValueError, match="makes no use of labels"):
+        fitted(labels="none")[0].predict(known=([400], [1.0]))
+
+
+def test_prediction_of_a_node_does_not_depend_on_its_own_left_out_label():
+    graph = random_graph(40, 100)
+    nodes, weight, errors = labelled(graph, 0)
+    field = eb.Field().on(graph, nodes, weight)
+    other = errors.copy()
+    other[3] += 100.0
+    before, after = errors - field.left_out(errors), other - field.left_out(other)
+    np.testing.assert_allclose(before[3], after[3], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("some", "labels must be"),
+        (eb.Field(lam=-1.0), "lam"),
+        (eb.Field(tau=0.0), "tau"),
+        (eb.Field(unlabelled=1.0, left_out=True), "unlabelled=0"),
+    ],
+    ids=repr,
+)
+def test_wrong_settings_are_refused_by_name(labels, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(labels=labels)
+
+
+def test_labels_need_the_squared_error():
+    with pytest.raises(ValueError, match="needs loss='squared_error'"):
+        fitted(loss="huber")
+    assert fitted(loss="huber", labels="auto")[0].labels_ is None
+    X, y, graph = homophilous()
+    with pytest.raises(ValueError, match="is for regression"):
+        eb.EBBSClassifier(labels="masked").fit(X, y > 0, graph=graph)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_classifier_uses_labels_and_stays_calibrated(n_classes):
+    X, y, graph = homophilous(1500)
+    classes = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    train, test = np.arange(750), np.arange(750, 1500)
+    models = {}
+    for labels in ("field", "none"):
+        m = eb.EBBSClassifier(60, labels=labels, smoothing=None, random_state=0, n_jobs=1)
+        models[labels] = m.fit(X, classes[train], nodes=train, graph=graph)
+    loss = {name: log_loss(classes[test], m.predict_proba(nodes=test)) for name, m in models.items()}
+    assert loss["field"] < 0.9 * loss["none"]
+    assert models["field"].label_strength_ > 0
+    assert models["none"].label_strength_ == 0
+    assert models["field"].calibration_error_ < 0.15
+    np.testing.assert_allclose(models["field"].predict_proba().sum(1), 1.0)
+    later = models["field"].predict_proba(known=(test[:300], classes[test[:300]]))
+    assert log_loss(classes[test[300:]], later[test[300:]]) < log_loss(
+        classes[test[300:]], models["field"].predict_proba()[test[300:]]
+    )
+
+
+def test_calibration_error_by_hand():
+    stated = np.array([[0.9, 0.1], [0.9, 0.1], [0.55, 0.45]])
+    truth = np.array([[0.0], [1.0], [0.0]])
+    # the two of 0.9 are right half the time, the one of 0.55 is right
+    assert expected_calibration_error(stated, truth) == pytest.approx((2 * 0.4 + 0.45) / 3)
+
+
+def test_shifted_probabilities_are_probabilities():
+    field = ProbabilityField(1.0, 1.0)
+    graph = random_graph(30, 60)
+    known = Labels(np.arange(10), np.eye(3)[np.arange(10) % 3], np.ones(10))
+    scores = np.random.default_rng(0).normal(size=(30, 3)) * 5
+    moved = field.probabilities(scores, eb.Softmax(), known, eb.Field().on(graph, known.nodes, known.weight))
+    assert (moved > 0).all()
+    np.testing.assert_allclose(moved.sum(1), 1.0)
+    assert not np.allclose(moved, eb.Softmax().link(scores))
