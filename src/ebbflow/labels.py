@@ -118,7 +118,7 @@ class FieldOperator:
         unlabelled: float = 0.0,
         normalized: bool = True,
     ) -> None:
-        self.nodes, self.n_nodes, self.unlabelled = nodes, graph.n_nodes, unlabelled
+        self.nodes, self.n_nodes, self.unlabelled, self.tau = nodes, graph.n_nodes, unlabelled, tau
         self.weight = weight / weight.mean()
         root = np.sqrt(np.maximum(graph.degrees, np.finfo(float).tiny))
         tied = graph.adjacency
@@ -194,8 +194,6 @@ class FieldObjective(Objective):
     solve. As W − WKW ≼ W, the curvature without labels majorises this objective too.
     """
 
-    # Beyond the size of a factorisation, solves during training stop early: no figure moved by doing more.
-    tolerance = 3e-2
     slack = 1e-3
 
     def __init__(
@@ -210,6 +208,9 @@ class FieldObjective(Objective):
         # The weights of the field are relative to their mean, and those of the loss must be the same.
         super().__init__(smoother, loss, Labels(labels.nodes, labels.target, field.weight), validation, penalty)
         self.field = field
+        # Beyond the size of a factorisation, solves during training stop early. The error left in z is at most the
+        # residual over τ, the least eigenvalue that a field can have: the weaker τ, the farther they must go.
+        self.tolerance = min(0.6 * field.tau, 0.1)
         self._from_labels = field.spread(labels.target - self.base)
 
     def propagate(self, tree: Array) -> Array:
