@@ -121,7 +121,7 @@ def test_best_round_is_restored_on_validation_nodes():
     assert m.n_iter_ == losses.argmin() + 1
     assert losses.size == m.n_iter_ + 15
     assert 0.5 * np.mean((m.predict()[held] - y[held]) ** 2) == pytest.approx(losses.min())
-    assert m.stopped_because_ == "a callback asked to stop"
+    assert m.stopped_because_ == "the validation loss no longer improved"
 
 
 def test_labels_are_held_out_when_no_eval_set_is_given():

@@ -71,7 +71,9 @@ def test_twins_are_tried_where_neighbours_differ():
     hubs, leaves = 60, 600
     of = rng.integers(0, hubs, leaves)
     second = (of * 7 + 3) % hubs
-    graph = eb.Graph.from_edges(np.r_[of, second], np.r_[np.arange(leaves), np.arange(leaves)] + hubs, n_nodes=hubs + leaves)
+    graph = eb.Graph.from_edges(
+        np.r_[of, second], np.r_[np.arange(leaves), np.arange(leaves)] + hubs, n_nodes=hubs + leaves
+    )
     y = np.r_[10 * rng.normal(size=hubs), rng.normal(size=hubs)[of] + 0.05 * rng.normal(size=leaves)]
     X = rng.normal(size=(hubs + leaves, 2))
     known = np.flatnonzero(rng.random(hubs + leaves) < 0.7)

@@ -33,7 +33,8 @@ def test_neighbours_reach_as_far_as_the_steps():
 def test_an_isolated_node_is_explained_by_itself():
     X, y, _ = homophilous(60)
     graph = eb.Graph.from_edges([0], [1], n_nodes=60)
-    m = eb.EBBSRegressor(10, smoothing=eb.Laplacian(), labels="field", n_jobs=1).fit(X, y[:50], nodes=np.arange(50), graph=graph)
+    m = eb.EBBSRegressor(10, smoothing=eb.Laplacian(), labels="field", n_jobs=1)
+    m.fit(X, y[:50], nodes=np.arange(50), graph=graph)
     explanation = m.explain([55])[0]
     assert explanation.neighbors == {}
     assert explanation.labels == {}

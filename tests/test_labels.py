@@ -96,7 +96,10 @@ def test_conjugate_gradients_and_factorisation_give_the_same_field(monkeypatch):
 KINDS = {"field": eb.Field(2.0, 0.1), "left-out": eb.Field(2.0, 0.1, left_out=True)}
 
 
-def objective(kind, graph, seed=0, penalty=0.2, smoothing=eb.Laplacian(1.0, 2)):
+TWO_STEPS = eb.Laplacian(1.0, 2)
+
+
+def objective(kind, graph, seed=0, penalty=0.2, smoothing=TWO_STEPS):
     rng = np.random.default_rng(seed)
     nodes, weight, _ = labelled(graph, seed)
     labels = Labels(nodes, rng.normal(size=(nodes.size, 1)), weight)
@@ -142,7 +145,7 @@ def test_value_is_what_the_docstring_says(kind):
     o = objective(kind, graph, 3, 0.0)
     scores = np.random.default_rng(0).normal(size=(15, 1))
     nodes, weight = o.labels.nodes, o.labels.weight
-    system, on_nodes = dense_system(graph, nodes, weight, 2.0, 0.1)
+    system, _ = dense_system(graph, nodes, weight, 2.0, 0.1)
     K = np.linalg.inv(system)[np.ix_(nodes, nodes)]
     e = o.labels.target - o.base - o.smoother.apply(scores)[nodes]
     left = e - K @ (weight[:, None] * e)
@@ -259,7 +262,7 @@ def test_known_labels_on_a_new_graph():
 
 
 def test_known_is_refused_where_it_makes_no_sense():
-    m, _, y, _ = fitted()
+    m = fitted()[0]
     with pytest.raises(ValueError, match="known and y share"):
         m.predict(known=([0], [1.0]))
     with pytest.raises(ValueError, match="known must be a pair"):

@@ -79,9 +79,9 @@ def boost(boosting: Boosting, callbacks: Sequence[Callback] = (), done: Iterable
     model, reason = boosting.model, None
     for progress in chain(done, boosting):
         model = progress.model
-        asked = [callback.after_round(progress) for callback in callbacks]
-        if any(asked):
-            reason = "a callback asked to stop"
+        asked = [callback for callback in callbacks if callback.after_round(progress)]
+        if asked:
+            reason = asked[0].reason
             break
     for callback in callbacks:
         model = callback.after_training(model)

@@ -48,6 +48,9 @@ class Callback:
     ...         return progress.round + 1 >= self.rounds
     """
 
+    #: What a model says of why it stopped, if this callback stopped it.
+    reason = "a callback asked to stop"
+
     def before_training(self, n_rounds: int) -> None:
         """Run before the first round."""
 
@@ -87,6 +90,8 @@ class EarlyStopping(Callback):
     patience : int, default=50
         Rounds to wait for an improvement.
     """
+
+    reason = "the validation loss no longer improved"
 
     def __init__(self, patience: int = 50) -> None:
         if patience < 1:
