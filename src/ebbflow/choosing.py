@@ -2,7 +2,7 @@
 
 Each entrant is trained for some rounds; the one with the least loss on the validation nodes goes on, and the others
 are dropped. An entrant that uses the graph must beat the one that does not by more than a standard error of the
-difference: where the graph carries no signal, what remains is plain boosting.
+difference, and by half a percent: where the graph carries no signal, what remains is plain boosting.
 """
 
 from collections.abc import Mapping
@@ -27,6 +27,7 @@ SMALL = 5_000
 # Correlation of labels with the mean of their neighbours' labels: below the first, smoothing is not tried; below the
 # second, other ways are.
 LEAST_ALIKE = 0.1
+LEAST_GAIN = 0.005
 ALIKE = 0.3
 
 
@@ -167,6 +168,6 @@ def race(
         if name == "none" or plain is None:
             return name, done[name], reached
         gain = plain - errors[name]
-        if gain.mean() > gain.std() / np.sqrt(gain.size):
+        if gain.mean() > max(gain.std() / np.sqrt(gain.size), LEAST_GAIN * plain.mean()):
             return name, done[name], reached
     return "none", done["none"], reached
