@@ -91,14 +91,31 @@ def test_intervals_hold_their_share_of_the_truth():
         np.testing.assert_array_equal(found.prediction, m.predict(nodes=rest))
 
 
-def test_without_validation_nodes_intervals_come_from_left_out_errors():
-    X, y, graph = homophilous(400)
-    m = eb.EBBSRegressor(30, labels="field", smoothing=None, early_stopping=False, random_state=0, n_jobs=1)
-    m.fit(X, y[:300], nodes=np.arange(300), graph=graph)
-    assert "without its own label" in m.errors_from_
-    half = m.predict(interval=0.9).upper[0] - m.predict()[0]
-    in_sample = np.quantile(np.abs(m.predict()[:300] - y[:300]), 0.9)
-    assert half > in_sample
+def test_few_labels_leave_each_other_out_for_intervals():
+    X, y, graph = homophilous(800)
+    held = []
+    for seed in range(5):
+        few = np.random.default_rng(seed).choice(800, 45, replace=False)
+        m = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(X, y[few], nodes=few, graph=graph)
+        assert "left out" in m.errors_from_
+        found = m.predict(interval=0.9)
+        rest = np.setdiff1d(np.arange(800), few)
+        held.append(np.mean((found.lower <= y) & (y <= found.upper), where=np.isin(np.arange(800), rest)))
+    assert 0.82 < np.mean(held) < 0.98
+
+
+def test_an_interval_that_few_labels_cannot_hold_is_infinite():
+    X, y, graph = homophilous(100)
+    m = eb.EBBSRegressor(5, n_jobs=1).fit(X, y[:20], nodes=np.arange(20), graph=graph)
+    assert np.isinf(m.predict(interval=0.99).upper).all()
+
+
+def test_intervals_need_nodes_that_were_not_trained_on():
+    X, y, graph = homophilous(100)
+    for m, known in ((eb.EBBSRegressor(5, early_stopping=False), 100), (eb.EBBSRegressor(5), 5)):
+        m.set_params(n_jobs=1).fit(X, y[:known], nodes=np.arange(known), graph=graph)
+        with pytest.raises(ValueError, match="interval needs errors at nodes that were not trained on"):
+            m.predict(interval=0.9)
 
 
 @pytest.mark.parametrize("interval", [2, 0.0, 1.0, "wide", -0.5, 90])

@@ -47,7 +47,8 @@ class Boosting:
             raise StopIteration
         objective, theta = self.objective, 2.0 / (self._round + 2.0)
         point = self.model.mixed(self._ahead, theta) if self.momentum else self.model
-        tree = self.learner.grow(objective.residual(point), objective.curvature(point))
+        unit = objective.unit
+        tree = self.learner.grow(objective.residual(point) / unit, objective.curvature(point) / unit)
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"
             raise StopIteration

@@ -186,14 +186,18 @@ def evaluation(
     shared = np.intersect1d(positions, trained_on)
     if shared.size:
         raise ValueError(
-            f"{name} and y share {shared.size} labelled node(s), such as row {int(shared[0])}: a node trained on cannot "
-            "tell when to stop, and is known already. Set y to NaN there, or take it out of nodes."
+            f"{name} and y share {shared.size} labelled node(s), such as row {int(shared[0])}: "
+            + (
+                "a node trained on cannot tell when to stop. Set y to NaN there, or take it out of nodes."
+                if name == "eval_set"
+                else "the model has used that label already. Leave it out."
+            )
         )
     return positions, _plain(values)
 
 
-def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes") -> NDArray[np.int64]:
-    """Row positions from integers or a boolean mask: in range, none twice."""
+def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeats: bool = False) -> NDArray[np.int64]:
+    """Row positions from integers or a boolean mask: in range and, unless ``repeats``, none twice."""
     array = np.asarray(nodes)
     if array.ndim != 1:
         raise ValueError(f"{name} must be a one-dimensional list of rows, got shape {array.shape}.")
@@ -216,7 +220,7 @@ def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes") -> NDArra
             "their own use graph.index_of(ids)."
         )
     first = np.unique(array, return_index=True)[1]
-    if first.size != array.size:
+    if first.size != array.size and not repeats:
         place = int(np.setdiff1d(np.arange(array.size), first)[0])
         raise ValueError(f"{name} names row {array[place]} twice, the second time at position {place}: list each once.")
     return array.astype(np.int64)

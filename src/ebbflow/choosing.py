@@ -22,12 +22,14 @@ from ebbflow.learners import Learner, LightGBM, as_learner
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import Laplacian, Smoother
+from ebbflow.table import Table
 
 SMALL = 5_000
 # Correlation of labels with the mean of their neighbours' labels: below the first, smoothing is not tried; below the
 # second, other ways are.
 LEAST_ALIKE = 0.1
 LEAST_GAIN = 0.005
+DIRECTIONS = 128
 ALIKE = 0.3
 
 
@@ -59,9 +61,7 @@ class Choice:
         )
 
 
-def choices(
-    asked: Mapping[str, Any], graph: Graph | None, target: Labels, classes: bool, is_sparse: bool
-) -> list[Choice]:
+def choices(asked: Mapping[str, Any], graph: Graph | None, target: Labels, classes: bool, table: Table) -> list[Choice]:
     """Return the entrants; parameters that the user fixed are the same in all of them.
 
     Parameters
@@ -70,20 +70,24 @@ def choices(
         The parameters ``smoothing``, ``labels``, ``neighbor_features`` and ``feature_smoothing`` as given.
     """
     fixed = {name: value for name, value in asked.items() if not _is_auto(value)}
-    if graph is None or graph.n_edges == 0:
+    if graph is None:
         return [Choice("none")]
-    if "smoothing" in fixed and "labels" in fixed:  # nothing essential is left open: no race
-        return [Choice("as given", **fixed)]
+    given = Choice("as given" if any(part is not None for part in fixed.values()) else "none", **fixed)
+    if graph.n_edges == 0 or ("smoothing" in fixed and "labels" in fixed):  # nothing essential is left open: no race
+        return [given]
     parts: dict[str, Any] = {"labels": Field(), "smoothing": Laplacian(2.0, 5) if classes else Laplacian(1.0, 2)}
     extra: dict[str, Any] = {}
-    if not is_sparse:
+    if not table.is_sparse:
         parts |= {"neighbor_features": NeighborFeatures(), "feature_smoothing": Laplacian(20.0, 5)}
     elif classes:
-        extra = {"low_rank": 128}
+        if table.values.shape[1] > 2 * DIRECTIONS and not any(
+            map(fixed.get, ("neighbor_features", "feature_smoothing"))
+        ):
+            extra = {"low_rank": DIRECTIONS}
     else:
         parts |= {"neighbor_features": NeighborFeatures(["mean"])}
         extra = {"positions": 64}
-    entrants = [Choice("none", **fixed)]
+    entrants = [given]
     alike = label_correlation(graph, target)
     if alike >= LEAST_ALIKE or classes:
         entrants.append(Choice("graph", **parts | fixed, **extra))
@@ -150,7 +154,10 @@ def sized_patience(classes: bool, n_labelled: int) -> int:
 def race(
     entrants: Mapping[str, tuple[Objective, Boosting]], n_rounds: int
 ) -> tuple[str, list[Progress], dict[str, float]]:
-    """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached."""
+    """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached.
+
+    The first entrant is the one that the others must beat.
+    """
     done: dict[str, list[Progress]] = {}
     errors: dict[str, NDArray[np.float64]] = {}
     for name, (objective, boosting) in entrants.items():
@@ -159,15 +166,14 @@ def race(
         best = min(models, key=lambda model, o=objective: o.validation_value(model) or 0.0)  # type: ignore[misc]
         held = objective.validation
         assert held is not None
-        errors[name] = objective.loss.value(objective.predict(best)[held.nodes], held.target)
+        share = held.weight / held.weight.mean()
+        errors[name] = share * objective.loss.value(objective.predict(best)[held.nodes], held.target)
         for progress in done[name]:
             progress.model.known.clear()  # what was computed at rounds gone by
     reached = {name: float(error.mean()) for name, error in errors.items()}
-    plain = errors.get("none")
+    first = next(iter(entrants))
     for name in sorted(reached, key=lambda name: reached[name]):
-        if name == "none" or plain is None:
-            return name, done[name], reached
-        gain = plain - errors[name]
-        if gain.mean() > max(gain.std() / np.sqrt(gain.size), LEAST_GAIN * plain.mean()):
-            return name, done[name], reached
-    return "none", done["none"], reached
+        gain = errors[first] - errors[name]
+        if name == first or gain.mean() > max(gain.std() / np.sqrt(gain.size), LEAST_GAIN * reached[first]):
+            break
+    return name, done[name], reached

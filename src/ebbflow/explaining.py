@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from ebbflow.labels import Field, Masked, one_hot
 from ebbflow.table import Table
 
+BATCH = 64
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -61,20 +63,24 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(model: Any, nodes: NDArray[np.int64]) -> list[Explanation]:
-    """Take the predictions of fitted nodes apart."""
+def explain(model: Any, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
+    """Take the predictions of fitted nodes apart, a batch at a time."""
     if isinstance(model.labels_, Masked):
         raise ValueError("A model trained with labels='masked' has no such sum; fit with labels='field' or 'none'.")
-    table = model._fitted_table
     if table is None:
         raise ValueError("The table is not kept in a model that was loaded from a file: pass it, explain(nodes, X=X).")
+    seen = model._fitted_columns or model._preparation.apply(table, model.graph_)
+    return [e for start in range(0, nodes.size, BATCH) for e in _batch(model, nodes[start : start + BATCH], seen)]
+
+
+def _batch(model: Any, nodes: NDArray[np.int64], seen: Table) -> list[Explanation]:
     n_nodes = len(model.scores_)
     picked = np.zeros((n_nodes, nodes.size))
     picked[nodes, np.arange(nodes.size)] = 1.0
     reach = model._operator(model.smoothing_, model.graph_, n_nodes).adjoint(picked)
     scores = model._explained_scores()
     outputs = scores[nodes].argmax(axis=1) if scores.shape[1] > 1 else np.zeros(nodes.size, dtype=int)
-    names, columns = _by_column(model, table, nodes)
+    names, columns = _by_column(model, seen, nodes)
     in_sum, said, spread = _labels(model, picked)
     explanations = []
     for place, node in enumerate(nodes.tolist()):
@@ -97,14 +103,12 @@ def explain(model: Any, nodes: NDArray[np.int64]) -> list[Explanation]:
     return explanations
 
 
-def _by_column(model: Any, table: Table, nodes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.float64]]:
+def _by_column(model: Any, seen: Table, nodes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.float64]]:
     """Names of the columns the trees saw, and what each adds to f at the nodes; the mean comes last."""
-    seen = model._preparation.apply(table, model.graph_)
     rows = Table(seen.values[nodes], seen.names, seen.categorical, seen.origin)
     found = model.ensemble_.contributions(rows)
     if found is None:  # a learner without TreeSHAP: all columns together
         return ["all columns"], np.stack([model.scores_[nodes], np.zeros_like(model.scores_[nodes])], axis=2)
-    # The booster's values add up to its own prediction; the scores kept at fit differ in the last digits.
     return list(seen.names), np.asarray(found, dtype=np.float64)
 
 

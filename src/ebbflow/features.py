@@ -4,6 +4,7 @@
 [X, P_x X] with :func:`with_smoothed_columns`.
 """
 
+import zlib
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -83,9 +84,9 @@ def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.f
     start, neighbours = graph.adjacency.indptr, graph.adjacency.indices
     tied = np.flatnonzero(np.diff(start) > 0)
     found = np.full(values.shape, np.nan)
-    if tied.size:
-        filled = np.where(np.isnan(values), nothing, values)
-        found[tied] = pick.reduceat(filled[neighbours], start[tied], axis=0)
+    filled = np.where(np.isnan(values), nothing, values)
+    for column in range(values.shape[1] if tied.size else 0):  # one at a time: a value per edge is enough to hold
+        found[tied, column] = pick.reduceat(filled[neighbours, column], start[tied])
     found[np.isinf(found)] = np.nan
     return found
 
@@ -191,6 +192,7 @@ class LowRank:
 
     def _weighted(self, values: sparse.csr_array) -> sparse.csr_array:
         weighted = sparse.csr_array(values.astype(np.float64).multiply(self.rarity[None, :]))
+        weighted.data[np.isnan(weighted.data)] = 0.0
         length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
         return sparse.csr_array(sparse.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ weighted)
 
@@ -204,21 +206,28 @@ class Positions:
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
         self.directions: Array = np.zeros((0, 0))
-        self.edges = -1
+        self.of_graph = -1
 
     def fit(self, graph: Graph, seed: int) -> None:
         """Learn the directions of one graph."""
-        self.edges = graph.n_edges
+        self.of_graph = _fingerprint(graph)
         self.directions = _directions(_normalized(graph), self.n_components, 4, seed)
 
     def transform(self, table: Table, graph: Graph) -> Table:
         """Append the columns."""
-        if (graph.n_nodes, graph.n_edges) == (len(self.directions), self.edges):
+        if _fingerprint(graph) == self.of_graph:
             columns = _normalized(graph) @ self.directions
         else:
             columns = np.full((graph.n_nodes, self.directions.shape[1]), np.nan)
         names = [f"position({i})" for i in range(columns.shape[1])]
         return table.with_columns(sparse.csr_array(columns) if table.is_sparse else columns, names, [-1] * len(names))
+
+
+def _fingerprint(graph: Graph) -> int:
+    adjacency = graph.adjacency
+    return zlib.crc32(
+        adjacency.indices.astype(np.int64).tobytes(), zlib.crc32(adjacency.indptr.astype(np.int64).tobytes())
+    )
 
 
 def _normalized(graph: Graph) -> sparse.csr_array:

@@ -422,7 +422,8 @@ class ProbabilityField:
     With p = g(u/T) the probabilities of the smoothed scores at temperature T, z = K W (Y − p) on the labelled nodes and
     p̂ ∝ max(p + s·z, ε). As the rows of Y − p add up to 0, so do those of z. Without node i's own label the correction is
     (z_i − w_i K_ii (Y − p)_i)/(1 − w_i K_ii), by the same rank-one update as for numbers. T and s come from the
-    validation nodes; s = 0 is among the choices.
+    validation nodes or, where there are none, s from the labelled nodes, each without its own label; s = 0 is among the
+    choices.
     """
 
     temperatures = (0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
@@ -434,7 +435,7 @@ class ProbabilityField:
     def choose(self, scores: Array, loss: Loss, training: Labels, field: FieldOperator | None, held: Labels) -> None:
         """Pick temperature and strength by the log-loss of the validation nodes."""
         best = np.inf
-        truth = one_hot(held.target)
+        truth = held.weight[:, None] * one_hot(held.target)
         for temperature in self.temperatures:
             plain = loss.link(scores / temperature)
             spread = None if field is None else field.spread(one_hot(training.target) - plain[training.nodes])
@@ -443,6 +444,17 @@ class ProbabilityField:
                 value = -float((truth * np.log(np.maximum(moved[held.nodes], 1e-12))).sum())
                 if value < best - 1e-9:
                     best, self.temperature, self.strength = value, temperature, strength
+
+    def choose_left_out(self, scores: Array, loss: Loss, training: Labels, field: FieldOperator) -> None:
+        """Pick the strength by the log-loss of the labelled nodes, each without its own label."""
+        plain = loss.link(scores / self.temperature)[training.nodes]
+        truth = one_hot(training.target)
+        shift = (truth - plain) - field.left_out(truth - plain)
+        losses = []
+        for strength in self.strengths:
+            moved = _shifted(plain, strength * shift)
+            losses.append(-float((training.weight[:, None] * truth * np.log(moved)).sum()))
+        self.strength = self.strengths[int(np.argmin(losses))]
 
     def probabilities(self, scores: Array, loss: Loss, known: Labels | None, field: FieldOperator | None) -> Array:
         """Return the corrected probabilities of every node."""

@@ -33,6 +33,8 @@ class Loss(BaseEstimator, ABC):
     constant_curvature = False
     #: Whether ``curvature`` is a true bound. Where it is only local, steps are no longer than a Newton step.
     majorised = True
+    #: Whether ``curvature`` changes with the units of the labels; probabilities have none.
+    curvature_has_units = True
 
     @abstractmethod
     def value(self, scores: Array, target: Array) -> Array:
@@ -195,6 +197,7 @@ class LogLoss(Loss):
     """Binary cross-entropy on one score; the target is 0 or 1."""
 
     majorised = False
+    curvature_has_units = False
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return (np.logaddexp(0.0, scores) - target * scores).sum(axis=1)
@@ -221,6 +224,7 @@ class Softmax(Loss):
     """Cross-entropy over c classes, one score each; the target is one-hot."""
 
     majorised = False
+    curvature_has_units = False
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return logsumexp(scores, axis=1) - (target * scores).sum(axis=1)

@@ -37,7 +37,7 @@ FACTS = (
     "stopped_because", "errors_from", "calibration_error",
 )  # fmt: skip
 OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error")
-ARRAYS = ("base", "scores", "smoothed", "predicted", "held_out_errors")
+ARRAYS = ("base", "scores", "smoothed", "predicted", "held_out_errors", "validation_nodes")
 _ROOMS = (features, labels, learners, losses, smoothing)
 
 
@@ -65,7 +65,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "preparation": {
             "neighbor_features": _plain(preparation.neighbor_features),
             "feature_smoothing": _plain(preparation.feature_smoothing),
-            "positions": None if preparation.positions is None else preparation.positions.edges,
+            "positions": None if preparation.positions is None else preparation.positions.of_graph,
         },
         "calibrated": [model.temperature_, model.label_strength_] if hasattr(model, "classes_") else None,
         "environment": _environment(),
@@ -134,7 +134,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         parts = (arrays["graph_data"], arrays["graph_indices"], arrays["graph_indptr"])
         model.graph_ = Graph(sparse.csr_array(parts, shape=(n_nodes, n_nodes)), _revived(manifest["node_ids"], known))
     table = manifest["table"]
-    model._column_origin, model._fitted_table = tuple(table["origin"]), None
+    model._column_origin, model._fitted_table, model._fitted_columns = tuple(table["origin"]), None, None
     model._reader = TableReader(model.categorical_features)
     model._reader.names, model._reader.is_sparse = tuple(table["names"]), table["is_sparse"]
     model._reader.categories = {int(column): _revived(v, known) for column, v in table["categories"].items()}
@@ -152,7 +152,7 @@ def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: d
         found.low_rank.rarity, found.low_rank.directions = arrays["rarity"], arrays["directions"]
     if "positions" in arrays:
         found.positions = Positions(arrays["positions"].shape[1])
-        found.positions.directions, found.positions.edges = arrays["positions"], told["positions"]
+        found.positions.directions, found.positions.of_graph = arrays["positions"], told["positions"]
     if "encoder_prior" in arrays:
         found.encoder = OrderedTargetEncoder()
         found.encoder.prior = arrays.pop("encoder_prior")

@@ -25,6 +25,12 @@ class Labels:
     target: Array
     weight: Array
 
+    def joined(self, others: "Labels") -> "Labels":
+        """Return these and others."""
+        parts = zip((self.nodes, self.target, self.weight), (others.nodes, others.target, others.weight), strict=True)
+        nodes, target, weight = (np.concatenate(part) for part in parts)
+        return Labels(nodes, target, weight)
+
     def only(self, keep: NDArray[np.bool_]) -> "Labels":
         """Return some of them."""
         return Labels(self.nodes[keep], self.target[keep], self.weight[keep])
@@ -89,11 +95,17 @@ class Objective:
     ) -> None:
         self.smoother = smoother
         self.loss = loss
-        self.labels = labels
+        # Relative weights: the regularisation of the trees must not depend on their units.
+        self.labels = Labels(labels.nodes, labels.target, labels.weight / labels.weight.mean())
         self.validation = validation
         self.penalty = penalty
         self.base = loss.initial(labels.target, labels.weight)
         self._fixed_curvature: Array | None = None
+        #: Curvature of a typical label at the start. Trees are given gradients and curvatures in this unit, so that
+        #: what regularises them means the same for labels in cents and in dollars.
+        self.unit = 1.0
+        if loss.curvature_has_units:
+            self.unit = float(np.mean(self._local_curvature(self.start()))) or 1.0
 
     def start(self) -> Iterate:
         """Return f⁰ = 0."""

@@ -46,7 +46,7 @@ class Preparation:
             self.positions.fit(graph, seed)
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
-            table = self.encoder.fit_transform(table, training, seed)
+            return self._encoded(table, self.encoder.fit_transform(table, training, seed), graph)
         return self._with_graph(table, graph)
 
     def apply(self, table: Table, graph: Graph | None) -> Table:
@@ -54,8 +54,18 @@ class Preparation:
         if self.low_rank is not None:
             return self.low_rank.transform(table)
         if self.encoder is not None:
-            table = self.encoder.transform(table)
+            return self._encoded(table, self.encoder.transform(table), graph)
         return self._with_graph(table, graph)
+
+    def _encoded(self, table: Table, encoded: Table, graph: Graph | None) -> Table:
+        """The encoded columns, beside graph columns made from the codes.
+
+        Not from the encoding: a neighbour's encoding may hold the node's own label, which would come back to it.
+        """
+        made, width = self._with_graph(table, graph), len(table.names)
+        if len(made.names) == width:
+            return encoded
+        return encoded.with_columns(made.values[:, width:], made.names[width:], made.origin[width:])
 
     def folded(self, importances: Array, origin: tuple[int, ...], n_columns: int) -> Array:
         """Importances of the columns the trees saw, counted for the columns of the user's table that they came from."""

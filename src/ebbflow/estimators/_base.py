@@ -30,6 +30,8 @@ from ebbflow.table import Table, TableReader
 
 Array = NDArray[np.float64]
 MIN_LABELS_TO_HOLD_OUT = 50
+FOLDS = 5
+ROUNDS_FOR_FEW = 50
 LABEL_USES: dict[str, Any] = {
     "none": None,
     "field": Field(),
@@ -44,7 +46,7 @@ class _Entrant:
 
     choice: Choice
     preparation: Preparation
-    origin: tuple[int, ...]
+    seen: Table
     smoother: SmoothingOperator
     objective: Objective
     growing: Growing
@@ -165,7 +167,7 @@ class BaseEBBS(BaseEstimator):
         classes, n_labelled = is_classifier(self), training.nodes.size
         entrants = {
             choice.name: self._entrant(choice, table, training, validation, seed)
-            for choice in choosing.choices(self._asked(), graph, training, classes, table.is_sparse)
+            for choice in choosing.choices(self._asked(), graph, training, classes, table)
         }
         winner, done = next(iter(entrants)), list[Progress]()
         self.race_: dict[str, float] = {}
@@ -173,15 +175,18 @@ class BaseEBBS(BaseEstimator):
             racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
             rounds = 5 if classes else 30 if n_labelled < choosing.SMALL else 10
             winner, done, self.race_ = choosing.race(racing, min(rounds, self.n_estimators))
-        elif len(entrants) > 1:  # nothing to compare on: let the labels say whether neighbours are alike
+        elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
             alike = choosing.label_correlation(graph, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
-            winner = "graph" if alike else "none"
+            winner = "graph" if alike else winner
         entrant = entrants[winner]
         del entrants
 
         history, watchers = History(), checks.callback_list(callbacks)
+        out_of_fold: Array | None = None
         if self.early_stopping and validation is not None:
-            watchers.append(EarlyStopping(self.patience or choosing.sized_patience(classes, n_labelled)))
+            watchers.append(self._stopping(n_labelled))
+        elif self.early_stopping:
+            entrant.boosting.n_rounds, out_of_fold = self._cross_fitted(entrant.choice, table, training, seed)
         if self.verbose:
             watchers.append(ProgressBar())
         found = boost(entrant.boosting, [history, *watchers], done)
@@ -193,11 +198,34 @@ class BaseEBBS(BaseEstimator):
         self.n_iter_ = len(found.best.weights)
         self.history_ = history.losses
         self.stopped_because_ = found.stopped_because
-        self._preparation, self._column_origin = entrant.preparation, entrant.origin
+        self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
         self._training, self._fitted_table = training, table
+        self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
         self.smoothed_ = entrant.smoother.apply(self.scores_)
-        self._finish(validation)
+        self._learn_from_held_out(validation, out_of_fold)
+        self.validation_nodes_ = np.zeros(0, dtype=np.int64) if validation is None else validation.nodes
+        if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
+            self._training = training.joined(validation)
+        self.predicted_ = self._predicted_fitted_nodes()
         return self
+
+    def _stopping(self, n_labelled: int) -> EarlyStopping:
+        return EarlyStopping(self.patience or choosing.sized_patience(is_classifier(self), n_labelled))
+
+    def _cross_fitted(self, choice: Choice, table: Table, training: Labels, seed: int) -> tuple[int, Array | None]:
+        """Where labels are too few to hold any out: rounds, and predictions of each label without it, from 5 folds."""
+        n_labelled = training.nodes.size
+        if n_labelled < 2 * FOLDS:
+            return min(self.n_estimators, ROUNDS_FOR_FEW), None
+        fold = np.random.default_rng(seed).permutation(n_labelled) % FOLDS
+        predicted, rounds = np.zeros_like(training.target), []
+        for number in range(FOLDS):
+            held = training.only(fold == number)
+            entrant = self._entrant(choice, table, training.only(fold != number), held, seed)
+            best = boost(entrant.boosting, [self._stopping(n_labelled)]).best
+            rounds.append(len(best.weights))
+            predicted[fold == number] = entrant.objective.predict(best)[held.nodes]
+        return max(int(np.median(rounds)), 1), predicted
 
     def _labels(
         self, y: Any, nodes: Any, eval_set: Any, sample_weight: Any, n_rows: int, seed: int
@@ -255,6 +283,8 @@ class BaseEBBS(BaseEstimator):
             )
         if isinstance(use, Masked) and is_classifier(self):
             raise ValueError("labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'.")
+        if isinstance(use, Masked) and not 0.0 < use.share < 1.0:
+            raise ValueError(f"Masked's share must lie between 0 and 1, got {use.share!r}.")
         return use
 
     def _entrant(
@@ -279,7 +309,7 @@ class BaseEBBS(BaseEstimator):
             learning_rate=self.learning_rate or choosing.sized_rate(classes, n_labelled, table.is_sparse),
             momentum=self.momentum,
         )
-        return _Entrant(choice, preparation, seen.origin, smoother, objective, growing, boosting)
+        return _Entrant(choice, preparation, seen, smoother, objective, growing, boosting)
 
     @staticmethod
     def _operator(smoothing: Smoother | None, graph: Graph | None, n_rows: int) -> SmoothingOperator:
@@ -308,6 +338,8 @@ class BaseEBBS(BaseEstimator):
                 "This model was fitted on a graph, so a prediction needs one: call predict() for the fitted nodes, or "
                 "predict(X_new, graph=g_new) with the graph of the new rows."
             )
+        if self.graph_ is None and graph is not None:
+            raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
         checks.graph_fits(graph, table.n_rows, X)
         scores = self.ensemble_.predict(self._preparation.apply(table, graph))
         smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
@@ -328,9 +360,7 @@ class BaseEBBS(BaseEstimator):
         handed = Labels(nodes, self._target(values, "known"), np.ones(nodes.size))
         if own is None:
             return handed
-        mean = own.weight.mean()
-        parts = ((own.nodes, handed.nodes), (own.target, handed.target), (own.weight, mean * handed.weight))
-        return Labels(*(np.concatenate(part) for part in parts))
+        return own.joined(Labels(nodes, handed.target, np.full(nodes.size, own.weight.mean())))
 
     def explain(self, nodes: Any, X: Any = None) -> list[Explanation]:
         """Take the predictions of fitted nodes apart, each as an exact sum.
@@ -349,16 +379,16 @@ class BaseEBBS(BaseEstimator):
             together with the base are the score itself.
         """
         check_is_fitted(self, "ensemble_")
+        table = self._fitted_table
         if X is not None:
             table = self._reader.read(X)
             checks.same_columns(table, self)
             checks.same_rows(table, len(self.scores_))
-            self._fitted_table = table
-        return explain(self, checks.node_positions(nodes, len(self.scores_)))
+        return explain(self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return state | {"_fitted_table": None} if "_fitted_table" in state else state
+        return state | {"_fitted_table": None, "_fitted_columns": None} if "_fitted_table" in state else state
 
     @property
     def feature_importances_(self) -> Array:
@@ -402,7 +432,8 @@ class BaseEBBS(BaseEstimator):
     _learn_classes: Any
     _target: Any
     _loss: Any
-    _finish: Any
+    _learn_from_held_out: Any
+    _predicted_fitted_nodes: Any
     _summary_lines: Any
     _explained_scores: Any
 

@@ -15,7 +15,7 @@ from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph
 from ebbflow.labels import Field, FieldOperator, ProbabilityField, expected_calibration_error
 from ebbflow.learners import CatBoost
-from ebbflow.losses import LogLoss, Loss, Softmax
+from ebbflow.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax
 from ebbflow.objective import Labels
 from ebbflow.smoothing import Laplacian, Smoother
 
@@ -41,7 +41,8 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
     temperature_, label_strength_ : float
         How scores became probabilities and how much labels were trusted, chosen on validation nodes.
     calibration_error_ : float or None
-        Expected calibration error on the validation nodes: how far stated probabilities are from observed shares.
+        Expected calibration error on the validation nodes: how far stated probabilities are from observed shares. A
+        little optimistic, as the same nodes chose the temperature.
     n_iter_, history_, choice_, smoothing_, labels_, ensemble_, graph_
         As in :class:`EBBSRegressor`.
 
@@ -113,7 +114,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
             labels = self._known(X, known, len(smoothed))
             probabilities = self._calibrated.probabilities(smoothed, self.loss_, labels, self._field(graph, labels))
         if nodes is not None:
-            probabilities = probabilities[checks.node_positions(nodes, len(probabilities))]
+            probabilities = probabilities[checks.node_positions(nodes, len(probabilities), repeats=True)]
         return probabilities
 
     def predict(
@@ -174,6 +175,10 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         return np.eye(self.classes_.size)[position]
 
     def _plain_loss(self) -> Loss:
+        if isinstance(self.loss, tuple(REGRESSION_LOSSES.values())):
+            raise ValueError(
+                f"loss={self.loss!r} is for numbers: its predictions are no probabilities. Use 'log_loss'."
+            )
         if isinstance(self.loss, Loss):
             return self.loss
         if self.loss not in ("auto", "log_loss", None):
@@ -222,17 +227,23 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
             return None
         return self.labels_.on(graph, known.nodes, known.weight)
 
-    def _finish(self, validation: Labels | None) -> None:
-        """Choose temperature and strength on the validation nodes and predict the fitted nodes."""
+    def _predicted_fitted_nodes(self) -> Array:
+        known = self._training
+        field = self._field(self.graph_, known)
+        return self._calibrated.probabilities(self.base_ + self.smoothed_, self.loss_, known, field)
+
+    def _learn_from_held_out(self, validation: Labels | None, out_of_fold: Array | None) -> None:
+        """Choose how scores become probabilities and how much labels are trusted."""
         self._calibrated = ProbabilityField()
+        self.calibration_error_: float | None = None
         smoothed, training = self.base_ + self.smoothed_, self._training
         field = self._field(self.graph_, training)
-        self.calibration_error_: float | None = None
         if validation is not None:
             self._calibrated.choose(smoothed, self.loss_, training, field, validation)
-        self.predicted_ = self._calibrated.probabilities(smoothed, self.loss_, training, field)
-        if validation is not None:
-            self.calibration_error_ = expected_calibration_error(self.predicted_[validation.nodes], validation.target)
+            stated = self._predicted_fitted_nodes()[validation.nodes]
+            self.calibration_error_ = expected_calibration_error(stated, validation.target)
+        elif field is not None:
+            self._calibrated.choose_left_out(smoothed, self.loss_, training, field)
 
     def _explained_scores(self) -> Array:
         return self.base_ + self.smoothed_

@@ -35,8 +35,8 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     n_estimators : int, default=1000
         Most rounds; early stopping usually needs fewer.
     learning_rate : float, optional
-        Share of each step found by line search that is taken, between 0 and 1. Default: 0.05 below 5 000 labels, else
-        0.1; 0.3 for classes.
+        Share of each step found by line search that is taken, between 0 and 1. Default: 0.05 below 5 000 labels (not
+        for sparse tables), else 0.1; 0.3 for classes.
     smoothing : Smoother, "auto" or None, default="auto"
         How scores travel over the graph, e.g. ``eb.Laplacian(lam=2.0, n_steps=5)``. None: not at all.
     labels : "auto", "none", "field", "leave-one-out", "masked", Field or Masked, default="auto"
@@ -51,8 +51,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         short race on validation nodes, and the winner is trained to the end. Where both are given, ``"auto"`` features
         are none.
     learner : str, Learner, regressor or list of regressors, default="lightgbm"
-        ``"lightgbm"``, ``"xgboost"``, ``"catboost"``, one of ``eb.LightGBM``, ``eb.XGBoost``, ``eb.CatBoost`` with
-        parameters, any scikit-learn regressor, or a list of them to draw from.
+        ``"lightgbm"`` (with settings that suit the number of labels; ``eb.LightGBM()`` has LightGBM's own),
+        ``"xgboost"``, ``"catboost"``, one of ``eb.LightGBM``, ``eb.XGBoost``, ``eb.CatBoost`` with parameters, any
+        scikit-learn regressor, or a list of them to draw from.
     loss : str or Loss, default="auto"
         ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, or a :class:`Loss`.
     momentum : bool, default=False
@@ -64,7 +65,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     validation_fraction : float, default=0.1
         Share of the labelled nodes held out for that when ``fit`` gets no ``eval_set``.
     patience : int, optional
-        Default: 30 below 5 000 labels, else 20; 10 for classes.
+        Default: 30 below 5 000 labels, else 15; 10 for classes.
     categorical_features : "auto" or list, default="auto"
         Columns that hold categories, by name or position; text and category columns always do.
     device : "cpu", default="cpu"
@@ -110,6 +111,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
+        Fitted nodes are predicted with all labels that ``fit`` was given. Another table, even the one fitted on, comes
+        with no labels but those in ``known``. A node whose own label is known is predicted with it.
+
         Parameters
         ----------
         X : table, optional
@@ -122,7 +126,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
             Labels that have become known since the fit: used as evidence for their neighbours, without a new fit.
         interval : float, optional
             Also give intervals that hold this share of the truth, e.g. 0.9. Their width comes from errors at nodes that
-            were not trained on, or else from leave-one-out errors.
+            were not trained on: the validation nodes or, below 50 labels, each label when it was left out.
 
         Returns
         -------
@@ -138,7 +142,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
             scores = self._corrected(base, smoothed, graph, self._known(X, known, len(base)))
         predicted = self.loss_.link(scores)[:, 0]
         if nodes is not None:
-            predicted = predicted[checks.node_positions(nodes, len(predicted))]
+            predicted = predicted[checks.node_positions(nodes, len(predicted), repeats=True)]
         if interval is None:
             return predicted
         half = self._half_width(interval)
@@ -174,32 +178,37 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         field = self.labels_.on(graph, known.nodes, known.weight)
         return smoothed + field.spread(known.target - smoothed[known.nodes])
 
-    def _finish(self, validation: Labels | None) -> None:
-        """Predict the fitted nodes, and collect errors at nodes that were not trained on."""
-        training, smoothed = self._training, self.base_ + self.smoothed_
-        self.predicted_ = self._corrected(self.scores_, smoothed, self.graph_, training)
+    def _predicted_fitted_nodes(self) -> Array:
+        return self._corrected(self.scores_, self.base_ + self.smoothed_, self.graph_, self._training)
+
+    def _learn_from_held_out(self, validation: Labels | None, out_of_fold: Array | None) -> None:
+        """Keep the errors at labels that were not trained on."""
+        truth, predicted, self.errors_from_ = self._training.target, out_of_fold, "labelled nodes, each left out once"
         if validation is not None:
-            truth, predicted = validation.target, self.predicted_[validation.nodes]
-            self.errors_from_ = "validation nodes"
+            truth, self.errors_from_ = validation.target, "validation nodes"
+            predicted = self._predicted_fitted_nodes()[validation.nodes]
+        if predicted is None:
+            self.held_out_errors_, self.errors_from_ = np.zeros(0), "none"
         else:
-            truth, predicted = training.target, self.predicted_[training.nodes]
-            self.errors_from_ = "training nodes"
-            if isinstance(self.labels_, Field) and self.graph_ is not None:
-                field = self.labels_.on(self.graph_, training.nodes, training.weight)
-                predicted = truth - field.left_out(truth - smoothed[training.nodes])
-                self.errors_from_ = "training nodes, each without its own label"
-        self.held_out_errors_ = np.sort(np.abs(truth - self.loss_.link(predicted))[:, 0])
+            self.held_out_errors_ = np.sort(np.abs(truth - self.loss_.link(predicted))[:, 0])
 
     def _explained_scores(self) -> Array:
         return self.predicted_
 
     def _half_width(self, interval: float) -> float:
-        """The conformal quantile of the held-out errors: the ⌈(m+1)·level⌉-th smallest."""
+        """The conformal quantile of the held-out errors: the ⌈(m+1)·level⌉-th smallest, infinite if there is none."""
         errors = self.held_out_errors_
-        rank = min(int(np.ceil((errors.size + 1) * interval)), errors.size)
-        return float(errors[rank - 1])
+        if not errors.size:
+            raise ValueError(
+                "interval needs errors at nodes that were not trained on, and this fit kept none: pass eval_set=(nodes, y), "
+                "or leave early_stopping=True with at least 10 labels."
+            )
+        rank = int(np.ceil((errors.size + 1) * interval))
+        return float(errors[rank - 1]) if rank <= errors.size else float("inf")
 
     def _summary_lines(self) -> list[str]:
+        if not self.held_out_errors_.size:
+            return ["intervals   none: every label was trained on"]
         return [f"intervals   90 % within ±{self._half_width(0.9):.4g}, from the errors at {self.errors_from_}"]
 
     def _learn_classes(self, values: NDArray[Any]) -> None:

@@ -45,6 +45,7 @@ class Graph:
             node_ids.flags.writeable = False
         self._adjacency = adjacency
         self._node_ids = node_ids
+        self._twins: dict[int, Graph] = {}
 
     # ------------------------------------------------------------------ from_*: what you have
 
@@ -385,7 +386,9 @@ class Graph:
         >>> star.twins().neighbors(1).tolist()  # all that hang on node 0 are twins
         [2, 3]
         """
-        return Graph(twin_weights(self._adjacency, k), self._node_ids)
+        if k not in self._twins:  # the field of labels asks again at every prediction
+            self._twins[k] = Graph(twin_weights(self._adjacency, k), self._node_ids)
+        return self._twins[k]
 
     def summary(self) -> str:
         """Describe the graph in a few lines.

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 # Comparing all pairs costs the sum of squared neighbour counts; hubs make that explode.
-MOST_COMPARISONS = 500_000_000
+MOST_COMPARISONS = 200_000_000
 SHARPNESS = 8
 LEAST_COSINE = 0.2
 

@@ -1,5 +1,6 @@
 """CatBoost trees, the paper's learner: one oblivious tree a round on a pool that is quantised once."""
 
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -76,7 +77,8 @@ class CatBoost(Learner):
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "CatBoostEnsemble":
         """Read CatBoost's JSON format, one file per output."""
-        return CatBoostEnsemble([files[name] for name in sorted(files)])
+        trees = [files[name] for name in sorted(files) if name.startswith("trees-")]
+        return CatBoostEnsemble(trees, *json.loads(files["shape.json"]))
 
 
 class GrowingCatBoost(Growing):
@@ -96,15 +98,26 @@ class GrowingCatBoost(Growing):
         self._shape = (table.n_rows, n_outputs)
         self._trees: list[list[Any]] = [[] for _ in range(n_outputs)]
         self._pool = self._catboost.Pool(plain_values(table), label=np.zeros(table.n_rows))
-        self._pool.quantize()
+        self._n_columns = len(table.names)
+        self._constant = False
+        try:
+            self._pool.quantize()
+        except self._catboost.CatBoostError as error:
+            self._constant = _nothing_to_split(error)
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Fit one tree per output; label 0 and baseline −r make the residual r without quantising again."""
+        if self._constant or not gradient.any():
+            return None
         curvature = np.broadcast_to(curvature, self._shape)
         values = np.empty(self._shape)
         for output, trees in enumerate(self._trees):
             weight = curvature[:, output] if self._newton else None
-            values[:, output] = self._grow_one(gradient[:, output], weight, trees)
+            try:
+                values[:, output] = self._grow_one(gradient[:, output], weight, trees)
+            except self._catboost.CatBoostError as error:
+                if _nothing_to_split(error):
+                    return None
         return values if values.any() else None
 
     def _grow_one(self, gradient: Array, weight: Array | None, trees: list[Any]) -> Array:
@@ -123,17 +136,16 @@ class GrowingCatBoost(Growing):
 
     def compile(self, weights: Sequence[float]) -> "CatBoostEnsemble":
         """Sum the models with CatBoost's own tool."""
-        rounds = max(len(weights), 1)
-        factors = list(weights) or [0.0]
-        summed = [self._catboost.sum_models(trees[:rounds], weights=factors) for trees in self._trees]
-        return CatBoostEnsemble([_to_json(model) for model in summed])
+        rounds = len(weights)
+        models = [self._catboost.sum_models(trees[:rounds], weights=list(weights)) for trees in self._trees if rounds]
+        return CatBoostEnsemble([_to_json(model) for model in models], len(self._trees), self._n_columns)
 
 
 class CatBoostEnsemble(Ensemble):
-    """One CatBoost model per output, in CatBoost's JSON format, parsed when first needed."""
+    """One CatBoost model per output, in CatBoost's JSON format, parsed when first needed; none if it has no trees."""
 
-    def __init__(self, texts: list[bytes]) -> None:
-        self._texts = texts
+    def __init__(self, texts: list[bytes], n_outputs: int, n_columns: int) -> None:
+        self._texts, self._n_outputs, self._n_columns = texts, n_outputs, n_columns
         self._parsed: list[Any] | None = None
 
     @property
@@ -145,25 +157,39 @@ class CatBoostEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
+        if not self._texts:
+            return np.zeros((table.n_rows, self._n_outputs))
         values = plain_values(table)
         return np.column_stack([model.predict(values) for model in self.models])
 
     def importances(self) -> Array:
         """How much the prediction changes with each column, summed over outputs."""
-        total: Array = np.sum([m.get_feature_importance(type="PredictionValuesChange") for m in self.models], axis=0)
+        total = np.zeros(self._n_columns)
+        for model in self.models:
+            total += model.get_feature_importance(type="PredictionValuesChange")
         return total
 
     def contributions(self, table: Table) -> Array:
         """TreeSHAP values, by CatBoost."""
+        if not self._texts:
+            return np.zeros((table.n_rows, self._n_outputs, self._n_columns + 1))
         pool = _catboost().Pool(plain_values(table))
         return np.stack([model.get_feature_importance(pool, type="ShapValues") for model in self.models], axis=1)
 
     def files(self) -> dict[str, bytes]:
         """CatBoost's JSON format, one file per output."""
-        return {f"trees-{output:05d}.json": text for output, text in enumerate(self._texts)}
+        shape = json.dumps([self._n_outputs, self._n_columns]).encode()
+        return {"shape.json": shape} | {f"trees-{output:05d}.json": text for output, text in enumerate(self._texts)}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_texts": self._texts, "_parsed": None}
+        return self.__dict__ | {"_parsed": None}
+
+
+def _nothing_to_split(error: Exception) -> bool:
+    """Whether CatBoost gave up because no column varies or no residual is left; any other error is raised again."""
+    if "constant" in str(error) or "sampling units" in str(error):
+        return True
+    raise error
 
 
 def _to_json(model: Any) -> bytes:

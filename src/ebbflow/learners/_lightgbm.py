@@ -110,11 +110,15 @@ class GrowingLightGBM(Growing):
         )
         self._booster = lightgbm.Booster(params, data)
         self._error = lightgbm.basic.LightGBMError
+        # LightGBM calls a table of constant columns a fatal error, on the terminal too.
+        self._constant = not table.is_sparse and not _varies(table.values)
         self._shape = (table.n_rows, n_outputs)
         self._scores = np.zeros(self._shape)
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output to the booster."""
+        if self._constant:
+            return None
         curvature = np.broadcast_to(curvature, self._shape)
         if self._shape[1] == 1:
             gradient, curvature = gradient[:, 0], curvature[:, 0]
@@ -153,6 +157,12 @@ class GrowingLightGBM(Growing):
             for leaf in range(n_leaves):
                 copy.set_leaf_output(index, leaf, weight * copy.get_leaf_output(index, leaf))
         return LightGBMEnsemble(copy.model_to_string())
+
+
+def _varies(values: NDArray[Any]) -> bool:
+    """Whether any column holds two values, a missing one counting as a value."""
+    first = values[:1]
+    return bool(((values != first) & ~(np.isnan(values) & np.isnan(first))).any())
 
 
 class LightGBMEnsemble(Ensemble):

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.table import Table
 
 
@@ -145,7 +145,11 @@ def _column_means(table: Table) -> NDArray[np.float64] | None:
 
 
 def _filled(table: Table, fill: NDArray[np.float64] | None, regressor: Any) -> Any:
-    if table.is_sparse or get_tags(regressor).input_tags.allow_nan:
+    if table.is_sparse:  # trees of scikit-learn know only short indices
+        values = plain_values(table)
+        values.indices, values.indptr = values.indices.astype(np.int32), values.indptr.astype(np.int32)
+        return values
+    if get_tags(regressor).input_tags.allow_nan:
         return table.values
     missing = np.isnan(table.values)
     if not missing.any():

@@ -33,7 +33,7 @@ class Laplacian(Smoother):
         Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, under which hubs do not drown their neighbours, rather than L = D − A.
     method : {"gradient", "jacobi", "chebyshev", "exact"}, default="gradient"
         Gradient steps (5); the same divided by the diagonal of I + λL; Chebyshev's semi-iteration, which needs
-        about the square root of the steps; or the inverse itself (a sparse factorisation up to 5 000 nodes,
+        about the square root of the steps; or the inverse itself (a sparse factorisation up to 1 000 nodes,
         conjugate gradients beyond).
     step : {"auto", "paper", "theorem"} or float, default="auto"
         α of a gradient step: the paper's experiments took 1/(1+λ) (normalised only), Theorem 1 takes

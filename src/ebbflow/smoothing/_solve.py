@@ -23,7 +23,8 @@ class SparseSolver:
         What to do if conjugate gradients do not converge, for the warning.
     """
 
-    direct_up_to = 5_000
+    #: Beyond this size a factorisation may fill in: on social graphs it does, and loses to conjugate gradients.
+    direct_up_to = 1_000
     max_iterations = 10_000
 
     def __init__(self, matrix: sparse.csr_array, remedy: str) -> None:
