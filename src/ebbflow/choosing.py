@@ -58,6 +58,7 @@ class Choice:
             self.feature_smoothing,
             LowRank(self.low_rank) if self.low_rank else None,
             Positions(self.positions) if self.positions else None,
+            smooths_encodings=isinstance(self.labels, Masked),
         )
 
 

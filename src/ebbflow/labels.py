@@ -27,6 +27,7 @@ from ebbflow.objective import Iterate, Labels, Objective
 from ebbflow.smoothing import SmoothingOperator, SparseSolver
 
 Array = NDArray[np.float64]
+EXACT_UP_TO = 10_000
 
 
 class Field(BaseEstimator):
@@ -208,9 +209,9 @@ class FieldObjective(Objective):
         # The weights of the field are relative to their mean, and those of the loss must be the same.
         super().__init__(smoother, loss, Labels(labels.nodes, labels.target, field.weight), validation, penalty)
         self.field = field
-        # Beyond the size of a factorisation, solves during training stop early. The error left in z is at most the
-        # residual over τ, the least eigenvalue that a field can have: the weaker τ, the farther they must go.
-        self.tolerance = min(0.6 * field.tau, 0.1)
+        # On large graphs, solves during training stop early. The error left in z is at most the residual over τ, the
+        # least eigenvalue that a field can have: the weaker τ, the farther they must go.
+        self.tolerance = 1e-6 if field.n_nodes <= EXACT_UP_TO else min(0.6 * field.tau, 0.1)
         self._from_labels = field.spread(labels.target - self.base)
 
     def propagate(self, tree: Array) -> Array:

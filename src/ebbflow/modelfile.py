@@ -65,6 +65,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "preparation": {
             "neighbor_features": _plain(preparation.neighbor_features),
             "feature_smoothing": _plain(preparation.feature_smoothing),
+            "smooths_encodings": preparation.smooths_encodings,
             "positions": None if preparation.positions is None else preparation.positions.of_graph,
         },
         "calibrated": [model.temperature_, model.label_strength_] if hasattr(model, "classes_") else None,
@@ -147,6 +148,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
 
 def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type]) -> Preparation:
     found = Preparation(_revived(told["neighbor_features"], known), _revived(told["feature_smoothing"], known))
+    found.smooths_encodings = told["smooths_encodings"]
     if "directions" in arrays:
         found.low_rank = LowRank(arrays["directions"].shape[1])
         found.low_rank.rarity, found.low_rank.directions = arrays["rarity"], arrays["directions"]

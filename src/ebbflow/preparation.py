@@ -1,6 +1,6 @@
 """From the user's table to the one the trees see: categories encoded, sparse columns condensed, neighbours added."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,16 @@ class Preparation:
         Where nodes stand in the graph.
     encoder : OrderedTargetEncoder, optional
         For learners that do not take categories.
+    smooths_encodings : bool
+        Smooth encoded categories too, as published, although they carry labels to their neighbours.
     """
 
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None
     low_rank: LowRank | None = None
     positions: Positions | None = None
-    encoder: OrderedTargetEncoder | None = field(default=None)
+    encoder: OrderedTargetEncoder | None = None
+    smooths_encodings: bool = False
 
     def fit(self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int) -> Table:
         """Learn from the table and the training labels, and prepare that table."""
@@ -62,6 +65,8 @@ class Preparation:
 
         Not from the encoding: a neighbour's encoding may hold the node's own label, which would come back to it.
         """
+        if self.smooths_encodings:
+            return self._with_graph(encoded, graph)
         made, width = self._with_graph(table, graph), len(table.names)
         if len(made.names) == width:
             return encoded
