@@ -29,12 +29,15 @@ test: $(VENV)/.ready  ## style, types, architecture, tests
 	$(VENV)/bin/lint-imports
 	$(RUN) -m pytest
 
-bench: $(VENV)/.ready  ## speed and accuracy (EBBFLOW_DATA says where the data sets are)
+bench: $(VENV)/.ready  ## speed and accuracy, tables in benchmarks/results (EBBFLOW_DATA says where the data sets are)
 	$(RUN) benchmarks/speed.py
-	$(RUN) benchmarks/accuracy.py
+	$(RUN) benchmarks/accuracy.py --write benchmarks/results/accuracy.md
+	$(RUN) benchmarks/accuracy.py county avazu house --preset paper --no-plain --write benchmarks/results/paper.md
+	$(RUN) benchmarks/accuracy.py county avazu house coauthor_cs --preset smoothing --no-plain --write benchmarks/results/smoothing.md
+	$(RUN) benchmarks/accuracy.py county avazu house lucas coauthor_cs --rewired --write benchmarks/results/rewired.md
 
 docs: $(VENV)/.ready  ## run every example in README and docstrings
-	$(RUN) -m pytest --doctest-glob='*.md' README.md src
+	$(RUN) -m pytest tests/test_readme.py src
 
 lock:  ## pin the newest versions again
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev pyproject.toml -o requirements.lock
