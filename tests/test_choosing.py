@@ -121,7 +121,7 @@ def test_summary_says_what_was_chosen_and_which_labels_are_used():
     X, y, graph = homophilous()
     text = auto().fit(X, y, graph=graph).summary()
     assert "chosen by   validation loss" in text
-    assert "training labels only" in text
+    assert "labels given to fit" in text
     assert "intervals" in text
     assert "none given" in auto().fit(X, y).summary()
     classes = auto(eb.EBBSClassifier, n_estimators=20).fit(X, y > 0, graph=graph).summary()

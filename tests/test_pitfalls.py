@@ -22,7 +22,9 @@ def test_weakly_alike_neighbours_without_validation_nodes():
     assert m.choice_ in ("none", "graph")
 
 
-@pytest.mark.parametrize("changes", [{"labels": "none"}, {"labels": "field"}, {"smoothing": None, "labels": "none"}], ids=repr)
+@pytest.mark.parametrize(
+    "changes", [{"labels": "none"}, {"labels": "field"}, {"smoothing": None, "labels": "none"}], ids=repr
+)
 def test_units_of_weights_do_not_matter(changes):
     X, y, graph = homophilous(400)
     weight = np.random.default_rng(0).random(400) + 0.5
@@ -111,7 +113,10 @@ def test_a_classifier_without_validation_nodes_still_uses_labels():
 
 @pytest.mark.parametrize("learner", ["lightgbm", "catboost", "xgboost"])
 def test_constant_columns_and_constant_labels_give_the_mean(learner, capfd):
-    for X, y in ((np.ones((80, 2)), np.arange(80.0)), (np.random.default_rng(0).normal(size=(80, 2)), np.full(80, 3.0))):
+    for X, y in (
+        (np.ones((80, 2)), np.arange(80.0)),
+        (np.random.default_rng(0).normal(size=(80, 2)), np.full(80, 3.0)),
+    ):
         m = eb.EBBSRegressor(5, learner=learner, early_stopping=False, n_jobs=1).fit(X, y, graph=random_graph(80, 100))
         np.testing.assert_allclose(m.predict(), y.mean(), rtol=1e-6)
     assert "Fatal" not in capfd.readouterr().out
@@ -209,6 +214,6 @@ def test_callbacks_and_verbose_are_checked():
 
 
 def test_classes_of_another_kind_are_named():
-    X, y, graph = homophilous(100)
+    X, _, graph = homophilous(100)
     with pytest.raises(ValueError, match="eval_set holds a class"):
         eb.EBBSClassifier(3).fit(X[:, :], ["a", "b"] * 25, nodes=np.arange(50), graph=graph, eval_set=([60], [1]))

@@ -408,7 +408,7 @@ class BaseEBBS(BaseEstimator):
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
         lines.append(f"smoothing   {self.smoothing_}")
-        uses = "training labels only, unless more are handed over with predict(known=...)"
+        uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
         return "\n".join(lines + self._summary_lines())
 

@@ -1,7 +1,7 @@
-"""Known labels as evidence for their neighbours, without leaking: error smoothing (15) and what counters its leak.
+"""The field: errors of labelled nodes as something that varies smoothly over the graph, and the objectives it gives.
 
-A *field* z explains the errors e = y − u of the labelled nodes, u = base + P f, as something that varies smoothly over
-the graph: z = K W e with K = (W + λL + τI)⁻¹, the minimiser of ‖e − z‖²_W + zᵀ(λL + τI)z. The prediction is u + z.
+The *field* z explains the errors e = y − u of the labelled nodes, u = base + P f: z = K W e with K = (W + λL + τI)⁻¹, the
+minimiser of ‖e − z‖²_W + zᵀ(λL + τI)z. The prediction is u + z, which is equation (15) with P for K where W = I.
 
 Trained naively, the trees would see their own labels in z. Two objectives are safe, both fixed quadratics in f, so that
 every round descends:
@@ -10,8 +10,6 @@ every round descends:
   error that neighbours share costs less than one that stands alone, whatever a label says of itself. One solve a round.
 * :class:`LeftOutObjective`: the squared errors that remain when each node's own label is left out of z, in closed form
   by a rank-one update: e_i − z_i^(−i) = (e_i − z_i)/(1 − w_i K_ii). Two solves a round and the diagonal of K.
-
-:class:`MaskedObjective` is the published way: hide a random half of the labels each round.
 """
 
 from typing import Any
@@ -22,7 +20,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebbflow.graph import Graph
-from ebbflow.losses import Loss, SquaredError
+from ebbflow.losses import Loss
 from ebbflow.objective import Iterate, Labels, Objective
 from ebbflow.smoothing import SmoothingOperator, SparseSolver
 
@@ -81,25 +79,6 @@ class Field(BaseEstimator):
                 raise ValueError(f"Field's {name} must be a number of at least {least:g}, got {value!r}.")
         ties = graph.twins() if self.twins else graph
         return FieldOperator(ties, nodes, weight, self.lam, self.tau, self.unlabelled, self.normalized)
-
-
-class Masked(BaseEstimator):
-    """Known labels as in the published recipe: a random share of them is shown each round, the others are predicted.
-
-    Parameters
-    ----------
-    smooth_errors : bool, default=True
-        (15): add the smoothed errors of the labels shown.
-    smooth_labels : bool, default=True
-        Put the labels shown in the place of their scores, then smooth.
-    share : float, default=0.5
-        Share of the labels shown.
-    """
-
-    def __init__(self, smooth_errors: bool = True, smooth_labels: bool = True, share: float = 0.5) -> None:
-        self.smooth_errors = smooth_errors
-        self.smooth_labels = smooth_labels
-        self.share = share
 
 
 class FieldOperator:
@@ -316,169 +295,3 @@ class LeftOutObjective(FieldObjective):
         )
         bend = float((weight * along**2).sum()) + self.penalty * float((tree**2).sum())
         return -slope / bend if bend > 0 else 0.0
-
-
-class MaskedObjective(Objective):
-    """The published objective: each round shows a random share of the labels and predicts the others.
-
-    It changes from round to round, so nothing here descends by construction. As published there is no line search:
-    the step is the plain gradient of Σ(y − f̃)², twice that of the losses here.
-    """
-
-    slack = float("inf")
-
-    def __init__(
-        self,
-        smoother: SmoothingOperator,
-        loss: Loss,
-        labels: Labels,
-        validation: Labels | None,
-        penalty: float,
-        masked: Masked,
-        seed: int,
-    ) -> None:
-        super().__init__(smoother, loss, labels, validation, penalty)
-        self.base = np.zeros_like(self.base)  # as published, f starts from 0 and the trees find the mean
-        self._masked = masked
-        self._random = np.random.default_rng(seed)
-        self._draw()
-
-    def _draw(self) -> None:
-        self._shown = self._random.random(self.labels.nodes.size) < self._masked.share
-
-    def propagate(self, tree: Array) -> Array:
-        """Return the tree: what is smoothed depends on the labels shown."""
-        return tree
-
-    def _predict(self, point: Iterate) -> Array:
-        return masked_prediction(self._masked, self.smoother, point.scores, self.labels)
-
-    def _value(self, point: Iterate) -> float:
-        shown, hidden = self.labels.only(self._shown), self.labels.only(~self._shown)
-        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown)[hidden.nodes]
-        return self._loss_at(hidden, predicted) / max(float(hidden.weight.sum()), 1e-300)
-
-    def residual(self, point: Iterate) -> Array:
-        """Return the gradient of the hidden labels' loss through both smoothings, for a fresh draw."""
-        self._draw()
-        shown, hidden = self.labels.only(self._shown), self.labels.only(~self._shown)
-        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown)[hidden.nodes]
-        gradient = np.zeros_like(point.scores)
-        gradient[hidden.nodes] = hidden.weight[:, None] * self.loss.gradient(predicted, hidden.target)
-        if self._masked.smooth_labels:
-            gradient = self.smoother.adjoint(gradient)
-            gradient[shown.nodes] = 0.0
-        if self._masked.smooth_errors:
-            back = self.smoother.adjoint(gradient)
-            gradient = gradient.copy()
-            gradient[shown.nodes] -= back[shown.nodes]
-        return gradient
-
-    def curvature(self, point: Iterate) -> Array:
-        """Return 1 for every node: (11) to the letter."""
-        return np.ones((self.smoother.shape[0], 1))
-
-    def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
-        """Return 2: the gradient of a square, unhalved."""
-        return 2.0
-
-
-def masked_prediction(masked: Masked, smoother: SmoothingOperator, scores: Array, shown: Labels) -> Array:
-    """Return the published prediction from the labels shown: errors smoothed (15), labels put in place, smoothed."""
-    corrected = scores
-    if masked.smooth_errors:
-        errors = np.zeros_like(scores)
-        errors[shown.nodes] = shown.target - scores[shown.nodes]
-        corrected = scores + smoother.apply(errors)
-    if masked.smooth_labels:
-        corrected = corrected.copy()
-        corrected[shown.nodes] = shown.target
-        corrected = smoother.apply(corrected)
-    return corrected
-
-
-def objective_for(
-    labels: Field | Masked | None,
-    graph: Graph | None,
-    smoother: SmoothingOperator,
-    loss: Loss,
-    training: Labels,
-    validation: Labels | None,
-    penalty: float,
-    seed: int,
-) -> Objective:
-    """Return the objective that trains with this use of labels."""
-    if isinstance(labels, Masked):
-        return MaskedObjective(smoother, loss, training, validation, penalty, labels, seed)
-    if isinstance(labels, Field) and graph is not None and isinstance(loss, SquaredError):
-        field = labels.on(graph, training.nodes, training.weight)
-        kind = LeftOutObjective if labels.left_out else FieldObjective
-        return kind(smoother, loss, training, validation, penalty, field)
-    return Objective(smoother, loss, training, validation, penalty)
-
-
-class ProbabilityField:
-    """Labels for a classifier: the field of Y − p in the space of probabilities, shrunk so that they stay calibrated.
-
-    With p = g(u/T) the probabilities of the smoothed scores at temperature T, z = K W (Y − p) on the labelled nodes and
-    p̂ ∝ max(p + s·z, ε). As the rows of Y − p add up to 0, so do those of z. Without node i's own label the correction is
-    (z_i − w_i K_ii (Y − p)_i)/(1 − w_i K_ii), by the same rank-one update as for numbers. T and s come from the
-    validation nodes or, where there are none, s from the labelled nodes, each without its own label; s = 0 is among the
-    choices.
-    """
-
-    temperatures = (0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
-    strengths = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-    def __init__(self, temperature: float = 1.0, strength: float = 0.0) -> None:
-        self.temperature, self.strength = temperature, strength
-
-    def choose(self, scores: Array, loss: Loss, training: Labels, field: FieldOperator | None, held: Labels) -> None:
-        """Pick temperature and strength by the log-loss of the validation nodes."""
-        best = np.inf
-        truth = held.weight[:, None] * one_hot(held.target)
-        for temperature in self.temperatures:
-            plain = loss.link(scores / temperature)
-            spread = None if field is None else field.spread(one_hot(training.target) - plain[training.nodes])
-            for strength in self.strengths if spread is not None else (0.0,):
-                moved = plain if spread is None else _shifted(plain, strength * spread)
-                value = -float((truth * np.log(np.maximum(moved[held.nodes], 1e-12))).sum())
-                if value < best - 1e-9:
-                    best, self.temperature, self.strength = value, temperature, strength
-
-    def choose_left_out(self, scores: Array, loss: Loss, training: Labels, field: FieldOperator) -> None:
-        """Pick the strength by the log-loss of the labelled nodes, each without its own label."""
-        plain = loss.link(scores / self.temperature)[training.nodes]
-        truth = one_hot(training.target)
-        shift = (truth - plain) - field.left_out(truth - plain)
-        losses = []
-        for strength in self.strengths:
-            moved = _shifted(plain, strength * shift)
-            losses.append(-float((training.weight[:, None] * truth * np.log(moved)).sum()))
-        self.strength = self.strengths[int(np.argmin(losses))]
-
-    def probabilities(self, scores: Array, loss: Loss, known: Labels | None, field: FieldOperator | None) -> Array:
-        """Return the corrected probabilities of every node."""
-        plain = loss.link(scores / self.temperature)
-        if field is None or known is None or self.strength == 0.0:
-            return plain
-        return _shifted(plain, self.strength * field.spread(one_hot(known.target) - plain[known.nodes]))
-
-
-def expected_calibration_error(probabilities: Array, target: Array, n_bins: int = 15) -> float:
-    """Return the mean gap between the stated probability of the predicted class and how often it is right."""
-    stated, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == one_hot(target).argmax(axis=1)
-    bins = np.minimum((stated * n_bins).astype(int), n_bins - 1)
-    gaps = np.bincount(bins, weights=right - stated, minlength=n_bins)
-    return float(np.abs(gaps).sum() / stated.size)
-
-
-def one_hot(target: Array) -> Array:
-    """Return targets with a column per class, those of two classes too."""
-    return np.hstack([1.0 - target, target]) if target.shape[1] == 1 else target
-
-
-def _shifted(probabilities: Array, by: Array) -> Array:
-    moved = np.maximum(probabilities + by, 1e-6)
-    shifted: Array = moved / moved.sum(axis=1, keepdims=True)
-    return shifted

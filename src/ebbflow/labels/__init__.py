@@ -1,0 +1,43 @@
+"""Known labels as evidence for their neighbours, without leaking: error smoothing (15) and what counters its leak."""
+
+from ebbflow.graph import Graph
+from ebbflow.labels._field import Field, FieldObjective, FieldOperator, LeftOutObjective
+from ebbflow.labels._masked import Masked, MaskedObjective, masked_prediction
+from ebbflow.labels._probabilities import ProbabilityField, expected_calibration_error, one_hot
+from ebbflow.losses import Loss, SquaredError
+from ebbflow.objective import Labels, Objective
+from ebbflow.smoothing import SmoothingOperator
+
+__all__ = [
+    "Field",
+    "FieldObjective",
+    "FieldOperator",
+    "LeftOutObjective",
+    "Masked",
+    "MaskedObjective",
+    "ProbabilityField",
+    "expected_calibration_error",
+    "masked_prediction",
+    "objective_for",
+    "one_hot",
+]
+
+
+def objective_for(
+    labels: Field | Masked | None,
+    graph: Graph | None,
+    smoother: SmoothingOperator,
+    loss: Loss,
+    training: Labels,
+    validation: Labels | None,
+    penalty: float,
+    seed: int,
+) -> Objective:
+    """Return the objective that trains with this use of labels."""
+    if isinstance(labels, Masked):
+        return MaskedObjective(smoother, loss, training, validation, penalty, labels, seed)
+    if isinstance(labels, Field) and graph is not None and isinstance(loss, SquaredError):
+        field = labels.on(graph, training.nodes, training.weight)
+        kind = LeftOutObjective if labels.left_out else FieldObjective
+        return kind(smoother, loss, training, validation, penalty, field)
+    return Objective(smoother, loss, training, validation, penalty)
