@@ -46,7 +46,8 @@ def main() -> None:
         lightgbm.train(parameters, lightgbm.Dataset(X, y), size.rounds)
 
     def ours() -> None:
-        model = eb.EBBSRegressor(size.rounds, smoothing=smoothing, early_stopping=False, n_jobs=size.threads)
+        settings = {"labels": "none", "learner": eb.LightGBM(), "learning_rate": 0.1, "early_stopping": False}
+        model = eb.EBBSRegressor(size.rounds, smoothing=smoothing, n_jobs=size.threads, **settings)
         model.fit(X, y, graph=graph)
 
     def published(rounds: int) -> None:

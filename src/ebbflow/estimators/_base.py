@@ -31,6 +31,7 @@ from ebbflow.table import Table, TableReader
 Array = NDArray[np.float64]
 MIN_LABELS_TO_HOLD_OUT = 50
 FOLDS = 5
+ONE_THREAD_UP_TO = 1_000_000  # entries of a table
 ROUNDS_FOR_FEW = 50
 LABEL_USES: dict[str, Any] = {
     "none": None,
@@ -300,7 +301,7 @@ class BaseEBBS(BaseEstimator):
             choice.labels, self.graph_, smoother, self.loss_, training, validation, self.penalty, seed
         )
         growing = learner.start(
-            seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(), device=self.device
+            seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(seen), device=self.device
         )
         boosting = Boosting(
             objective,
@@ -315,11 +316,12 @@ class BaseEBBS(BaseEstimator):
     def _operator(smoothing: Smoother | None, graph: Graph | None, n_rows: int) -> SmoothingOperator:
         return IdentityOperator(n_rows) if smoothing is None or graph is None else smoothing.on(graph)
 
-    def _threads(self) -> int:
-        """Physical cores this process may use (cgroup and affinity respected) unless told otherwise."""
-        if self.n_jobs is None or self.n_jobs == -1:
-            return int(joblib.cpu_count(only_physical_cores=self.n_jobs is None))
-        return int(self.n_jobs)
+    def _threads(self, table: Table) -> int:
+        """Cores this process may use (cgroup and affinity respected), or one where threads cost more than they bring."""
+        if self.n_jobs is None:
+            small = table.values.size < ONE_THREAD_UP_TO
+            return 1 if small else int(joblib.cpu_count(only_physical_cores=True))
+        return int(joblib.cpu_count()) if self.n_jobs == -1 else int(self.n_jobs)
 
     # ------------------------------------------------------------------ predict
 
