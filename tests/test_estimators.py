@@ -270,3 +270,9 @@ def test_scoring_follows_scikit_learn():
     assert m.score(None, y, nodes=np.arange(50)) == pytest.approx(expected)
     with pytest.raises(ValueError, match="nodes="):
         m.score(None, y[:50])
+
+
+def test_two_threads_give_the_same_bits_twice():
+    X, y, graph = problem()
+    first, second = (eb.EBBSRegressor(30, n_jobs=2, random_state=0).fit(X, y, graph=graph).predict() for _ in range(2))
+    np.testing.assert_array_equal(first, second)
