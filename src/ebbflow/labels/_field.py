@@ -190,7 +190,7 @@ class FieldObjective(Objective):
         self.field = field
         # On large graphs, solves during training stop early. The error left in z is at most the residual over τ, the
         # least eigenvalue that a field can have: the weaker τ, the farther they must go.
-        self.tolerance = 1e-6 if field.n_nodes <= EXACT_UP_TO else min(2.0 * field.tau, 0.1)
+        self.tolerance = 1e-6 if field.n_nodes <= EXACT_UP_TO else min(0.6 * field.tau, 0.1)
         self._from_labels = field.spread(labels.target - self.base)
 
     def propagate(self, tree: Array) -> Array:

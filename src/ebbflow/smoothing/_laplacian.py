@@ -13,6 +13,7 @@ from scipy import sparse
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing._base import Smoother, SmoothingOperator
+from ebbflow.smoothing._product import plus_product
 from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._system import LaplacianSystem
 
@@ -141,8 +142,7 @@ class GradientSteps(SmoothingOperator):
         """Take the k steps."""
         step, source, z = self._step.like(scores), self.alpha * scores, scores
         for _ in range(self.n_steps):
-            z = step @ z
-            z += source
+            z = plus_product(source, step, z)
         return z
 
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
@@ -175,8 +175,7 @@ class JacobiSteps(SmoothingOperator):
         step, source = self._forward.like(scores), _columnwise(self._inverse_diagonal, scores) * scores
         z = scores
         for _ in range(self.n_steps):
-            z = step @ z
-            z += source
+            z = plus_product(source, step, z)
         return z
 
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
