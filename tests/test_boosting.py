@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.tree import ExtraTreeRegressor
 
 import ebbflow as eb
 from ebbflow.callbacks import History
@@ -197,3 +198,35 @@ def test_history_counts_seconds_upwards():
     model().fit(X, y, graph=graph, callbacks=[history])
     assert len(history.losses["seconds"]) == 25
     assert (np.diff(history.losses["seconds"]) > 0).all()
+
+
+def test_momentum_follows_its_recursion():
+    """θ_t = 2/(t+2): the weights of f and h after each round, by hand."""
+    X, y, graph = problem()
+    steps, weights = [], []
+
+    class Watch(eb.Callback):
+        def after_round(self, progress):
+            steps.append(progress.step)
+            weights.append(progress.model.weights)
+
+    model(n_estimators=4, momentum=True).fit(X, y, graph=graph, callbacks=[Watch()])
+    f, h = np.zeros(0), np.zeros(0)
+    for t, step in enumerate(steps):
+        theta = 2 / (t + 2)
+        g = (1 - theta) * f + theta * h
+        f, h = np.append(g, step), np.append(h, step / theta)
+        np.testing.assert_allclose(weights[t], f)
+
+
+def test_a_stall_now_and_then_does_not_end_the_training():
+    class Moody(ExtraTreeRegressor):
+        fits = 0
+
+        def fit(self, X, y, sample_weight=None):
+            type(self).fits += 1
+            return super().fit(X, y if type(self).fits % 2 else 0 * y, sample_weight)
+
+    X, y, graph = problem()
+    m = model(n_estimators=30, learner=eb.ScikitLearn(Moody(max_depth=2))).fit(X, y, graph=graph)
+    assert len(m.history_["step"]) == 30

@@ -4,7 +4,7 @@ from scipy import sparse
 from sklearn.metrics import mean_squared_error
 
 import ebbflow as eb
-from ebbflow.choosing import label_correlation
+from ebbflow.choosing import label_correlation, race
 from ebbflow.objective import Labels
 from tests.strategies import random_graph
 from tests.test_labels import homophilous
@@ -146,3 +146,64 @@ def test_paper_preset_fits_and_can_be_changed():
     assert m.score(None, y, nodes=np.arange(400, 600)) > 0.5
     c = eb.EBBSClassifier.from_preset("paper", n_estimators=5, n_jobs=1).fit(X, y > 0, graph=graph)
     assert c.predict_proba().shape == (600, 2)
+
+
+class Entrant:
+    """What a race needs of an objective: a loss at each held-out node."""
+
+    def __init__(self, errors, weight):
+        self.validation = Labels(np.arange(errors.size), errors[:, None], weight)
+        self.loss = self
+        self.errors = errors
+
+    def start(self):
+        return None
+
+    def validation_value(self, model):
+        return float(self.errors.mean())
+
+    def predict(self, model):
+        return self.errors[:, None]
+
+    def value(self, scores, target):
+        return scores[:, 0]
+
+
+@pytest.mark.parametrize(("gain", "winner"), [(0.003, "none"), (0.02, "graph"), (-0.5, "none")])
+def test_the_first_entrant_wins_unless_beaten_by_enough(gain, winner):
+    weight = np.ones(50)
+    entrants = {"none": Entrant(np.ones(50), weight), "graph": Entrant(np.full(50, 1.0 - gain), weight)}
+    assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, 5)[0] == winner
+
+
+def test_a_gain_within_its_standard_error_does_not_count():
+    noise = np.random.default_rng(0).normal(size=50)
+    entrants = {
+        "none": Entrant(np.full(50, 10.0), np.ones(50)),
+        "graph": Entrant(9.9 + 5 * noise - 5 * noise.mean(), np.ones(50)),
+    }
+    assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, 5)[0] == "none"
+
+
+def test_the_race_weighs_the_held_out_nodes():
+    weight = np.repeat([1.0, 0.0], 25)
+    errors = np.repeat([2.0, 0.0], 25)  # worse where it counts
+    entrants = {"none": Entrant(np.full(50, 1.5), weight), "graph": Entrant(errors, weight)}
+    winner, _, reached = race({name: (entrant, iter(())) for name, entrant in entrants.items()}, 5)
+    assert winner == "none"
+    assert reached == {"none": pytest.approx(1.5), "graph": pytest.approx(2.0)}
+
+
+def test_few_labels_see_whether_neighbours_are_alike():
+    X, y, _ = homophilous(600)
+    few = np.random.default_rng(0).choice(600, 45, replace=False)
+    dense = eb.Graph.build_knn(np.column_stack([y, y]), k=40)  # neighbours by the label itself
+    assert auto(n_estimators=10).fit(X, y[few], nodes=few, graph=dense).choice_ == "graph"
+    shuffled = np.random.default_rng(1).permutation(y)
+    assert auto(n_estimators=10).fit(X, shuffled[few], nodes=few, graph=dense).choice_ == "none"
+
+
+@pytest.mark.parametrize(("known", "held_out"), [(9, 0), (10, 10), (49, 49)])
+def test_few_labels_are_left_out_once_each(known, held_out):
+    X, y, graph = homophilous(100)
+    assert auto(n_estimators=5).fit(X, y[:known], nodes=np.arange(known), graph=graph).held_out_errors_.size == held_out

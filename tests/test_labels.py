@@ -213,9 +213,12 @@ def test_masked_prediction_is_equation_15():
     truth = np.zeros((12, 1))
     truth[[1, 4], 0] = [2.0, 3.0]
     expected = scores + P.apply(mask * (truth - scores))
-    np.testing.assert_allclose(masked_prediction(eb.Masked(smooth_labels=False), P, scores, shown), expected)
+    zero = np.zeros(1)
+    np.testing.assert_allclose(masked_prediction(eb.Masked(smooth_labels=False), P, scores, shown, zero), expected)
     expected = P.apply(np.where(mask > 0, truth, expected))
-    np.testing.assert_allclose(masked_prediction(eb.Masked(), P, scores, shown), expected)
+    np.testing.assert_allclose(masked_prediction(eb.Masked(), P, scores, shown, zero), expected)
+    moved = Labels(shown.nodes, shown.target + 7.0, shown.weight)
+    np.testing.assert_allclose(masked_prediction(eb.Masked(), P, scores, moved, np.array([7.0])), 7.0 + expected)
 
 
 def homophilous(n=600, seed=0):
@@ -342,3 +345,97 @@ def test_shifted_probabilities_are_probabilities():
     assert (moved > 0).all()
     np.testing.assert_allclose(moved.sum(1), 1.0)
     assert not np.allclose(moved, eb.Softmax().link(scores))
+
+
+def test_temperature_applies_without_labels_too():
+    scores = np.random.default_rng(0).normal(size=(5, 3))
+    found = ProbabilityField(2.0, 0.0).probabilities(scores, eb.Softmax(), None, None)
+    np.testing.assert_allclose(found, eb.Softmax().link(scores / 2.0))
+
+
+def test_strength_is_chosen_without_a_node_s_own_label():
+    """Labels that are pure chance: a field that saw a node's own label would look perfect."""
+    rng = np.random.default_rng(0)
+    graph = random_graph(300, 900)
+    known = Labels(np.arange(300), rng.integers(0, 2, (300, 1)).astype(float), np.ones(300))
+    chosen = ProbabilityField()
+    chosen.choose_left_out(np.zeros((300, 1)), eb.LogLoss(), known, eb.Field().on(graph, known.nodes, known.weight))
+    assert chosen.strength == 0.0
+
+
+def test_held_nodes_of_no_weight_have_no_say_in_temperature_and_strength():
+    rng = np.random.default_rng(0)
+    graph = random_graph(200, 600)
+    training = Labels(np.arange(100), np.eye(2)[rng.integers(0, 2, 100)][:, 1:], np.ones(100))
+    scores = 3 * rng.normal(size=(200, 1))
+    truth = (scores[100:] > 0).astype(float)
+    field = eb.Field().on(graph, training.nodes, training.weight)
+    few, all_of_them = ProbabilityField(), ProbabilityField()
+    few.choose(scores, eb.LogLoss(), training, field, Labels(np.arange(100, 150), truth[:50], np.ones(50)))
+    wrong = np.r_[truth[:50], 1 - truth[50:]]
+    weight = np.repeat([1.0, 0.0], 50)
+    all_of_them.choose(scores, eb.LogLoss(), training, field, Labels(np.arange(100, 200), wrong, weight))
+    assert (few.temperature, few.strength) == (all_of_them.temperature, all_of_them.strength)
+    assert few.temperature < 1.0
+
+
+def test_estimated_diagonal_stays_within_its_bounds(monkeypatch):
+    graph = random_graph(300, 900)
+    nodes, weight, _ = labelled(graph, 0)
+    monkeypatch.setattr(FieldOperator, "exact_diagonal_up_to", 0)
+    monkeypatch.setattr(FieldOperator, "probes", 16)
+    field = eb.Field().on(graph, nodes, weight)
+    system, on_nodes = dense_system(graph, nodes, weight, 2.0, 0.05)
+    assert (field.diagonal >= 1 / np.diag(system)[nodes] - 1e-12).all()
+    assert (field.diagonal <= 1 / (on_nodes[nodes] + 0.05) + 1e-12).all()
+
+
+def test_weak_fields_are_solved_more_closely(monkeypatch):
+    from ebbflow.labels import _field
+
+    monkeypatch.setattr(_field, "EXACT_UP_TO", 0)
+    graph = random_graph(30, 60)
+    labels = Labels(np.arange(10), np.zeros((10, 1)), np.ones(10))
+    for tau, expected in ((0.005, 0.003), (5.0, 0.1)):
+        field = eb.Field(2.0, tau).on(graph, labels.nodes, labels.weight)
+        o = FieldObjective(IdentityOperator(30), eb.SquaredError(), labels, None, 0.0, field)
+        assert o.tolerance == pytest.approx(expected)
+
+
+def test_left_out_curvature_is_the_row_sum_of_absolute_values():
+    graph = random_graph(20, 40)
+    o = objective("left-out", graph, 1, 0.0)
+    nodes, weight = o.labels.nodes, o.labels.weight
+    K = np.linalg.inv(dense_system(graph, nodes, weight, 2.0, 0.1)[0])[np.ix_(nodes, nodes)]
+    S = (np.eye(nodes.size) - K * weight) / (1 - weight * np.diag(K))[:, None]
+    P = o.smoother.apply(np.eye(20))
+    expected = P[nodes].T @ np.abs(S).T @ (weight * (np.abs(S) @ P[nodes].sum(1)))
+    np.testing.assert_allclose(o.curvature(o.start())[:, 0], expected, rtol=1e-8)
+
+
+def test_masked_training_finds_a_far_mean():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = 100 + X[:, 0] + 0.3 * rng.normal(size=400)
+    graph = eb.Graph.build_knn(X[:, :2], k=5)
+    m = eb.EBBSRegressor(200, labels="masked", random_state=0, n_jobs=1).fit(
+        X, y[:60], nodes=np.arange(60), graph=graph
+    )
+    assert np.sqrt(np.mean((m.predict()[200:] - y[200:]) ** 2)) < 2.0
+
+
+def test_masked_training_has_no_penalty():
+    with pytest.raises(ValueError, match="penalty has no part"):
+        fitted(labels="masked", penalty=1.0, smoothing=eb.Laplacian())
+
+
+def test_labels_known_later_weigh_as_much_as_the_others():
+    X, y, graph = homophilous(300)
+    held = (np.arange(200, 250), y[200:250])
+    told = [
+        eb.EBBSRegressor(15, labels="field", smoothing=None, random_state=0, n_jobs=1)
+        .fit(X, y[:200], np.full(200, w), nodes=np.arange(200), graph=graph, eval_set=held)
+        .predict(known=(np.arange(250, 280), y[250:280]))
+        for w in (1.0, 10.0)
+    ]
+    np.testing.assert_allclose(told[0], told[1], rtol=1e-6)

@@ -124,3 +124,39 @@ def test_validation_loss_is_that_of_the_smoothed_predictions():
     expected = (0.5 * np.array([1.0, 2.0, 3.0]) * (predicted - 1.0) ** 2).sum() / 6.0
     assert objective.validation_value(at(objective, scores)) == pytest.approx(expected)
     assert Objective(P, loss, training).validation_value(objective.start()) is None
+
+
+def test_weights_are_relative_and_the_start_is_their_mean():
+    labels = Labels(np.array([0, 1]), np.array([[0.0], [1.0]]), np.array([3.0, 1.0]))
+    heavy = Labels(labels.nodes, labels.target, 10 * labels.weight)
+    one, ten = (Objective(IdentityOperator(3), eb.SquaredError(), part) for part in (labels, heavy))
+    assert one.base.tolist() == [0.25]
+    np.testing.assert_allclose(one.residual(one.start()), ten.residual(ten.start()))
+    np.testing.assert_allclose(one.residual(one.start())[:2, 0], [1.5 * 0.25, 0.5 * -0.75])
+
+
+def test_unit_is_the_mean_curvature_of_a_label_at_the_start():
+    labels = Labels(np.arange(3), np.array([[1.0], [2.0], [9.0]]), np.array([1.0, 2.0, 3.0]))
+    o = Objective(IdentityOperator(4), eb.Poisson(), labels)
+    assert o.unit == pytest.approx(np.exp(o.base[0]))
+    assert Objective(IdentityOperator(4), eb.LogLoss(), Labels(np.arange(2), np.eye(2)[:, :1], np.ones(2))).unit == 1.0
+
+
+def test_local_curvature_never_takes_more_than_a_newton_step():
+    labels = Labels(np.arange(2), np.array([[1.0], [0.0]]), np.ones(2))
+    o = Objective(IdentityOperator(2), eb.LogLoss(), labels)
+    tree = np.array([[1e-3], [-1e-3]])
+    assert o.newton_step(o.start(), tree, tree) == 1.0
+
+
+def test_operators_with_negative_entries_use_the_square_of_their_norm():
+    class Flip(IdentityOperator):
+        norm_bound, nonnegative = 3.0, False
+
+        def apply(self, scores):
+            return -3.0 * scores
+
+        adjoint = apply
+
+    o = Objective(Flip(2), eb.SquaredError(), Labels(np.arange(2), np.zeros((2, 1)), np.ones(2)))
+    np.testing.assert_allclose(o.curvature(o.start()), 9.0)

@@ -217,3 +217,36 @@ def test_classes_of_another_kind_are_named():
     X, _, graph = homophilous(100)
     with pytest.raises(ValueError, match="eval_set holds a class"):
         eb.EBBSClassifier(3).fit(X[:, :], ["a", "b"] * 25, nodes=np.arange(50), graph=graph, eval_set=([60], [1]))
+
+
+def test_a_constant_class_weight_changes_nothing():
+    X, y, graph = homophilous(300)
+    classes = np.digitize(y, np.quantile(y, [0.33, 0.66]))
+    settings = {"n_estimators": 10, "smoothing": eb.Laplacian(), "labels": "field", "random_state": 0, "n_jobs": 1}
+    plain, weighted = (
+        eb.EBBSClassifier(class_weight=w, **settings).fit(X, classes[:200], nodes=np.arange(200), graph=graph)
+        for w in (None, dict.fromkeys(range(3), 10.0))
+    )
+    np.testing.assert_allclose(weighted.predict_proba(), plain.predict_proba(), atol=1e-9)
+
+
+def test_labels_in_another_order_are_refused():
+    X, y, graph = homophilous(100)
+    frame = pd.DataFrame(X, columns=list("abc"), index=[f"n{i}" for i in range(100)])
+    labels = pd.Series(y, index=frame.index)
+    assert eb.EBBSRegressor(3, n_jobs=1).fit(frame, labels, graph=graph).n_iter_ <= 3
+    with pytest.raises(ValueError, match=r"y.loc\[X.index\]"):
+        eb.EBBSRegressor(3).fit(frame, labels.sample(frac=1, random_state=0), graph=graph)
+
+
+@pytest.mark.parametrize("share", [0.99, 0.001])
+def test_a_validation_share_must_leave_labels_on_both_sides(share):
+    X, y, graph = homophilous(100)
+    with pytest.raises(ValueError, match="validation_fraction"):
+        eb.EBBSRegressor(3, validation_fraction=share).fit(X, y, graph=graph)
+
+
+def test_numpy_numbers_are_numbers():
+    X, y, graph = homophilous(100)
+    m = eb.EBBSRegressor(np.int64(3), np.float32(0.5), n_jobs=1).fit(X, y, graph=graph)
+    assert np.isfinite(m.predict(interval=np.float32(0.5)).upper).all()

@@ -96,7 +96,7 @@ def _backtracked(
     before = objective.value(point)
     for _ in range(30):
         moved = point.moved(step, tree, smoothed_tree)
-        if objective.value(moved) <= before + objective.slack * abs(before):
+        if objective.value(moved) - before <= objective.slack * max(abs(before), 1e-300):
             return moved, step
         step *= 0.5
     return point.moved(0.0, tree, smoothed_tree), 0.0

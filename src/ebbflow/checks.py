@@ -115,6 +115,15 @@ def same_columns(table: Table, estimator: Any) -> None:
         )
 
 
+def same_order(X: Any, y: Any) -> None:
+    """Labels whose pandas index names the rows of X in another order would silently go to the wrong rows."""
+    rows, labels = (getattr(part, "index", None) for part in (X, y))
+    if rows is None or labels is None or callable(rows) or callable(labels) or len(rows) != len(labels):
+        return
+    if not rows.equals(labels) and set(rows) == set(labels):
+        raise ValueError("The index of y lists the rows of X in another order. Sort it with y.loc[X.index].")
+
+
 def same_rows(table: Table, n_rows: int) -> None:
     """The table fitted on has as many rows as there are fitted nodes."""
     if table.n_rows != n_rows:

@@ -113,7 +113,7 @@ class BaseEBBS(BaseEstimator):
         --------
         >>> import ebbflow as eb
         >>> eb.EBBSRegressor.from_preset("paper", n_estimators=200).labels
-        Masked()
+        Masked(from_zero=True)
         """
         if name != "paper":
             raise ValueError(f"There is no preset {name!r}; there is 'paper'.")
@@ -161,6 +161,7 @@ class BaseEBBS(BaseEstimator):
         table = self._reader.fit(X)
         self.n_features_in_ = len(table.names)
         checks.graph_fits(graph, table.n_rows, X)
+        checks.same_order(X, y)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
         self.graph_, self.loss_ = graph, self._loss(training)
@@ -206,7 +207,8 @@ class BaseEBBS(BaseEstimator):
         self._learn_from_held_out(validation, out_of_fold)
         self.validation_nodes_ = np.zeros(0, dtype=np.int64) if validation is None else validation.nodes
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
-            self._training = training.joined(validation)
+            self._training = training.joined(self._held_back)
+            del self._held_back
         self.predicted_ = self._predicted_fitted_nodes()
         return self
 
@@ -235,18 +237,24 @@ class BaseEBBS(BaseEstimator):
         known, values, weight = checks.labelled(y, nodes, sample_weight, n_rows, self)
         self._learn_classes(values)
         validation = None
+        weighted = weight * self._class_weight(values)
         if eval_set is not None:
             held_nodes, held_values = checks.evaluation(eval_set, known, n_rows, self)
             validation = Labels(held_nodes, self._target(held_values, "eval_set"), np.ones(held_nodes.size))
         elif self.early_stopping and known.size >= MIN_LABELS_TO_HOLD_OUT:
             train, held = self._held_out(values, seed)
             validation = Labels(known[held], self._target(values[held], "y"), weight[held])
-            known, values, weight = known[train], values[train], weight[train]
-        weight = weight * self._class_weight(values)
-        return Labels(known, self._target(values, "y"), weight), validation
+            self._held_back = Labels(known[held], validation.target, weighted[held])
+            known, values, weighted = known[train], values[train], weighted[train]
+        return Labels(known, self._target(values, "y"), weighted), validation
 
     def _held_out(self, values: NDArray[Any], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         everyone = np.arange(values.size)
+        if not 1 <= round(self.validation_fraction * values.size) <= values.size - 10:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} leaves too few of {values.size} labels to train or to "
+                "validate on: use something like 0.1, or early_stopping=False."
+            )
         train, held = train_test_split(
             everyone, test_size=self.validation_fraction, random_state=seed, stratify=self._strata(values)
         )
@@ -284,6 +292,8 @@ class BaseEBBS(BaseEstimator):
             )
         if isinstance(use, Masked) and is_classifier(self):
             raise ValueError("labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'.")
+        if isinstance(use, Masked) and self.penalty:
+            raise ValueError("penalty has no part in the published objective: leave it at 0 with labels='masked'.")
         if isinstance(use, Masked) and not 0.0 < use.share < 1.0:
             raise ValueError(f"Masked's share must lie between 0 and 1, got {use.share!r}.")
         return use

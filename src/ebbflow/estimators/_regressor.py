@@ -1,5 +1,6 @@
 """Gradient boosting through a graph, for numbers."""
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +54,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     learner : str, Learner, regressor or list of regressors, default="lightgbm"
         ``"lightgbm"`` (with settings that suit the number of labels; ``eb.LightGBM()`` has LightGBM's own),
         ``"xgboost"``, ``"catboost"``, one of ``eb.LightGBM``, ``eb.XGBoost``, ``eb.CatBoost`` with parameters, any
-        scikit-learn regressor, or a list of them to draw from.
+        scikit-learn regressor, or a list of them to draw from. CatBoost and scikit-learn cannot split on categories and
+        see them target-encoded: where neighbours share a category, smoothing can then carry a label back to its own node.
+        With such columns prefer LightGBM or XGBoost.
     loss : str or Loss, default="auto"
         ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, or a :class:`Loss`.
     momentum : bool, default=False
@@ -133,7 +136,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         -------
         ndarray of shape (n,), or Intervals(prediction, lower, upper)
         """
-        if interval is not None and not (isinstance(interval, float) and 0.0 < interval < 1.0):
+        if interval is not None and not (isinstance(interval, Real) and 0.0 < float(interval) < 1.0):
             raise ValueError(f"interval must be a number between 0 and 1, such as 0.9, got {interval!r}.")
         if X is None and graph is None and known is None:
             self._uncorrected(None, None)  # refuses a model that is not fitted
@@ -146,7 +149,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
             predicted = predicted[checks.node_positions(nodes, len(predicted), repeats=True)]
         if interval is None:
             return predicted
-        half = self._half_width(interval)
+        half = self._half_width(float(interval))
         return Intervals(predicted, predicted - half, predicted + half)
 
     def score(
@@ -162,7 +165,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
             "learning_rate": 1.0,  # the published rate is CatBoost's own, and leaves the mean of the residual alone
             "patience": 100,
             "smoothing": Laplacian(2.0, 5),
-            "labels": Masked(),
+            "labels": Masked(from_zero=True),
             "neighbor_features": None,
             "feature_smoothing": Laplacian(20.0, 5),
             "learner": CatBoost(6, shrinkage=0.2),
@@ -173,7 +176,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         if isinstance(self.labels_, Masked):
             nothing = Labels(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
             operator = self._operator(self.smoothing_, graph, len(scores))
-            return masked_prediction(self.labels_, operator, scores, known or nothing)
+            return masked_prediction(self.labels_, operator, scores, known or nothing, self.base_)
         if known is None or graph is None or not isinstance(self.labels_, Field):
             return smoothed
         field = self.labels_.on(graph, known.nodes, known.weight)

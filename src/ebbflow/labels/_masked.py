@@ -22,12 +22,17 @@ class Masked(BaseEstimator):
         Put the labels shown in the place of their scores, then smooth.
     share : float, default=0.5
         Share of the labels shown.
+    from_zero : bool, default=False
+        Start from 0 as published, and let the trees find the mean, rather than from the mean itself.
     """
 
-    def __init__(self, smooth_errors: bool = True, smooth_labels: bool = True, share: float = 0.5) -> None:
+    def __init__(
+        self, smooth_errors: bool = True, smooth_labels: bool = True, share: float = 0.5, from_zero: bool = False
+    ) -> None:
         self.smooth_errors = smooth_errors
         self.smooth_labels = smooth_labels
         self.share = share
+        self.from_zero = from_zero
 
 
 class MaskedObjective(Objective):
@@ -50,7 +55,8 @@ class MaskedObjective(Objective):
         seed: int,
     ) -> None:
         super().__init__(smoother, loss, labels, validation, penalty)
-        self.base = np.zeros_like(self.base)  # as published, f starts from 0 and the trees find the mean
+        if masked.from_zero:
+            self.base = np.zeros_like(self.base)
         self._masked = masked
         self._random = np.random.default_rng(seed)
         self._draw()
@@ -63,18 +69,18 @@ class MaskedObjective(Objective):
         return tree
 
     def _predict(self, point: Iterate) -> Array:
-        return masked_prediction(self._masked, self.smoother, point.scores, self.labels)
+        return masked_prediction(self._masked, self.smoother, point.scores, self.labels, self.base)
 
     def _value(self, point: Iterate) -> float:
         shown, hidden = self.labels.only(self._shown), self.labels.only(~self._shown)
-        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown)[hidden.nodes]
+        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown, self.base)[hidden.nodes]
         return self._loss_at(hidden, predicted) / max(float(hidden.weight.sum()), 1e-300)
 
     def residual(self, point: Iterate) -> Array:
         """Return the gradient of the hidden labels' loss through both smoothings, for a fresh draw."""
         self._draw()
         shown, hidden = self.labels.only(self._shown), self.labels.only(~self._shown)
-        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown)[hidden.nodes]
+        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown, self.base)[hidden.nodes]
         gradient = np.zeros_like(point.scores)
         gradient[hidden.nodes] = hidden.weight[:, None] * self.loss.gradient(predicted, hidden.target)
         if self._masked.smooth_labels:
@@ -95,15 +101,15 @@ class MaskedObjective(Objective):
         return 2.0
 
 
-def masked_prediction(masked: Masked, smoother: SmoothingOperator, scores: Array, shown: Labels) -> Array:
+def masked_prediction(masked: Masked, smoother: SmoothingOperator, scores: Array, shown: Labels, base: Array) -> Array:
     """Return the published prediction from the labels shown: errors smoothed (15), labels put in place, smoothed."""
-    corrected = scores
+    corrected, target = scores, shown.target - base
     if masked.smooth_errors:
         errors = np.zeros_like(scores)
-        errors[shown.nodes] = shown.target - scores[shown.nodes]
+        errors[shown.nodes] = target - scores[shown.nodes]
         corrected = scores + smoother.apply(errors)
     if masked.smooth_labels:
         corrected = corrected.copy()
-        corrected[shown.nodes] = shown.target
+        corrected[shown.nodes] = target
         corrected = smoother.apply(corrected)
-    return corrected
+    return base + corrected
