@@ -95,6 +95,8 @@ def test_sparse_tables_are_raced_too(kind, tmp_path):
     train = rng.permutation(400)[:250]
     m = auto(kind, n_estimators=30).fit(sparse.csr_array(words.astype(float)), y[train], nodes=train, graph=graph)
     assert m.choice_ == "graph"
+    # directions of the words for classes; words, their means around, degrees and positions for numbers
+    assert m.ensemble_.booster.num_feature() == (128 if kind is eb.EBBSClassifier else 300 + 300 + 2 + 64)
     assert m.score(None, y, nodes=np.setdiff1d(np.arange(400), train)) > 0.8
     assert m.feature_importances_.shape == (300,)
     assert m.feature_importances_.sum() == pytest.approx(1.0)

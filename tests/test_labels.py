@@ -439,3 +439,13 @@ def test_labels_known_later_weigh_as_much_as_the_others():
         for w in (1.0, 10.0)
     ]
     np.testing.assert_allclose(told[0], told[1], rtol=1e-6)
+
+
+def test_masks_show_the_share_asked_for():
+    labels = Labels(np.arange(2000), np.zeros((2000, 1)), np.ones(2000))
+    use = eb.Masked(share=0.9)
+    o = MaskedObjective(IdentityOperator(2000), eb.SquaredError(), labels, None, 0.0, use, 0)
+    assert o._shown.mean() == pytest.approx(0.9, abs=0.03)
+    before = o._shown.copy()
+    o.residual(o.start())
+    assert not np.array_equal(o._shown, before)
