@@ -117,10 +117,20 @@ class Objective:
         return float(point.remember("value", lambda: self._value(point)))
 
     def _value(self, point: Iterate) -> float:
-        total = self._loss_at(self.labels, self._predicted(point))
+        return self._penalized_mean(self._loss_at(self.labels, self._predicted(point)), point)
+
+    def _penalized_mean(self, total: float, point: Iterate) -> float:
+        """The penalty added to a sum over the labelled nodes, by their weight."""
         if self.penalty:
             total += 0.5 * self.penalty * float((point.scores**2).sum())
         return total / float(self.labels.weight.sum())
+
+    def _penalized_step(self, slope: float, bend: float, point: Iterate, tree: Array) -> float:
+        """Where a parabola of this slope and bend along the tree, the penalty added, is least."""
+        if self.penalty:
+            slope += self.penalty * float((point.scores * tree).sum())
+            bend += self.penalty * float((tree**2).sum())
+        return -slope / bend if bend > 0 else 0.0
 
     def validation_value(self, point: Iterate) -> float | None:
         """Return the mean loss over the validation nodes, of the *smoothed* predictions."""
@@ -169,9 +179,9 @@ class Objective:
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
         """
         along = smoothed_tree[self.labels.nodes]
-        slope = float((self._slope(point) * along).sum()) + self.penalty * float((point.scores * tree).sum())
-        bend = float((self._local_curvature(point) * along**2).sum()) + self.penalty * float((tree**2).sum())
-        step = -slope / bend if bend > 0 else 0.0
+        slope = float((self._slope(point) * along).sum())
+        bend = float((self._local_curvature(point) * along**2).sum())
+        step = self._penalized_step(slope, bend, point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
     def predict(self, point: Iterate) -> Array:

@@ -212,17 +212,14 @@ class FieldObjective(Objective):
         return self.base + own + self._from_labels - taken
 
     def _errors(self, point: Iterate) -> tuple[Array, Array]:
-        """E and e − z at the labelled nodes."""
+        """The errors e, and e − z, at the labelled nodes."""
         own, _ = self._split(point.smoothed)
         nodes, target = self.labels.nodes, self.labels.target
         return point.remember("errors", lambda: (target - self.base - own[nodes], target - self.predict(point)[nodes]))
 
     def _value(self, point: Iterate) -> float:
         errors, left = self._errors(point)
-        total = 0.5 * float((self.labels.weight[:, None] * errors * left).sum())
-        if self.penalty:
-            total += 0.5 * self.penalty * float((point.scores**2).sum())
-        return total / float(self.labels.weight.sum())
+        return self._penalized_mean(0.5 * float((self.labels.weight[:, None] * errors * left).sum()), point)
 
     def residual(self, point: Iterate) -> Array:
         """Return −Pᵀ W (e − z), on all n nodes."""
@@ -238,11 +235,8 @@ class FieldObjective(Objective):
         """Return the exact minimiser along the tree."""
         own, taken = self._split(smoothed_tree[self.labels.nodes])
         weight = self.labels.weight[:, None]
-        slope = -float((weight * self._errors(point)[1] * own).sum()) + self.penalty * float(
-            (point.scores * tree).sum()
-        )
-        bend = float((weight * own * (own - taken)).sum()) + self.penalty * float((tree**2).sum())
-        return -slope / bend if bend > 0 else 0.0
+        slope = -float((weight * self._errors(point)[1] * own).sum())
+        return self._penalized_step(slope, float((weight * own * (own - taken)).sum()), point, tree)
 
 
 class LeftOutObjective(FieldObjective):
@@ -255,10 +249,9 @@ class LeftOutObjective(FieldObjective):
         self._amplified = (1.0 / (1.0 - self.field.weight * self.field.diagonal))[:, None]
 
     def _value(self, point: Iterate) -> float:
-        total = 0.5 * float((self.labels.weight[:, None] * self._left_out(point) ** 2).sum())
-        if self.penalty:
-            total += 0.5 * self.penalty * float((point.scores**2).sum())
-        return total / float(self.labels.weight.sum())
+        return self._penalized_mean(
+            0.5 * float((self.labels.weight[:, None] * self._left_out(point) ** 2).sum()), point
+        )
 
     def _left_out(self, point: Iterate) -> Array:
         return self._amplified * self._errors(point)[1]
@@ -290,8 +283,5 @@ class LeftOutObjective(FieldObjective):
         """Return the exact minimiser along the tree."""
         own, taken = self._split(smoothed_tree[self.labels.nodes])
         along, weight = self._amplified * (own - taken), self.labels.weight[:, None]
-        slope = -float((weight * self._left_out(point) * along).sum()) + self.penalty * float(
-            (point.scores * tree).sum()
-        )
-        bend = float((weight * along**2).sum()) + self.penalty * float((tree**2).sum())
-        return -slope / bend if bend > 0 else 0.0
+        slope = -float((weight * self._left_out(point) * along).sum())
+        return self._penalized_step(slope, float((weight * along**2).sum()), point, tree)
