@@ -31,7 +31,7 @@ from ebbflow.table import Table, TableReader
 Array = NDArray[np.float64]
 MIN_LABELS_TO_HOLD_OUT = 50
 FOLDS = 5
-ONE_THREAD_UP_TO = 1_000_000  # entries of a table
+ONE_THREAD_UP_TO = 4_000_000  # entries of a table
 ROUNDS_FOR_FEW = 50
 LABEL_USES: dict[str, Any] = {
     "none": None,

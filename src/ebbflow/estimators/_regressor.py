@@ -73,7 +73,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         Columns that hold categories, by name or position; text and category columns always do.
     device : "cpu", default="cpu"
     n_jobs : int, optional
-        Threads; -1: all cores. Default: one for tables of up to a million entries, which gain nothing from more, else
+        Threads; -1: all cores. Default: one for tables of up to four million entries, which gain little from more, else
         the physical cores that this process may use.
     random_state : int, RandomState or None, default=None
         Fixes what is drawn at random. The same number, data and ``n_jobs`` give the same model, bit for bit.
