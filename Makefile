@@ -10,7 +10,7 @@ export OMP_WAIT_POLICY = PASSIVE
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.ready: requirements.lock pyproject.toml hatch_build.py src/ebbflow/smoothing/_sweep.c
 	$(PYTHON) -c 'import sys; sys.exit("ebbflow needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock

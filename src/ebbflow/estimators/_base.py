@@ -25,7 +25,7 @@ from ebbflow.learners import Growing
 from ebbflow.losses import Loss, SquaredError
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
-from ebbflow.smoothing import IdentityOperator, Smoother, SmoothingOperator
+from ebbflow.smoothing import IdentityOperator, Smoother, SmoothingOperator, threads
 from ebbflow.table import Table, TableReader
 
 Array = NDArray[np.float64]
@@ -165,8 +165,24 @@ class BaseEBBS(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
         self.graph_, self.loss_ = graph, self._loss(training)
+        with threads(self._threads(table)):
+            self._train(table, training, validation, seed, callbacks)
+        if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
+            self._training = training.joined(self._held_back)
+            del self._held_back
+        self.predicted_ = self._predicted_fitted_nodes()
+        return self
 
-        classes, n_labelled = is_classifier(self), training.nodes.size
+    def _train(
+        self,
+        table: Table,
+        training: Labels,
+        validation: Labels | None,
+        seed: int,
+        callbacks: Sequence[Callback],
+    ) -> None:
+        """Choose how to use the graph, boost, and keep what was found."""
+        graph, classes, n_labelled = self.graph_, is_classifier(self), training.nodes.size
         entrants = {
             choice.name: self._entrant(choice, table, training, validation, seed)
             for choice in choosing.choices(self._asked(), graph, training, classes, table)
@@ -206,11 +222,6 @@ class BaseEBBS(BaseEstimator):
         self.smoothed_ = entrant.smoother.apply(self.scores_)
         self._learn_from_held_out(validation, out_of_fold)
         self.validation_nodes_ = np.zeros(0, dtype=np.int64) if validation is None else validation.nodes
-        if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
-            self._training = training.joined(self._held_back)
-            del self._held_back
-        self.predicted_ = self._predicted_fitted_nodes()
-        return self
 
     def _stopping(self, n_labelled: int) -> EarlyStopping:
         return EarlyStopping(self.patience or choosing.sized_patience(is_classifier(self), n_labelled))

@@ -38,6 +38,9 @@ class Graph:
 
     def __init__(self, adjacency: sparse.csr_array, node_ids: NDArray[Any] | None = None) -> None:
         adjacency.sort_indices()
+        if max(adjacency.nnz, adjacency.shape[0]) <= np.iinfo(np.int32).max:  # half the memory to read in every sweep
+            short = (part.astype(np.int32, copy=False) for part in (adjacency.indices, adjacency.indptr))
+            adjacency = sparse.csr_array((adjacency.data, *short), shape=adjacency.shape)
         for array in (adjacency.data, adjacency.indices, adjacency.indptr):
             array.flags.writeable = False
         if node_ids is not None:

@@ -16,16 +16,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebbflow.graph import Graph
 from ebbflow.losses import Loss
-from ebbflow.objective import Iterate, Labels, Objective
-from ebbflow.smoothing import SmoothingOperator, SparseSolver
+from ebbflow.objective import EXACT_UP_TO, Iterate, Labels, Objective
+from ebbflow.smoothing import GraphMatrix, SmoothingOperator, SparseSolver
 
 Array = NDArray[np.float64]
-EXACT_UP_TO = 10_000
 
 
 class Field(BaseEstimator):
@@ -100,17 +98,16 @@ class FieldOperator:
     ) -> None:
         self.nodes, self.n_nodes, self.unlabelled, self.tau = nodes, graph.n_nodes, unlabelled, tau
         self.weight = weight / weight.mean()
-        root = np.sqrt(np.maximum(graph.degrees, np.finfo(float).tiny))
-        tied = graph.adjacency
+        degrees = graph.degrees
+        root, ties = None, degrees
         if normalized:
-            tied = sparse.csr_array(tied.multiply(1.0 / root[:, None]).multiply(1.0 / root[None, :]))
+            root = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
+            ties = root * (graph.adjacency @ root)
         on_nodes = np.full(graph.n_nodes, float(unlabelled))
         on_nodes[nodes] = self.weight
         # A node without edges would be free to explain its whole error away; it is held as firmly as any other.
-        ties = np.where(graph.degrees > 0, np.asarray(tied.sum(axis=1)).ravel(), float(normalized))
-        diagonal = on_nodes + tau + lam * ties
-        matrix = sparse.csr_array(sparse.diags_array(diagonal) - lam * tied)
-        matrix.sort_indices()
+        ties = np.where(degrees > 0, ties, float(normalized))
+        matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * ties, lam, root)
         self._floor = on_nodes + tau
         self._solver = SparseSolver(matrix, f"Use a smaller lam (now {lam}) or a larger tau (now {tau}).")
         self._diagonal: Array | None = None
@@ -162,7 +159,7 @@ class FieldOperator:
         for _ in range(self.probes // 16):
             signs = random.choice([-1.0, 1.0], (self.n_nodes, 16))
             total += (signs * self._solver.solve(signs, 1e-4)).sum(axis=1)
-        bounded = np.clip(total / self.probes, 1.0 / self._solver.matrix.diagonal(), 1.0 / self._floor)
+        bounded = np.clip(total / self.probes, 1.0 / self._solver.matrix.diagonal, 1.0 / self._floor)
         found: Array = bounded[self.nodes]
         return found
 
@@ -195,7 +192,7 @@ class FieldObjective(Objective):
 
     def propagate(self, tree: Array) -> Array:
         """Return P h beside K W (P h): the one solve of a round."""
-        smoothed = self.smoother.apply(tree)
+        smoothed = self._swept(self.smoother.apply, tree)
         return np.hstack([smoothed, self.field.spread(smoothed[self.labels.nodes], self.tolerance)])
 
     def start(self) -> Iterate:
@@ -224,12 +221,6 @@ class FieldObjective(Objective):
     def residual(self, point: Iterate) -> Array:
         """Return −Pᵀ W (e − z), on all n nodes."""
         return self._pulled_back(-self.labels.weight[:, None] * self._errors(point)[1], point)
-
-    def _pulled_back(self, slope: Array, point: Iterate) -> Array:
-        on_nodes = np.zeros_like(point.scores)
-        on_nodes[self.labels.nodes] = slope
-        pulled = self.smoother.adjoint(on_nodes)
-        return pulled + self.penalty * point.scores if self.penalty else pulled
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
         """Return the exact minimiser along the tree."""

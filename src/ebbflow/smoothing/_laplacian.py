@@ -13,9 +13,8 @@ from scipy import sparse
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing._base import Smoother, SmoothingOperator
-from ebbflow.smoothing._product import plus_product
 from ebbflow.smoothing._solve import SparseSolver
-from ebbflow.smoothing._system import LaplacianSystem
+from ebbflow.smoothing._system import LaplacianSystem, columnwise, like
 
 Method = Literal["gradient", "jacobi", "chebyshev", "exact"]
 
@@ -98,25 +97,6 @@ class Laplacian(Smoother):
         )
 
 
-class _Matrices:
-    """Sparse matrices in the float type of what they are applied to, converted once."""
-
-    def __init__(self, matrix: sparse.csr_array) -> None:
-        self._by_type = {np.dtype(np.float64): matrix}
-
-    def like(self, array: NDArray[Any]) -> sparse.csr_array:
-        dtype = array.dtype if array.dtype == np.float32 else np.dtype(np.float64)
-        if dtype not in self._by_type:
-            self._by_type[dtype] = self._by_type[np.dtype(np.float64)].astype(dtype)
-        return self._by_type[dtype]
-
-
-def _columnwise(vector: NDArray[np.float64], like: NDArray[Any]) -> NDArray[Any]:
-    """Shape one value per node so that it multiplies each column of ``like``."""
-    vector = vector.astype(like.dtype) if like.dtype == np.float32 else vector
-    return vector if like.ndim == 1 else vector[:, None]
-
-
 class GradientSteps(SmoothingOperator):
     """k steps Z ← Z − α[(I+λL)Z − f] from Z⁰ = f: a polynomial in L, hence its own adjoint.
 
@@ -130,19 +110,29 @@ class GradientSteps(SmoothingOperator):
     def __init__(self, system: LaplacianSystem, n_steps: int, alpha: float) -> None:
         super().__init__(system.n_nodes)
         self.n_steps, self.alpha = n_steps, alpha
-        step = sparse.csr_array(alpha * system.lam * system.coupling)
-        kept = 1.0 - alpha * system.delta
-        if np.abs(kept).max() > 1e-15:
-            step = sparse.csr_array(step + sparse.diags_array(kept))
-        step.sort_indices()
-        self._step = _Matrices(step)
-        self.nonnegative = bool(step.nnz == 0 or step.data.min() >= 0)
+        self._matrix = system.matrix
+        self._kept = 1.0 - alpha * system.diagonal
+        self._kept[np.abs(self._kept) < 1e-15] = 0.0
+        self.nonnegative = bool((self._kept >= 0).all())
 
-    def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Take the k steps."""
-        step, source, z = self._step.like(scores), self.alpha * scores, scores
+    def apply(self, scores: Any) -> Any:
+        """Take the k steps; sparse scores stay sparse."""
+        root = self._matrix.root
+        if sparse.issparse(scores):
+            return self._on_sparse(scores)
+        # In v = R z the weights of the edges are those of the adjacency: v ← (1−αδ)∘v + αc r²∘(A v) + α r∘f.
+        v = columnwise(root, scores) * scores
+        source = self.alpha * v
+        scale, keep = like(self.alpha * self._matrix.strength * root**2, scores), like(self._kept, scores)
+        spare = [np.empty_like(v), np.empty_like(v)]
+        for step in range(self.n_steps):
+            v = self._matrix.sweep(v, scale, keep, source, out=spare[step % 2])
+        return v / columnwise(root, scores)
+
+    def _on_sparse(self, scores: Any) -> Any:
+        z, matrix = scores, self._matrix.tocsr()
         for _ in range(self.n_steps):
-            z = plus_product(source, step, z)
+            z = z - self.alpha * (matrix @ z - scores)
         return z
 
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
@@ -163,28 +153,28 @@ class JacobiSteps(SmoothingOperator):
         super().__init__(system.n_nodes)
         self.n_steps = n_steps
         self._inverse_diagonal = 1.0 / system.diagonal
-        off = sparse.csr_array(system.coupling - sparse.diags_array(system.coupling.diagonal()))
-        off.eliminate_zeros()
-        forward = sparse.csr_array(off.multiply(system.lam * self._inverse_diagonal[:, None]))
-        self._forward, self._backward = _Matrices(forward), _Matrices(forward.T.tocsr())
+        self._sweep, root = system.matrix.sweep, system.matrix.root
+        # T = Δ⁻¹ c R A R; the sweep is A's, so that z is multiplied by R before and by what is left of T after it.
+        self._root, self._after = root, system.lam * root * self._inverse_diagonal
         ones = np.ones(system.n_nodes)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Take the k steps."""
-        step, source = self._forward.like(scores), _columnwise(self._inverse_diagonal, scores) * scores
-        z = scores
+        source, scale = columnwise(self._inverse_diagonal, scores) * scores, like(self._after, scores)
+        root, z = columnwise(self._root, scores), scores
         for _ in range(self.n_steps):
-            z = plus_product(source, step, z)
+            z = self._sweep(root * z, scale, source=source)
         return z
 
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
         """Return (Tᵀ)^k g + Δ⁻¹ Σ_{j<k} (Tᵀ)^j g."""
-        step, power, total = self._backward.like(gradient), gradient, np.zeros_like(gradient)
+        power, total = gradient, np.zeros_like(gradient)
+        after, scale = columnwise(self._after, gradient), like(self._root, gradient)
         for _ in range(self.n_steps):
             total += power
-            power = step @ power
-        return power + _columnwise(self._inverse_diagonal, gradient) * total
+            power = self._sweep(after * power, scale)
+        return power + columnwise(self._inverse_diagonal, gradient) * total
 
 
 class ChebyshevSteps(SmoothingOperator):
@@ -200,14 +190,14 @@ class ChebyshevSteps(SmoothingOperator):
         super().__init__(system.n_nodes)
         self.n_steps = n_steps
         self.nonnegative = n_steps == 0 or system.upper <= 1.0
-        self._matrix = _Matrices(system.matrix)
+        self._matrix = system.matrix
         self._centre, self._radius = (system.upper + 1.0) / 2.0, (system.upper - 1.0) / 2.0
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Take the k steps."""
         if self.n_steps == 0 or self._radius <= 0:  # no edges: I + λL = I
             return scores
-        matrix = self._matrix.like(scores)
+        matrix = self._matrix
         z, residual = scores, scores - matrix @ scores
         move = residual / self._centre
         rho = self._radius / self._centre

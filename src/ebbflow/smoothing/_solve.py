@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.sparse.linalg import splu
 from sklearn.exceptions import ConvergenceWarning
+
+from ebbflow.smoothing._system import GraphMatrix
 
 Array = NDArray[np.float64]
 
@@ -17,8 +18,8 @@ class SparseSolver:
 
     Parameters
     ----------
-    matrix : csr_array
-        Symmetric and positive definite.
+    matrix : GraphMatrix
+        Positive definite.
     remedy : str
         What to do if conjugate gradients do not converge, for the warning.
     """
@@ -27,14 +28,16 @@ class SparseSolver:
     direct_up_to = 1_000
     max_iterations = 10_000
 
-    def __init__(self, matrix: sparse.csr_array, remedy: str) -> None:
+    def __init__(self, matrix: GraphMatrix, remedy: str) -> None:
         self.matrix = matrix
         self._remedy = remedy
-        self._scale = 1.0 / matrix.diagonal()
+        self._scale = 1.0 / matrix.diagonal
         self._factor: Any = None
         if matrix.shape[0] <= self.direct_up_to:
             options = {"SymmetricMode": True}
-            self._factor = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+            self._factor = splu(
+                matrix.tocsr().tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+            )
 
     def solve(self, right: Array, tolerance: float = 1e-10) -> Array:
         """Return z with a residual of at most ``tolerance`` relative to each column of ``right``."""
@@ -44,7 +47,31 @@ class SparseSolver:
         return self._conjugate_gradients(right, tolerance)
 
     def _conjugate_gradients(self, right: Array, tolerance: float) -> Array:
-        """All columns at once, preconditioned by the diagonal."""
+        """Preconditioned by the diagonal."""
+        if right.size == right.shape[0]:
+            return self._one_column(right, tolerance)
+        return self._columns(right, tolerance)
+
+    def _one_column(self, right: Array, tolerance: float) -> Array:
+        """The same in v = R z, where the edges weigh what they weigh in A: (diag(δ/(c r²)) − A) v = right/(c r)."""
+        matrix = self.matrix
+        if matrix.strength == 0.0:
+            return right * self._scale.reshape(right.shape[0], *[1] * (right.ndim - 1))
+        size = matrix.strength * matrix.root
+        target = tolerance * max(float(np.sqrt((right * right).sum())), 1e-300)
+        found = matrix.sweep.conjugate_gradients(
+            right.ravel() / size, matrix.diagonal / (size * matrix.root), size, target, self.max_iterations
+        )
+        if found is None:
+            return self._columns(right, tolerance)
+        v, reached = found
+        if reached > target:
+            self._warn(tolerance * reached / target, tolerance)
+        solution: Array = (v / matrix.root).reshape(right.shape)
+        return solution
+
+    def _columns(self, right: Array, tolerance: float) -> Array:
+        """All columns at once."""
         scale = self._scale if right.ndim == 1 else self._scale[:, None]
         z = scale * right
         residual = right - self.matrix @ z
@@ -63,14 +90,16 @@ class SparseSolver:
             last, product = product, (residual * preconditioned).sum(axis=0)
             grown = np.divide(product, last, out=np.zeros_like(product), where=last > 0)
             direction = preconditioned + grown * direction
-        worst = float((_norms(residual) / target).max() * tolerance)
+        self._warn(float((_norms(residual) / target).max() * tolerance), tolerance)
+        return z
+
+    def _warn(self, reached: float, tolerance: float) -> None:
         warnings.warn(
-            f"Conjugate gradients stopped after {self.max_iterations} iterations with a relative residual of {worst:.1e} "
+            f"Conjugate gradients stopped after {self.max_iterations} iterations with a relative residual of {reached:.1e} "
             f"(wanted {tolerance:.0e}). {self._remedy}",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-        return z
 
 
 def _norms(columns: Array) -> Any:

@@ -1,17 +1,76 @@
 """The matrix I + λL of equation (3), on either Laplacian, and the ends of its spectrum (Lemma 1)."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import ArpackError, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ebbflow.graph import Graph
+from ebbflow.smoothing._sweep import Sweep
+
+
+class GraphMatrix(LinearOperator):
+    """The matrix diag(δ) − c R A R, R diagonal and positive: every system here has this form, and none is copied.
+
+    Parameters
+    ----------
+    adjacency : csr_array
+        A, symmetric.
+    diagonal : array of shape (n,)
+        δ.
+    strength : float
+        c.
+    root : array of shape (n,), optional
+        The diagonal of R; ones by default.
+    """
+
+    def __init__(
+        self,
+        adjacency: sparse.csr_array,
+        diagonal: NDArray[np.float64],
+        strength: float,
+        root: NDArray[np.float64] | None = None,
+    ) -> None:
+        super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
+        self.sweep = Sweep(adjacency)
+        self.diagonal, self.strength = diagonal, strength
+        self.root = np.ones(adjacency.shape[0]) if root is None else root
+        self._adjacency = adjacency
+
+    def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
+        scaled = columnwise(self.root, X) * X
+        return self.sweep(scaled, scale=like(-self.strength * self.root, X), keep=like(self.diagonal / self.root, X))
+
+    def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
+        return self._matmat(x)
+
+    def _adjoint(self) -> "GraphMatrix":
+        return self
+
+    def tocsr(self) -> sparse.csr_array:
+        """Return it with every entry written out."""
+        tied = self._adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
+        matrix = sparse.csr_array(sparse.diags_array(self.diagonal) - self.strength * tied)
+        matrix.sort_indices()
+        return matrix
+
+
+def like(vector: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[Any]:
+    """One number per node, in the float type of the scores."""
+    return vector.astype(np.float32) if scores.dtype == np.float32 else vector
+
+
+def columnwise(vector: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[Any]:
+    """One number per node, so that it multiplies each column of the scores, and in their float type."""
+    vector = like(vector, scores)
+    return vector if scores.ndim == 1 else vector[:, None]
 
 
 class LaplacianSystem:
-    """I + λL = diag(δ) − λS, with S the adjacency (L = D − A) or Ŝ = D̃^{-1/2}(A+I)D̃^{-1/2} (L̂ = I − Ŝ).
+    """I + λL, with L = D − A or L̂ = I − Ŝ, Ŝ = D̃^{-1/2}(A+I)D̃^{-1/2}.
 
     Parameters
     ----------
@@ -26,28 +85,11 @@ class LaplacianSystem:
         self.n_nodes = graph.n_nodes
         self.lam = lam
         self.normalized = normalized
-        if normalized:
-            root = 1.0 / np.sqrt(graph.degrees + 1.0)
-            looped = graph.adjacency + sparse.eye_array(graph.n_nodes, format="csr")
-            self.coupling = sparse.csr_array(looped.multiply(root[:, None]).multiply(root[None, :]))
-            self.coupling.sort_indices()
-            self.delta = np.full(graph.n_nodes, 1.0 + lam)
-        else:
-            self.coupling = graph.adjacency
-            self.delta = 1.0 + lam * graph.degrees
-
-    @cached_property
-    def matrix(self) -> sparse.csr_array:
-        """The matrix I + λL itself."""
-        matrix = sparse.csr_array(sparse.diags_array(self.delta) - self.lam * self.coupling)
-        matrix.sort_indices()
-        return matrix
-
-    @cached_property
-    def diagonal(self) -> NDArray[np.float64]:
-        """Its diagonal."""
-        diagonal: NDArray[np.float64] = self.delta - self.lam * self.coupling.diagonal()
-        return diagonal
+        self.degrees = graph.degrees
+        root = 1.0 / np.sqrt(graph.degrees + 1.0) if normalized else None
+        #: Of I + λL.
+        self.diagonal = 1.0 + lam - lam * root**2 if root is not None else 1.0 + lam * graph.degrees
+        self.matrix = GraphMatrix(graph.adjacency, self.diagonal, lam, root)
 
     @cached_property
     def upper(self) -> float:
@@ -56,12 +98,9 @@ class LaplacianSystem:
         Lanczos approaches it from below, hence the percent; Gershgorin's circles are a bound that needs no
         iteration, and the answer where Lanczos does not converge.
         """
-        row_sums = np.asarray(abs(self.coupling).sum(axis=1)).ravel()
-        gershgorin = float((self.delta + self.lam * row_sums).max())
-        if self.normalized:
-            gershgorin = min(gershgorin, 1.0 + 2.0 * self.lam)
+        gershgorin = 1.0 + 2.0 * self.lam * (1.0 if self.normalized else float(self.degrees.max(initial=0.0)))
         if self.n_nodes < 50:
-            return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.toarray())[-1]))
+            return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.tocsr().toarray())[-1]))
         start = np.random.default_rng(0).standard_normal(self.n_nodes)
         try:
             top = eigsh(self.matrix, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)[0]

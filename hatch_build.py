@@ -1,0 +1,53 @@
+"""Compiles the loops of `smoothing/_sweep.c` when the package is built; where no compiler is found, scipy's do the work."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = Path("src/ebbflow/smoothing/_sweep.c")
+LIBRARY = SOURCE.with_name(
+    "libsweep" + (".dll" if os.name == "nt" else ".dylib" if sys.platform == "darwin" else ".so")
+)
+# No contraction into fused multiply-adds: the same graph gives the same bits whatever the compiler.
+FLAGS = ["-O3", "-ffp-contract=off", "-fvisibility=hidden", "-shared", *([] if os.name == "nt" else ["-fPIC"])]
+
+
+def compilers() -> list[list[str]]:
+    """Return the commands to try: what the user asks for, what the system has, and Zig's, which comes as a wheel."""
+    found = [os.environ["CC"].split()] if os.environ.get("CC") else []
+    found += [[name] for name in ("cc", "gcc", "clang") if shutil.which(name)]
+    if find_spec("ziglang"):
+        found.append([sys.executable, "-m", "ziglang", "cc"])
+    return found
+
+
+class CompileSweep(BuildHookInterface):
+    """Puts the shared library beside its source, and into the wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Try each compiler until one succeeds."""
+        library = Path(self.root, LIBRARY)
+        library.unlink(missing_ok=True)
+        for compiler in compilers():
+            made = library.with_name(
+                f"{library.stem}-{os.getpid()}{library.suffix}"
+            )  # a running process may hold the old
+            command = [*compiler, *FLAGS, str(Path(self.root, SOURCE)), "-o", str(made), "-lm"]
+            try:
+                subprocess.run(command, check=True, capture_output=True, text=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                self.app.display_warning(f"{' '.join(compiler)}: {getattr(error, 'stderr', error)}")
+                continue
+            made.replace(library)
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            build_data["artifacts"].append(f"/{LIBRARY.as_posix()}")
+            return
+        self.app.display_warning("No C compiler: ebbflow will propagate with scipy, about half as fast.")

@@ -1,0 +1,134 @@
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import ebbflow as eb
+from ebbflow.smoothing import _sweep
+from ebbflow.smoothing._sweep import Sweep, threads
+from ebbflow.smoothing._system import GraphMatrix
+from tests.strategies import graphs
+
+LOOPS = ["scipy", pytest.param("compiled", marks=pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler"))]
+
+
+def swept_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
+    sweep = Sweep(adjacency)
+    if loops == "scipy":
+        sweep._compiled = None
+    return sweep
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+@given(graph=graphs(), width=st.sampled_from([None, 1, 2, 5, 9, 20]), given_terms=st.integers(0, 7), short=st.booleans())
+def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
+    rng, n = np.random.default_rng(0), graph.n_nodes
+    dtype = np.float32 if short else np.float64
+    v, source = rng.normal(size=(2, n) if width is None else (2, n, width)).astype(dtype)
+    scale, keep = rng.normal(size=(2, n)).astype(dtype)
+    terms = {"scale": scale, "keep": keep, "source": source}
+    terms = {name: term for bit, (name, term) in enumerate(terms.items()) if given_terms >> bit & 1}
+    found = swept_by(loops, graph.adjacency)(v, **terms)
+
+    def columnwise(name, default):
+        vector = terms.get(name, np.full(n, default)).astype(np.float64)
+        return vector if width is None else vector[:, None]
+
+    dense = graph.adjacency.toarray()
+    expected = columnwise("scale", 1.0) * (dense @ v) + columnwise("keep", 0.0) * v + terms.get("source", 0.0)
+    size = np.abs(dense).sum() + 1.0
+    assert found.dtype == dtype and found.shape == v.shape
+    np.testing.assert_allclose(found, expected, atol=size * (1e-5 if short else 1e-13), rtol=1e-5 if short else 1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("width", [1, 3])
+def test_threads_change_no_bit(weighted, width, monkeypatch):
+    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    rng = np.random.default_rng(0)
+    ends = np.sort(rng.integers(0, 3000, (20_000, 2)), axis=1)
+    weight = rng.random(20_000) if weighted else None
+    adjacency = eb.Graph.from_edges(ends[:, 0], ends[:, 1], weight=weight, n_nodes=3000).adjacency
+    sweep, v = Sweep(adjacency), rng.normal(size=(3000, width))
+    alone = sweep(v, source=v)
+    with threads(3):
+        together = sweep(v, source=v)
+    np.testing.assert_array_equal(alone, together)
+    np.testing.assert_allclose(alone, adjacency @ v + v, atol=1e-12)
+
+
+def _sweep_in_child(size: int) -> float:
+    adjacency = eb.Graph.from_edges(np.arange(size - 1), np.arange(1, size), n_nodes=size).adjacency
+    with threads(2):
+        return float(Sweep(adjacency)(np.ones(size)).sum())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_makes_threads_of_its_own(monkeypatch):
+    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    expected = _sweep_in_child(1000)  # the parent's threads are running now
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(_sweep_in_child, (1000,)).get(timeout=30) == expected == 1998.0
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+@given(graph=graphs(), strength=st.floats(0.1, 10.0))
+def test_a_graph_matrix_is_its_closed_form(loops, graph, strength):
+    rng, n = np.random.default_rng(1), graph.n_nodes
+    diagonal, root = rng.normal(size=n), rng.random(n) + 0.1
+    matrix = GraphMatrix(graph.adjacency, diagonal, strength, root)
+    matrix.sweep = swept_by(loops, graph.adjacency)
+    dense = np.diag(diagonal) - strength * root[:, None] * graph.adjacency.toarray() * root[None, :]
+    np.testing.assert_allclose(matrix.tocsr().toarray(), dense, atol=1e-12)
+    for v in (rng.normal(size=n), rng.normal(size=(n, 3))):
+        np.testing.assert_allclose(matrix @ v, dense @ v, atol=1e-9)
+        np.testing.assert_allclose(matrix.T @ v, dense @ v, atol=1e-9)
+
+
+@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@given(graph=graphs())
+def test_compiled_conjugate_gradients_solve_the_system(graph):
+    n = graph.n_nodes
+    diagonal = graph.degrees + np.linspace(0.1, 2.0, n)
+    right, size = np.cos(np.arange(n)), np.linspace(0.5, 2.0, n)
+    z, reached = Sweep(graph.adjacency).conjugate_gradients(right, diagonal, size, 1e-10, 1000)
+    dense = np.diag(diagonal) - graph.adjacency.toarray()
+    left = np.linalg.norm(size * (right - dense @ z))
+    assert reached <= 1e-10 and left <= 1e-9
+    np.testing.assert_allclose(z, np.linalg.solve(dense, right), atol=1e-7)
+
+
+@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+def test_compiled_conjugate_gradients_stop_when_told():
+    adjacency = eb.Graph.from_edges(np.arange(99), np.arange(1, 100), n_nodes=100).adjacency
+    diagonal = np.asarray(adjacency.sum(axis=1)).ravel() + 1e-3
+    _, reached = Sweep(adjacency).conjugate_gradients(np.ones(100), diagonal, np.ones(100), 1e-12, 3)
+    assert reached > 1e-3
+
+
+def test_a_library_of_another_version_is_not_used(monkeypatch):
+    monkeypatch.setattr(_sweep, "VERSION", -1)
+    assert _sweep._compiled() is None
+
+
+def test_a_broken_library_is_not_used(monkeypatch, tmp_path):
+    (tmp_path / "libsweep.so").write_bytes(b"not a library")
+    monkeypatch.setattr(_sweep, "__file__", str(tmp_path / "_sweep.py"))
+    assert _sweep._compiled() is None
+
+
+def test_without_a_library_there_is_scipy(monkeypatch, tmp_path):
+    monkeypatch.setattr(_sweep, "__file__", str(tmp_path / "_sweep.py"))
+    assert _sweep._compiled() is None
+    monkeypatch.setattr(_sweep, "COMPILED", None)
+    rng = np.random.default_rng(0)
+    X, ends = rng.normal(size=(1500, 3)), np.sort(rng.integers(0, 1500, (4000, 2)), axis=1)
+    graph = eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=1500)
+    model = eb.EBBSRegressor(20, random_state=0).fit(X, X[:, 0], graph=graph)
+    monkeypatch.undo()
+    again = eb.EBBSRegressor(20, random_state=0).fit(X, X[:, 0], graph=graph)
+    np.testing.assert_allclose(model.predict(), again.predict(), atol=1e-4)
