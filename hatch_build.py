@@ -24,7 +24,7 @@ def compilers() -> list[list[str]]:
     found = [os.environ["CC"].split()] if os.environ.get("CC") else []
     found += [[name] for name in ("cc", "gcc", "clang") if shutil.which(name)]
     if find_spec("ziglang"):
-        found.append([sys.executable, "-m", "ziglang", "cc"])
+        found.append([sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"])
     return found
 
 

@@ -192,6 +192,48 @@ def test_patience_must_be_positive():
         eb.EarlyStopping(0)
 
 
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
+def test_least_gain_must_be_a_share(share):
+    with pytest.raises(ValueError, match="least_gain"):
+        eb.EarlyStopping(5, least_gain=share)
+
+
+def rounds_until_stopped(stopping, losses):
+    from ebbflow.callbacks import Progress
+
+    stopping.before_training(len(losses))
+    for number, loss in enumerate(losses):
+        if stopping.after_round(Progress(number, len(losses), 0.0, loss, None, 1.0)):
+            return number + 1
+    return None
+
+
+def test_rounds_that_gain_too_little_are_left_out():
+    falling = [0.99**t for t in range(30)]
+    level = [falling[-1] * 0.9999**t for t in range(1, 100)]
+    assert rounds_until_stopped(eb.EarlyStopping(10), falling + level) is None
+    # Ten rounds at 1 % gain 9.6 %; at .01 %, .1 %: the stop comes once a percent needs more than the last ten rounds.
+    stopped = rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), falling + level)
+    assert stopped == 30 + 10
+    assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), falling) is None
+
+
+def test_least_gain_is_measured_from_the_best_loss_and_on_its_size():
+    jumping = [-1.0, -0.5] * 20
+    assert rounds_until_stopped(eb.EarlyStopping(10), jumping) == 11
+    sinking = [-1.0 - 0.1 * t for t in range(40)]
+    assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), sinking) is None
+
+
+def test_only_the_default_patience_asks_for_a_gain():
+    X, y, graph = problem()
+    m = model(early_stopping=True).fit(X, y, graph=graph)
+    assert m._stopping(10_000).least_gain == 0.01
+    assert m._stopping(1_000).least_gain == 0.0
+    assert m.set_params(patience=15)._stopping(10_000).least_gain == 0.0
+    assert model(loss="huber").fit(X, y, graph=graph)._stopping(10_000).least_gain == 0.0
+
+
 def test_history_counts_seconds_upwards():
     history = History()
     X, y, graph = problem()

@@ -24,7 +24,9 @@ def swept_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
 
 
 @pytest.mark.parametrize("loops", LOOPS)
-@given(graph=graphs(), width=st.sampled_from([None, 1, 2, 5, 9, 20]), given_terms=st.integers(0, 7), short=st.booleans())
+@given(
+    graph=graphs(), width=st.sampled_from([None, 1, 2, 5, 9, 20]), given_terms=st.integers(0, 7), short=st.booleans()
+)
 def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
     rng, n = np.random.default_rng(0), graph.n_nodes
     dtype = np.float32 if short else np.float64

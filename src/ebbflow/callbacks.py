@@ -89,20 +89,27 @@ class EarlyStopping(Callback):
     ----------
     patience : int, default=50
         Rounds to wait for an improvement.
+    least_gain : float, default=0.0
+        By what share the best loss must have fallen over the last ``patience`` rounds to go on. The last percent can
+        cost as many rounds as all the rest.
     """
 
     reason = "the validation loss no longer improved"
 
-    def __init__(self, patience: int = 50) -> None:
+    def __init__(self, patience: int = 50, least_gain: float = 0.0) -> None:
         if patience < 1:
             raise ValueError(f"patience must be at least 1 round, got {patience!r}.")
+        if not 0.0 <= least_gain < 1.0:
+            raise ValueError(f"least_gain must be a share from 0 to 1, such as 0.01, got {least_gain!r}.")
         self.patience = patience
+        self.least_gain = least_gain
 
     def before_training(self, n_rounds: int) -> None:
         """Forget an earlier run."""
         self.best_loss = float("inf")
         self.best_round: int | None = None
         self._best: Iterate | None = None
+        self._best_losses: list[float] = []
 
     def after_round(self, progress: Progress) -> bool:
         """Compare with the best round so far."""
@@ -114,7 +121,13 @@ class EarlyStopping(Callback):
                 progress.round,
                 progress.model,
             )
-        return self.best_round is not None and progress.round - self.best_round >= self.patience
+        self._best_losses.append(self.best_loss)
+        if self.best_round is not None and progress.round - self.best_round >= self.patience:
+            return True
+        if not self.least_gain or len(self._best_losses) <= self.patience:
+            return False
+        before = self._best_losses[-1 - self.patience]
+        return before - self.best_loss < self.least_gain * abs(before)
 
     def after_training(self, model: Iterate) -> Iterate:
         """Restore the best round."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.boosting import Boosting
-from ebbflow.callbacks import Progress
+from ebbflow.callbacks import EarlyStopping, Progress
 from ebbflow.features import LowRank, NeighborFeatures, Positions
 from ebbflow.graph import Graph
 from ebbflow.labels import Field, Masked
@@ -126,19 +126,22 @@ def sized_learner(learner: Any, n_labelled: int, choice: Choice, classes: bool) 
     if not (isinstance(learner, str) and learner == "lightgbm"):
         return as_learner(learner)
     small = classes or n_labelled < SMALL
-    columns = 1.0 if not choice.uses_graph else 0.3 if classes else 0.5 if small else 0.75
+    columns = 1.0 if not choice.uses_graph else 0.3 if classes else 0.5
     if choice.positions:  # thousands of sparse columns beside a few dense ones
         return LightGBM(
             15, min_child_samples=10, reg_lambda=5.0, colsample_bytree=0.2, max_bin=63,
             params={"min_sum_hessian_in_leaf": 5.0},
         )  # fmt: skip
+    params = {"min_sum_hessian_in_leaf": 1.0 if classes else 5.0 if small else 20.0}
+    if choice.uses_graph and not small:  # ten thousand rows tell where the bins end
+        params["bin_construct_sample_cnt"] = 10_000
     return LightGBM(
         15 if small else 31,
         min_child_samples=10 if small else 20,
         reg_lambda=5.0 if small else 20.0,
         colsample_bytree=columns,
-        max_bin=127 if small else 255,
-        params={"min_sum_hessian_in_leaf": 1.0 if classes else 5.0 if small else 20.0},
+        max_bin=127 if small or choice.uses_graph else 255,
+        params=params,
     )
 
 
@@ -147,9 +150,11 @@ def sized_rate(classes: bool, n_labelled: int, is_sparse: bool) -> float:
     return 0.3 if classes else 0.05 if n_labelled < SMALL and not is_sparse else 0.1
 
 
-def sized_patience(classes: bool, n_labelled: int) -> int:
-    """The patience that suits that learning rate."""
-    return 10 if classes else 30 if n_labelled < SMALL else 15
+def sized_stopping(classes: bool, n_labelled: int) -> EarlyStopping:
+    """The patience that suits that learning rate; with many labels, rounds that bring next to nothing are left out."""
+    if classes:
+        return EarlyStopping(10)
+    return EarlyStopping(30) if n_labelled < SMALL else EarlyStopping(15, least_gain=0.01)
 
 
 def race(

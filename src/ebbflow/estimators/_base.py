@@ -170,7 +170,7 @@ class BaseEBBS(BaseEstimator):
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
             self._training = training.joined(self._held_back)
             del self._held_back
-        self.predicted_ = self._predicted_fitted_nodes()
+            self.predicted_ = self._predicted_fitted_nodes()
         return self
 
     def _train(
@@ -224,7 +224,12 @@ class BaseEBBS(BaseEstimator):
         self.validation_nodes_ = np.zeros(0, dtype=np.int64) if validation is None else validation.nodes
 
     def _stopping(self, n_labelled: int) -> EarlyStopping:
-        return EarlyStopping(self.patience or choosing.sized_patience(is_classifier(self), n_labelled))
+        if self.patience is not None:
+            return EarlyStopping(self.patience)
+        stopping = choosing.sized_stopping(is_classifier(self), n_labelled)
+        if not isinstance(self.loss_, SquaredError):  # of other losses, a share says little: some have no natural zero
+            stopping.least_gain = 0.0
+        return stopping
 
     def _cross_fitted(self, choice: Choice, table: Table, training: Labels, seed: int) -> tuple[int, Array | None]:
         """Where labels are too few to hold any out: rounds, and predictions of each label without it, from 5 folds."""

@@ -240,10 +240,12 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         field = self._field(self.graph_, training)
         if validation is not None:
             self._calibrated.choose(smoothed, self.loss_, training, field, validation)
-            stated = self._predicted_fitted_nodes()[validation.nodes]
-            self.calibration_error_ = expected_calibration_error(stated, validation.target)
         elif field is not None:
             self._calibrated.choose_left_out(smoothed, self.loss_, training, field)
+        self.predicted_ = self._predicted_fitted_nodes()
+        if validation is not None:
+            stated = self.predicted_[validation.nodes]
+            self.calibration_error_ = expected_calibration_error(stated, validation.target)
 
     def _explained_scores(self) -> Array:
         return self.base_ + self.smoothed_
