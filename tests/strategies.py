@@ -21,6 +21,14 @@ def graphs(draw: st.DrawFn, min_nodes: int = 1, max_nodes: int = 12) -> eb.Graph
     return eb.Graph.from_scipy(weights + weights.T)
 
 
+@st.composite
+def signed_graphs(draw: st.DrawFn, min_nodes: int = 1, max_nodes: int = 12) -> eb.Graph:
+    """Mixtures of a relation between like and one between unlike nodes."""
+    n = draw(st.integers(min_nodes, max_nodes))
+    like, unlike = draw(graphs(n, n)), draw(graphs(n, n))
+    return eb.Graph.mix({"like": like, "unlike": unlike}, {"like": 1.0, "unlike": draw(st.floats(-3.0, -0.1))})
+
+
 def random_graph(n: int, n_edges: int, seed: int = 0) -> eb.Graph:
     """A graph of a given size, without drawing."""
     rng = np.random.default_rng(seed)

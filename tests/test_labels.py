@@ -18,17 +18,17 @@ from ebbflow.labels import (
 )
 from ebbflow.objective import Iterate, Labels
 from ebbflow.smoothing import IdentityOperator, SparseSolver
-from tests.strategies import graphs, random_graph
+from tests.strategies import graphs, random_graph, signed_graphs
 
 
 def dense_system(graph, nodes, weight, lam, tau, unlabelled=0.0, normalized=True):
     """W + λL + τI, written down once more."""
     adjacency = graph.adjacency.toarray()
-    degree = adjacency.sum(1)
+    degree = np.abs(adjacency).sum(1)
     if normalized:
         root = np.sqrt(np.where(degree > 0, degree, 1.0))
         adjacency = adjacency / root[:, None] / root
-    ties = adjacency.sum(1)
+    ties = np.abs(adjacency).sum(1)
     if normalized:
         ties[degree == 0] = 1.0
     on_nodes = np.full(graph.n_nodes, unlabelled)
@@ -42,8 +42,14 @@ def labelled(graph, seed):
     return nodes, rng.random(nodes.size) + 0.2, rng.normal(size=(nodes.size, 2))
 
 
-@given(graphs(min_nodes=2), st.integers(0, 1000), st.floats(0.01, 20), st.floats(0.01, 2), st.booleans())
-@settings(max_examples=60, deadline=None)
+@given(
+    graphs(min_nodes=2) | signed_graphs(min_nodes=2),
+    st.integers(0, 1000),
+    st.floats(0.01, 20),
+    st.floats(0.01, 2),
+    st.booleans(),
+)
+@settings(max_examples=80, deadline=None)
 def test_field_equals_its_closed_form(graph, seed, lam, tau, normalized):
     nodes, weight, errors = labelled(graph, seed)
     field = eb.Field(lam, tau, normalized=normalized).on(graph, nodes, weight)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import ebbflow as eb
 from ebbflow.objective import Iterate, Labels, Objective
 from ebbflow.smoothing import IdentityOperator
-from tests.strategies import graphs, random_graph
+from tests.strategies import graphs, random_graph, signed_graphs
 from tests.test_losses import REGRESSION, make
 
 OPERATORS = {
@@ -58,8 +58,8 @@ def test_gradient_equals_finite_differences(name, loss):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@given(graph=graphs(min_nodes=2), seed=st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@given(graph=graphs(min_nodes=2) | signed_graphs(min_nodes=2), seed=st.integers(0, 1000))
+@settings(max_examples=25, deadline=None)
 def test_curvature_majorises_the_hessian(name, graph, seed):
     """diag(d) − PᵀHP is positive semi-definite: the reason why no step along a tree can overshoot."""
     objective = objective_on(OPERATORS[name], graph, eb.SquaredError(), penalty=0.0, seed=seed)

@@ -11,7 +11,7 @@ import ebbflow as eb
 from ebbflow.smoothing import IdentityOperator
 from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._system import LaplacianSystem
-from tests.strategies import graphs, random_graph
+from tests.strategies import graphs, random_graph, signed_graphs
 
 METHODS = ["gradient", "jacobi", "chebyshev", "exact"]
 SMOOTHERS = [
@@ -25,9 +25,9 @@ SMOOTHERS = [
 def dense_laplacian(graph: eb.Graph, normalized: bool) -> np.ndarray:
     adjacency = graph.adjacency.toarray()
     if not normalized:
-        return np.diag(adjacency.sum(1)) - adjacency
+        return np.diag(np.abs(adjacency).sum(1)) - adjacency
     looped = adjacency + np.eye(graph.n_nodes)
-    root = 1 / np.sqrt(looped.sum(1))
+    root = 1 / np.sqrt(np.abs(looped).sum(1))
     return np.eye(graph.n_nodes) - root[:, None] * looped * root
 
 
@@ -66,8 +66,8 @@ def fits_step(smoother: eb.Laplacian, graph: eb.Graph) -> bool:
 
 
 @pytest.mark.parametrize("smoother", SMOOTHERS, ids=repr)
-@given(graph=graphs(), seed=st.integers(0, 1000))
-@settings(max_examples=15, deadline=None)
+@given(graph=graphs() | signed_graphs(), seed=st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
 def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph, seed):
     if not fits_step(smoother, graph):
         return
@@ -80,6 +80,8 @@ def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph
     np.testing.assert_allclose(operator.apply(u[:, 0]), operator.apply(u)[:, 0], rtol=1e-12, atol=1e-12)
     assert np.linalg.norm(dense, 2) <= operator.norm_bound * (1 + 1e-9)
     assert not operator.nonnegative or dense.min() >= -1e-12
+    if operator.magnitude is not None:
+        assert (operator.magnitude.apply(np.eye(graph.n_nodes)) >= np.abs(dense) - 1e-9).all()
     single = operator.apply(u.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, dense @ u, rtol=2e-4, atol=2e-5)

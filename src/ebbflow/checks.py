@@ -1,6 +1,7 @@
 """Every check of what a user hands to an estimator, in one place; messages name the argument, the place, the remedy."""
 
 import warnings
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,7 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import DataConversionWarning
 
 from ebbflow.callbacks import Callback
-from ebbflow.graph import Graph
+from ebbflow.graph import Graph, check_relations
 from ebbflow.graph._ids import is_missing
 from ebbflow.table import Table
 
@@ -28,6 +29,8 @@ def parameters(estimator: Any) -> None:
         _number(estimator, "patience", Integral, least=1)
     if not isinstance(estimator.verbose, (bool, Integral)):
         raise ValueError(f"verbose must be 0 or 1, got {estimator.verbose!r}.")
+    if not isinstance(estimator.relations, Mapping) and estimator.relations != "auto":
+        raise ValueError(f"relations must be 'auto' or a dict of strengths by name, got {estimator.relations!r}.")
     for name in ("momentum", "early_stopping"):
         value = getattr(estimator, name)
         if not isinstance(value, (bool, np.bool_)):
@@ -80,14 +83,22 @@ def part(value: Any, name: str, kind: type, example: str) -> Any:
     raise ValueError(f"{name} must be an object such as {example}, 'auto' or None, got {value!r}.")
 
 
+def whole(graph: Any) -> Any:
+    """One graph of what ``graph=`` was given: of several relations, all their edges alike."""
+    return Graph.mix(graph) if isinstance(graph, Mapping) else graph
+
+
 def graph_fits(graph: Any, n_rows: int, X: Any) -> None:
     """A row of X for every node, in the same order."""
     if graph is None:
         return
+    if isinstance(graph, Mapping):
+        check_relations(graph, Graph)
+        graph = next(iter(graph.values()))
     if not isinstance(graph, Graph):
         raise TypeError(
-            f"graph must be an ebbflow.Graph, got {type(graph)}. Make one with Graph.from_scipy, Graph.from_networkx, "
-            "Graph.from_edges or another from_*."
+            f"graph must be an ebbflow.Graph or a dict of them, got {type(graph)}. Make one with Graph.from_scipy, "
+            "Graph.from_networkx, Graph.from_edges or another from_*."
         )
     if graph.n_nodes != n_rows:
         raise ValueError(

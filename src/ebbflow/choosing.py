@@ -108,17 +108,45 @@ def _is_auto(value: Any) -> bool:
 
 def label_correlation(graph: Graph, labels: Labels) -> float:
     """Correlation between a node's label and the mean label of its labelled neighbours."""
+    mean, tied = _mean_of_neighbours(graph, labels)
+    if tied.sum() < 10:
+        return 0.0
+    own, mean = (labels.target - labels.target.mean(axis=0))[tied], mean[tied]
+    spread = float(np.sqrt((own**2).sum() * (mean**2).sum()))
+    return float((own * mean).sum()) / spread if spread > 0 else 0.0
+
+
+def _mean_of_neighbours(graph: Graph, labels: Labels) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The mean centred label of each labelled node's labelled neighbours, 0 where there are none; and where there are."""
     known, values = np.zeros((graph.n_nodes, 1)), np.zeros((graph.n_nodes, labels.target.shape[1]))
     known[labels.nodes] = 1.0
     values[labels.nodes] = labels.target - labels.target.mean(axis=0)
-    mass = (graph.adjacency @ known)[labels.nodes, 0]
+    mass = (graph.unsigned.adjacency @ known)[labels.nodes]
     around = (graph.adjacency @ values)[labels.nodes]
-    tied = mass > 0
-    if tied.sum() < 10:
-        return 0.0
-    own, mean = values[labels.nodes][tied], around[tied] / mass[tied, None]
-    spread = float(np.sqrt((own**2).sum() * (mean**2).sum()))
-    return float((own * mean).sum()) / spread if spread > 0 else 0.0
+    return np.divide(around, mass, out=np.zeros_like(around), where=mass > 0), mass[:, 0] > 0
+
+
+def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[str, float]:
+    """Return a strength for each relation, read off the labels: how well its neighbours tell a node's label.
+
+    The coefficients of a regression of labels on the means over each relation's neighbours, all relations at once, so
+    that one that only repeats another gets nothing. A coefficient within two standard errors of 0 is 0; a negative one
+    stays negative. Each is divided by the relation's mean degree, as weights add up, and the largest becomes 1.
+    """
+    means = [_mean_of_neighbours(graph, labels)[0].ravel() for graph in relations.values()]
+    columns, own = np.column_stack(means), (labels.target - labels.target.mean(axis=0)).ravel()
+    gram = columns.T @ columns
+    gram += 1e-9 * (np.trace(gram) + 1e-300) * np.eye(len(relations))
+    inverse = np.linalg.inv(gram)
+    slope = inverse @ (columns.T @ own)
+    noise = float(((own - columns @ slope) ** 2).sum()) / max(own.size - len(relations), 1)
+    slope[np.abs(slope) < 2.0 * np.sqrt(noise * np.diag(inverse))] = 0.0
+    degree = np.array([graph.degrees.sum() / max(np.count_nonzero(graph.degrees), 1) for graph in relations.values()])
+    strength = slope / np.where(degree > 0, degree, 1.0)
+    largest = np.abs(strength).max()
+    if largest == 0.0:  # none says anything: whether to use the graph at all is decided elsewhere
+        return dict.fromkeys(relations, 1.0)
+    return {name: float(value / largest) for name, value in zip(relations, strength, strict=True)}
 
 
 def sized_learner(learner: Any, n_labelled: int, choice: Choice, classes: bool) -> Learner:

@@ -24,7 +24,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, _num_samples, has_fit_parameter
 
 from ebbflow import checks
-from ebbflow.graph import Graph
+from ebbflow.graph import Graph, Graphs
 
 Positions = NDArray[np.int64]
 Fold = tuple[Positions, Positions]
@@ -34,7 +34,7 @@ def cross_validate(
     model: Any,
     X: Any,
     y: Any,
-    graph: Graph | None = None,
+    graph: Graphs | None = None,
     *,
     cv: Any = 5,
     scoring: Any = None,
@@ -54,7 +54,7 @@ def cross_validate(
         Every node, labelled or not.
     y : array-like of shape (n_nodes,)
         Labels, NaN or None where unknown; such nodes are never scored.
-    graph : Graph, optional
+    graph : Graph or dict of Graph, optional
         Which rows influence each other.
     cv : int, splitter, iterable or GraphBlockFold, default=5
         A number of random folds (stratified for classifiers), a scikit-learn splitter such as ``GroupKFold(5)``, pairs
@@ -279,7 +279,7 @@ def labelled_folds(
     cv: Any,
     nodes: Positions,
     values: NDArray[Any],
-    graph: Graph | None,
+    graph: Graphs | None,
     n_rows: int,
     *,
     stratify: bool,
@@ -292,7 +292,7 @@ def labelled_folds(
     if isinstance(cv, GraphBlockFold):
         if graph is None:
             raise ValueError("cv=GraphBlockFold(...) cuts the graph into blocks: pass graph.")
-        return list(cv.split(graph, nodes))
+        return list(cv.split(checks.whole(graph), nodes))
     if isinstance(cv, Integral):
         n_splits = _check_n_splits(cv, "cv")
         _check_enough(nodes.size, n_splits, "cv", "labelled node")

@@ -34,9 +34,9 @@ FORMAT_VERSION = 1
 # Learned attributes by name, without their underscore: small ones in the manifest, arrays in arrays.npz.
 FACTS = (
     "n_features_in", "feature_names_in", "classes", "smoothing", "labels", "loss", "choice", "race", "n_iter", "history",
-    "stopped_because", "errors_from", "calibration_error",
+    "stopped_because", "errors_from", "calibration_error", "relation_strengths",
 )  # fmt: skip
-OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error")
+OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error", "relation_strengths")
 ARRAYS = ("base", "scores", "smoothed", "predicted", "held_out_errors", "validation_nodes")
 _ROOMS = (features, labels, learners, losses, smoothing)
 
@@ -122,7 +122,7 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     known |= {kind.__name__: kind for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)}
     model: Any = _revived({"class": manifest["estimator"], "parameters": manifest["parameters"]}, known)
     for name in FACTS:
-        value = _revived(manifest["fitted"][name], known)
+        value = _revived(manifest["fitted"].get(name), known)
         if value is not None or name in OPTIONAL_FACTS:
             setattr(model, f"{name}_", value)
     for name in ARRAYS:

@@ -162,19 +162,21 @@ class Objective:
     def curvature(self, point: Iterate) -> Array:
         """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian of the loss by f.
 
-        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1). This is far less than the constant h_max where
-        labels are few, and it is what makes P = I exactly plain boosting on the labelled rows: a node that no
-        label can hear has no curvature and no say in where a tree splits. Otherwise, the constant ‖P‖² h_max.
+        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1), and any matrix that bounds |P| may stand in for P. This
+        is far less than the constant h_max where labels are few, and it is what makes P = I exactly plain boosting on
+        the labelled rows: a node that no label can hear has no curvature and no say in where a tree splits. Otherwise,
+        the constant ‖P‖² h_max.
         """
         if self._fixed_curvature is not None:
             return self._fixed_curvature
         local = self._local_curvature(point)
         n_nodes = self.smoother.shape[0]
-        if self.smoother.nonnegative:
-            heard = self.smoother.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
+        magnitude = self.smoother.magnitude
+        if magnitude is not None:
+            heard = magnitude.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
             on_nodes = np.zeros((n_nodes, local.shape[1]))
             on_nodes[self.labels.nodes] = local * heard
-            result = np.maximum(self.smoother.adjoint(on_nodes), 0.0)
+            result = np.maximum(magnitude.adjoint(on_nodes), 0.0)
         else:
             result = np.full((n_nodes, 1), self.smoother.norm_bound**2 * float(local.max()))
         result = result + self.penalty

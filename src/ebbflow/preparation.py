@@ -46,7 +46,7 @@ class Preparation:
         if self.low_rank is not None:
             return self.low_rank.fit_transform(table, seed)
         if self.positions is not None and graph is not None:
-            self.positions.fit(graph, seed)
+            self.positions.fit(graph.unsigned, seed)
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
             return self._encoded(table, self.encoder.fit_transform(table, training, seed), graph)
@@ -85,6 +85,7 @@ class Preparation:
     def _with_graph(self, table: Table, graph: Graph | None) -> Table:
         if graph is None:
             return table
+        graph = graph.unsigned  # a mean over neighbours is one, like or unlike
         prepared = table
         if self.neighbor_features is not None:
             self.neighbor_features.check()

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 from ebbflow import checks
 from ebbflow.callbacks import Callback, Progress
 from ebbflow.evaluation import labelled_folds
-from ebbflow.graph import Graph
+from ebbflow.graph import Graph, Graphs
 from ebbflow.learners import LightGBM, as_learner
 from ebbflow.smoothing import Laplacian
 
@@ -37,7 +37,7 @@ def tune(
     model: Model,
     X: Any,
     y: Any,
-    graph: Graph | None = None,
+    graph: Graphs | None = None,
     *,
     n_trials: int = 30,
     timeout: float | None = None,
@@ -114,7 +114,7 @@ def tune(
     base: Any = clone(model)
     if base.random_state is None:  # or luck would decide between two trials
         base.set_params(random_state=seed)
-    suggest = _space(space, base, graph)
+    suggest = _space(space, base, checks.whole(graph))
 
     def objective(trial: Any) -> float:
         changes = _changes(trial, suggest, base)
@@ -226,7 +226,7 @@ def _pairs(
     known: NDArray[np.int64],
     values: NDArray[Any],
     model: Any,
-    graph: Graph | None,
+    graph: Graphs | None,
     n_rows: int,
     cv: Any,
     eval_set: Any,

@@ -1,7 +1,7 @@
 """What regressor and classifier share: checks what the user hands over, sets the parts to work, keeps what they found."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from ebbflow.callbacks import Callback, EarlyStopping, History, Progress, Progre
 from ebbflow.choosing import Choice
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
-from ebbflow.graph import Graph
+from ebbflow.graph import Graph, Graphs, check_strengths
 from ebbflow.labels import Field, Masked, objective_for
 from ebbflow.learners import Growing
 from ebbflow.losses import Loss, SquaredError
@@ -66,6 +66,7 @@ class BaseEBBS(BaseEstimator):
         labels: Field | Masked | str = "auto",
         neighbor_features: NeighborFeatures | str | None = "auto",
         feature_smoothing: Smoother | str | None = "auto",
+        relations: Mapping[str, float] | str = "auto",
         learner: Any = "lightgbm",
         loss: Loss | str = "auto",
         momentum: bool = False,
@@ -85,6 +86,7 @@ class BaseEBBS(BaseEstimator):
         self.labels = labels
         self.neighbor_features = neighbor_features
         self.feature_smoothing = feature_smoothing
+        self.relations = relations
         self.learner = learner
         self.loss = loss
         self.momentum = momentum
@@ -127,7 +129,7 @@ class BaseEBBS(BaseEstimator):
         y: Any = None,
         sample_weight: Any = None,
         *,
-        graph: Graph | None = None,
+        graph: Graphs | None = None,
         nodes: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
@@ -142,8 +144,9 @@ class BaseEBBS(BaseEstimator):
             Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
         sample_weight : array-like, optional
             A weight for each entry of ``y``; a node of weight 0 counts as unlabelled.
-        graph : Graph, optional
-            Which rows influence each other. Without it this is plain gradient boosting.
+        graph : Graph or dict of Graph, optional
+            Which rows influence each other; several relations by name, each with a strength (see ``relations``). Without
+            it this is plain gradient boosting.
         nodes : array-like of int or bool, optional
             The rows that ``y`` speaks of.
         eval_set : (nodes, y), optional
@@ -164,7 +167,8 @@ class BaseEBBS(BaseEstimator):
         checks.same_order(X, y)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
-        self.graph_, self.loss_ = graph, self._loss(training)
+        self.relation_strengths_ = self._strengths(graph, training)
+        self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
         with threads(self._threads(table)):
             self._train(table, training, validation, seed, callbacks)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
@@ -222,6 +226,33 @@ class BaseEBBS(BaseEstimator):
         self.smoothed_ = entrant.smoother.apply(self.scores_)
         self._learn_from_held_out(validation, out_of_fold)
         self.validation_nodes_ = np.zeros(0, dtype=np.int64) if validation is None else validation.nodes
+
+    def _strengths(self, graph: Graphs | None, training: Labels) -> dict[str, float] | None:
+        """What each relation's weights are multiplied by, as given or read off the labels; None for a single graph."""
+        if not isinstance(graph, Mapping):
+            if self.relations != "auto":
+                raise ValueError(
+                    f"relations={self.relations!r} gives strengths, but graph is not a dict of relations: pass "
+                    'graph={"name": graph, …}.'
+                )
+            return None
+        if isinstance(self.relations, str):
+            return choosing.relation_strengths(graph, training)
+        check_strengths(self.relations, graph)
+        return {name: float(self.relations[name]) for name in graph}
+
+    def _one_graph(self, graph: Graphs | None) -> Graph | None:
+        """The graph itself, or the fitted mixture of its relations."""
+        fitted = self.relation_strengths_
+        if graph is None or (isinstance(graph, Graph) and fitted is None):
+            return graph
+        if fitted is None:
+            raise TypeError(f"This model was fitted on one graph, got the relations {list(graph)}.")  # type: ignore[arg-type]
+        if isinstance(graph, Graph):
+            raise TypeError(
+                f"This model was fitted on the relations {list(fitted)}: pass a dict with a graph for each."
+            )
+        return Graph.mix(graph, fitted)
 
     def _stopping(self, n_labelled: int) -> EarlyStopping:
         if self.patience is not None:
@@ -351,7 +382,7 @@ class BaseEBBS(BaseEstimator):
 
     # ------------------------------------------------------------------ predict
 
-    def _uncorrected(self, X: Any, graph: Graph | None) -> tuple[Array, Array, Graph | None]:
+    def _uncorrected(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
         """Base scores f, smoothed scores and graph: of the fitted nodes, or of another table and graph."""
         check_is_fitted(self, "ensemble_")
         if X is None:
@@ -369,6 +400,7 @@ class BaseEBBS(BaseEstimator):
         if self.graph_ is None and graph is not None:
             raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
         checks.graph_fits(graph, table.n_rows, X)
+        graph = self._one_graph(graph)
         scores = self.ensemble_.predict(self._preparation.apply(table, graph))
         smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
         return scores, self.base_ + smoothed, graph
@@ -432,6 +464,9 @@ class BaseEBBS(BaseEstimator):
         lines = [f"{type(self).__name__}: {self.n_iter_} rounds, {self.stopped_because_}"]
         how = {"none": "not used", "as given": "used as given"}.get(self.choice_, f"used ({self.choice_})")
         lines.append(f"graph       {'none given' if self.graph_ is None else how}")
+        if self.relation_strengths_ is not None:
+            shares = ", ".join(f"{name} {strength:.3g}" for name, strength in self.relation_strengths_.items())
+            lines.append(f"relations   {shares}; {'read off the labels' if self.relations == 'auto' else 'as given'}")
         if self.race_:
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")

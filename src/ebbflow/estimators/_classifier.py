@@ -1,5 +1,6 @@
 """Gradient boosting through a graph, for classes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from ebbflow import checks
 from ebbflow.estimators._base import BaseEBBS
 from ebbflow.features import NeighborFeatures
-from ebbflow.graph import Graph
+from ebbflow.graph import Graph, Graphs
 from ebbflow.labels import Field, FieldOperator, ProbabilityField, expected_calibration_error
 from ebbflow.learners import CatBoost
 from ebbflow.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax
@@ -66,6 +67,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         labels: Field | str = "auto",
         neighbor_features: NeighborFeatures | str | None = "auto",
         feature_smoothing: Smoother | str | None = "auto",
+        relations: Mapping[str, float] | str = "auto",
         learner: Any = "lightgbm",
         loss: Loss | str = "auto",
         momentum: bool = False,
@@ -87,6 +89,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
             labels=labels,
             neighbor_features=neighbor_features,
             feature_smoothing=feature_smoothing,
+            relations=relations,
             learner=learner,
             loss=loss,
             momentum=momentum,
@@ -103,7 +106,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         self.class_weight = class_weight
 
     def predict_proba(
-        self, X: Any = None, *, graph: Graph | None = None, nodes: Any = None, known: Any = None
+        self, X: Any = None, *, graph: Graphs | None = None, nodes: Any = None, known: Any = None
     ) -> Array:
         """Probability of every class, in the order of ``classes_``; arguments as in :meth:`predict`."""
         if X is None and graph is None and known is None:
@@ -118,7 +121,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         return probabilities
 
     def predict(
-        self, X: Any = None, *, graph: Graph | None = None, nodes: Any = None, known: Any = None, interval: Any = None
+        self, X: Any = None, *, graph: Graphs | None = None, nodes: Any = None, known: Any = None, interval: Any = None
     ) -> NDArray[Any]:
         """Predict the class of every fitted node, or of another table and its graph.
 
@@ -126,7 +129,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         ----------
         X : table, optional
             Rows to predict; default: the nodes the model was fitted on.
-        graph : Graph, optional
+        graph : Graph or dict of Graph, optional
             The graph of the rows of ``X``; needed if the model was fitted on one.
         nodes : array-like of int or bool, optional
             Only these rows.

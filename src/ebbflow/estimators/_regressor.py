@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 
 from ebbflow import checks
 from ebbflow.estimators._base import BaseEBBS
-from ebbflow.graph import Graph
+from ebbflow.graph import Graph, Graphs
 from ebbflow.labels import Field, Masked, masked_prediction
 from ebbflow.learners import CatBoost
 from ebbflow.losses import Loss, regression_loss
@@ -51,6 +51,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         While ``smoothing`` or ``labels`` is ``"auto"``, a few ways of using the graph and the way of not using it run a
         short race on validation nodes, and the winner is trained to the end. Where both are given, ``"auto"`` features
         are none.
+    relations : "auto" or dict of float, default="auto"
+        For ``graph={"friend": g1, "city": g2}``: what the weights of each relation are multiplied by, e.g.
+        ``{"friend": 1.0, "city": 0.2}``; negative where nodes so tied are unlike. ``"auto"`` reads it off the labels.
     learner : str, Learner, regressor or list of regressors, default="lightgbm"
         ``"lightgbm"`` (with settings that suit the number of labels; ``eb.LightGBM()`` has LightGBM's own),
         ``"xgboost"``, ``"catboost"``, one of ``eb.LightGBM``, ``eb.XGBoost``, ``eb.CatBoost`` with parameters, any
@@ -94,7 +97,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     ensemble_ : Ensemble
         The trees; ``ensemble_.booster`` is an ordinary LightGBM or XGBoost booster.
     graph_ : Graph or None
-        The graph fitted on.
+        The graph fitted on, of several relations their mixture.
+    relation_strengths_ : dict or None
+        The strength of each relation.
 
     Examples
     --------
@@ -112,7 +117,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     """
 
     def predict(
-        self, X: Any = None, *, graph: Graph | None = None, nodes: Any = None, known: Any = None, interval: Any = None
+        self, X: Any = None, *, graph: Graphs | None = None, nodes: Any = None, known: Any = None, interval: Any = None
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
@@ -123,7 +128,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         ----------
         X : table, optional
             Rows to predict; default: the nodes the model was fitted on.
-        graph : Graph, optional
+        graph : Graph or dict of Graph, optional
             The graph of the rows of ``X``; needed if the model was fitted on one.
         nodes : array-like of int or bool, optional
             Only these rows.
@@ -154,7 +159,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         return Intervals(predicted, predicted - half, predicted + half)
 
     def score(
-        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, graph: Graph | None = None, nodes: Any = None
+        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, graph: Graphs | None = None, nodes: Any = None
     ) -> float:
         """Return R² of the predictions; labels that are NaN are left out."""
         truth, predicted, weight = checks.to_score(y, sample_weight, nodes, self.predict(X, graph=graph), self)

@@ -45,7 +45,8 @@ def edge_weights(weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] |
             row = int(np.flatnonzero(bad)[0])
             raise ValueError(
                 f"weight is {what} at row {row} ({weights[row]}). Weights say how strongly two nodes are tied: "
-                "they must be finite and not negative. Drop that edge or give it a weight."
+                "they must be finite and not negative. Drop that edge or give it a weight"
+                + (", or put such edges into a graph of their own: see Graph.mix." if what == "negative" else ".")
             )
     return weights
 

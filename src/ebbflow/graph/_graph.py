@@ -6,7 +6,7 @@
 import copy
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from ebbflow.graph._build import Metric, knn_edges, radius_edges
 from ebbflow.graph._edges import edge_weights, node_positions, symmetric_adjacency, symmetrize
 from ebbflow.graph._graphml import read_graphml, whole_numbers
 from ebbflow.graph._ids import as_id_array, lookup, plain_range, refuse_duplicates
+from ebbflow.graph._relations import check_relations, check_strengths, mixed_adjacency
 from ebbflow.graph._twins import can_compare, twin_weights
 
 
@@ -304,6 +305,31 @@ class Graph:
         source, target, n = radius_edges(coords, radius, metric)
         return cls(symmetric_adjacency(source, target, None, n)[0])
 
+    @classmethod
+    def mix(cls, relations: "Mapping[str, Graph]", strengths: Mapping[str, float] | None = None) -> "Graph":
+        """Make one graph of several relations between the same nodes.
+
+        Parameters
+        ----------
+        relations : dict of Graph
+            By name; all of the same nodes.
+        strengths : dict of float, optional
+            What the weights of each relation are multiplied by; 1 by default. Negative: nodes so tied are unlike.
+
+        Examples
+        --------
+        >>> import ebbflow as eb
+        >>> friend, rival = eb.Graph.from_edges([0], [1], n_nodes=3), eb.Graph.from_edges([1], [2], n_nodes=3)
+        >>> mixed = eb.Graph.mix({"friend": friend, "rival": rival}, {"friend": 1.0, "rival": -0.5})
+        >>> mixed.adjacency.toarray().tolist()
+        [[0.0, 1.0, 0.0], [1.0, 0.0, -0.5], [0.0, -0.5, 0.0]]
+        """
+        check_relations(relations, Graph)
+        strengths = dict.fromkeys(relations, 1.0) if strengths is None else strengths
+        check_strengths(strengths, relations)
+        first = next(iter(relations.values()))
+        return cls(mixed_adjacency(relations, strengths), first._node_ids)
+
     # ------------------------------------------------------------------ facts
 
     @property
@@ -333,8 +359,19 @@ class Graph:
 
     @cached_property
     def degrees(self) -> NDArray[np.float64]:
-        """Sum of the weights at each node."""
-        return _read_only(np.asarray(self._adjacency.sum(axis=1), dtype=np.float64).ravel())
+        """Sum of the weights at each node, without their signs."""
+        weights = abs(self._adjacency) if self.is_signed else self._adjacency
+        return _read_only(np.asarray(weights.sum(axis=1), dtype=np.float64).ravel())
+
+    @cached_property
+    def is_signed(self) -> bool:
+        """Whether some edges say that two nodes are unlike: see :meth:`mix`."""
+        return bool(self._adjacency.data.min(initial=0.0) < 0)
+
+    @cached_property
+    def unsigned(self) -> "Graph":
+        """The same graph with all weights positive."""
+        return Graph(sparse.csr_array(abs(self._adjacency)), self._node_ids) if self.is_signed else self
 
     @cached_property
     def isolates(self) -> NDArray[np.int64]:
@@ -390,7 +427,7 @@ class Graph:
         [2, 3]
         """
         if k not in self._twins:  # the field of labels asks again at every prediction
-            self._twins[k] = Graph(twin_weights(self._adjacency, k), self._node_ids)
+            self._twins[k] = Graph(twin_weights(self.unsigned._adjacency, k), self._node_ids)
         return self._twins[k]
 
     def summary(self) -> str:
@@ -430,6 +467,10 @@ class Graph:
             f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges}, n_components={self.n_components}, "
             f"isolates={self.isolates.size})"
         )
+
+
+#: What ``graph=`` takes: one graph, or several relations between the same nodes, by name.
+Graphs = Graph | Mapping[str, Graph]
 
 
 def _say_if_directed(n_one_way: int, stacklevel: int = 3) -> None:

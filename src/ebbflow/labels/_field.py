@@ -98,11 +98,11 @@ class FieldOperator:
     ) -> None:
         self.nodes, self.n_nodes, self.unlabelled, self.tau = nodes, graph.n_nodes, unlabelled, tau
         self.weight = weight / weight.mean()
-        degrees = graph.degrees
+        degrees, self.signed = graph.degrees, graph.is_signed
         root, ties = None, degrees
         if normalized:
             root = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
-            ties = root * (graph.adjacency @ root)
+            ties = root * (graph.unsigned.adjacency @ root)
         on_nodes = np.full(graph.n_nodes, float(unlabelled))
         on_nodes[nodes] = self.weight
         # A node without edges would be free to explain its whole error away; it is held as firmly as any other.
@@ -235,6 +235,8 @@ class LeftOutObjective(FieldObjective):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        if self.field.signed:
+            raise ValueError("labels='leave-one-out' needs relations of positive strength; 'field' takes any.")
         if self.field.unlabelled:
             raise ValueError("labels=Field(left_out=True) needs unlabelled=0: the closed form is for that case.")
         self._amplified = (1.0 / (1.0 - self.field.weight * self.field.diagonal))[:, None]

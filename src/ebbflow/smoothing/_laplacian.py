@@ -72,8 +72,15 @@ class Laplacian(Smoother):
         if not isinstance(self.n_steps, (int, np.integer)) or isinstance(self.n_steps, bool) or self.n_steps < 0:
             raise ValueError(f"n_steps must be a whole number of at least 0, got {self.n_steps!r}.")
         system = LaplacianSystem(graph, float(self.lam), bool(self.normalized))
+        alpha = self._step_size(system) if self.method == "gradient" else 0.0
+        operator = self._operator(system, alpha)
+        if graph.is_signed and self.method != "chebyshev":  # |P| ≤ P of |A|: a sum of products of |A|'s entries
+            operator.unsigned = self._operator(LaplacianSystem(graph.unsigned, system.lam, system.normalized), alpha)
+        return operator
+
+    def _operator(self, system: LaplacianSystem, alpha: float) -> SmoothingOperator:
         if self.method == "gradient":
-            return GradientSteps(system, self.n_steps, self._step_size(system))
+            return GradientSteps(system, self.n_steps, alpha)
         if self.method == "jacobi":
             return JacobiSteps(system, self.n_steps)
         if self.method == "chebyshev":
@@ -113,7 +120,7 @@ class GradientSteps(SmoothingOperator):
         self._matrix = system.matrix
         self._kept = 1.0 - alpha * system.diagonal
         self._kept[np.abs(self._kept) < 1e-15] = 0.0
-        self.nonnegative = bool((self._kept >= 0).all())
+        self.nonnegative = bool((self._kept >= 0).all()) and not system.signed
 
     def apply(self, scores: Any) -> Any:
         """Take the k steps; sparse scores stay sparse."""
@@ -147,17 +154,18 @@ class JacobiSteps(SmoothingOperator):
     matrix without negative entries are the largest column and row sum.
     """
 
-    nonnegative = True
-
     def __init__(self, system: LaplacianSystem, n_steps: int) -> None:
         super().__init__(system.n_nodes)
         self.n_steps = n_steps
+        self.nonnegative = not system.signed
         self._inverse_diagonal = 1.0 / system.diagonal
-        self._sweep, root = system.matrix.sweep, system.matrix.root
+        root = system.matrix.root
         # T = Δ⁻¹ c R A R; the sweep is A's, so that z is multiplied by R before and by what is left of T after it.
         self._root, self._after = root, system.lam * root * self._inverse_diagonal
-        ones = np.ones(system.n_nodes)
+        # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
+        self._sweep, ones = system.matrix.unsigned_sweep, np.ones(system.n_nodes)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
+        self._sweep = system.matrix.sweep
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Take the k steps."""
@@ -216,13 +224,13 @@ class ChebyshevSteps(SmoothingOperator):
 
 
 class ExactInverse(SmoothingOperator):
-    """P* = (I+λL)⁻¹ of equation (3): the inverse of an M-matrix, so symmetric, non-negative and of norm 1."""
+    """P* = (I+λL)⁻¹ of equation (3): symmetric and of norm 1; without signs an M-matrix's inverse, so non-negative."""
 
     norm_bound = 1.0
-    nonnegative = True
 
     def __init__(self, system: LaplacianSystem) -> None:
         super().__init__(system.n_nodes)
+        self.nonnegative = not system.signed
         remedy = f"lam={system.lam} is large for this graph: use a smaller one, normalized=True, or method='chebyshev'."
         self._solver = SparseSolver(system.matrix, remedy)
 

@@ -40,6 +40,13 @@ class GraphMatrix(LinearOperator):
         self.root = np.ones(adjacency.shape[0]) if root is None else root
         self._adjacency = adjacency
 
+    @property
+    def unsigned_sweep(self) -> Sweep:
+        """Sweeps over the edges' weights without their signs."""
+        return (
+            Sweep(sparse.csr_array(abs(self._adjacency))) if self._adjacency.data.min(initial=0.0) < 0 else self.sweep
+        )
+
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
         scaled = columnwise(self.root, X) * X
         return self.sweep(scaled, scale=like(-self.strength * self.root, X), keep=like(self.diagonal / self.root, X))
@@ -86,6 +93,7 @@ class LaplacianSystem:
         self.lam = lam
         self.normalized = normalized
         self.degrees = graph.degrees
+        self.signed = graph.is_signed
         root = 1.0 / np.sqrt(graph.degrees + 1.0) if normalized else None
         #: Of I + λL.
         self.diagonal = 1.0 + lam - lam * root**2 if root is not None else 1.0 + lam * graph.degrees
