@@ -308,3 +308,42 @@ def test_classes_of_the_users_own_must_be_handed_to_load(tmp_path, model, own):
     loaded = eb.load(path, classes=[own])
     assert (loaded.predict() == model.predict()).all()
     assert isinstance(loaded, own) or loaded.loss_.scale == 0.5
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "catboost"])
+@pytest.mark.parametrize("sparse_table", [False, True])
+def test_a_model_saved_with_its_table_explains_itself(tmp_path, learner, sparse_table):
+    from scipy import sparse
+
+    X = sparse.csr_array(np.nan_to_num(NUMBERS.to_numpy())) if sparse_table else TABLE
+    model = fitted(X=X, learner=learner)
+    model.save(tmp_path / "with.ebb", table=True)
+    loaded = eb.load(tmp_path / "with.ebb")
+    for ours, theirs in zip(loaded.explain([3, 50]), model.explain([3, 50]), strict=True):
+        assert ours.own == theirs.own and ours.total == theirs.total
+    loaded.save(tmp_path / "again.ebb", table=True)
+    assert (tmp_path / "again.ebb").read_bytes() == (tmp_path / "with.ebb").read_bytes()
+
+
+def test_a_model_saved_without_its_table_says_what_to_do(tmp_path):
+    fitted().save(tmp_path / "without.ebb")
+    loaded = eb.load(tmp_path / "without.ebb")
+    with pytest.raises(ValueError, match="table=True"):
+        loaded.explain([3])
+    with pytest.raises(ValueError, match="that has no table"):
+        loaded.save(tmp_path / "again.ebb", table=True)
+
+
+@pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
+def test_what_was_held_out_is_kept(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] if kind is eb.EBBSRegressor else np.where(X[:, 0] > 0, "up", "down")
+    model = kind(5, n_jobs=1, random_state=0).fit(X, y, graph=eb.Graph.build_knn(X, 3))
+    model.save(tmp_path / "m.ebb")
+    loaded = eb.load(tmp_path / "m.ebb")
+    held = loaded.validation_nodes_
+    assert held.size == 20 and loaded.validation_prediction_.shape[0] == 20
+    codes = y if kind is eb.EBBSRegressor else np.searchsorted(model.classes_, y)
+    np.testing.assert_array_equal(loaded.validation_target_[:, 0], codes[held])
+    np.testing.assert_array_equal(loaded.validation_prediction_, model.validation_prediction_)

@@ -68,7 +68,9 @@ def explain(model: Any, nodes: NDArray[np.int64], table: Table | None) -> list[E
     if isinstance(model.labels_, Masked):
         raise ValueError("A model trained with labels='masked' has no such sum; fit with labels='field' or 'none'.")
     if table is None:
-        raise ValueError("The table is not kept in a model that was loaded from a file: pass it, explain(nodes, X=X).")
+        raise ValueError(
+            "This model was loaded from a file without its table: pass it, explain(nodes, X=X), or save(path, table=True)."
+        )
     seen = model._fitted_columns or model._preparation.apply(table, model.graph_)
     return [e for start in range(0, nodes.size, BATCH) for e in _batch(model, nodes[start : start + BATCH], seen)]
 

@@ -28,7 +28,7 @@ from ebbflow.graph import Graph
 from ebbflow.labels import ProbabilityField
 from ebbflow.objective import Labels
 from ebbflow.preparation import Preparation
-from ebbflow.table import TableReader
+from ebbflow.table import Table, TableReader
 
 FORMAT_VERSION = 1
 # Learned attributes by name, without their underscore: small ones in the manifest, arrays in arrays.npz.
@@ -37,15 +37,23 @@ FACTS = (
     "stopped_because", "errors_from", "calibration_error", "relation_strengths",
 )  # fmt: skip
 OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error", "relation_strengths")
-ARRAYS = ("base", "scores", "smoothed", "predicted", "held_out_errors", "validation_nodes")
+ARRAYS = (
+    "base", "scores", "smoothed", "predicted", "held_out_errors", "validation_nodes", "validation_target",
+    "validation_prediction",
+)  # fmt: skip
 _ROOMS = (features, labels, learners, losses, smoothing)
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to ``path``."""
+def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
+    """Write a fitted estimator to ``path``, with the table it was fitted on if asked to."""
     trees = model.ensemble_.files()
     buffer = io.BytesIO()
     stored: dict[str, Any] = _arrays(model)
+    # The table itself, and what the trees saw of it where categories were encoded with the labels.
+    kept = {"fitted": model._fitted_table, "seen": model._fitted_columns} if table else {}
+    for name, part in kept.items():
+        if part is not None:
+            stored |= {f"{name}_{key}": array for key, array in _matrix(part.values).items()}
     np.savez_compressed(buffer, allow_pickle=False, **stored)
     entries = {"arrays.npz": buffer.getvalue(), **trees}
     preparation = model._preparation
@@ -60,6 +68,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             "names": list(model._reader.names),
             "is_sparse": model._reader.is_sparse,
             "origin": [int(column) for column in model._column_origin],
+            "kept": {
+                name: {"names": list(part.names), "categorical": list(part.categorical), "origin": list(part.origin)}
+                for name, part in kept.items()
+                if part is not None
+            },
             "categories": {str(column): _plain(values) for column, values in model._reader.categories.items()},
         },
         "preparation": {
@@ -96,6 +109,22 @@ def _arrays(model: Any) -> dict[str, NDArray[Any]]:
     if preparation.positions is not None:
         arrays["positions"] = preparation.positions.directions
     return arrays
+
+
+def _matrix(values: Any) -> dict[str, NDArray[Any]]:
+    """A dense or sparse matrix as arrays."""
+    if not sparse.issparse(values):
+        return {"values": np.asarray(values)}
+    parts = {"data": values.data, "indices": values.indices, "indptr": values.indptr}
+    return parts | {"shape": np.asarray(values.shape)}
+
+
+def _values(arrays: dict[str, NDArray[Any]], name: str) -> Any:
+    """What :func:`_matrix` took apart."""
+    if f"{name}_values" in arrays:
+        return arrays[f"{name}_values"]
+    parts = tuple(arrays[f"{name}_{key}"] for key in ("data", "indices", "indptr"))
+    return sparse.csr_array(parts, shape=tuple(arrays[f"{name}_shape"]))
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
@@ -135,7 +164,12 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         parts = (arrays["graph_data"], arrays["graph_indices"], arrays["graph_indptr"])
         model.graph_ = Graph(sparse.csr_array(parts, shape=(n_nodes, n_nodes)), _revived(manifest["node_ids"], known))
     table = manifest["table"]
-    model._column_origin, model._fitted_table, model._fitted_columns = tuple(table["origin"]), None, None
+    model._column_origin = tuple(table["origin"])
+    kept = {
+        name: Table(_values(arrays, name), *(tuple(told[part]) for part in ("names", "categorical", "origin")))
+        for name, told in table.get("kept", {}).items()
+    }
+    model._fitted_table, model._fitted_columns = kept.get("fitted"), kept.get("seen")
     model._reader = TableReader(model.categorical_features)
     model._reader.names, model._reader.is_sparse = tuple(table["names"]), table["is_sparse"]
     model._reader.categories = {int(column): _revived(v, known) for column, v in table["categories"].items()}

@@ -225,7 +225,16 @@ class BaseEBBS(BaseEstimator):
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
         self.smoothed_ = entrant.smoother.apply(self.scores_)
         self._learn_from_held_out(validation, out_of_fold)
-        self.validation_nodes_ = np.zeros(0, dtype=np.int64) if validation is None else validation.nodes
+        self._keep_validation(validation)
+
+    def _keep_validation(self, validation: Labels | None) -> None:
+        """What was held out, and what was predicted there before any of it was used."""
+        nothing = np.zeros((0, self.predicted_.shape[1]))
+        self.validation_nodes_, self.validation_target_ = np.zeros(0, dtype=np.int64), nothing[:, :1]
+        self.validation_prediction_ = nothing
+        if validation is not None:
+            self.validation_nodes_, self.validation_target_ = validation.nodes, validation.target
+            self.validation_prediction_ = self.predicted_[validation.nodes]
 
     def _strengths(self, graph: Graphs | None, training: Labels) -> dict[str, float] | None:
         """What each relation's weights are multiplied by, as given or read off the labels; None for a single graph."""
@@ -477,10 +486,20 @@ class BaseEBBS(BaseEstimator):
 
     # ------------------------------------------------------------------ save
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, without pickle; read it back with ``ebbflow.load``."""
+    def save(self, path: str | os.PathLike[str], *, table: bool = False) -> None:
+        """Write the fitted model to one file, without pickle; read it back with ``ebbflow.load``.
+
+        Parameters
+        ----------
+        path : path
+        table : bool, default=False
+            Whether the file also holds the table fitted on, so that predictions can be explained without it. The graph and
+            the labels are always in it.
+        """
         check_is_fitted(self, "ensemble_")
-        modelfile.save(self, path)
+        if table and self._fitted_table is None:
+            raise ValueError("table=True, but this model was itself loaded from a file or a pickle that has no table.")
+        modelfile.save(self, path, table)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

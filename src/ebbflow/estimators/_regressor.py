@@ -96,6 +96,8 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         What was chosen, or given.
     ensemble_ : Ensemble
         The trees; ``ensemble_.booster`` is an ordinary LightGBM or XGBoost booster.
+    validation_nodes_, validation_target_, validation_prediction_ : ndarray
+        The nodes held out, their labels, and the scores predicted there without them.
     graph_ : Graph or None
         The graph fitted on, of several relations their mixture.
     relation_strengths_ : dict or None
