@@ -20,6 +20,7 @@ from ebbflow.labels import Field, Masked
 from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebbflow.modelfile import load
+from ebbflow.momentum import CorrectedMomentum
 from ebbflow.smoothing import Laplacian, Smoother, SmoothingOperator
 from ebbflow.tuning import tune
 
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Callback",
     "CatBoost",
+    "CorrectedMomentum",
     "EBBSClassifier",
     "EBBSRegressor",
     "EarlyStopping",

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebbflow import features, labels, learners, losses, smoothing
+from ebbflow import features, labels, learners, losses, momentum, smoothing
 from ebbflow.encoding import OrderedTargetEncoder
 from ebbflow.features import LowRank, Positions
 from ebbflow.graph import Graph
@@ -38,7 +38,7 @@ FACTS = (
 )  # fmt: skip
 OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error")
 ARRAYS = ("base", "scores", "smoothed", "predicted", "held_out_errors", "validation_nodes")
-_ROOMS = (features, labels, learners, losses, smoothing)
+_ROOMS = (features, labels, learners, losses, momentum, smoothing)
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:

@@ -23,6 +23,7 @@ from ebbflow.graph import Graph
 from ebbflow.labels import Field, Masked, objective_for
 from ebbflow.learners import Growing
 from ebbflow.losses import Loss, SquaredError
+from ebbflow.momentum import Momentum, as_momentum
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import IdentityOperator, Smoother, SmoothingOperator
@@ -68,7 +69,7 @@ class BaseEBBS(BaseEstimator):
         feature_smoothing: Smoother | str | None = "auto",
         learner: Any = "lightgbm",
         loss: Loss | str = "auto",
-        momentum: bool = False,
+        momentum: Momentum | str | bool = False,
         penalty: float = 0.0,
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
@@ -318,7 +319,7 @@ class BaseEBBS(BaseEstimator):
             growing,
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate or choosing.sized_rate(classes, n_labelled, table.is_sparse),
-            momentum=self.momentum,
+            momentum=as_momentum(self.momentum),
         )
         return _Entrant(choice, preparation, seen, smoother, objective, growing, boosting)
 
