@@ -9,7 +9,7 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 (4,)
 """
 
-from ebbflow import datasets
+from ebbflow import convergence, datasets
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
 from ebbflow.evaluation import GraphBlockFold, cross_validate
@@ -56,6 +56,7 @@ __all__ = [
     "Softmax",
     "SquaredError",
     "XGBoost",
+    "convergence",
     "cross_validate",
     "datasets",
     "load",

@@ -61,7 +61,7 @@ class Boosting:
         if self._stalled == STALLED_ROUNDS:
             self.reason = "no step along a new tree lowers the loss any more"
         losses = objective.value(self.model), objective.validation_value(self.model)
-        cosine = fit_along(gradient, curvature, tree).cosine
+        cosine = min(fit_along(gradient, curvature, tree).cosine, self.pace.cosine)
         self._round += 1
         return Progress(self._round - 1, self.n_rounds, *losses, self.model, step, cosine)
 

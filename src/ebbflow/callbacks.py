@@ -25,7 +25,7 @@ class Progress:
     step : float
         How far the loop went along the new tree.
     cosine : float
-        The cosine of the angle between the new tree and the residual it was grown on.
+        The cosine of the angle between the new tree and the residual it was grown on (of two trees, the smaller).
     """
 
     round: int

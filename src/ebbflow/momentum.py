@@ -51,6 +51,9 @@ class Momentum(BaseEstimator, ABC):
 class Pace:
     """No acceleration: the gradient is taken at f itself. The base of the two forms that have it."""
 
+    #: Cosine of the angle between a second tree and its residual; 1 where there is none.
+    cosine = 1.0
+
     def point(self, model: Iterate) -> Iterate:
         """Return g, where this round's gradient is taken."""
         return model
@@ -143,10 +146,10 @@ class _Corrected(_Simple):
         corrected = grown.gradient + (t + 1.0) / (t + 2.0) * self._missed if t else grown.gradient
         self.ahead = self.ahead.moved(0.0, grown.tree, grown.smoothed_tree)
         tree = self._learner.grow(corrected, grown.curvature)
-        self._missed = corrected
+        self._missed, self.cosine = corrected, 0.0
         if tree is not None:
             # The theorem's tree is the projection of the residual; leaves that were shrunk are stretched back to it.
-            length = fit_along(corrected, grown.curvature, tree).length
+            length, self.cosine = fit_along(corrected, grown.curvature, tree)
             self._missed = corrected + grown.curvature * (length * tree)
             smoothed_tree = self._objective.propagate(tree)
             self.ahead = self.ahead.moved(self._rate / theta * length, tree, smoothed_tree)
