@@ -99,7 +99,7 @@ class Laplacian(Smoother):
 
     def contraction(self, system: LaplacianSystem) -> Contraction:
         """Return what is proved of ‖P^(k) − P*‖₂ for this method."""
-        return contraction(system, self.method, self._step_size(system) if self.method == "gradient" else 0.0)
+        return contraction(system, self.method, self._step_size(system) if self.method == "gradient" else 1.0)
 
     def _n_steps(self, system: LaplacianSystem) -> int:
         if self.n_steps != "auto":
