@@ -13,7 +13,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 def test_example_runs_and_the_graph_helps_every_learner(script, capsys):
     runpy.run_path(str(script), run_name="__main__")
     printed = capsys.readouterr().out
-    rows = re.findall(r"^(\D+?) +(\d\.\d+) +(\d\.\d+)$", printed, flags=re.MULTILINE)
+    rows = re.findall(r"^(\w.*?) +(\d\.\d+) +(\d\.\d+)$", printed, flags=re.MULTILINE)
     assert len(rows) >= 2
     for name, without, through in rows:
         assert float(through) < float(without), name

@@ -105,7 +105,8 @@ def test_best_round_is_kept_with_both_its_trees():
     m = model(n_estimators=400, early_stopping=True, patience=15, learning_rate=0.5, momentum="corrected")
     m.fit(X, y[train], nodes=train, graph=graph, eval_set=(held, y[held]))
     losses = np.array(m.history_["validation"])
-    assert m.n_iter_ == 2 * (losses.argmin() + 1)
+    assert m.n_iter_ == losses.argmin() + 1
+    assert m.ensemble_.booster.num_trees() == 2 * m.n_iter_
     assert 0.5 * np.mean((m.predict()[held] - y[held]) ** 2) == pytest.approx(losses.min())
     np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-8, atol=1e-8)
 

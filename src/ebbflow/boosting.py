@@ -71,6 +71,7 @@ class Boosted:
     """What a run of the loop found."""
 
     best: Iterate
+    n_rounds: int
     stopped_because: str
 
 
@@ -78,16 +79,17 @@ def boost(boosting: Boosting, callbacks: Sequence[Callback] = (), done: Iterable
     """Run the rounds to their end, or until a callback asks to stop; ``done`` are rounds that were run before."""
     for callback in callbacks:
         callback.before_training(boosting.n_rounds)
-    model, reason = boosting.model, None
+    model, reason, rounds = boosting.model, None, {0: 0}  # rounds by number of trees: momentum may grow two in one
     for progress in chain(done, boosting):
         model = progress.model
+        rounds[len(model.weights)] = progress.round + 1
         asked = [callback for callback in callbacks if callback.after_round(progress)]
         if asked:
             reason = asked[0].reason
             break
     for callback in callbacks:
         model = callback.after_training(model)
-    return Boosted(model, reason or boosting.reason)
+    return Boosted(model, rounds[len(model.weights)], reason or boosting.reason)
 
 
 def _backtracked(

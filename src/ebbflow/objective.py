@@ -78,10 +78,11 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
     """Compare a tree with the residual r = −gradient/curvature, in the norm ‖v‖² = Σ curvature·v² that trees are fitted in.
 
     In that norm the loss is 1-smooth, because the curvature majorises its Hessian; the norm of a constant curvature is
-    the paper's own. A node without curvature has no gradient either and is left out.
+    the paper's own. A node without curvature has no gradient either, but for rounding.
     """
-    along, own = -float((gradient * tree).sum()), float((curvature * tree**2).sum())
-    wanted = float(np.divide(gradient**2, curvature, out=np.zeros_like(gradient), where=curvature > 0).sum())
+    along, own = -float((gradient * tree).sum()), float((curvature * tree * tree).sum())
+    least = 1e-12 * float(curvature.max()) or 1.0
+    wanted = float((gradient * gradient / np.maximum(curvature, least)).sum())
     if own <= 0.0 or wanted <= 0.0:
         return Fit(0.0, 0.0)
     return Fit(along / own, along / float(np.sqrt(own * wanted)))

@@ -198,7 +198,7 @@ class BaseEBBS(BaseEstimator):
         self.ensemble_ = entrant.growing.compile(found.best.weights)
         self.base_ = entrant.objective.base
         self.scores_ = found.best.scores
-        self.n_iter_ = len(found.best.weights)
+        self.n_iter_ = found.n_rounds
         self.history_ = history.losses
         self.stopped_because_ = found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
@@ -226,9 +226,9 @@ class BaseEBBS(BaseEstimator):
         for number in range(FOLDS):
             held = training.only(fold == number)
             entrant = self._entrant(choice, table, training.only(fold != number), held, seed)
-            best = boost(entrant.boosting, [self._stopping(n_labelled)]).best
-            rounds.append(len(best.weights))
-            predicted[fold == number] = entrant.objective.predict(best)[held.nodes]
+            found = boost(entrant.boosting, [self._stopping(n_labelled)])
+            rounds.append(found.n_rounds)
+            predicted[fold == number] = entrant.objective.predict(found.best)[held.nodes]
         return max(int(np.median(rounds)), 1), predicted
 
     def _labels(

@@ -84,7 +84,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     Attributes
     ----------
     n_iter_ : int
-        Trees in the model, for each output: one a round, two with ``momentum="corrected"``.
+        Rounds in the model: a tree for each output, or two with ``momentum="corrected"``.
     history_ : dict of lists
         ``"training"`` and ``"validation"`` loss, ``"step"``, ``"cosine"`` (between tree and residual) and ``"seconds"`` of
         every round.
