@@ -68,10 +68,10 @@ def test_auto_takes_enough_steps_and_no_step_more_than_the_bound_asks_for(method
         assert smoother.contraction(smoother.system(graph)).error(needed - 1) > tol
 
 
-@pytest.mark.parametrize("lam", [10.0, 100.0, 1000.0])
+@pytest.mark.parametrize("lam", [10.0, 100.0, 300.0])
 def test_chebyshev_reaches_the_same_error_in_about_the_square_root_of_the_steps(lam):
     """As measured on a ring, whose spectrum is known and has no gap: σ log(1/tol) steps against ½√σ log(2/tol)."""
-    n, tol = 400, 1e-4
+    n, tol = 200, 1e-4
     graph = eb.Graph.from_edges(range(n), [*range(1, n), 0])
     values = 1 + lam * (2 - 2 * np.cos(2 * np.pi * np.arange(n) / n))
     sigma, centre, radius = values.max(), (values.max() + 1) / 2, (values.max() - 1) / 2
@@ -167,6 +167,8 @@ def test_theorem_1_holds_against_any_rival(graph, seed, lam, rate, penalty):
     m = model(n_estimators=25, learning_rate=rate, smoothing=eb.Laplacian(lam, 3), penalty=penalty)
     m.set_params(learner=DecisionTreeRegressor(), momentum=eb.CorrectedMomentum(0.2, restart=False))
     m.fit(X, y, graph=graph)
+    if not m.history_["training"]:  # a single label is its own mean
+        return
     known = ~np.isnan(y)
     P = dense_form(eb.Laplacian(lam, 3), graph)[known]
     for rival in (np.linalg.lstsq(P, y[known] - y[known].mean(), rcond=1e-8)[0], 0.1 * rng.normal(size=graph.n_nodes)):
@@ -196,7 +198,7 @@ def test_theorem_1_holds_for_weaker_trees_with_the_phi_that_is_theirs():
     penalty=st.sampled_from([0.01, 1.0]),
     leaves=st.integers(2, 8),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_corollary_1_holds_for_any_learner(graph, seed, smoothing, labels, rate, penalty, leaves):
     X, y, _ = labelled(graph, seed)
     m = model(n_estimators=15, learning_rate=rate, smoothing=smoothing, labels=labels, penalty=penalty)

@@ -460,9 +460,7 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
     if isinstance(model.smoothing_, Laplacian) and model.graph_ is not None:
         found = constants(model.graph_, model.smoothing_, objective.labels.nodes, float(model.penalty))
         gap = _propagation_gap(model, objective, found.error)
-    return ConvergenceReport(
-        rounds, loss, bound, guarantee, optimum, gamma, phi, beta, not rises.size, found, gap
-    )  # fmt: skip
+    return ConvergenceReport(rounds, loss, bound, guarantee, optimum, gamma, phi, beta, not rises.size, found, gap)
 
 
 def _objective(model: Any) -> Objective:
