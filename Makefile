@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test bench docs lock clean
+.PHONY: help setup demo test bench figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -35,6 +35,9 @@ bench: $(VENV)/.ready  ## speed and accuracy, tables in benchmarks/results (EBBF
 	$(RUN) benchmarks/accuracy.py county avazu house --preset paper --no-plain --write benchmarks/results/paper.md
 	$(RUN) benchmarks/accuracy.py county avazu house coauthor_cs --preset smoothing --no-plain --write benchmarks/results/smoothing.md
 	$(RUN) benchmarks/accuracy.py county avazu house lucas coauthor_cs --rewired --write benchmarks/results/rewired.md
+
+figures: $(VENV)/.ready  ## the guarantees and the ablation as pictures in benchmarks/figures (needs County, as bench does)
+	$(RUN) benchmarks/figures.py
 
 docs: $(VENV)/.ready  ## run every example in README and docstrings
 	$(RUN) -m pytest tests/test_readme.py src

@@ -58,7 +58,7 @@ def refused(error, words, call):
         ("penalty", [-1e-9, np.nan, "much"]),
         ("validation_fraction", [0.0, 1.0, -0.5, None]),
         ("patience", [0, 1.5, "long"]),
-        ("momentum", ["yes", 1, None]),
+        ("momentum", ["yes", 1, None, 0.2]),
         ("early_stopping", ["yes", 0, None]),
         ("device", ["gpu", None]),
         ("n_jobs", [0, -2, 1.5, "all", True]),

@@ -44,7 +44,7 @@ def fitted(learner, X, y, graph, **changes):
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learner_lowers_the_loss_and_its_compiled_model_gives_the_same_scores(name):
     X, y, graph = problem()
-    for momentum in (False, True):
+    for momentum in (False, True, "corrected"):
         m = fitted(LEARNERS[name], X, y, graph, momentum=momentum)
         assert m.history_["training"][-1] < 0.5 * m.history_["training"][0]
         np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-4, atol=1e-5)

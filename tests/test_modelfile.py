@@ -94,6 +94,7 @@ def test_a_model_read_back_predicts_the_same(tmp_path, kind, learner, graph, col
     [
         {"smoothing": eb.Laplacian(0.7, 3, method="chebyshev"), "feature_smoothing": eb.Laplacian(20.0, 5)},
         {"learner": eb.LightGBM(num_leaves=4, params={"extra_trees": True}), "momentum": True, "penalty": 0.1},
+        {"momentum": eb.CorrectedMomentum(0.1, restart=False), "smoothing": eb.Laplacian(1.0, "auto")},
         {"learner": eb.CatBoost(depth=2, newton=True), "categorical_features": ["u"]},
         {"loss": eb.Quantile(0.9), "smoothing": None},
         {"loss": "huber", "random_state": np.random.RandomState(3), "learning_rate": np.float64(0.5)},

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebbflow as eb
-from ebbflow.objective import Iterate, Labels, Objective
+from ebbflow.objective import Iterate, Labels, Objective, fit_along
 from ebbflow.smoothing import IdentityOperator
 from tests.strategies import graphs, random_graph, signed_graphs
 from tests.test_losses import REGRESSION, make
@@ -160,3 +160,21 @@ def test_operators_with_negative_entries_use_the_square_of_their_norm():
 
     o = Objective(Flip(2), eb.SquaredError(), Labels(np.arange(2), np.zeros((2, 1)), np.ones(2)))
     np.testing.assert_allclose(o.curvature(o.start()), 9.0)
+
+
+@given(seed=st.integers(0, 1000), outputs=st.integers(1, 3), quiet=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_fit_along_is_the_projection_in_the_norm_of_the_curvature(seed, outputs, quiet):
+    rng = np.random.default_rng(seed)
+    curvature, tree = rng.random((20, 1)) + 0.1, rng.normal(size=(20, outputs))
+    residual = rng.normal(size=(20, outputs))
+    if quiet:  # nodes that no label can hear
+        curvature[:5] = 0.0
+    fit = fit_along(-curvature * residual, curvature, tree)
+    missed = residual - fit.length * tree
+    assert np.sum(curvature * missed * tree) == pytest.approx(0.0, abs=1e-9)
+    norms = [np.sqrt(np.sum(curvature * v**2)) for v in (residual, tree)]
+    assert fit.cosine == pytest.approx(np.sum(curvature * residual * tree) / np.prod(norms))
+    assert (
+        fit_along(0.0 * residual, curvature, tree) == fit_along(-curvature * residual, curvature, 0.0 * tree) == (0, 0)
+    )

@@ -9,7 +9,7 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 (4,)
 """
 
-from ebbflow import datasets
+from ebbflow import convergence, datasets
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
 from ebbflow.evaluation import GraphBlockFold, cross_validate
@@ -20,6 +20,7 @@ from ebbflow.labels import Field, Masked
 from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebbflow.modelfile import load
+from ebbflow.momentum import CorrectedMomentum
 from ebbflow.smoothing import Laplacian, Smoother, SmoothingOperator
 from ebbflow.tuning import tune
 
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Callback",
     "CatBoost",
+    "CorrectedMomentum",
     "EBBSClassifier",
     "EBBSRegressor",
     "EarlyStopping",
@@ -54,6 +56,7 @@ __all__ = [
     "Softmax",
     "SquaredError",
     "XGBoost",
+    "convergence",
     "cross_validate",
     "datasets",
     "load",

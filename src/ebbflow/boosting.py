@@ -7,35 +7,36 @@ learner return. Everything that watches it (early stopping, progress, history) i
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from ebbflow.callbacks import Callback, Progress
-from ebbflow.objective import Iterate, Objective
+from ebbflow.momentum import Grower, Grown, Momentum, NoMomentum
+from ebbflow.objective import Iterate, Objective, fit_along
 
 # A learner with chance in it may find a way down where its last tree did not; not for ever.
 STALLED_ROUNDS = 10
 
 
-class Learner(Protocol):
-    """A weak learner that holds the table, binned once."""
-
-    def grow(self, gradient: Any, curvature: Any) -> Any | None:
-        """Fit h to −gradient/curvature on all nodes (11) and return its values there; None if nothing is left."""
-
-
 class Boosting:
     """The rounds of Algorithm 1, one at a time: an iterator that can be left and taken up again.
 
-    With ``momentum`` (Nesterov, θ_t = 2/(t+2)) the gradient is taken at g = (1−θ)f + θh, and both f and h stay
-    weighted sums of the trees grown so far: the final model is one such sum.
+    With momentum the gradient is taken at a point ahead of f, and f stays a weighted sum of the trees grown so far: the
+    final model is one such sum.
     """
 
     def __init__(
-        self, objective: Objective, learner: Learner, *, n_rounds: int, learning_rate: float, momentum: bool = False
+        self,
+        objective: Objective,
+        learner: Grower,
+        *,
+        n_rounds: int,
+        learning_rate: float,
+        momentum: Momentum | None = None,
     ) -> None:
         self.objective, self.learner = objective, learner
-        self.n_rounds, self.learning_rate, self.momentum = n_rounds, learning_rate, momentum
-        self.model = self._ahead = objective.start()
+        self.n_rounds, self.learning_rate = n_rounds, learning_rate
+        self.pace = (momentum or NoMomentum()).start(objective, learner, learning_rate)
+        self.model = objective.start()
         self.reason = "all rounds were used"
         self._round = self._stalled = 0
 
@@ -45,24 +46,24 @@ class Boosting:
     def __next__(self) -> Progress:
         if self._round == self.n_rounds or self._stalled == STALLED_ROUNDS:
             raise StopIteration
-        objective, theta = self.objective, 2.0 / (self._round + 2.0)
-        point = self.model.mixed(self._ahead, theta) if self.momentum else self.model
-        unit = objective.unit
-        tree = self.learner.grow(objective.residual(point) / unit, objective.curvature(point) / unit)
+        objective, unit = self.objective, self.objective.unit
+        point = self.pace.point(self.model)
+        gradient, curvature = objective.residual(point) / unit, objective.curvature(point) / unit
+        tree = self.learner.grow(gradient, curvature)
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"
             raise StopIteration
         smoothed_tree = objective.propagate(tree)
         step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)
-        self.model, step = _backtracked(objective, point, step, tree, smoothed_tree)
-        if self.momentum:
-            self._ahead = self._ahead.moved(step / theta, tree, smoothed_tree)
+        moved, step = _backtracked(objective, point, step, tree, smoothed_tree)
+        self.model = self.pace.follow(moved, Grown(gradient, curvature, tree, smoothed_tree, step))
         self._stalled = self._stalled + 1 if step == 0.0 else 0
         if self._stalled == STALLED_ROUNDS:
             self.reason = "no step along a new tree lowers the loss any more"
         losses = objective.value(self.model), objective.validation_value(self.model)
+        cosine = min(fit_along(gradient, curvature, tree).cosine, self.pace.cosine)
         self._round += 1
-        return Progress(self._round - 1, self.n_rounds, *losses, self.model, step)
+        return Progress(self._round - 1, self.n_rounds, *losses, self.model, step, cosine)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Boosted:
     """What a run of the loop found."""
 
     best: Iterate
+    n_rounds: int
     stopped_because: str
 
 
@@ -77,16 +79,17 @@ def boost(boosting: Boosting, callbacks: Sequence[Callback] = (), done: Iterable
     """Run the rounds to their end, or until a callback asks to stop; ``done`` are rounds that were run before."""
     for callback in callbacks:
         callback.before_training(boosting.n_rounds)
-    model, reason = boosting.model, None
+    model, reason, rounds = boosting.model, None, {0: 0}  # rounds by number of trees: momentum may grow two in one
     for progress in chain(done, boosting):
         model = progress.model
+        rounds[len(model.weights)] = progress.round + 1
         asked = [callback for callback in callbacks if callback.after_round(progress)]
         if asked:
             reason = asked[0].reason
             break
     for callback in callbacks:
         model = callback.after_training(model)
-    return Boosted(model, reason or boosting.reason)
+    return Boosted(model, rounds[len(model.weights)], reason or boosting.reason)
 
 
 def _backtracked(

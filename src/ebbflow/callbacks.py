@@ -24,6 +24,8 @@ class Progress:
         The model so far: ``model.scores``, ``model.smoothed`` and ``model.weights``, one number per tree.
     step : float
         How far the loop went along the new tree.
+    cosine : float
+        The cosine of the angle between the new tree and the residual it was grown on (of two trees, the smaller).
     """
 
     round: int
@@ -32,6 +34,7 @@ class Progress:
     validation_loss: float | None
     model: Iterate
     step: float
+    cosine: float
 
 
 class Callback:
@@ -67,7 +70,8 @@ class History(Callback):
     """Keeps the losses of every round."""
 
     def __init__(self) -> None:
-        self.losses: dict[str, list[float]] = {"training": [], "validation": [], "step": [], "seconds": []}
+        names = ("training", "validation", "step", "cosine", "seconds")
+        self.losses: dict[str, list[float]] = {name: [] for name in names}
 
     def before_training(self, n_rounds: int) -> None:
         """Start the clock."""
@@ -79,6 +83,7 @@ class History(Callback):
         if progress.validation_loss is not None:
             self.losses["validation"].append(progress.validation_loss)
         self.losses["step"].append(progress.step)
+        self.losses["cosine"].append(progress.cosine)
         self.losses["seconds"].append(time.perf_counter() - self._start)
 
 

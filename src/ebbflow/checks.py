@@ -13,6 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from ebbflow.callbacks import Callback
 from ebbflow.graph import Graph, check_relations
 from ebbflow.graph._ids import is_missing
+from ebbflow.momentum import CorrectedMomentum, Momentum
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
@@ -31,16 +32,28 @@ def parameters(estimator: Any) -> None:
         raise ValueError(f"verbose must be 0 or 1, got {estimator.verbose!r}.")
     if not isinstance(estimator.relations, Mapping) and estimator.relations != "auto":
         raise ValueError(f"relations must be 'auto' or a dict of strengths by name, got {estimator.relations!r}.")
-    for name in ("momentum", "early_stopping"):
-        value = getattr(estimator, name)
-        if not isinstance(value, (bool, np.bool_)):
-            raise ValueError(f"{name} must be True or False, got {value!r}.")
+    if not isinstance(estimator.early_stopping, (bool, np.bool_)):
+        raise ValueError(f"early_stopping must be True or False, got {estimator.early_stopping!r}.")
+    _momentum(estimator.momentum)
     if estimator.device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
     n_jobs = estimator.n_jobs
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
         raise ValueError(f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}.")
+
+
+def _momentum(momentum: Any) -> None:
+    if isinstance(momentum, CorrectedMomentum):
+        phi = momentum.phi
+        if isinstance(phi, bool) or not isinstance(phi, Real) or not 0.0 < float(phi) <= 1.0:
+            raise ValueError(f"CorrectedMomentum's phi must be a number of more than 0 and at most 1, got {phi!r}.")
+        if not isinstance(momentum.restart, (bool, np.bool_)):
+            raise ValueError(f"CorrectedMomentum's restart must be True or False, got {momentum.restart!r}.")
+    elif not isinstance(momentum, (bool, np.bool_, Momentum)) and momentum not in ("simple", "corrected"):
+        raise ValueError(
+            f"momentum must be True or False, 'simple', 'corrected' or eb.CorrectedMomentum(phi=...), got {momentum!r}."
+        )
 
 
 def _number(

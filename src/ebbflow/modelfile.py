@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebbflow import features, labels, learners, losses, smoothing
+from ebbflow import features, labels, learners, losses, momentum, smoothing
 from ebbflow.encoding import OrderedTargetEncoder
 from ebbflow.features import LowRank, Positions
 from ebbflow.graph import Graph
@@ -41,7 +41,7 @@ ARRAYS = (
     "base", "scores", "smoothed", "predicted", "held_out_errors", "validation_nodes", "validation_target",
     "validation_prediction",
 )  # fmt: skip
-_ROOMS = (features, labels, learners, losses, smoothing)
+_ROOMS = (features, labels, learners, losses, momentum, smoothing)
 
 
 def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:

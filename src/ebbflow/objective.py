@@ -6,7 +6,7 @@ curvature for *every* node, labelled or not.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,29 @@ class Iterate:
             (1.0 - theta) * self.smoothed + theta * other.smoothed,
             tuple((1.0 - theta) * a + theta * b for a, b in pairs),
         )
+
+
+class Fit(NamedTuple):
+    """How a tree lies to the residual it was grown on."""
+
+    #: By how much to stretch the tree to make it the projection of the residual.
+    length: float
+    #: The cosine of the angle between them, of which Γ of the theorems is the least.
+    cosine: float
+
+
+def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
+    """Compare a tree with the residual r = −gradient/curvature, in the norm ‖v‖² = Σ curvature·v² that trees are fitted in.
+
+    In that norm the loss is 1-smooth, because the curvature majorises its Hessian; the norm of a constant curvature is
+    the paper's own. A node without curvature has no gradient either, but for rounding.
+    """
+    along, own = -float((gradient * tree).sum()), float((curvature * tree * tree).sum())
+    least = 1e-12 * float(curvature.max()) or 1.0
+    wanted = float((gradient * gradient / np.maximum(curvature, least)).sum())
+    if own <= 0.0 or wanted <= 0.0:
+        return Fit(0.0, 0.0)
+    return Fit(along / own, along / float(np.sqrt(own * wanted)))
 
 
 class Objective:

@@ -23,6 +23,7 @@ from ebbflow.graph import Graph, Graphs, check_strengths
 from ebbflow.labels import Field, Masked, objective_for
 from ebbflow.learners import Growing
 from ebbflow.losses import Loss, SquaredError
+from ebbflow.momentum import Momentum, as_momentum
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import IdentityOperator, Smoother, SmoothingOperator, threads
@@ -69,7 +70,7 @@ class BaseEBBS(BaseEstimator):
         relations: Mapping[str, float] | str = "auto",
         learner: Any = "lightgbm",
         loss: Loss | str = "auto",
-        momentum: bool = False,
+        momentum: Momentum | str | bool = False,
         penalty: float = 0.0,
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
@@ -217,7 +218,7 @@ class BaseEBBS(BaseEstimator):
         self.ensemble_ = entrant.growing.compile(found.best.weights)
         self.base_ = entrant.objective.base
         self.scores_ = found.best.scores
-        self.n_iter_ = len(found.best.weights)
+        self.n_iter_ = found.n_rounds
         self.history_ = history.losses
         self.stopped_because_ = found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
@@ -281,9 +282,9 @@ class BaseEBBS(BaseEstimator):
         for number in range(FOLDS):
             held = training.only(fold == number)
             entrant = self._entrant(choice, table, training.only(fold != number), held, seed)
-            best = boost(entrant.boosting, [self._stopping(n_labelled)]).best
-            rounds.append(len(best.weights))
-            predicted[fold == number] = entrant.objective.predict(best)[held.nodes]
+            found = boost(entrant.boosting, [self._stopping(n_labelled)])
+            rounds.append(found.n_rounds)
+            predicted[fold == number] = entrant.objective.predict(found.best)[held.nodes]
         return max(int(np.median(rounds)), 1), predicted
 
     def _labels(
@@ -374,7 +375,7 @@ class BaseEBBS(BaseEstimator):
             growing,
             n_rounds=self.n_estimators,
             learning_rate=self.learning_rate or choosing.sized_rate(classes, n_labelled, table.is_sparse),
-            momentum=self.momentum,
+            momentum=as_momentum(self.momentum),
         )
         return _Entrant(choice, preparation, seen, smoother, objective, growing, boosting)
 

@@ -17,6 +17,7 @@ from ebbflow.graph import Graph, Graphs
 from ebbflow.labels import Field, FieldOperator, ProbabilityField, expected_calibration_error
 from ebbflow.learners import CatBoost
 from ebbflow.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax
+from ebbflow.momentum import Momentum
 from ebbflow.objective import Labels
 from ebbflow.smoothing import Laplacian, Smoother
 
@@ -70,7 +71,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         relations: Mapping[str, float] | str = "auto",
         learner: Any = "lightgbm",
         loss: Loss | str = "auto",
-        momentum: bool = False,
+        momentum: Momentum | str | bool = False,
         penalty: float = 0.0,
         early_stopping: bool = True,
         validation_fraction: float = 0.1,

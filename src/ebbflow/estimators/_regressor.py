@@ -62,8 +62,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         With such columns prefer LightGBM or XGBoost.
     loss : str or Loss, default="auto"
         ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, or a :class:`Loss`.
-    momentum : bool, default=False
-        Nesterov's acceleration: far fewer rounds.
+    momentum : bool, "simple", "corrected" or CorrectedMomentum, default=False
+        Nesterov's acceleration: far fewer rounds. ``True`` or ``"simple"`` takes one tree a round; ``"corrected"`` is the
+        form with a guarantee and takes two (:class:`CorrectedMomentum`).
     penalty : float, default=0.0
         ε of Corollary 1: adds ½ ε ‖f‖² to the loss.
     early_stopping : bool, default=True
@@ -87,9 +88,10 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     Attributes
     ----------
     n_iter_ : int
-        Trees in the model.
+        Rounds in the model: a tree for each output, or two with ``momentum="corrected"``.
     history_ : dict of lists
-        ``"training"`` and ``"validation"`` loss, ``"step"`` and ``"seconds"`` of every round.
+        ``"training"`` and ``"validation"`` loss, ``"step"``, ``"cosine"`` (between tree and residual) and ``"seconds"`` of
+        every round.
     choice_ : str
         The way of using the graph that won the race, and ``race_`` what each entrant's validation loss was.
     smoothing_, labels_ : Smoother, Field or None

@@ -5,9 +5,19 @@ A *smoother* such as :class:`Laplacian` is a recipe: parameters, no data. ``smoo
 """
 
 from ebbflow.smoothing._base import IdentityOperator, Smoother, SmoothingOperator
+from ebbflow.smoothing._contraction import Contraction
 from ebbflow.smoothing._laplacian import Laplacian
 from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._sweep import threads
 from ebbflow.smoothing._system import GraphMatrix
 
-__all__ = ["GraphMatrix", "IdentityOperator", "Laplacian", "Smoother", "SmoothingOperator", "SparseSolver", "threads"]
+__all__ = [
+    "Contraction",
+    "GraphMatrix",
+    "IdentityOperator",
+    "Laplacian",
+    "Smoother",
+    "SmoothingOperator",
+    "SparseSolver",
+    "threads",
+]

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing._base import Smoother, SmoothingOperator
+from ebbflow.smoothing._contraction import MOST_STEPS, Contraction, contraction
 from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._system import LaplacianSystem, columnwise, like
 
@@ -26,8 +27,9 @@ class Laplacian(Smoother):
     ----------
     lam : float, default=2.0
         λ of the energy: 0 leaves scores alone, large values level them out over the graph.
-    n_steps : int, default=5
+    n_steps : int or "auto", default=5
         k, the number of steps from Z⁰ = f towards the minimiser: how many edges far a score can travel.
+        ``"auto"``: as many as bring ‖P^(k) − P*‖₂ below ``tol`` on the graph at hand, by what is proved of the method.
         Ignored by ``method="exact"``.
     normalized : bool, default=True
         Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, under which hubs do not drown their neighbours, rather than L = D − A.
@@ -38,6 +40,8 @@ class Laplacian(Smoother):
     step : {"auto", "paper", "theorem"} or float, default="auto"
         α of a gradient step: the paper's experiments took 1/(1+λ) (normalised only), Theorem 1 takes
         1/‖I+λL‖₂. ``"auto"`` is ``"paper"`` where that is defined and ``"theorem"`` elsewhere.
+    tol : float, default=0.01
+        The distance from the minimiser, relative to the scores, that ``n_steps="auto"`` allows.
 
     Examples
     --------
@@ -53,41 +57,67 @@ class Laplacian(Smoother):
     def __init__(
         self,
         lam: float = 2.0,
-        n_steps: int = 5,
+        n_steps: int | str = 5,
         *,
         normalized: bool = True,
         method: Method = "gradient",
         step: str | float = "auto",
+        tol: float = 0.01,
     ) -> None:
         self.lam = lam
         self.n_steps = n_steps
         self.normalized = normalized
         self.method = method
         self.step = step
+        self.tol = tol
 
     def on(self, graph: Graph) -> SmoothingOperator:
         """Return P on ``graph``."""
-        if not isinstance(self.lam, Real) or not np.isfinite(self.lam) or self.lam < 0:
-            raise ValueError(f"lam must be a number of at least 0, got {self.lam!r}.")
-        if not isinstance(self.n_steps, (int, np.integer)) or isinstance(self.n_steps, bool) or self.n_steps < 0:
-            raise ValueError(f"n_steps must be a whole number of at least 0, got {self.n_steps!r}.")
-        system = LaplacianSystem(graph, float(self.lam), bool(self.normalized))
+        system = self.system(graph)
+        n_steps = 0 if self.method == "exact" else self._n_steps(system)
         alpha = self._step_size(system) if self.method == "gradient" else 0.0
-        operator = self._operator(system, alpha)
+        operator = self._operator(system, n_steps, alpha)
         if graph.is_signed and self.method != "chebyshev":  # |P| ≤ P of |A|: a sum of products of |A|'s entries
-            operator.unsigned = self._operator(LaplacianSystem(graph.unsigned, system.lam, system.normalized), alpha)
+            operator.unsigned = self._operator(self.system(graph.unsigned), n_steps, alpha)
         return operator
 
-    def _operator(self, system: LaplacianSystem, alpha: float) -> SmoothingOperator:
-        if self.method == "gradient":
-            return GradientSteps(system, self.n_steps, alpha)
-        if self.method == "jacobi":
-            return JacobiSteps(system, self.n_steps)
-        if self.method == "chebyshev":
-            return ChebyshevSteps(system, self.n_steps)
+    def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> SmoothingOperator:
         if self.method == "exact":
             return ExactInverse(system)
-        raise ValueError(f"method must be 'gradient', 'jacobi', 'chebyshev' or 'exact', got {self.method!r}.")
+        if self.method == "jacobi":
+            return JacobiSteps(system, n_steps)
+        if self.method == "chebyshev":
+            return ChebyshevSteps(system, n_steps)
+        return GradientSteps(system, n_steps, alpha)
+
+    def system(self, graph: Graph) -> LaplacianSystem:
+        """Return I + λL on ``graph``, and refuse parameters that make none."""
+        if not isinstance(self.lam, Real) or not np.isfinite(self.lam) or self.lam < 0:
+            raise ValueError(f"lam must be a number of at least 0, got {self.lam!r}.")
+        whole = isinstance(self.n_steps, (int, np.integer)) and not isinstance(self.n_steps, bool)
+        if not (whole and int(self.n_steps) >= 0) and self.n_steps != "auto":
+            raise ValueError(f"n_steps must be a whole number of at least 0, or 'auto', got {self.n_steps!r}.")
+        if isinstance(self.tol, bool) or not isinstance(self.tol, Real) or not 0.0 < float(self.tol) < np.inf:
+            raise ValueError(f"tol must be a number of more than 0, got {self.tol!r}.")
+        if self.method not in ("gradient", "jacobi", "chebyshev", "exact"):
+            raise ValueError(f"method must be 'gradient', 'jacobi', 'chebyshev' or 'exact', got {self.method!r}.")
+        return LaplacianSystem(graph, float(self.lam), bool(self.normalized))
+
+    def contraction(self, system: LaplacianSystem) -> Contraction:
+        """Return what is proved of ‖P^(k) − P*‖₂ for this method."""
+        return contraction(system, self.method, self._step_size(system) if self.method == "gradient" else 1.0)
+
+    def _n_steps(self, system: LaplacianSystem) -> int:
+        if self.n_steps != "auto":
+            return int(self.n_steps)
+        n_steps = self.contraction(system).steps(float(self.tol))
+        if n_steps > MOST_STEPS:
+            raise ValueError(
+                f"n_steps='auto' would take {n_steps} steps to come within tol={self.tol} of the minimiser, because "
+                f"‖I+λL‖ is {system.upper:.4g} here: use method='chebyshev' or 'exact', normalized=True, a smaller lam or a "
+                "larger tol."
+            )
+        return n_steps
 
     def _step_size(self, system: LaplacianSystem) -> float:
         if self.step == "paper" and not self.normalized:
