@@ -196,7 +196,7 @@ def rounds_until_stopped(stopping, losses):
 
     stopping.before_training(len(losses))
     for number, loss in enumerate(losses):
-        if stopping.after_round(Progress(number, len(losses), 0.0, loss, None, 1.0)):
+        if stopping.after_round(Progress(number, len(losses), 0.0, loss, None, 1.0, 1.0)):
             return number + 1
     return None
 
