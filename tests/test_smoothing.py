@@ -1,9 +1,12 @@
 """One dot test and one closed-form test for every operator, present and future: add new ones to SMOOTHERS."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.polynomial import Chebyshev
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -22,6 +25,45 @@ SMOOTHERS = [
 ] + [eb.Laplacian(2.0, 5, step="theorem"), eb.Laplacian(2.0, 5, step=0.1), eb.Laplacian(2.0, 5, step="paper")]
 
 
+def squared(s: np.ndarray) -> np.ndarray:
+    return s**2
+
+
+KERNELS = {  # r of equation (13) at a frequency, by the parameters of its kernel
+    "laplacian": lambda s, kernel: s,
+    "regularized": lambda s, kernel: 1 + kernel.sigma**2 * s,
+    "diffusion": lambda s, kernel: np.exp(kernel.sigma**2 * s / 2),
+    "random-walk": lambda s, kernel: (kernel.a - s) ** -kernel.p,
+    "inverse-cosine": lambda s, kernel: 1 / np.cos(s * np.pi / 4),
+    squared: lambda s, kernel: s**2,
+}
+METHODS_OF_KERNELS = [{}, {"method": "gradient", "n_steps": 3}, {"degree": 4}, {"degree": 0}, {"lam": 0.0}]
+EXACT = {"tolerance": 1e-10}
+SMOOTHERS += [
+    eb.Kernel(**{"r": r, "lam": lam, "normalized": normalized, **EXACT, **own, **how})
+    for r, normalized, lam, own in [
+        ("laplacian", True, 2.0, {}),
+        ("laplacian", False, 0.2, {}),
+        ("regularized", True, 2.0, {"sigma": 1.5}),
+        ("regularized", False, 2.0, {"sigma": 0.3}),
+        ("diffusion", True, 2.0, {"sigma": 2.0}),
+        ("diffusion", True, 50.0, {}),
+        ("diffusion", False, 1.0, {"sigma": 0.1}),
+        ("random-walk", True, 2.0, {"a": 2.1}),
+        ("random-walk", True, 20.0, {"a": 3.0, "p": 4}),
+        ("random-walk", False, 1e5, {"a": 5000.0, "p": 2}),
+        ("inverse-cosine", True, 2.0, {}),
+        (squared, True, 2.0, {}),
+        (squared, False, 0.01, {}),
+    ]
+    for how in METHODS_OF_KERNELS
+]
+
+
+def described(smoother: eb.Smoother) -> str:
+    return re.sub("<function (.*) at .*>", r"\1", repr(smoother)).replace("\n", "")
+
+
 def dense_laplacian(graph: eb.Graph, normalized: bool) -> np.ndarray:
     adjacency = graph.adjacency.toarray()
     if not normalized:
@@ -31,8 +73,10 @@ def dense_laplacian(graph: eb.Graph, normalized: bool) -> np.ndarray:
     return np.eye(graph.n_nodes) - root[:, None] * looped * root
 
 
-def dense_form(smoother: eb.Laplacian, graph: eb.Graph) -> np.ndarray:
+def dense_form(smoother: eb.Smoother, graph: eb.Graph) -> np.ndarray:
     """P from its definition, written with dense matrices and nothing of the library but the step size."""
+    if isinstance(smoother, eb.Kernel):
+        return dense_kernel(smoother, graph)
     eye = np.eye(graph.n_nodes)
     system = eye + smoother.lam * dense_laplacian(graph, smoother.normalized)
     if smoother.method == "exact":
@@ -61,11 +105,32 @@ def dense_form(smoother: eb.Laplacian, graph: eb.Graph) -> np.ndarray:
     return z
 
 
-def fits_step(smoother: eb.Laplacian, graph: eb.Graph) -> bool:
+def dense_kernel(kernel: eb.Kernel, graph: eb.Graph) -> np.ndarray:
+    """P = 1/(1 + λ r(s)), or steps towards it, at the eigenvalues of L; where a degree is given, P's own series cut off."""
+    eye, (values, vectors) = np.eye(graph.n_nodes), np.linalg.eigh(dense_laplacian(graph, kernel.normalized))
+    upper = max(LaplacianSystem(graph, 1.0, kernel.normalized).upper - 1, 1e-3)
+
+    def system(s: np.ndarray) -> np.ndarray:
+        return 1 + kernel.lam * KERNELS[kernel.r](s, kernel)
+
+    if kernel.degree is not None:
+        series = Chebyshev.interpolate(lambda s: 1 / system(s), 800, [0, upper]).cutdeg(kernel.degree)
+        return vectors @ np.diag(series(values)) @ vectors.T
+    if kernel.method == "chebyshev":
+        return vectors @ np.diag(1 / system(values)) @ vectors.T
+    matrix, z = vectors @ np.diag(system(values)) @ vectors.T, eye
+    for _ in range(kernel.n_steps):
+        z = z - (matrix @ z - eye) / system(upper)
+    return z
+
+
+def fits_step(smoother: eb.Smoother, graph: eb.Graph) -> bool:
+    if isinstance(smoother, eb.Kernel):
+        return True
     return not isinstance(smoother.step, float) or smoother.step <= 1 / LaplacianSystem(graph, smoother.lam, True).upper
 
 
-@pytest.mark.parametrize("smoother", SMOOTHERS, ids=repr)
+@pytest.mark.parametrize("smoother", SMOOTHERS, ids=described)
 @given(graph=graphs(), seed=st.integers(0, 1000))
 @settings(max_examples=15, deadline=None)
 def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph, seed):
@@ -85,7 +150,7 @@ def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph
     np.testing.assert_allclose(single, dense @ u, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("smoother", SMOOTHERS, ids=repr)
+@pytest.mark.parametrize("smoother", SMOOTHERS, ids=described)
 def test_operator_leaves_its_input_alone(smoother):
     graph = random_graph(20, 40)
     if not fits_step(smoother, graph):

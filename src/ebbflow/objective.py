@@ -102,10 +102,10 @@ class Objective:
         self.base = loss.initial(labels.target, labels.weight)
         self._fixed_curvature: Array | None = None
         #: Curvature of a typical label at the start. Trees are given gradients and curvatures in this unit, so that
-        #: what regularises them means the same for labels in cents and in dollars.
-        self.unit = 1.0
+        #: what regularises them means the same for labels in cents and in dollars, and for P and for a multiple of P.
+        self.unit = smoother.norm_bound**2 or 1.0
         if loss.curvature_has_units:
-            self.unit = float(np.mean(self._local_curvature(self.start()))) or 1.0
+            self.unit *= float(np.mean(self._local_curvature(self.start()))) or 1.0
 
     def start(self) -> Iterate:
         """Return f⁰ = 0."""
@@ -149,7 +149,7 @@ class Objective:
     def curvature(self, point: Iterate) -> Array:
         """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian of the loss by f.
 
-        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1). This is far less than the constant h_max where
+        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1), and any matrix above |P| may stand for it. This is far less than the constant h_max where
         labels are few, and it is what makes P = I exactly plain boosting on the labelled rows: a node that no
         label can hear has no curvature and no say in where a tree splits. Otherwise, the constant ‖P‖² h_max.
         """
@@ -157,11 +157,12 @@ class Objective:
             return self._fixed_curvature
         local = self._local_curvature(point)
         n_nodes = self.smoother.shape[0]
-        if self.smoother.nonnegative:
-            heard = self.smoother.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
+        magnitude = self.smoother.magnitude
+        if magnitude is not None:
+            heard = magnitude.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
             on_nodes = np.zeros((n_nodes, local.shape[1]))
             on_nodes[self.labels.nodes] = local * heard
-            result = np.maximum(self.smoother.adjoint(on_nodes), 0.0)
+            result = np.maximum(magnitude.adjoint(on_nodes), 0.0)
         else:
             result = np.full((n_nodes, 1), self.smoother.norm_bound**2 * float(local.max()))
         result = result + self.penalty

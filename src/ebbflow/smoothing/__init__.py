@@ -5,7 +5,8 @@ A *smoother* such as :class:`Laplacian` is a recipe: parameters, no data. ``smoo
 """
 
 from ebbflow.smoothing._base import IdentityOperator, Smoother, SmoothingOperator
+from ebbflow.smoothing._kernel import Kernel
 from ebbflow.smoothing._laplacian import Laplacian
 from ebbflow.smoothing._solve import SparseSolver
 
-__all__ = ["IdentityOperator", "Laplacian", "Smoother", "SmoothingOperator", "SparseSolver"]
+__all__ = ["IdentityOperator", "Kernel", "Laplacian", "Smoother", "SmoothingOperator", "SparseSolver"]

@@ -35,6 +35,14 @@ class SmoothingOperator(LinearOperator, ABC):
     def __init__(self, n_nodes: int) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=(n_nodes, n_nodes))
 
+    @property
+    def magnitude(self) -> "SmoothingOperator | None":
+        """An operator that is at least |P| in every entry, if one is known: P itself if it is non-negative.
+
+        PᵀHP ≼ diag(|P|ᵀH|P|·1), and any larger matrix in the place of |P| will do.
+        """
+        return self if self.nonnegative else None
+
     @abstractmethod
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Return P @ scores."""
