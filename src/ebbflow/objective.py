@@ -149,9 +149,10 @@ class Objective:
     def curvature(self, point: Iterate) -> Array:
         """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian of the loss by f.
 
-        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1), and any matrix above |P| may stand for it. This is far less than the constant h_max where
-        labels are few, and it is what makes P = I exactly plain boosting on the labelled rows: a node that no
-        label can hear has no curvature and no say in where a tree splits. Otherwise, the constant ‖P‖² h_max.
+        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1), and any matrix that bounds |P| may stand in for P. This
+        is far less than the constant h_max where labels are few, and it is what makes P = I exactly plain boosting on
+        the labelled rows: a node that no label can hear has no curvature and no say in where a tree splits. Otherwise,
+        the constant ‖P‖² h_max.
         """
         if self._fixed_curvature is not None:
             return self._fixed_curvature
