@@ -330,7 +330,7 @@ def test_some_kernels_have_negative_entries_and_a_bound_on_them_others_neither()
         eb.Kernel("random-walk", 2.0): True,
         eb.Kernel("inverse-cosine", 2.0): True,
         eb.Kernel("laplacian", 0.5): False,
-        eb.Kernel("diffusion", 100.0): False,
+        eb.Kernel("diffusion", 100.0, sigma=1.0): False,
     }
     for kernel, expected in negative.items():
         operator = kernel.on(graph)

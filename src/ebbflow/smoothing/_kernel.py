@@ -42,8 +42,9 @@ class Kernel(Smoother):
     lam : float, default=2.0
         λ of the energy. Where r(0) = 1, a large λ leaves the kernel 1/r itself: P becomes proportional to the
         heat kernel e^{−σ²L/2} or to the walk (aI − L)^p, and boosting does not mind the factor.
-    sigma : float, default=1.0
-        σ of the regularised Laplacian and of diffusion: how long the heat spreads.
+    sigma : float, default=1.5
+        σ of the regularised Laplacian and of diffusion: how long the heat spreads. On the normalised Laplacian of the
+        graphs in ``benchmarks/results/kernels.md``, 1.5 to 2 did best.
     a : float, default=2.0
         a of the random walk, at least the largest eigenvalue: 2 suffices for every normalised Laplacian.
     p : int, default=1
@@ -78,7 +79,7 @@ class Kernel(Smoother):
         r: str | Energy = "diffusion",
         lam: float = 2.0,
         *,
-        sigma: float = 1.0,
+        sigma: float = 1.5,
         a: float = 2.0,
         p: int = 1,
         normalized: bool = True,
