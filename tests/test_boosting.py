@@ -12,6 +12,7 @@ from tests.strategies import graphs, random_graph
 
 SMOOTHINGS = [None, eb.Laplacian(0.5, 2), eb.Laplacian(5.0, 4, method="jacobi"), eb.Laplacian(20.0, method="exact")]
 SMOOTHINGS += [eb.Laplacian(5.0, 4, method="chebyshev"), eb.Laplacian(2.0, 3, normalized=False)]
+SMOOTHINGS += [eb.Kernel("diffusion", 100.0), eb.Kernel("random-walk", 2.0), eb.Kernel("random-walk", 2.0, p=12)]
 
 
 def problem(n=200, seed=0, n_labelled=120, edges=500):

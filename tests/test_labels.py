@@ -134,7 +134,17 @@ def test_gradients_equal_finite_differences(kind, graph, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("smoothing", [None, eb.Laplacian(1.0, 2), eb.Laplacian(3.0, 4, method="chebyshev")], ids=repr)
+@pytest.mark.parametrize(
+    "smoothing",
+    [
+        None,
+        eb.Laplacian(1.0, 2),
+        eb.Laplacian(3.0, 4, method="chebyshev"),
+        eb.Kernel("random-walk", 2.0),
+        eb.Kernel("random-walk", 2.0, p=12),
+    ],
+    ids=repr,
+)
 @given(graph=graphs(min_nodes=3), seed=st.integers(0, 100))
 @settings(max_examples=15, deadline=None)
 def test_curvature_majorises_the_hessian(kind, smoothing, graph, seed):

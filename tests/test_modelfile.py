@@ -48,6 +48,17 @@ class Halved(eb.EBBSRegressor):
         return super().predict(X, graph=graph, nodes=nodes) / 2
 
 
+def squared(s):
+    return s**2
+
+
+class SquaredKernel(eb.Kernel):
+    """A user's own r, by a name that a file can hold."""
+
+    def __init__(self, lam=2.0):
+        super().__init__(squared, lam)
+
+
 def fitted(kind=eb.EBBSRegressor, *, graph=NAMED, X=TABLE, **changes):
     model = kind(**{"n_estimators": 3, "n_jobs": 1, "random_state": 0, **changes})
     return model.fit(X, CLASSES if issubclass(kind, eb.EBBSClassifier) else Y, graph=graph)
@@ -93,6 +104,7 @@ def test_a_model_read_back_predicts_the_same(tmp_path, kind, learner, graph, col
     "changes",
     [
         {"smoothing": eb.Laplacian(0.7, 3, method="chebyshev"), "feature_smoothing": eb.Laplacian(20.0, 5)},
+        {"smoothing": eb.Kernel("random-walk", 8.0, p=2, a=2.5), "labels": "none"},
         {"learner": eb.LightGBM(num_leaves=4, params={"extra_trees": True}), "momentum": True, "penalty": 0.1},
         {"momentum": eb.CorrectedMomentum(0.1, restart=False), "smoothing": eb.Laplacian(1.0, "auto")},
         {"learner": eb.CatBoost(depth=2, newton=True), "categorical_features": ["u"]},
@@ -216,6 +228,8 @@ def test_what_needs_pickle_is_refused_before_anything_is_written(tmp_path):
     binned = NUMBERS[["u"]].assign(bin=pd.cut(NUMBERS["u"], 3))
     with pytest.raises(ValueError, match=r"Interval.*numbers or text before you fit"):
         fitted(X=binned).save(path)
+    with pytest.raises(ValueError, match=r"r=.*squared.* of Kernel is a function.*subclass.*classes="):
+        fitted(smoothing=eb.Kernel(squared), labels="none").save(path)
     assert not path.exists()
 
 
@@ -299,7 +313,14 @@ def test_missing_files_and_folders_are_named(tmp_path):
 # ---------------------------------------------------------------------- classes of the user's own
 
 
-@pytest.mark.parametrize(("model", "own"), [({"loss": LogCosh(0.5)}, LogCosh), ({"kind": Halved}, Halved)])
+@pytest.mark.parametrize(
+    ("model", "own"),
+    [
+        ({"loss": LogCosh(0.5)}, LogCosh),
+        ({"kind": Halved}, Halved),
+        ({"smoothing": SquaredKernel(3.0), "labels": "none"}, SquaredKernel),
+    ],
+)
 def test_classes_of_the_users_own_must_be_handed_to_load(tmp_path, model, own):
     path = tmp_path / "m.ebb"
     model = fitted(**model)
@@ -308,7 +329,8 @@ def test_classes_of_the_users_own_must_be_handed_to_load(tmp_path, model, own):
         eb.load(path)
     loaded = eb.load(path, classes=[own])
     assert (loaded.predict() == model.predict()).all()
-    assert isinstance(loaded, own) or loaded.loss_.scale == 0.5
+    assert own in (type(loaded), type(loaded.loss_), type(loaded.smoothing_))
+    assert repr(loaded.get_params()) == repr(model.get_params())
 
 
 @pytest.mark.parametrize("learner", ["lightgbm", "catboost"])

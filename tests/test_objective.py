@@ -20,6 +20,9 @@ OPERATORS = {
         for method in ("gradient", "jacobi", "chebyshev", "exact")
         for normalized in (True, False)
     },
+    "kernel-bounded": eb.Kernel("random-walk", 2.0),
+    "kernel-unbounded": eb.Kernel("random-walk", 2.0, p=12),
+    "kernel-plain": eb.Kernel("diffusion", 2.0, normalized=False, sigma=0.5),
 }
 LOSSES = [*REGRESSION, eb.LogLoss(), eb.Softmax()]
 
@@ -140,6 +143,18 @@ def test_unit_is_the_mean_curvature_of_a_label_at_the_start():
     o = Objective(IdentityOperator(4), eb.Poisson(), labels)
     assert o.unit == pytest.approx(np.exp(o.base[0]))
     assert Objective(IdentityOperator(4), eb.LogLoss(), Labels(np.arange(2), np.eye(2)[:, :1], np.ones(2))).unit == 1.0
+
+
+def test_trees_are_grown_on_the_same_numbers_whatever_the_scale_of_p():
+    """P of (13) shrinks by 1/(1+λ) where r(0) = 1: what regularises the trees must not come to mean something else."""
+    graph = random_graph(30, 60)
+    one, tenth = (  # P = 1/(1 + s), and a tenth of it
+        objective_on(eb.Kernel(lambda s, k=k: k - 1 + k * s, 1.0), graph, eb.SquaredError(), 0.0) for k in (1, 10)
+    )
+    for o, share in ((one, 1.0), (tenth, 0.1)):
+        np.testing.assert_allclose(o.unit / one.unit, share**2)
+        np.testing.assert_allclose(o.residual(o.start()) / o.unit, one.residual(one.start()) / one.unit / share)
+        np.testing.assert_allclose(o.curvature(o.start()) / o.unit, one.curvature(one.start()) / one.unit, atol=1e-12)
 
 
 def test_local_curvature_never_takes_more_than_a_newton_step():

@@ -85,7 +85,7 @@ def test_a_graph_matrix_is_its_closed_form(loops, graph, strength):
     matrix = GraphMatrix(graph.adjacency, diagonal, strength, root)
     matrix.sweep = swept_by(loops, graph.adjacency)
     dense = np.diag(diagonal) - strength * root[:, None] * graph.adjacency.toarray() * root[None, :]
-    np.testing.assert_allclose(matrix.tocsr().toarray(), dense, atol=1e-12)
+    np.testing.assert_allclose(matrix.csr.toarray(), dense, atol=1e-12)
     for v in (rng.normal(size=n), rng.normal(size=(n, 3))):
         np.testing.assert_allclose(matrix @ v, dense @ v, atol=1e-9)
         np.testing.assert_allclose(matrix.T @ v, dense @ v, atol=1e-9)

@@ -21,7 +21,7 @@ from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebbflow.modelfile import load
 from ebbflow.momentum import CorrectedMomentum
-from ebbflow.smoothing import Laplacian, Smoother, SmoothingOperator
+from ebbflow.smoothing import Kernel, Laplacian, Smoother, SmoothingOperator
 from ebbflow.tuning import tune
 
 __version__ = "0.1.0"
@@ -39,6 +39,7 @@ __all__ = [
     "GraphBlockFold",
     "Huber",
     "Intervals",
+    "Kernel",
     "Laplacian",
     "Learner",
     "LightGBM",

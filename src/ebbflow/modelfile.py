@@ -274,6 +274,14 @@ def _plain(value: Any) -> Any:
         return None
     if hasattr(value, "get_params"):
         parameters = value.get_params(deep=False)
+        for name, given in parameters.items():
+            if callable(given) and not hasattr(given, "get_params"):
+                kind = type(value).__name__
+                raise ValueError(
+                    f"{name}={given!r} of {kind} is a function, which cannot be saved without pickle. Use a choice that "
+                    f"has a name; or put the function into a subclass of {kind}, whose __init__ hands it to that of {kind}, "
+                    "fit with that, and pass load(path, classes=[...])."
+                )
         return {"class": type(value).__name__, "parameters": {k: _plain(v) for k, v in parameters.items()}}
     raise ValueError(
         f"{value!r} cannot be saved without pickle: a model file holds numbers, text and ebbflow's parts. Turn it into "

@@ -130,10 +130,10 @@ class Objective:
         # Trees are grown on float32 gradients anyway; on large graphs, half the bytes are nearly half the time.
         self._exact = smoother.shape[0] <= EXACT_UP_TO
         #: Curvature of a typical label at the start. Trees are given gradients and curvatures in this unit, so that
-        #: what regularises them means the same for labels in cents and in dollars.
-        self.unit = 1.0
+        #: what regularises them means the same for labels in cents and in dollars, and for P and for a multiple of P.
+        self.unit = smoother.norm_bound**2 or 1.0
         if loss.curvature_has_units:
-            self.unit = float(np.mean(self._local_curvature(self.start()))) or 1.0
+            self.unit *= float(np.mean(self._local_curvature(self.start()))) or 1.0
 
     def start(self) -> Iterate:
         """Return f⁰ = 0."""

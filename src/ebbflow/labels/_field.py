@@ -260,16 +260,17 @@ class LeftOutObjective(FieldObjective):
         if self._fixed_curvature is None:
             nodes, n_nodes = self.labels.nodes, self.smoother.shape[0]
             weight, own = self.labels.weight[:, None], (self.field.weight * self.field.diagonal)[:, None]
-            heard = self.smoother.apply(np.ones((n_nodes, 1)))[nodes]
+            magnitude, everyone = self.smoother.magnitude, np.ones((n_nodes, 1))
+            heard = (everyone if magnitude is None else magnitude.apply(everyone))[nodes]
             sized = self._amplified * ((1.0 - 2.0 * own) * heard + self.field.spread(heard)[nodes])
             back = weight * self._amplified * sized
             on_nodes = np.zeros((n_nodes, 1))
             on_nodes[nodes] = (1.0 - 2.0 * own) * back + weight * self.field.pulled(back)[nodes]
-            if not self.smoother.nonnegative:
+            if magnitude is None:
                 on_nodes[:] = on_nodes.max() * self.smoother.norm_bound**2
                 self._fixed_curvature = on_nodes + self.penalty
             else:
-                self._fixed_curvature = np.maximum(self.smoother.adjoint(on_nodes), 0.0) + self.penalty
+                self._fixed_curvature = np.maximum(magnitude.adjoint(on_nodes), 0.0) + self.penalty
         return self._fixed_curvature
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:

@@ -6,6 +6,7 @@ A *smoother* such as :class:`Laplacian` is a recipe: parameters, no data. ``smoo
 
 from ebbflow.smoothing._base import IdentityOperator, Smoother, SmoothingOperator
 from ebbflow.smoothing._contraction import Contraction
+from ebbflow.smoothing._kernel import Kernel
 from ebbflow.smoothing._laplacian import Laplacian
 from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._sweep import threads
@@ -15,6 +16,7 @@ __all__ = [
     "Contraction",
     "GraphMatrix",
     "IdentityOperator",
+    "Kernel",
     "Laplacian",
     "Smoother",
     "SmoothingOperator",

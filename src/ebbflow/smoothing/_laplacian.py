@@ -167,7 +167,7 @@ class GradientSteps(SmoothingOperator):
         return v / columnwise(root, scores)
 
     def _on_sparse(self, scores: Any) -> Any:
-        z, matrix = scores, self._matrix.tocsr()
+        z, matrix = scores, self._matrix.csr
         for _ in range(self.n_steps):
             z = z - self.alpha * (matrix @ z - scores)
         return z
@@ -193,7 +193,8 @@ class JacobiSteps(SmoothingOperator):
         # T = Δ⁻¹ c R A R; the sweep is A's, so that z is multiplied by R before and by what is left of T after it.
         self._root, self._after = root, system.lam * root * self._inverse_diagonal
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
-        self._sweep, ones = system.matrix.unsigned_sweep, np.ones(system.n_nodes)
+        self._sweep = system.matrix.remade(system.diagonal, system.lam, unsigned=system.signed).sweep
+        ones = np.ones(system.n_nodes)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
         self._sweep = system.matrix.sweep
 

@@ -40,13 +40,6 @@ class GraphMatrix(LinearOperator):
         self.root = np.ones(adjacency.shape[0]) if root is None else root
         self._adjacency = adjacency
 
-    @property
-    def unsigned_sweep(self) -> Sweep:
-        """Sweeps over the edges' weights without their signs."""
-        return (
-            Sweep(sparse.csr_array(abs(self._adjacency))) if self._adjacency.data.min(initial=0.0) < 0 else self.sweep
-        )
-
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
         scaled = columnwise(self.root, X) * X
         return self.sweep(scaled, scale=like(-self.strength * self.root, X), keep=like(self.diagonal / self.root, X))
@@ -57,8 +50,18 @@ class GraphMatrix(LinearOperator):
     def _adjoint(self) -> "GraphMatrix":
         return self
 
-    def tocsr(self) -> sparse.csr_array:
-        """Return it with every entry written out."""
+    def times(self, scores: Any) -> Any:
+        """Return the product with scores, which stay sparse if they are."""
+        return self.csr @ scores if sparse.issparse(scores) else self._matmat(scores)
+
+    def remade(self, diagonal: NDArray[np.float64], strength: float, unsigned: bool = False) -> "GraphMatrix":
+        """Return the matrix with another diagonal and strength, and without the signs of A if asked to."""
+        adjacency = sparse.csr_array(abs(self._adjacency)) if unsigned else self._adjacency
+        return GraphMatrix(adjacency, diagonal, strength, self.root)
+
+    @cached_property
+    def csr(self) -> sparse.csr_array:
+        """The matrix with every entry written out."""
         tied = self._adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
         matrix = sparse.csr_array(sparse.diags_array(self.diagonal) - self.strength * tied)
         matrix.sort_indices()
@@ -108,7 +111,7 @@ class LaplacianSystem:
         """
         gershgorin = 1.0 + 2.0 * self.lam * (1.0 if self.normalized else float(self.degrees.max(initial=0.0)))
         if self.n_nodes < 50:
-            return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.tocsr().toarray())[-1]))
+            return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.csr.toarray())[-1]))
         start = np.random.default_rng(0).standard_normal(self.n_nodes)
         try:
             top = eigsh(self.matrix, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)[0]
