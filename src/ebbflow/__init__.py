@@ -20,7 +20,7 @@ from ebbflow.labels import Field, Masked
 from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebbflow.modelfile import load
-from ebbflow.smoothing import Laplacian, Smoother, SmoothingOperator
+from ebbflow.smoothing import EdgeWeights, Laplacian, Robust, Smoother, SmoothingOperator
 from ebbflow.tuning import tune
 
 __version__ = "0.1.0"
@@ -31,6 +31,7 @@ __all__ = [
     "EBBSClassifier",
     "EBBSRegressor",
     "EarlyStopping",
+    "EdgeWeights",
     "Explanation",
     "Field",
     "Graph",
@@ -48,6 +49,7 @@ __all__ = [
     "Progress",
     "ProgressBar",
     "Quantile",
+    "Robust",
     "ScikitLearn",
     "Smoother",
     "SmoothingOperator",

@@ -52,7 +52,7 @@ class Boosting:
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"
             raise StopIteration
-        smoothed_tree = objective.propagate(tree)
+        smoothed_tree = objective.propagate(tree, point)
         step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)
         self.model, step = _backtracked(objective, point, step, tree, smoothed_tree)
         if self.momentum:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.losses import Loss
-from ebbflow.smoothing import SmoothingOperator
+from ebbflow.smoothing import Propagation, SmoothingOperator
 
 Array = NDArray[np.float64]
 
@@ -38,10 +38,14 @@ class Labels:
 
 @dataclass(frozen=True)
 class Iterate:
-    """A point f of the function space: a weighted sum of trees, its scores, and P applied to them."""
+    """A point f of the function space: a weighted sum of trees, its scores, and P applied to them.
+
+    Where P is linear, the smoothed scores move as the scores do. Where it is not, ``propagated`` says how to compute them,
+    once they are asked for.
+    """
 
     scores: Array
-    smoothed: Array
+    propagated: Array | Callable[["Iterate"], Array]
     weights: tuple[float, ...] = ()
     known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what was computed at this point
 
@@ -51,16 +55,27 @@ class Iterate:
             self.known[name] = compute()
         return self.known[name]
 
+    @property
+    def smoothed(self) -> Array:
+        """P applied to the scores."""
+        propagated = self.propagated
+        smoothed: Array = self.remember("smoothed", lambda: propagated(self)) if callable(propagated) else propagated
+        return smoothed
+
     def moved(self, step: float, tree: Array, smoothed_tree: Array) -> "Iterate":
         """Return f + step·tree, a sum of one tree more."""
-        return Iterate(self.scores + step * tree, self.smoothed + step * smoothed_tree, (*self.weights, step))
+        propagated = self.propagated if callable(self.propagated) else self.propagated + step * smoothed_tree
+        return Iterate(self.scores + step * tree, propagated, (*self.weights, step))
 
     def mixed(self, other: "Iterate", theta: float) -> "Iterate":
         """Return (1−θ)f + θ·other."""
         pairs = zip(self.weights, other.weights, strict=True)
+        propagated = self.propagated
+        if not callable(propagated):
+            propagated = (1.0 - theta) * propagated + theta * other.smoothed
         return Iterate(
             (1.0 - theta) * self.scores + theta * other.scores,
-            (1.0 - theta) * self.smoothed + theta * other.smoothed,
+            propagated,
             tuple((1.0 - theta) * a + theta * b for a, b in pairs),
         )
 
@@ -70,8 +85,8 @@ class Objective:
 
     Parameters
     ----------
-    smoother : SmoothingOperator
-        P, on all n nodes.
+    smoother : Propagation
+        P, on all n nodes. One that is not linear stands for a linear map at each point, see :meth:`at`.
     loss : Loss
         D.
     labels : Labels
@@ -87,7 +102,7 @@ class Objective:
 
     def __init__(
         self,
-        smoother: SmoothingOperator,
+        smoother: Propagation,
         loss: Loss,
         labels: Labels,
         validation: Labels | None = None,
@@ -101,6 +116,7 @@ class Objective:
         self.penalty = penalty
         self.base = loss.initial(labels.target, labels.weight)
         self._fixed_curvature: Array | None = None
+        self._last_at: tuple[Iterate, SmoothingOperator] | None = None
         #: Curvature of a typical label at the start. Trees are given gradients and curvatures in this unit, so that
         #: what regularises them means the same for labels in cents and in dollars.
         self.unit = 1.0
@@ -110,7 +126,19 @@ class Objective:
     def start(self) -> Iterate:
         """Return f⁰ = 0."""
         zeros = np.zeros((self.smoother.shape[0], self.labels.target.shape[1]))
-        return Iterate(zeros, zeros)
+        if self.smoother.linear:
+            return Iterate(zeros, self._carried(zeros))
+        return Iterate(zeros, lambda point: self._carried(self.at(point).apply(point.scores)))
+
+    def at(self, point: Iterate) -> SmoothingOperator:
+        """Return P as the linear map that it is at a point, kept for the last point alone: it may be large."""
+        if self._last_at is None or self._last_at[0] is not point:
+            self._last_at = point, self.smoother.at(point.scores)
+        return self._last_at[1]
+
+    def _carried(self, smoothed: Array) -> Array:
+        """What an iterate carries along, of scores just smoothed: those."""
+        return smoothed
 
     def value(self, point: Iterate) -> float:
         """Return the mean loss over the labelled nodes, the penalty included."""
@@ -143,7 +171,7 @@ class Objective:
         """Return the gradient Pᵀ ∂ℓ/∂f̃ of (8), on all n nodes (+ εf)."""
         on_nodes = np.zeros_like(point.smoothed)
         on_nodes[self.labels.nodes] = self._slope(point)
-        pulled = self.smoother.adjoint(on_nodes)
+        pulled = self.at(point).adjoint(on_nodes)
         return pulled + self.penalty * point.scores if self.penalty else pulled
 
     def curvature(self, point: Iterate) -> Array:
@@ -155,23 +183,24 @@ class Objective:
         """
         if self._fixed_curvature is not None:
             return self._fixed_curvature
-        local = self._local_curvature(point)
-        n_nodes = self.smoother.shape[0]
-        if self.smoother.nonnegative:
-            heard = self.smoother.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
+        local, smoother = self._local_curvature(point), self.at(point)
+        n_nodes = smoother.shape[0]
+        if smoother.nonnegative:
+            heard = smoother.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
             on_nodes = np.zeros((n_nodes, local.shape[1]))
             on_nodes[self.labels.nodes] = local * heard
-            result = np.maximum(self.smoother.adjoint(on_nodes), 0.0)
+            result = np.maximum(smoother.adjoint(on_nodes), 0.0)
         else:
-            result = np.full((n_nodes, 1), self.smoother.norm_bound**2 * float(local.max()))
+            result = np.full((n_nodes, 1), smoother.norm_bound**2 * float(local.max()))
         result = result + self.penalty
-        if self.loss.constant_curvature:
+        if self.loss.constant_curvature and self.smoother.linear:
             self._fixed_curvature = result
         return result
 
-    def propagate(self, tree: Array) -> Array:
-        """Return P h for a new tree's values h on all nodes: the only forward propagation of a round."""
-        return self.smoother.apply(tree)
+    def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
+        """Return P h for a new tree's values h on all nodes; a P that is not linear must be told at which point."""
+        smoother = self.smoother if point is None else self.at(point)
+        return self._carried(smoother.apply(tree))
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
         """Return η minimising the parabola above the loss along the tree.

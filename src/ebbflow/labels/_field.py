@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 from ebbflow.graph import Graph
 from ebbflow.losses import Loss
 from ebbflow.objective import Iterate, Labels, Objective
-from ebbflow.smoothing import SmoothingOperator, SparseSolver
+from ebbflow.smoothing import Propagation, SparseSolver
 
 Array = NDArray[np.float64]
 EXACT_UP_TO = 10_000
@@ -178,30 +178,24 @@ class FieldObjective(Objective):
 
     def __init__(
         self,
-        smoother: SmoothingOperator,
+        smoother: Propagation,
         loss: Loss,
         labels: Labels,
         validation: Labels | None,
         penalty: float,
         field: FieldOperator,
     ) -> None:
-        # The weights of the field are relative to their mean, and those of the loss must be the same.
-        super().__init__(smoother, loss, Labels(labels.nodes, labels.target, field.weight), validation, penalty)
         self.field = field
         # On large graphs, solves during training stop early. The error left in z is at most the residual over τ, the
         # least eigenvalue that a field can have: the weaker τ, the farther they must go.
         self.tolerance = 1e-6 if field.n_nodes <= EXACT_UP_TO else min(0.6 * field.tau, 0.1)
+        # The weights of the field are relative to their mean, and those of the loss must be the same.
+        super().__init__(smoother, loss, Labels(labels.nodes, labels.target, field.weight), validation, penalty)
         self._from_labels = field.spread(labels.target - self.base)
 
-    def propagate(self, tree: Array) -> Array:
-        """Return P h beside K W (P h): the one solve of a round."""
-        smoothed = self.smoother.apply(tree)
+    def _carried(self, smoothed: Array) -> Array:
+        """P h beside K W (P h): the one solve of a round."""
         return np.hstack([smoothed, self.field.spread(smoothed[self.labels.nodes], self.tolerance)])
-
-    def start(self) -> Iterate:
-        """Return f⁰ = 0."""
-        zeros = np.zeros((self.smoother.shape[0], self.labels.target.shape[1]))
-        return Iterate(zeros, np.hstack([zeros, zeros]))
 
     def _split(self, smoothed: Array) -> tuple[Array, Array]:
         outputs = self.labels.target.shape[1]
@@ -228,7 +222,7 @@ class FieldObjective(Objective):
     def _pulled_back(self, slope: Array, point: Iterate) -> Array:
         on_nodes = np.zeros_like(point.scores)
         on_nodes[self.labels.nodes] = slope
-        pulled = self.smoother.adjoint(on_nodes)
+        pulled = self.at(point).adjoint(on_nodes)
         return pulled + self.penalty * point.scores if self.penalty else pulled
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
@@ -264,19 +258,20 @@ class LeftOutObjective(FieldObjective):
 
     def curvature(self, point: Iterate) -> Array:
         """Return |S|P's row sums, where |S| has the entries of S without their signs: K has none that is negative."""
-        if self._fixed_curvature is None:
-            nodes, n_nodes = self.labels.nodes, self.smoother.shape[0]
+        if self._fixed_curvature is None or not self.smoother.linear:
+            smoother = self.at(point)
+            nodes, n_nodes = self.labels.nodes, smoother.shape[0]
             weight, own = self.labels.weight[:, None], (self.field.weight * self.field.diagonal)[:, None]
-            heard = self.smoother.apply(np.ones((n_nodes, 1)))[nodes]
+            heard = smoother.apply(np.ones((n_nodes, 1)))[nodes]
             sized = self._amplified * ((1.0 - 2.0 * own) * heard + self.field.spread(heard)[nodes])
             back = weight * self._amplified * sized
             on_nodes = np.zeros((n_nodes, 1))
             on_nodes[nodes] = (1.0 - 2.0 * own) * back + weight * self.field.pulled(back)[nodes]
-            if not self.smoother.nonnegative:
-                on_nodes[:] = on_nodes.max() * self.smoother.norm_bound**2
+            if not smoother.nonnegative:
+                on_nodes[:] = on_nodes.max() * smoother.norm_bound**2
                 self._fixed_curvature = on_nodes + self.penalty
             else:
-                self._fixed_curvature = np.maximum(self.smoother.adjoint(on_nodes), 0.0) + self.penalty
+                self._fixed_curvature = np.maximum(smoother.adjoint(on_nodes), 0.0) + self.penalty
         return self._fixed_curvature
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:

@@ -4,7 +4,6 @@ Steps may be plain gradient steps, Jacobi-preconditioned, or Chebyshev-accelerat
 inverse P* = (I+λL)⁻¹.
 """
 
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebbflow.graph import Graph
-from ebbflow.smoothing._base import Smoother, SmoothingOperator
+from ebbflow.smoothing._base import Smoother, SmoothingOperator, check_steps
 from ebbflow.smoothing._product import plus_product
 from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._system import LaplacianSystem
@@ -68,10 +67,7 @@ class Laplacian(Smoother):
 
     def on(self, graph: Graph) -> SmoothingOperator:
         """Return P on ``graph``."""
-        if not isinstance(self.lam, Real) or not np.isfinite(self.lam) or self.lam < 0:
-            raise ValueError(f"lam must be a number of at least 0, got {self.lam!r}.")
-        if not isinstance(self.n_steps, (int, np.integer)) or isinstance(self.n_steps, bool) or self.n_steps < 0:
-            raise ValueError(f"n_steps must be a whole number of at least 0, got {self.n_steps!r}.")
+        check_steps(self.lam, self.n_steps)
         system = LaplacianSystem(graph, float(self.lam), bool(self.normalized))
         if self.method == "gradient":
             return GradientSteps(system, self.n_steps, self._step_size(system))
