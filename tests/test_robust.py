@@ -74,14 +74,14 @@ def test_the_square_root_is_the_l1_penalty_and_p_2_the_quadratic_one():
     lam=st.floats(0.0, 20.0),
     outputs=st.integers(1, 3),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_step_lowers_the_energy(penalty, normalized, graph, seed, scale, lam, outputs):
     f = np.random.default_rng(seed).normal(size=(graph.n_nodes, outputs))
     energies = []
     for n_steps in range(7):
         operator = robust(penalty, scale, lam, n_steps, normalized).on(graph)
         energies.append(operator.energy(operator.apply(f), f))
-    assert (np.diff(energies) <= 1e-9 * max(energies)).all()
+    assert (np.diff(energies) <= 1e-12 * (1.0 + energies[0])).all()
 
 
 @pytest.mark.parametrize("normalized", [True, False])
@@ -281,7 +281,7 @@ def test_training_loss_never_rises(penalty, labels, momentum):
     X, y, graph, _ = two_groups()
     model = eb.EBBSRegressor(
         25, 0.5, smoothing=robust(penalty, 1.0), labels=labels, momentum=momentum, early_stopping=False, random_state=0
-    ).fit(X, y, graph=graph, nodes=None)
+    ).fit(X, y, graph=graph)
     losses = np.array(model.history_["training"])
     assert losses[-1] < losses[0]
     if not momentum:  # with it, each round descends from a point ahead of the last
@@ -290,18 +290,25 @@ def test_training_loss_never_rises(penalty, labels, momentum):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_edges_between_groups_are_cut_and_smoothing_gains_by_it(seed):
+def test_edges_between_groups_are_cut(seed):
     X, y, graph, group = two_groups(seed, spurious=120)
     known = np.random.default_rng(seed).random(120) < 0.5
-    errors = {}
-    for smoothing in (eb.Laplacian(2.0, 5), robust("geman-mcclure", 3.0)):
-        model = eb.EBBSRegressor(100, 0.1, smoothing=smoothing, labels="none", early_stopping=False, random_state=0)
-        model.fit(X, y[known], nodes=known, graph=graph)
-        errors[type(smoothing).__name__] = np.mean((model.predict(nodes=~known) - 6.0 * group[~known]) ** 2)
-    source, target, weight = model.edge_weights()
+    model = eb.EBBSRegressor(100, 0.1, smoothing=robust(scale=3.0), labels="none", early_stopping=False, random_state=0)
+    source, target, weight = model.fit(X, y[known], nodes=known, graph=graph).edge_weights()
     across = group[source] != group[target]
-    assert np.median(weight[across]) < 0.7 < 0.9 < np.median(weight[~across])
-    assert errors["Robust"] < errors["Laplacian"]
+    assert np.median(weight[across]) < 0.3 < 0.8 < np.median(weight[~across])
+
+
+@pytest.mark.parametrize("penalty", ["log", "geman-mcclure", "truncated"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_noise_goes_and_steps_between_groups_stay(penalty, seed):
+    _, y, graph, group = two_groups(seed, spurious=120)
+    f, truth = (y - 3.0)[:, None], (6.0 * group - 3.0)[:, None]
+    error = [
+        np.mean((smoother.on(graph).apply(f) - truth) ** 2)
+        for smoother in (eb.Laplacian(2.0, 5), robust(penalty, 3.0), eb.Laplacian(0.0, 5))
+    ]
+    assert error[1] < 0.5 * error[0] and error[1] < error[2]
 
 
 def test_auto_scale_is_three_times_the_spread_of_the_labels_and_follows_their_units():
