@@ -341,11 +341,12 @@ def test_equal_labels_have_no_spread_and_can_be_fitted():
     np.testing.assert_allclose(model.fit(X, np.ones(120), graph=graph).predict(), 1.0)
 
 
+@pytest.mark.parametrize("labels", ["none", "field"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_classifier_trains_through_it(classes):
+def test_classifier_trains_through_it(classes, labels):
     X, _, graph, group = two_groups(spurious=20)
     y = group if classes == 2 else np.where(X[:, 1] > 1, 2, group)
-    model = eb.EBBSClassifier(30, smoothing=eb.Robust(), labels="none", random_state=0)
+    model = eb.EBBSClassifier(30, smoothing=eb.Robust(), labels=labels, random_state=0)
     model.fit(X, y[::2], nodes=np.arange(0, 120, 2), graph=graph)
     assert model.score(None, y) > (0.85 if classes == 2 else 0.7)
     assert model.edge_weights().weight.shape == (graph.n_edges,)
