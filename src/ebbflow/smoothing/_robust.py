@@ -146,19 +146,20 @@ class RobustOperator:
         self.shape = (graph.n_nodes, graph.n_nodes)
         self.lam, self.n_steps = lam, n_steps
         self._penalty, self._scale = penalty, scale
-        self._adjacency = graph.adjacency
         upper = sparse.triu(graph.adjacency, 1, format="csr").tocoo()
         self.source, self.target = upper.coords
-        self._root = 1.0 / np.sqrt(graph.degrees + 1.0) if normalized else np.ones(graph.n_nodes)
+        root = 1.0 / np.sqrt(graph.degrees + 1.0) if normalized else np.ones(graph.n_nodes)
         # As w ≤ 1, I + λL_w ≼ I + λL: a step that descends for the quadratic energy descends for every reweighted one.
         self.alpha = 1.0 / (1.0 + lam) if normalized else 1.0 / LaplacianSystem(graph, lam, False).upper
         # Differences in units of the scores: (z_i r_i − z_j r_j)/√(r_i r_j), and what this takes from the coupling.
-        ratio = np.sqrt(self._root[self.source] / self._root[self.target])
+        ratio = np.sqrt(root[self.source] / root[self.target])
         self._left, self._right = ratio, 1.0 / ratio
-        self._coupling = upper.data * self._root[self.source] * self._root[self.target]
-        # For each entry of the adjacency, the edge it belongs to.
+        self._coupling = upper.data * root[self.source] * root[self.target]
+        self._root = root
+        # Both entries of each edge in a symmetric matrix, and the edge that each entry belongs to.
         numbered = sparse.csr_array((np.arange(1, upper.nnz + 1), upper.coords), shape=self.shape)
-        self._edge = (numbered + numbered.T).tocsr().data - 1
+        self._pattern = sparse.csr_array(numbered + numbered.T)
+        self._edge = self._pattern.data - 1
 
     def at(self, scores: NDArray[Any]) -> "Reweighted":
         """Return P_w with the weights that ``scores`` lead to: P_w @ scores is Z."""
@@ -182,18 +183,11 @@ class RobustOperator:
         return self._penalty.slope(self._differences(z))
 
     def reweighted(self, weight: Array) -> tuple[sparse.csr_array, Array]:
-        """Return A_w, and the share of a node's own score that a step on it keeps."""
-        data = self._adjacency.data * weight[self._edge]
-        matrix = sparse.csr_array((data, self._adjacency.indices, self._adjacency.indptr), shape=self.shape)
-        degrees = matrix @ np.ones(self.shape[0])
-        return matrix, (1.0 - self.alpha * (1.0 + self.lam * self._root**2 * degrees))[:, None]
-
-    def stepped(self, step: tuple[sparse.csr_array, Array], z: Array) -> Array:
-        """Return (I − α(I + λL_w)) z."""
-        matrix, kept = step
-        root = self._root[:, None]
-        moved: Array = kept * z + (self.alpha * self.lam) * root * (matrix @ (root * z))
-        return moved
+        """Return I − α(I + λL_w), the step on the graph with these weights: off its diagonal, and on it."""
+        data = (self.alpha * self.lam * self._coupling * weight)[self._edge]
+        matrix = sparse.csr_array((data, self._pattern.indices, self._pattern.indptr), shape=self.shape)
+        # Its row sums as they would be without r_i r_j, of which r_i² belongs to node i.
+        return matrix, (1.0 - self.alpha - self._root * (matrix @ (1.0 / self._root)))[:, None]
 
     def _differences(self, z: Array) -> Array:
         """‖z_i−z_j‖²/σ² of every edge, a column at a time: scores of many classes on many edges would fill the memory."""
@@ -226,7 +220,7 @@ class Reweighted(SmoothingOperator):
             weight = operator.weights(z)
             self.attention += weight / operator.n_steps
             self._steps.append(operator.reweighted(weight))
-            z = source + operator.stepped(self._steps[-1], z)
+            z = source + _stepped(self._steps[-1], z)
         #: Z, the smoothed scores.
         self.smoothed = _like(scores, z)
 
@@ -237,7 +231,7 @@ class Reweighted(SmoothingOperator):
         f = _columns(scores)
         z, source = f, self._operator.alpha * f
         for step in self._steps:
-            z = source + self._operator.stepped(step, z)
+            z = source + _stepped(step, z)
         return _like(scores, z)
 
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
@@ -246,8 +240,15 @@ class Reweighted(SmoothingOperator):
         total = np.zeros_like(g)
         for step in reversed(self._steps):
             total += g
-            g = self._operator.stepped(step, g)
+            g = _stepped(step, g)
         return _like(gradient, g + self._operator.alpha * total)
+
+
+def _stepped(step: tuple[sparse.csr_array, Array], z: Array) -> Array:
+    off_diagonal, diagonal = step
+    moved: Array = off_diagonal @ z
+    moved += diagonal * z
+    return moved
 
 
 def _columns(scores: NDArray[Any]) -> Array:
