@@ -28,7 +28,8 @@ class Penalty(NamedTuple):
     slope: Callable[[Array], Array]
 
 
-AUTO_SCALE = 3.0  # spreads of the labels: on County, Wiki and House 1 cut edges that help, 8 kept those that do not
+# In spreads of the labels. 1 cut edges that help on County and House, 8 kept edges on Wiki that do not.
+AUTO_SCALE = 3.0
 PENALTIES = {
     "sqrt": Penalty(lambda t: 2.0 * (np.sqrt(1.0 + t) - 1.0), lambda t: 1.0 / np.sqrt(1.0 + t)),
     "log": Penalty(np.log1p, lambda t: 1.0 / (1.0 + t)),
@@ -188,7 +189,7 @@ class RobustOperator:
         """Return I − α(I + λL_w), the step on the graph with these weights: off its diagonal, and on it."""
         data = (self.alpha * self.lam * self._coupling * weight)[self._edge]
         matrix = sparse.csr_array((data, self._pattern.indices, self._pattern.indptr), shape=self.shape)
-        # Its row sums as they would be without r_i r_j, of which r_i² belongs to node i.
+        # The diagonal of λL_w is λ r_i² Σ_j a_ij w_ij: row sums of the same matrix, with r_j divided out and r_i put in.
         return matrix, (1.0 - self.alpha - self._root * (matrix @ (1.0 / self._root)))[:, None]
 
     def _differences(self, z: Array) -> Array:
