@@ -80,21 +80,26 @@ def pools(problem: Problem) -> dict[str, Any]:
 def graph_pools(problem: Problem) -> dict[str, Any]:
     """Return the same tables with the edges.
 
-    CatBoost wants edges to stay inside a group, so every table holds all nodes as one group, and a weight of 0 takes out
-    those that do not belong.
+    CatBoost wants edges to stay inside a group and rows that lie one after another in memory, so every table is an array of
+    all nodes as one group, and a weight of 0 takes out those that do not belong. It has no neighbour statistics for
+    category columns.
     """
     import catboost
 
-    X, n = as_text(problem), len(problem.y)
+    n = len(problem.y)
+    if problem.is_table:
+        X = np.ascontiguousarray(as_text(problem).to_numpy(dtype=object if problem.categorical else np.float32))
+    else:
+        X = np.ascontiguousarray(problem.X.toarray() if hasattr(problem.X, "toarray") else problem.X, dtype=np.float32)
+    categorical = [problem.X.columns.get_loc(name) for name in problem.categorical]
     edges = np.column_stack(problem.graph.adjacency.nonzero())
     made = {}
     for part, nodes in {"train": problem.train, "val": problem.val, "all": np.arange(n)}.items():
         labels, weight = np.zeros(n, dtype=problem.y.dtype), np.zeros(n)
         labels[nodes], weight[nodes] = np.where(problem.y[nodes] == problem.y[nodes], problem.y[nodes], 0), 1.0
         made[part] = catboost.Pool(
-            problem.rows(np.arange(n), X), labels, problem.categorical, graph=edges, group_id=np.zeros(n, dtype=int),
-            weight=weight,
-        )  # fmt: skip
+            X, labels, categorical, graph=edges, group_id=np.zeros(n, dtype=int), weight=weight
+        )
     return made
 
 
