@@ -47,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add["report"].add_argument("--out", type=Path, default=RESULTS, help="the folder to write to")
     add["merge"].add_argument("files", nargs="+", type=Path)
     add["fetch"].add_argument("names", nargs="+", metavar="NAME")
+    add["fetch"].add_argument("--from", dest="url", metavar="URL", help="a mirror of the archive")
     return top
 
 
@@ -110,7 +111,7 @@ def _fetch(asked: argparse.Namespace) -> int:
     from benchmarks.fetching import fetch
 
     for name in asked.names:
-        print(fetch(name))
+        print(fetch(name, asked.url))
     return 0
 
 

@@ -52,7 +52,13 @@ class LiveDisplay(Display):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.progress import TimeRemainingColumn as Remaining
 
-        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), Remaining(), TextColumn("{task.description}"))
+        columns = (
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            Remaining(),
+            TextColumn("{task.description}"),
+        )
         self._bar = Progress(*columns, console=Console(stderr=True))
 
     def start(self, n_runs: int, n_ended: int, skipped: Mapping[str, str]) -> None:

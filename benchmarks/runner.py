@@ -40,7 +40,10 @@ class Plan:
 
 
 def plan(
-    datasets: Sequence[str], methods: Sequence[str], splits: Sequence[int] | None = None, configurations: int | None = None
+    datasets: Sequence[str],
+    methods: Sequence[str],
+    splits: Sequence[int] | None = None,
+    configurations: int | None = None,
 ) -> Plan:
     """List every run; ``configurations`` takes only so many of each grid, the default first."""
     runs, skipped = [], dict[str, str]()

@@ -38,6 +38,8 @@ def _fitted(problem: Problem, make: Any) -> Outcome:
     model.fit(problem.X, problem.y[problem.train], nodes=problem.train, graph=problem.graph, eval_set=held)
     notes: dict[str, Any] = {"rounds": model.n_iter_, "choice": model.choice_}
     curve = {part: model.history_[part] for part in ("training", "validation")}
+    if not problem.n_classes:  # half the squared error, told as RMSE
+        curve = {part: np.sqrt(2.0 * np.asarray(losses)).tolist() for part, losses in curve.items()}
     if problem.n_classes:
         notes["calibration_error"] = float(model.calibration_error_)
         scores = np.zeros((len(problem.y), problem.n_classes))

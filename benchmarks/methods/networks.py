@@ -6,6 +6,7 @@ Two layers of 64 units, Adam, at most 1000 epochs, stopped after 100 without a b
 
 import copy
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,13 @@ def network(
 
 
 def trained(
-    problem: Problem, features: np.ndarray, name: str, learning_rate: float, dropout: float, hidden: int, layers: int = 2
+    problem: Problem,
+    features: np.ndarray,
+    name: str,
+    learning_rate: float,
+    dropout: float,
+    hidden: int,
+    layers: int = 2,
 ) -> Outcome:
     """Train a network on given features and keep the epoch with the best validation score."""
     learner = Learner(problem, features.shape[1], name, dropout, hidden, layers)
@@ -123,7 +130,7 @@ class Convolution(nn.Module):
         super().__init__()
         sizes = [width] + [hidden] * (layers - 1) + [out]
         self.convolutions = nn.ModuleList(
-            GCNConv(size, following, normalize=False) for size, following in zip(sizes, sizes[1:], strict=False)
+            GCNConv(size, following, normalize=False) for size, following in pairwise(sizes)
         )
         self.dropout = nn.Dropout(dropout)
 

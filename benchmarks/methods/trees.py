@@ -97,9 +97,7 @@ def graph_pools(problem: Problem) -> dict[str, Any]:
     for part, nodes in {"train": problem.train, "val": problem.val, "all": np.arange(n)}.items():
         labels, weight = np.zeros(n, dtype=problem.y.dtype), np.zeros(n)
         labels[nodes], weight[nodes] = np.where(problem.y[nodes] == problem.y[nodes], problem.y[nodes], 0), 1.0
-        made[part] = catboost.Pool(
-            X, labels, categorical, graph=edges, group_id=np.zeros(n, dtype=int), weight=weight
-        )
+        made[part] = catboost.Pool(X, labels, categorical, graph=edges, group_id=np.zeros(n, dtype=int), weight=weight)
     return made
 
 
