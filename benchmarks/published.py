@@ -1,4 +1,4 @@
-"""What the paper reports: RMSE or accuracy in percent, mean ± standard deviation over five splits (tables 1 and S1 to S4)."""
+"""What the paper reports: RMSE or accuracy in percent, mean ± standard deviation over five splits (tables 1, S1 to S4)."""
 
 from typing import NamedTuple
 

@@ -200,7 +200,7 @@ def by_split(found: dict[tuple[str, str], Score], dataset: str) -> Table:
         "difference",
         "in std errors",
     ]
-    note = f"{here[0].measure}. Differences are over the splits shown; where the paper gives each split, over the same ones."
+    note = f"{here[0].measure}. Of fewer than five splits, those of the paper where it gives them."
     return Table(dataset, [*header, "configurations"], rows, f"{note} {REMARKS.get(dataset, '')}".strip())
 
 
@@ -208,8 +208,9 @@ def _beside_published(score: Score) -> list[str]:
     there = PUBLISHED.get((score.dataset, score.method))
     if there is None:
         return [NOTHING] * 3
-    mean = float(np.mean([there.splits[split] for split in score.runs])) if there.splits else there.mean
-    told = number(mean) + (f" ± {there.std:g}" if there.std is not None and len(score.runs) == 5 else "")
+    whole = len(score.runs) == len(there.splits) or not there.splits
+    mean = there.mean if whole else float(np.mean([there.splits[split] for split in score.runs]))
+    told = number(mean) + (f" ± {there.std:g}" if there.std is not None and whole else "")
     difference = score.mean - mean
     in_errors = f"{abs(difference) / score.standard_error:.1f}" if score.standard_error > 0 else NOTHING
     return [told, _signed(difference, mean), in_errors]
