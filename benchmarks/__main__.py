@@ -85,7 +85,9 @@ def _run(asked: argparse.Namespace) -> int:
     from benchmarks.methods import METHODS
     from benchmarks.store import Store
 
-    datasets, methods = asked.datasets or data.available(), asked.methods or list(METHODS)
+    whole = asked.configurations is None  # methods that only serve a figure are of use with their whole grid
+    datasets = asked.datasets or data.available()
+    methods = asked.methods or [name for name, method in METHODS.items() if method.in_tables or whole]
     planned = runner.plan(datasets, methods, asked.splits, asked.configurations)
     failed = runner.work(planned, Store(asked.store), asked.jobs, asked.threads, asked.limit, asked.retry)
     return 1 if failed else 0

@@ -159,6 +159,7 @@ def overview(found: dict[tuple[str, str], Score]) -> Table:
     datasets = list(dict.fromkeys(dataset for dataset, _ in found))
     shown = [name for name, method in METHODS.items() if method.in_tables and any((d, name) in found for d in datasets)]
     leaders = {dataset: _leader(found, dataset, shown) for dataset in datasets}
+    most = {dataset: max(len(score.runs) for (d, _), score in found.items() if d == dataset) for dataset in datasets}
     rows = []
     for method in shown:
         cells = [method]
@@ -168,6 +169,7 @@ def overview(found: dict[tuple[str, str], Score]) -> Table:
                 cells.append(NOTHING)
                 continue
             text = number(score.mean) + (f" ± {score.std:.2g}" if np.isfinite(score.std) else "")
+            text += f" ({len(score.runs)} splits)" if len(score.runs) < most[dataset] else ""
             cells.append(f"**{text}**" if leaders[dataset] == method else text)
         rows.append(cells)
     header = [f"{dataset}, {next(s for (d, _), s in found.items() if d == dataset).measure}" for dataset in datasets]

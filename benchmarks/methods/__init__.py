@@ -98,7 +98,7 @@ METHODS: dict[str, Method] = {
             {"correct": [0.5, 0.8, 0.95], "smooth": [0.0, 0.5, 0.8]},
             needs=("catboost",),
         ),
-        Method("GPBoost", "places:gpboost", needs=("gpboost",), needs_places=True),
+        Method("GPBoost", "places:gpboost", {"learning_rate": [0.1, 0.01]}, needs=("gpboost",), needs_places=True),
         Method("MLP", "networks:network", NETWORK, dict.fromkeys(WORDS, UNTUNED), {"network": "mlp"}, TORCH),
         *(_network(name) for name in NETWORKS),
         Method("Res-GNN", "boosted:residual", BOOSTED, needs=(*TORCH, "catboost")),
@@ -112,6 +112,7 @@ METHODS: dict[str, Method] = {
         ),
         Method("EBBS, paper", "ebbs:paper", needs=("catboost",)),
         Method("EBBS, momentum", "ebbs:paper", fixed={"momentum": True}, needs=("catboost",)),
+        Method("EBBS, smoothing alone", "ebbs:smoothing"),
         Method("EBBS", "ebbs:default"),
         Method(
             "EBBS, strength",

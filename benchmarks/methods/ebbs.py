@@ -1,4 +1,4 @@
-"""EBBS: as published, with momentum, and as the library comes."""
+"""EBBS: as published, with momentum, without labels at prediction, and as the library comes."""
 
 from typing import Any
 
@@ -24,6 +24,17 @@ def paper(problem: Problem, momentum: bool = False, lam: float | None = None) ->
     if lam is not None:
         changes["smoothing"] = eb.Laplacian(lam, 5)
     return _fitted(problem, lambda kind, **common: kind.from_preset("paper", **changes, **common))
+
+
+def smoothing(problem: Problem) -> Outcome:
+    """Smoothed scores alone: no label is used to predict, so that the model can be taken to another graph."""
+    changes: dict[str, Any] = {"smoothing": eb.Laplacian(2.0, 5), "labels": "none"}
+    if problem.n_classes:
+        changes |= {"n_estimators": 150, "learning_rate": 0.5, "momentum": True, "patience": 20}
+        changes["learner"] = eb.LightGBM(15, colsample_bytree=0.5)
+    else:
+        changes |= {"feature_smoothing": eb.Laplacian(20.0, 5), "learner": eb.LightGBM(), "learning_rate": 0.1}
+    return _fitted(problem, lambda kind, **common: kind(**changes, **common))
 
 
 def default(problem: Problem) -> Outcome:

@@ -7,7 +7,6 @@ pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
 import torch
-
 from benchmarks import data
 from benchmarks.methods import METHODS, NETWORKS, boosted, networks
 from benchmarks.problem import Problem, quality
@@ -82,7 +81,9 @@ def test_the_graph_matrix_is_the_normalised_one_of_the_paper(home):
     problem = Problem.of(data.load("county"), 0, seed=0)
     dense = problem.graph.adjacency.toarray() + np.eye(80)
     scale = 1 / np.sqrt(dense.sum(axis=1))
-    np.testing.assert_allclose(networks.edges(problem, True).to_dense().numpy(), dense * scale * scale[:, None], atol=1e-6)
+    np.testing.assert_allclose(
+        networks.edges(problem, True).to_dense().numpy(), dense * scale * scale[:, None], atol=1e-6
+    )
 
 
 def test_bgnn_takes_the_steps_it_is_asked_for_and_its_trees_follow_the_inputs(home, monkeypatch):
