@@ -57,10 +57,6 @@ class Problem:
         X = sparse.csr_matrix(X) if sparse.issparse(X) else X
         return X.iloc[nodes] if hasattr(X, "iloc") else X[nodes]
 
-    def quality(self, predicted: np.ndarray, nodes: np.ndarray, truth: np.ndarray) -> float:
-        """Accuracy in percent, or root mean squared error."""
-        return quality(bool(self.n_classes), predicted[nodes], truth[nodes])
-
 
 def quality(classes: bool, predicted: np.ndarray, truth: np.ndarray) -> float:
     """Accuracy in percent of scores (n, c), or root mean squared error of values (n,)."""

@@ -202,7 +202,7 @@ def by_split(found: dict[tuple[str, str], Score], dataset: str) -> Table:
         "difference",
         "in std errors",
     ]
-    note = f"{here[0].measure}. Of fewer than five splits, those of the paper where it gives them."
+    note = f"{here[0].measure}. With fewer than five splits the published mean is that of the same ones."
     return Table(dataset, [*header, "configurations"], rows, f"{note} {REMARKS.get(dataset, '')}".strip())
 
 

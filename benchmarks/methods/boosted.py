@@ -57,7 +57,7 @@ def bgnn(
         target = (features.detach() - start)[problem.train, columns.shape[1] :].double().cpu().numpy()
         if stop or np.abs(target).max() < 1e-12 or not np.isfinite(target).all():
             break
-    return Outcome(kept.predicted, None, curve, {"epochs": kept.best_epoch + 1}, learner.device)
+    return Outcome(kept.predicted, None, curve, learner.notes(kept), learner.device)
 
 
 class Ensemble:

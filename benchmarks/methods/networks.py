@@ -47,7 +47,7 @@ def trained(
         if kept.see(learner.predict(X)):
             break
         curve["validation"].append(kept.last)
-    return Outcome(kept.predicted, None, curve, {"epochs": kept.best_epoch + 1}, learner.device)
+    return Outcome(kept.predicted, None, curve, learner.notes(kept), learner.device)
 
 
 class Best:
@@ -96,6 +96,11 @@ class Learner:
         loss.backward()
         optimizer.step()
         return float(loss.detach())
+
+    def notes(self, kept: Best) -> dict[str, Any]:
+        """Return the epoch kept and, on a GPU, its peak memory in megabytes."""
+        on_gpu = {"gpu_mb": torch.cuda.max_memory_allocated() / 2**20} if self.device == "cuda" else {}
+        return {"epochs": kept.best_epoch + 1, **on_gpu}
 
     def predict(self, X: Tensor) -> np.ndarray:
         """Return scores of every node."""

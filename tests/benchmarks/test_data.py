@@ -5,10 +5,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy import sparse
+
 from benchmarks import data
 from benchmarks.__main__ import main
 from benchmarks.problem import Problem
-from scipy import sparse
 
 from .conftest import N
 
@@ -22,6 +23,11 @@ def test_what_is_at_hand_is_listed_and_what_is_not_is_said(home, capsys):
     assert "avazu" in shown and "is not there" in shown
     with pytest.raises(FileNotFoundError, match=r"avazu is not there.*EBBFLOW_DATA or --data.*fetch avazu"):
         data.load("avazu")
+
+
+def test_the_folder_can_be_said_on_the_command_line(home, tmp_path, capsys):
+    assert main(["--data", str(tmp_path / "elsewhere"), "list"]) == 0
+    assert str(tmp_path / "elsewhere") in capsys.readouterr().out
 
 
 def test_classes_are_numbered_and_values_stay(home):

@@ -7,6 +7,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
 from benchmarks import data, fetching
 from benchmarks.__main__ import main
 

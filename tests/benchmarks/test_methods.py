@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from benchmarks import data
 from benchmarks.methods import METHODS
 from benchmarks.methods.posthoc import _propagated

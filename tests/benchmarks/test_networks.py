@@ -7,6 +7,7 @@ pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
 import torch
+
 from benchmarks import data
 from benchmarks.methods import METHODS, NETWORKS, boosted, networks
 from benchmarks.problem import Problem, quality

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+
 from benchmarks import tables
 from benchmarks.__main__ import main
 from benchmarks.published import PUBLISHED

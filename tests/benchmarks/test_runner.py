@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from benchmarks import runner
 from benchmarks.display import Display
 from benchmarks.report import all_tables

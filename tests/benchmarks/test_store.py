@@ -1,6 +1,10 @@
 """The file of runs."""
 
+import doctest
+
 import pytest
+
+import benchmarks.store
 from benchmarks.store import Result, Run, Store, written
 
 
@@ -49,3 +53,8 @@ def test_other_files_are_refused_by_name(tmp_path):
         Store(tmp_path / "notes.txt")
     with pytest.raises(FileNotFoundError, match=r"no file .*absent"):
         Store(tmp_path / "ours.sqlite").merge([tmp_path / "absent.sqlite"])
+
+
+def test_its_example_runs():
+    ran = doctest.testmod(benchmarks.store)
+    assert ran.attempted and not ran.failed
