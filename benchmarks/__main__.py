@@ -61,6 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("benchmarks: stopped; the same command goes on from here", file=sys.stderr)
+        return 130
 
 
 def _list(asked: argparse.Namespace) -> int:

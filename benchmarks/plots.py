@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.methods import METHODS
 from benchmarks.store import Result
 from benchmarks.tables import Score, transferred
 
@@ -105,7 +104,7 @@ def strength(results: Sequence[Result], dataset: str) -> Any:
 
 def accuracy_against_time(found: dict[tuple[str, str], Score], dataset: str) -> Any:
     """The test score of each method against the seconds of a fit."""
-    shown = [score for (name, method), score in found.items() if name == dataset and METHODS[method].in_tables]
+    shown = [score for (name, _), score in found.items() if name == dataset]
     if len(shown) < 2:
         return None
     figure, (ax,) = _axes(width=7.0)

@@ -2,12 +2,13 @@
 
 import html
 import io
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from benchmarks import plots, tables
-from benchmarks.store import Store
+from benchmarks.store import Result, Store
 from benchmarks.tables import Table
 
 STYLE = """
@@ -25,31 +26,21 @@ def write(store: Store, folder: Path) -> list[Path]:
     results = store.results()
     if not results:
         raise ValueError("there are no runs to report on: python -m benchmarks run")
-    found = tables.scores(results)
-    shown, drawn = all_tables(store), figures(store) if find_spec("matplotlib") else {}
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    made = []
-    for name, svg in drawn.items():
-        made.append(folder / "figures" / f"{name}.svg")
-        made[-1].write_text(svg, encoding="utf-8")
+    shown, drawn = all_tables(results), figures(results) if find_spec("matplotlib") else {}
     versions = f"Made with {tables.made_with(results)}."
     pictures = "\n".join(f"![{name}](figures/{name}.svg)" for name in drawn)
-    texts = {
-        "results.md": "\n".join(
-            ["# Results\n", versions, "", *(t.markdown() for t in shown), "## Figures\n", pictures, ""]
-        ),
-        "results.html": _page(shown, drawn, versions),
-        "results.tex": "\n".join(t.latex() for t in [tables.overview(found)]) if found else "",
-    }
+    sections = ["# Results\n", versions, "", *(table.markdown() for table in shown), "## Figures\n", pictures, ""]
+    texts = {f"figures/{name}.svg": svg for name, svg in drawn.items()}
+    texts |= {"results.md": "\n".join(sections), "results.html": _page(shown, drawn, versions)}
+    texts["results.tex"] = "\n".join(table.latex() for table in shown[:1])
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
-        made.append(folder / name)
-        made[-1].write_text(text, encoding="utf-8")
-    return made
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
 
 
-def all_tables(store: Store) -> list[Table]:
-    """Return every table that the runs allow."""
-    results = store.results()
+def all_tables(results: Sequence[Result]) -> list[Table]:
+    """Return every table that the runs allow, the overview first."""
     found = tables.scores(results)
     made: list[Table | None] = [tables.overview(found)] if found else []
     for dataset in dict.fromkeys(dataset for dataset, _ in found):
@@ -60,12 +51,11 @@ def all_tables(store: Store) -> list[Table]:
     return [table for table in made if table is not None]
 
 
-def figures(store: Store) -> dict[str, str]:
+def figures(results: Sequence[Result]) -> dict[str, str]:
     """Return every figure that the runs allow, as SVG."""
-    results = store.results()
     found = tables.scores(results)
     made: dict[str, Any] = {}
-    for dataset in dict.fromkeys(dataset for dataset, _ in found):
+    for dataset in dict.fromkeys(result.run.dataset for result in results):
         made[f"{dataset}-splits"] = plots.rmse_by_split(found, dataset)
         made[f"{dataset}-losses"] = plots.losses(found, dataset)
         made[f"{dataset}-instability"] = plots.instability(found, results, dataset)

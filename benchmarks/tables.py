@@ -112,10 +112,10 @@ class Score:
 
 
 def scores(results: Iterable[Result]) -> dict[tuple[str, str], Score]:
-    """Choose a configuration for each split by its validation score."""
+    """Choose a configuration for each split by its validation score; methods that serve a figure alone are left out."""
     by_split: dict[tuple[str, str], dict[int, list[Result]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
-        if result.status == "done" and result.run.method in METHODS:
+        if result.status == "done" and result.run.method in METHODS and METHODS[result.run.method].in_tables:
             by_split[result.run.dataset, result.run.method][result.run.split].append(result)
     found = {}
     for dataset in sorted({dataset for dataset, _ in by_split}, key=_place):
@@ -157,7 +157,7 @@ def _signed(difference: float, beside: float) -> str:
 def overview(found: dict[tuple[str, str], Score]) -> Table:
     """Return one row a method, one column a data set."""
     datasets = list(dict.fromkeys(dataset for dataset, _ in found))
-    shown = [name for name, method in METHODS.items() if method.in_tables and any((d, name) in found for d in datasets)]
+    shown = [method for method in METHODS if any((dataset, method) in found for dataset in datasets)]
     leaders = {dataset: _leader(found, dataset, shown) for dataset in datasets}
     most = {dataset: max(len(score.runs) for (d, _), score in found.items() if d == dataset) for dataset in datasets}
     rows = []
@@ -187,7 +187,7 @@ def _leader(found: dict[tuple[str, str], Score], dataset: str, methods: Sequence
 
 def by_split(found: dict[tuple[str, str], Score], dataset: str) -> Table:
     """Return each split, and the published mean beside ours."""
-    here = [score for (name, method), score in found.items() if name == dataset and METHODS[method].in_tables]
+    here = [score for (name, _), score in found.items() if name == dataset]
     splits = sorted({split for score in here for split in score.runs})
     rows = []
     for score in here:
@@ -223,7 +223,7 @@ def significance(found: dict[tuple[str, str], Score], dataset: str, reference: s
     ours = found.get((dataset, reference))
     rows = []
     for (name, method), score in found.items():
-        if name != dataset or method == reference or ours is None or not METHODS[method].in_tables:
+        if name != dataset or method == reference or ours is None:
             continue
         shared = sorted(set(score.runs) & set(ours.runs))
         if len(shared) < 2:
@@ -244,8 +244,6 @@ def costs(found: dict[tuple[str, str], Score]) -> Table:
     """Return seconds and memory of the chosen runs, and seconds of the whole search."""
     rows = []
     for (dataset, method), score in found.items():
-        if not METHODS[method].in_tables:
-            continue
         runs = list(score.runs.values())
         seconds = np.mean([result.seconds for result in runs])
         memory = [result.memory_mb for result in runs if result.memory_mb]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from benchmarks.methods import networks
-from benchmarks.methods.trees import as_text, catboost
+from benchmarks.methods.trees import as_text, catboost, catboost_scores
 from benchmarks.problem import Outcome, Problem
 
 EPOCHS, PATIENCE = 200, 10
@@ -87,5 +87,5 @@ class Ensemble:
         )  # fmt: skip
         labels = self._problem.y[self._problem.train] if target is None else target.squeeze()
         model.fit(self._pool(self._problem.train, labels))
-        added = model.predict_proba(self._everyone) if classes else model.predict(self._everyone)
-        self.predicted = self.predicted + np.asarray(added).reshape(self.predicted.shape)
+        added = catboost_scores(model, self._everyone, self._problem)
+        self.predicted = self.predicted + added.reshape(self.predicted.shape)

@@ -61,8 +61,16 @@ def catboost(problem: Problem, learning_rate: float, depth: int, graph: bool = F
     )  # fmt: skip
     parts = graph_pools(problem) if graph else pools(problem)
     model.fit(parts["train"], eval_set=parts["val"])
-    predicted = model.predict_proba(parts["all"]) if problem.n_classes else model.predict(parts["all"])
-    return Outcome(np.asarray(predicted), notes={"rounds": model.tree_count_})
+    return Outcome(catboost_scores(model, parts["all"], problem), notes={"rounds": model.tree_count_})
+
+
+def catboost_scores(model: Any, pool: Any, problem: Problem) -> np.ndarray:
+    """Return predicted values, or the probability of every class, 0 for one that has no training node."""
+    if not hasattr(model, "predict_proba"):
+        return np.asarray(model.predict(pool))
+    scores = np.zeros((len(problem.y), problem.n_classes))
+    scores[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(pool)
+    return scores
 
 
 def pools(problem: Problem) -> dict[str, Any]:

@@ -44,6 +44,15 @@ def test_methods_without_a_graph_do_not(home, name):
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.parametrize("name", ["LightGBM", "CatBoost", "XGBoost", "EBBS"])
+def test_a_class_without_a_training_node_is_never_predicted(home, name):
+    found = data.load("slap")
+    found.y[found.splits[0]["test"][0]] = 2
+    method = METHODS[name]
+    outcome = method(Problem.of(found, 0, seed=0), **method.configurations("slap")[0])
+    assert outcome.predicted.shape == (80, 3) and set(outcome.predicted.argmax(axis=1)) <= {0, 1}
+
+
 def test_label_propagation_reaches_its_fixed_point(home):
     graph = data.load("county").graph
     start = np.random.default_rng(0).normal(size=(80, 2))

@@ -41,7 +41,7 @@ def sleeps(run, threads, answer):
 
 def told(store):
     """Everything in the tables but what time it took."""
-    return [table.markdown() for table in all_tables(store) if table.title != "Cost"]
+    return [table.markdown() for table in all_tables(store.results()) if table.title != "Cost"]
 
 
 def test_a_plan_is_the_product_and_says_what_it_leaves_out(home):
@@ -73,7 +73,7 @@ def test_runs_are_measured_and_failures_are_written_and_shown(home, tmp_path):
     assert done.measure == "RMSE" and 0 < done.test < 1 and done.seconds > 0 and done.memory_mb > 10
     assert 0 <= done.notes["coverage"] <= 1 and done.curve["training"] and done.versions["ebbflow"] and done.finished
     assert any(line.split("] ")[-1].startswith("FAILED county EBBS split 0 nonsense=1") for line in shown.lines)
-    assert any(table.title == "Failed runs" for table in all_tables(store))
+    assert any(table.title == "Failed runs" for table in all_tables(store.results()))
     again = Quiet()
     assert (
         runner.work(runner.Plan([bad], {}), store, display=again) == 0 and "0 runs to do, 1 done before" in again.lines
