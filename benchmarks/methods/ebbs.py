@@ -16,11 +16,12 @@ LABELS = {"vk": eb.Masked(smooth_labels=False, from_zero=True)}
 def paper(problem: Problem, momentum: bool = False, lam: float | None = None) -> Outcome:
     """The published settings of a data set; ``lam`` for another strength of smoothing."""
     changes: dict[str, Any] = {"momentum": momentum}
+    name = problem.name.removesuffix("-rewired")
     if not problem.n_classes:
-        changes["learner"] = eb.CatBoost(6, shrinkage=RATE.get(problem.name, 0.2))
-        changes["smoothing"] = STRENGTH.get(problem.name, eb.Laplacian(2.0, 5))
-        if problem.name in LABELS:
-            changes["labels"] = LABELS[problem.name]
+        changes["learner"] = eb.CatBoost(6, shrinkage=RATE.get(name, 0.2))
+        changes["smoothing"] = STRENGTH.get(name, eb.Laplacian(2.0, 5))
+        if name in LABELS:
+            changes["labels"] = LABELS[name]
     if lam is not None:
         changes["smoothing"] = eb.Laplacian(lam, 5)
     return _fitted(problem, lambda kind, **common: kind.from_preset("paper", **changes, **common))
