@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 GNN ?= .venv-gnn
 JOBS ?= 1
+ARGS ?=
 # The benchmarks run the neural methods where `make test-gnn` has installed them.
 BENCH = $(if $(wildcard $(GNN)/.ready),$(GNN),$(VENV))/bin/python
 RUN := $(VENV)/bin/python
@@ -35,7 +36,7 @@ test: $(VENV)/.ready  ## style, types, architecture, tests
 
 bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; EBBFLOW_DATA says where the data sets are
 	$(RUN) benchmarks/speed.py
-	$(BENCH) -m benchmarks run --jobs $(JOBS)
+	$(BENCH) -m benchmarks run --jobs $(JOBS) $(ARGS)
 	$(BENCH) -m benchmarks run --jobs $(JOBS) --datasets county-rewired avazu-rewired house-rewired lucas-rewired --methods LightGBM EBBS
 	$(BENCH) -m benchmarks report
 
