@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import runner
+from benchmarks.__main__ import main
 from benchmarks.display import Display
 from benchmarks.report import all_tables
 from benchmarks.store import Run, Store, written
@@ -79,6 +80,14 @@ def test_runs_are_measured_and_failures_are_written_and_shown(home, tmp_path):
         runner.work(runner.Plan([bad], {}), store, display=again) == 0 and "0 runs to do, 1 done before" in again.lines
     )
     assert runner.work(runner.Plan([bad], {}), store, retry=True, display=again) == 1
+
+
+def test_failures_do_not_stop_what_comes_after(home, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(runner, "_child", dies)
+    asked = ["--datasets", "county", "--methods", "EBBS", "--splits", "0", "--store", str(tmp_path / "runs.sqlite")]
+    assert main(["run", *asked]) == 0 and "1 runs failed" in capsys.readouterr().err
+    assert main(["report", "--store", asked[-1], "--out", str(tmp_path)]) == 0
+    assert "exit code 7" in (tmp_path / "results.md").read_text()
 
 
 def test_a_process_that_dies_is_a_failed_run(home, tmp_path, monkeypatch):
