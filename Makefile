@@ -1,11 +1,16 @@
 # Every target does its own set-up: Python 3.11 or newer, make and a package registry are all it needs.
 PYTHON ?= python3
 VENV ?= .venv
+GNN ?= .venv-gnn
+JOBS ?= 1
+ARGS ?=
+# The benchmarks run the neural methods where `make test-gnn` has installed them.
+BENCH = $(if $(wildcard $(GNN)/.ready),$(GNN),$(VENV))/bin/python
 RUN := $(VENV)/bin/python
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test bench figures docs lock clean
+.PHONY: help setup demo test test-gnn bench bench-quick figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -29,12 +34,26 @@ test: $(VENV)/.ready  ## style, types, architecture, tests
 	$(VENV)/bin/lint-imports
 	$(RUN) -m pytest
 
-bench: $(VENV)/.ready  ## speed and accuracy, tables in benchmarks/results (EBBFLOW_DATA says where the data sets are)
+bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; EBBFLOW_DATA says where the data sets are
 	$(RUN) benchmarks/speed.py
-	$(RUN) benchmarks/accuracy.py --write benchmarks/results/accuracy.md
-	$(RUN) benchmarks/accuracy.py county avazu house --preset paper --no-plain --write benchmarks/results/paper.md
-	$(RUN) benchmarks/accuracy.py county avazu house coauthor_cs --preset smoothing --no-plain --write benchmarks/results/smoothing.md
-	$(RUN) benchmarks/accuracy.py county avazu house lucas coauthor_cs --rewired --write benchmarks/results/rewired.md
+	$(BENCH) -m benchmarks run --jobs $(JOBS) $(ARGS)
+	$(BENCH) -m benchmarks run --jobs $(JOBS) --datasets county-rewired avazu-rewired house-rewired lucas-rewired --methods LightGBM EBBS
+	$(BENCH) -m benchmarks report
+
+bench-quick: $(VENV)/.ready  ## two data sets, two splits, one configuration each: minutes
+	$(BENCH) -m benchmarks run --jobs $(JOBS) --datasets county avazu --splits 0 1 --configurations 1 --store build/bench-quick/runs.sqlite
+	$(BENCH) -m benchmarks report --store build/bench-quick/runs.sqlite --out build/bench-quick
+
+$(GNN)/.ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(GNN)
+	$(GNN)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(GNN)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(GNN)/bin/python -m pip install --quiet --disable-pip-version-check torch_geometric
+	$(GNN)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+test-gnn: $(GNN)/.ready  ## install torch in an environment of its own and test the neural methods; `make bench` then runs them too
+	$(GNN)/bin/python -m pytest tests/benchmarks/test_networks.py
 
 figures: $(VENV)/.ready  ## the guarantees and the ablation as pictures in benchmarks/figures (needs County, as bench does)
 	$(RUN) benchmarks/figures.py
@@ -46,4 +65,4 @@ lock:  ## pin the newest versions again
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev pyproject.toml -o requirements.lock
 
 clean:  ## remove what was made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(GNN) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

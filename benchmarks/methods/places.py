@@ -1,0 +1,37 @@
+"""GPBoost (Sigrist, 2022): trees and a Gaussian process over places, for data sets whose nodes have coordinates."""
+
+import numpy as np
+
+from benchmarks.problem import Outcome, Problem
+
+ROUNDS, PATIENCE = 1000, 20
+
+
+def gpboost(problem: Problem, learning_rate: float) -> Outcome:
+    """Trees as the mean of a Gaussian process with an exponential kernel, approximated by its nearest neighbours."""
+    import gpboost
+
+    X, places = problem.X.copy(), problem.coordinates
+    for name in problem.categorical:
+        X[name] = X[name].cat.codes
+    X = X.to_numpy(dtype=np.float64)
+    process = gpboost.GPModel(
+        gp_coords=places[problem.train], cov_function="exponential", gp_approx="vecchia", seed=problem.seed,
+        num_parallel_threads=problem.threads,
+    )  # fmt: skip
+    process.set_prediction_data(gp_coords_pred=places[problem.val])
+    settings = {
+        "learning_rate": learning_rate,
+        "metric": "rmse",
+        "verbose": -1,
+        "num_threads": problem.threads,
+        "seed": problem.seed,
+    }
+    train = gpboost.Dataset(X[problem.train], problem.y[problem.train])
+    held = gpboost.Dataset(X[problem.val], problem.y[problem.val], reference=train)
+    model = gpboost.train(
+        settings, train, ROUNDS, gp_model=process, valid_sets=held, early_stopping_rounds=PATIENCE, verbose_eval=False,
+        use_gp_model_for_validation=True,
+    )  # fmt: skip
+    told = model.predict(data=X, gp_coords_pred=places, predict_var=False, pred_latent=False)
+    return Outcome(np.asarray(told["response_mean"]), notes={"rounds": model.best_iteration})
