@@ -20,6 +20,7 @@ from ebbflow.labels import Field, Masked
 from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebbflow.modelfile import load
+from ebbflow.report import write_report
 from ebbflow.smoothing import Laplacian, Smoother, SmoothingOperator
 from ebbflow.tuning import tune
 
@@ -58,4 +59,5 @@ __all__ = [
     "datasets",
     "load",
     "tune",
+    "write_report",
 ]
