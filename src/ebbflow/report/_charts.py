@@ -34,7 +34,7 @@ class Axis:
         return [(float(self.place(tick)), write(tick)) for tick in self.ticks or round_ticks(self.low, self.high)]
 
 
-def round_ticks(low: float, high: float, wanted: int = 5) -> tuple[float, ...]:
+def round_ticks(low: float, high: float, wanted: int = 6) -> tuple[float, ...]:
     """A few round numbers between two ends."""
     if not high > low:
         return (low,)
@@ -53,16 +53,18 @@ def number(value: float) -> str:
     size = abs(value)
     if size >= 1e9 or size < 1e-4:
         text = f"{value:.2e}"
-    elif size >= 1000:
+    elif size >= 10_000:  # years stay as they are
         text = f"{value:,.0f}".replace(",", "\u202f")
     else:
-        text = f"{value:.4g}" if size >= 1 else f"{value:.3g}"
+        text = f"{value:.0f}" if size >= 1000 else f"{value:.4g}" if size >= 1 else f"{value:.3g}"
     return text.replace("-", "−")
 
 
-def percent(share: float) -> str:
-    """A share in percent."""
-    return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.1f} %"
+def percent(share: float, digits: int | None = None) -> str:
+    """A share in percent; small ones with a digit more."""
+    if digits is None:
+        digits = 0 if abs(share) >= 0.0995 or share == 0 else 1
+    return f"{100 * share:.{digits}f}\u202f%".replace("-", "−")
 
 
 def line(x: Axis, y: Axis, xs: Array, ys: Array, kind: str) -> str:

@@ -67,19 +67,23 @@ def learned(known: Known) -> str:
     if known.held is not None:
         m = known.held.nodes.size
         if known.classes:
-            sentences.append(f"At {m:,} rows it had not learned from, it names the right class for {q['accuracy']:.1%}.")
+            sentences.append(f"At {m:,} rows it had not learned from, it names the right class for {percent(q['accuracy'], 1)}.")
             if p:
                 change = (1 - q["accuracy"]) / max(1 - p["accuracy"], 1e-12) - 1
-                sentences.append(f"The same trees without the graph: {p['accuracy']:.1%}; {_mistakes(change)}.")
+                sentences.append(f"The same trees without the graph: {percent(p['accuracy'], 1)}; {_mistakes(change)}.")
         else:
             sentences.append(
                 f"At {m:,} rows it had not learned from, half of its predictions are within {number(q['median'])} of the "
-                f"truth, and it explains {max(q['r2'], 0):.0%} of the differences between rows."
+                f"truth, and it explains {percent(max(q['r2'], 0.0))} of the differences between rows (R²)."
             )
             if p:
+                change = (q["rmse"] / p["rmse"]) ** 2 - 1 if p["rmse"] > 0 else 0.0
+                verb = "cuts" if change < 0 else "raises"
                 sentences.append(
-                    f"The same trees without the graph explain {max(p['r2'], 0):.0%}: the graph changes the mean squared "
-                    f"error by {_signed_percent((q['rmse'] / p['rmse']) ** 2 - 1)}."
+                    f"Compared with the same trees without the graph, the graph {verb} the mean squared error by "
+                    f"{percent(abs(change))}."
+                    if abs(change) >= 0.005
+                    else "The same trees without the graph do as well."
                 )
     if graph is not None and not diagnosis.uses_graph(model):
         sentences.append("The graph was found to be of no use here, and the model works without it.")
@@ -94,11 +98,11 @@ def learned(known: Known) -> str:
 def _mistakes(change: float) -> str:
     if abs(change) < 0.005:
         return "the graph makes no difference"
-    return f"the graph {'avoids' if change < 0 else 'adds'} {abs(change):.0%} of its mistakes"
+    return f"the graph {'avoids' if change < 0 else 'adds'} {percent(abs(change))} of the mistakes"
 
 
 def _signed_percent(share: float) -> str:
-    return f"{100 * share:+.0f} %".replace("-", "−")
+    return ("+" if share > 0 else "") + percent(share, 0)
 
 
 def tiles(known: Known) -> str:
@@ -106,7 +110,7 @@ def tiles(known: Known) -> str:
     model, q, p = known.model, known.quality, known.plain_quality
     items: list[tuple[str, str, str]] = []
     if known.held is not None and known.classes:
-        items.append(("Accuracy", f"{q['accuracy']:.1%}", f"{p['accuracy']:.1%} without the graph" if p else ""))
+        items.append(("Accuracy", percent(q["accuracy"], 1), f"{percent(p['accuracy'], 1)} without the graph" if p else ""))
         items.append(("Log-loss", number(q["log_loss"]), f"{number(p['log_loss'])} without the graph" if p else ""))
     elif known.held is not None:
         items.append(("R²", f"{q['r2']:.3f}", f"{p['r2']:.3f} without the graph" if p else ""))
@@ -185,7 +189,7 @@ def _of_table(known: Known) -> list[tuple[str, str]]:
     if seen.is_sparse:
         return []
     missing = np.isnan(seen.values).mean(axis=0)
-    holes = [f"{seen.names[c]} ({missing[c]:.0%})" for c in np.argsort(-missing) if 0.2 <= missing[c] < 1]
+    holes = [f"{seen.names[c]} ({percent(missing[c])})" for c in np.argsort(-missing) if 0.2 <= missing[c] < 1]
     if holes:
         what = f"Often missing: {', '.join(holes[:5])}{' and others' if len(holes) > 5 else ''}."
         found.append((what, "Trees take missing values as they are; check that they are missing for a reason."))
@@ -215,7 +219,7 @@ def _of_fit(known: Known) -> list[tuple[str, str]]:
             found.append((what, "There is more in the graph than the model takes: try labels='field'."))
     error = getattr(model, "calibration_error_", None)
     if error is not None and error > 0.05:
-        what = f"Probabilities are off by {error:.0%} on average."
+        what = f"Probabilities are off by {percent(error)} on average."
         found.append((what, "Compare stated with observed shares below before you act on them."))
     return found
 
@@ -237,12 +241,12 @@ def quality(known: Known) -> str:
         )
     if known.classes:
         head = ["", "accuracy", "log-loss"]
-        rows = [["This model", f"{q['accuracy']:.1%}", number(q["log_loss"])]]
+        rows = [["This model", percent(q["accuracy"], 1), number(q["log_loss"])]]
         if p:
-            rows.append(["The same trees, no graph", f"{p['accuracy']:.1%}", number(p["log_loss"])])
-        rows.append(["Always the commonest class", f"{q['constant']:.1%}", "–"])
+            rows.append(["The same trees, no graph", percent(p["accuracy"], 1), number(p["log_loss"])])
+        rows.append(["Always the commonest class", percent(q["constant"], 1), "–"])
     else:
-        head = ["", "RMSE", "mean abs. error", "median abs. error", "R²"]
+        head = ["", "RMSE", "mean error", "median error", "R²"]
         rows = [["This model", *_errors(q)]]
         if p:
             rows.append(["The same trees, no graph", *_errors(p)])
@@ -377,16 +381,18 @@ def graph_effect(known: Known) -> str:
     better, worse = (float((sign * (np.abs(plain.residual) - np.abs(held.residual)) > 0).mean()) for sign in (1, -1))
     name = "mistakes" if known.classes else "mean squared error"
     rows = []
-    for group, mask in _groups(known, held):
-        before, after = float(plain.cost[mask].mean()), float(held.cost[mask].mean())
-        change = after / before - 1 if before > 0 else 0.0
+    groups = [(group, float(plain.cost[mask].mean()), float(held.cost[mask].mean()), int(mask.sum()))
+              for group, mask in _groups(known, held)]  # fmt: skip
+    changes = [after / before - 1 if before > 0 else 0.0 for _, before, after, _ in groups]
+    largest = max(0.1, *(abs(change) for change in changes))
+    for (group, before, after, size), change in zip(groups, changes, strict=True):
         figures = [percent(before), percent(after)] if known.classes else [number(before), number(after)]
-        rows.append([group, f"{int(mask.sum()):,}", *figures, _signed_percent(change), two_way_bar(change)])
+        rows.append([group, f"{size:,}", *figures, _signed_percent(change), two_way_bar(change / largest)])
     head = ["", "nodes", "without", "with graph", "change", "better ◂ ▸ worse"]
     return (
         paragraph(
-            f"The same trees were fitted without the graph on the same labels. The graph brought {better:.0%} of the held-out "
-            f"nodes closer to the truth and {worse:.0%} further away. By group, {name}:"
+            f"The same trees were fitted without the graph on the same labels. The graph brought {percent(better)} of the "
+            f"held-out nodes closer to the truth and {percent(worse)} further away. By group, {name}:"
         )
         + table(head, rows, f"Change of the {name} by group of held-out nodes", kind="figures effect", raw=5)
     )
@@ -405,7 +411,7 @@ def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
     ends = np.unique(np.quantile(ties[ties > 0], [0, 1 / 3, 2 / 3, 1]).astype(int)) if (ties > 0).any() else []
     for low, high in zip(ends[:-1], ends[1:], strict=True) if len(ends) > 1 else []:
         first = low if low == ends[0] else low + 1
-        text = f"{first}" if first == high else f"{first} to {high}"
+        text = f"{first}" if first == high else f"{first} {'or' if high == first + 1 else 'to'} {high}"
         groups.append((f"{text} neighbour{'s' * (text != '1')}", (ties >= first) & (ties <= high)))
     groups.append(("No labelled neighbour", (around == 0) & (ties > 0)))
     groups.append(("1 or 2 labelled neighbours", (around >= 1) & (around <= 2)))
@@ -483,7 +489,7 @@ def intervals(known: Known) -> str:
     body = line(x, y, ends, ends, "guide") + line(x, y, levels, found.share, "first")
     body += dots(x, y, levels, found.share, "big", alone=True)
     at = dict(zip(found.levels, found.share.tolist(), strict=True))
-    label = f"Stated against observed coverage: of intervals stated to hold 90 %, {at[0.9]:.0%} did."
+    label = f"Stated against observed coverage: of intervals stated to hold 90 %, {percent(at[0.9])} did."
     rows = [
         [percent(level), percent(share), f"± {number(width)}"]
         for level, share, width in zip(found.levels, found.share.tolist(), found.width.tolist(), strict=True)
@@ -495,7 +501,7 @@ def intervals(known: Known) -> str:
     return (
         paragraph(
             "predict(interval=0.9) gives intervals as wide as the errors at held-out nodes. Checked in halves: widths from "
-            f"one half, counted in the other. Of intervals that state 90 %, {at[0.9]:.0%} hold the truth. {note}"
+            f"one half, counted in the other. Of intervals that state 90 %, {percent(at[0.9])} hold the truth. {note}"
         )
         + chart(body, x, y, label)
         + folded(table(["stated", "observed", "width"], rows, "Coverage by level", kind="figures"))
@@ -517,7 +523,7 @@ def _calibration(known: Known, held: HeldOut) -> str:
     ends = np.array([0.0, 1.0])
     body = line(x, y, ends, ends, "guide") + line(x, y, said, seen, "first") + dots(x, y, said, seen, "big", alone=True)
     error = known.model.calibration_error_
-    text = f"Stated probabilities are off by {error:.1%} on average." if error is not None else ""
+    text = f"Stated probabilities are off by {percent(error)} on average." if error is not None else ""
     rows = [
         [percent(s), percent(r), f"{n:,}"] for s, r, n in zip(said.tolist(), seen.tolist(), count.tolist(), strict=True)
     ]
@@ -532,11 +538,11 @@ def _calibration(known: Known, held: HeldOut) -> str:
 
 
 RACERS = {
-    "none": "without the graph",
-    "graph": "smoothing, labels of neighbours and their columns",
-    "features": "columns of neighbours only",
-    "twins": "nodes with the same neighbours",
-    "as given": "as given",
+    "none": "Without the graph",
+    "graph": "Smoothing, neighbours' labels and columns",
+    "features": "Neighbours' columns only",
+    "twins": "Nodes with the same neighbours",
+    "as given": "The parts as given",
 }
 
 
@@ -546,13 +552,16 @@ def settings(known: Known) -> str:
     if model.race_:
         best = max(model.race_.values())
         rows = [
-            [f"{name}: {RACERS[name]}" if name in RACERS else name, number(loss), bar(loss / best, "win" * (name == model.choice_))]
+            [
+                f"{RACERS.get(name, name)}{' (chosen)' * (name == model.choice_)}",
+                number(loss),
+                bar(loss / best, "win" if name == model.choice_ else "plain"),
+            ]
             for name, loss in sorted(model.race_.items(), key=lambda pair: pair[1])
         ]
         parts += paragraph(
             "A few ways of using the graph ran a short race; the one with the least held-out loss was trained to the end. "
-            "One that uses the graph must win by more than a standard error and half a percent. Chosen: "
-            f"{model.choice_}."
+            "One that uses the graph must win by more than a standard error and half a percent."
         )
         parts += table(["entrant", "held-out loss", ""], rows, "The race", kind="bars", raw=2)
     else:

@@ -35,7 +35,12 @@
     const text = size >= 1000 ? Math.round(size).toLocaleString("en").replaceAll(",", "\u202f") : String(Number(size.toPrecision(3)));
     return (value < 0 ? "−" : "") + text;
   };
-  const signed = (value) => (value > 0 ? "+" : "") + written(value);
+  // Parts of one sum are written with the same decimals, so that they add up on paper too.
+  const decimals = (values) => {
+    const largest = Math.max(...values.map(Math.abs), 1e-12);
+    return Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(largest))));
+  };
+  const fixed = (value, places) => (value < 0 ? "−" : "") + (Math.abs(value) >= 10000 ? written(Math.abs(value)) : Math.abs(value).toFixed(places));
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 
   // ------------------------------------------------------------------ the map
@@ -203,7 +208,7 @@
 
   // ------------------------------------------------------------------ the inspector
   const listed = find("node");
-  const ROLES = ["trained on", "held out: explained without its own label", "label unknown"];
+  const ROLES = ["trained on", "held out, unseen in this sum", "unknown"];
 
   const barOf = (value, largest) => {
     const box = make("span", "signed"), inner = make("i", value < 0 ? "down" : "up");
@@ -213,26 +218,27 @@
     box.append(inner);
     return box;
   };
-  // Rows are [name, detail, value, isTotal].
+  // Rows are [name, detail, value, kind]; the bars are of the plain ones, "start" and "total" have none.
   const sumTable = (caption, rows) => {
     const table = make("table", "sum");
     table.append(make("caption", "hidden", caption));
-    const body = table.createTBody(), largest = Math.max(...rows.filter((row) => !row[3]).map((row) => Math.abs(row[2])), 0);
-    for (const [name, detail, value, total] of rows) {
+    const body = table.createTBody(), parts = rows.filter((row) => !row[3]).map((row) => row[2]);
+    const largest = Math.max(...parts.map(Math.abs), 0), places = decimals(parts);
+    for (const [name, detail, value, kind] of rows) {
       const row = body.insertRow(), head = make("th", "", name);
-      if (total) row.className = "total";
+      row.className = kind;
       head.scope = "row";
       if (detail) head.append(" ", make("small", "", detail));
-      row.append(head, make("td", "", total ? written(value) : signed(value)));
+      row.append(head, make("td", "", (value > 0 && !kind ? "+" : "") + fixed(value, places)));
       const mark = row.insertCell();
       mark.className = "mark";
-      if (!total) mark.append(barOf(value, largest));
+      if (!kind) mark.append(barOf(value, largest));
     }
     return table;
   };
   const partTable = (caption, [parts, others, rest], detail) => {
-    const rows = parts.map(([name, value, extra]) => [name, extra ? detail + extra : "", value, false]);
-    if (others) rows.push([`${others.toLocaleString("en")} others`, "", rest, false]);
+    const rows = parts.map(([name, value, extra]) => [name, extra ? detail + extra : "", value, ""]);
+    if (others) rows.push([`${others.toLocaleString("en")} others`, "", rest, ""]);
     return sumTable(caption, rows);
   };
   const inspect = (entry) => {
@@ -251,16 +257,21 @@
     fact("Neighbours", entry.ties.toLocaleString("en"));
     fact("Label", ROLES[entry.role]);
     const moved = data.inspector.moved;
-    const rows = [["Where every node starts", "", entry.base, false], ["Its own columns", "", entry.totals[0], false]];
-    rows.push(["Its neighbours' columns", "", entry.totals[1], false]);
+    const rows = [["Where every node starts", "", entry.base, "start"], ["Its own columns", "", entry.totals[0], ""]];
+    rows.push(["Its neighbours' columns", "", entry.totals[1], ""]);
     if (!moved) {
-      rows.push(["Known labels around it", "", entry.totals[2], false]);
-      if (entry.own_label) rows.push(["Its own label", "", entry.own_label, false]);
+      rows.push(["Known labels around it", "", entry.totals[2], ""]);
+      if (entry.own_label) rows.push(["Its own label", "", entry.own_label, ""]);
     }
-    rows.push([entry.explained === undefined ? "Score" : `Score for ${entry.explained}`, data.inspector.scale, entry.score, true]);
-    const parts = [facts, sumTable("The prediction as a sum", rows)];
+    rows.push([entry.explained === undefined ? "Score" : `Score for ${entry.explained}`, data.inspector.scale, entry.score, "total"]);
+    const first = make("div");
+    first.append(facts, sumTable("The prediction as a sum", rows));
+    const parts = [first];
     const section = (title, caption, part, detail) => {
-      if (part[0].length) parts.push(make("h3", "", title), partTable(caption, part, detail));
+      if (!part[0].length) return;
+      const box = make("div");
+      box.append(make("h3", "", title), partTable(caption, part, detail));
+      parts.push(box);
     };
     section("Its own columns", "What each of its own columns adds", entry.own, "= ");
     section("Its neighbours' columns", "What the columns of its neighbours add", entry.around, "");
