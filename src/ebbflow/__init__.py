@@ -9,7 +9,7 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 (4,)
 """
 
-from ebbflow import datasets
+from ebbflow import datasets, plot
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
 from ebbflow.evaluation import GraphBlockFold, cross_validate
@@ -58,6 +58,7 @@ __all__ = [
     "cross_validate",
     "datasets",
     "load",
+    "plot",
     "tune",
     "write_report",
 ]

@@ -1,4 +1,4 @@
-"""One HTML file about a fitted model: what it learned, how well, and why for single nodes; works offline, fetches nothing."""
+"""One HTML file about a fitted model: what it learned, how well, and why for single nodes; it fetches nothing."""
 
 import base64
 import hashlib

@@ -60,6 +60,13 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
+def figure(value: float) -> str:
+    """A number to compare with others: three figures, zeros at the end too."""
+    if not np.isfinite(value) or value == 0 or not 1e-4 <= abs(value) < 100:
+        return number(value)
+    return f"{value:#.3g}".rstrip(".").replace("-", "−")
+
+
 def percent(share: float, digits: int | None = None) -> str:
     """A share in percent; small ones with a digit more."""
     if digits is None:
@@ -112,7 +119,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, *, k
         body += f'<tr><th scope="row">{escape(row[0])}</th>{"".join(cells)}</tr>'
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="{kind}">'
-        f'<caption class="hidden">{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+        f'<caption class="hidden">{escape(caption)}</caption>'
+        f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -130,6 +138,4 @@ def two_way_bar(share: float) -> str:
     """A bar to the left (better) or the right (worse) of the middle; ``share`` runs from −1 to 1."""
     share = min(max(share, -1.0), 1.0)
     start, kind = (50 + 50 * share, "good") if share < 0 else (50, "bad")
-    return (
-        f'<span class="twoway"><span class="{kind}" style="left:{start:.1f}%;width:{50 * abs(share):.1f}%"></span></span>'
-    )
+    return f'<span class="twoway"><span class="{kind}" style="left:{start:.1f}%;width:{50 * abs(share):.1f}%"></span></span>'

@@ -11,8 +11,8 @@ from ebbflow import diagnosis
 from ebbflow.diagnosis import HeldOut
 from ebbflow.explaining import Explanation
 from ebbflow.labels import Masked
+from ebbflow.layout import layout
 from ebbflow.report._charts import number
-from ebbflow.report._layout import layout
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
@@ -168,7 +168,9 @@ def explanations(model: Any, table: Table | None, X: Any, groups: dict[str, list
             "single nodes are taken apart here."
         )
     if isinstance(model.labels_, Masked):
-        return "A model trained with labels='masked' has no exact sum; fit with labels='field' or 'none' to take it apart."
+        return (
+            "A model trained with labels='masked' has no exact sum; fit with labels='field' or 'none' to take it apart."
+        )
     role = roles(model)
     everyone = np.asarray([node for group in groups.values() for node in group], dtype=np.int64)
     before, parts = diagnosis.before_held_out(model), dict[int, Explanation]()
@@ -195,7 +197,7 @@ def _scale(model: Any) -> str:
 
 def _truth(model: Any) -> dict[int, str]:
     """The known labels as text."""
-    known = {}
+    known: dict[int, str] = {}
     for nodes, target in (
         (model._training.nodes, model._training.target),
         (model.validation_nodes_, model.validation_target_),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ebbflow.choosing import label_correlation
 from ebbflow.diagnosis import HeldOut
 from ebbflow.labels import one_hot
 from ebbflow.losses import SquaredError
-from ebbflow.report._charts import Axis, bar, chart, dots, folded, line, number, percent, table, two_way_bar
+from ebbflow.report._charts import Axis, bar, chart, dots, figure, folded, line, number, percent, table, two_way_bar
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
@@ -67,7 +68,8 @@ def learned(known: Known) -> str:
     if known.held is not None:
         m = known.held.nodes.size
         if known.classes:
-            sentences.append(f"At {m:,} rows it had not learned from, it names the right class for {percent(q['accuracy'], 1)}.")
+            right = percent(q["accuracy"], 1)
+            sentences.append(f"At {m:,} rows it had not learned from, it names the right class for {right}.")
             if p:
                 change = (1 - q["accuracy"]) / max(1 - p["accuracy"], 1e-12) - 1
                 sentences.append(f"The same trees without the graph: {percent(p['accuracy'], 1)}; {_mistakes(change)}.")
@@ -110,11 +112,13 @@ def tiles(known: Known) -> str:
     model, q, p = known.model, known.quality, known.plain_quality
     items: list[tuple[str, str, str]] = []
     if known.held is not None and known.classes:
-        items.append(("Accuracy", percent(q["accuracy"], 1), f"{percent(p['accuracy'], 1)} without the graph" if p else ""))
-        items.append(("Log-loss", number(q["log_loss"]), f"{number(p['log_loss'])} without the graph" if p else ""))
+        items.append(
+            ("Accuracy", percent(q["accuracy"], 1), f"{percent(p['accuracy'], 1)} without the graph" if p else "")
+        )
+        items.append(("Log-loss", figure(q["log_loss"]), f"{figure(p['log_loss'])} without the graph" if p else ""))
     elif known.held is not None:
         items.append(("R²", f"{q['r2']:.3f}", f"{p['r2']:.3f} without the graph" if p else ""))
-        items.append(("RMSE", number(q["rmse"]), f"{number(p['rmse'])} without the graph" if p else ""))
+        items.append(("RMSE", figure(q["rmse"]), f"{figure(p['rmse'])} without the graph" if p else ""))
     n_nodes, n_labels = len(model.scores_), model._training.nodes.size
     items.append(("Rows", f"{n_nodes:,}", f"{n_labels:,} of them labelled"))
     if model.graph_ is not None:
@@ -197,13 +201,17 @@ def _of_table(known: Known) -> list[tuple[str, str]]:
         known_values = [column[~np.isnan(column)] for column in seen.values.T]
         constant = [seen.names[c] for c, column in enumerate(known_values) if not column.size or np.ptp(column) == 0]
     if constant:
-        what = f"The same in every row, or empty: {', '.join(constant[:5])}{' and others' if len(constant) > 5 else ''}."
+        what = (
+            f"The same in every row, or empty: {', '.join(constant[:5])}{' and others' if len(constant) > 5 else ''}."
+        )
         found.append((what, "Nothing can be learned from such a column."))
     many = [
         seen.names[c] for c in seen.categorical if len(known.model._reader.categories.get(c, ())) > 0.5 * seen.n_rows
     ]
     if many:
-        found.append((f"Nearly a category for each row: {', '.join(many[:5])}.", "This looks like an id: leave it out."))
+        found.append(
+            (f"Nearly a category for each row: {', '.join(many[:5])}.", "This looks like an id: leave it out.")
+        )
     return found
 
 
@@ -241,16 +249,16 @@ def quality(known: Known) -> str:
         )
     if known.classes:
         head = ["", "accuracy", "log-loss"]
-        rows = [["This model", percent(q["accuracy"], 1), number(q["log_loss"])]]
+        rows = [["This model", percent(q["accuracy"], 1), figure(q["log_loss"])]]
         if p:
-            rows.append(["The same trees, no graph", percent(p["accuracy"], 1), number(p["log_loss"])])
+            rows.append(["The same trees, no graph", percent(p["accuracy"], 1), figure(p["log_loss"])])
         rows.append(["Always the commonest class", percent(q["constant"], 1), "–"])
     else:
         head = ["", "RMSE", "mean error", "median error", "R²"]
         rows = [["This model", *_errors(q)]]
         if p:
             rows.append(["The same trees, no graph", *_errors(p)])
-        rows.append(["Always the mean", number(q["constant"]), "–", "–", "0"])
+        rows.append(["Always the mean", figure(q["constant"]), "–", "–", "0"])
     note = (
         f"Measured at {held.nodes.size:,} nodes whose labels were not trained on. They also chose the settings and the "
         "round to stop at, so expect slightly less on rows nobody has looked at."
@@ -259,7 +267,7 @@ def quality(known: Known) -> str:
 
 
 def _errors(q: dict[str, float]) -> list[str]:
-    return [number(q["rmse"]), number(q["mae"]), number(q["median"]), f"{q['r2']:.3f}"]
+    return [figure(q["rmse"]), figure(q["mae"]), figure(q["median"]), f"{q['r2']:.3f}"]
 
 
 def predicted_against_true(known: Known) -> str:
@@ -286,11 +294,13 @@ def predicted_against_true(known: Known) -> str:
                 f"{part.size:,}",
                 number(float(truth.mean())),
                 number(float((truth - predicted).mean())),
-                number(float(np.sqrt(((truth - predicted) ** 2).mean()))),
+                figure(float(np.sqrt(((truth - predicted) ** 2).mean()))),
             ]
         )
     head = ["predicted", "nodes", "mean truth", "mean residual", "RMSE"]
-    return chart(body, x, y, label, square=True) + folded(table(head, rows, "By fifths of the prediction", kind="figures"))
+    return chart(body, x, y, label, square=True) + folded(
+        table(head, rows, "By fifths of the prediction", kind="figures")
+    )
 
 
 def _confusion(known: Known, held: HeldOut) -> str:
@@ -312,8 +322,9 @@ def _confusion(known: Known, held: HeldOut) -> str:
     rest = f" The {MOST_CLASSES} commonest of {len(names)} classes." if len(names) > MOST_CLASSES else ""
     caption = f"Of each true class (row), percent predicted as each class (column), at held-out nodes.{rest}"
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Confusion of classes"><table class="confusion">'
-        f'<caption>{escape(caption)}</caption><thead><tr><th scope="col">true \\ predicted</th>{head}</tr></thead>'
+        f'{paragraph(caption)}<div class="scroll" tabindex="0" role="region" aria-label="Confusion of classes">'
+        f'<table class="confusion"><caption class="hidden">Confusion of classes</caption>'
+        f'<thead><tr><th scope="col">true \\ predicted</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -352,10 +363,13 @@ def losses(known: Known) -> str:
         kept = float(known.model.n_iter_)
         body += f'<path class="line guide" d="M{1000 * float(x.place(kept)):.1f} 0V1000"/>'
         legend += '<span class="key second">held-out</span><span class="key guide">round kept</span>'
-        label += f" Held-out loss from {number(validation[0])} to {number(validation[-1])}, best at {known.model.n_iter_}."
+        label += (
+            f" Held-out loss from {number(validation[0])} to {number(validation[-1])}, best at {known.model.n_iter_}."
+        )
     picked = np.unique(np.linspace(0, training.size - 1, min(training.size, 10)).astype(int))
     rows = [
-        [str(r + 1), number(training[r]), number(validation[r]) if r < validation.size else "–"] for r in picked.tolist()
+        [str(r + 1), figure(training[r]), figure(validation[r]) if r < validation.size else "–"]
+        for r in picked.tolist()
     ]
     numbers = folded(table(["round", "training", "held-out"], rows, "Loss by round", kind="figures"))
     return f'<p class="legend">{legend}</p>{chart(body, x, y, label)}{numbers}'
@@ -386,16 +400,13 @@ def graph_effect(known: Known) -> str:
     changes = [after / before - 1 if before > 0 else 0.0 for _, before, after, _ in groups]
     largest = max(0.1, *(abs(change) for change in changes))
     for (group, before, after, size), change in zip(groups, changes, strict=True):
-        figures = [percent(before), percent(after)] if known.classes else [number(before), number(after)]
+        figures = [percent(before), percent(after)] if known.classes else [figure(before), figure(after)]
         rows.append([group, f"{size:,}", *figures, _signed_percent(change), two_way_bar(change / largest)])
     head = ["", "nodes", "without", "with graph", "change", "better ◂ ▸ worse"]
-    return (
-        paragraph(
-            f"The same trees were fitted without the graph on the same labels. The graph brought {percent(better)} of the "
-            f"held-out nodes closer to the truth and {percent(worse)} further away. By group, {name}:"
-        )
-        + table(head, rows, f"Change of the {name} by group of held-out nodes", kind="figures effect", raw=5)
-    )
+    return paragraph(
+        f"The same trees were fitted without the graph on the same labels. The graph brought {percent(better)} of the "
+        f"held-out nodes closer to the truth and {percent(worse)} further away. By group, {name}:"
+    ) + table(head, rows, f"Change of the {name} by group of held-out nodes", kind="figures effect", raw=5)
 
 
 def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -408,8 +419,10 @@ def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
     links = graph.unsigned.adjacency
     around = np.asarray((links != 0).astype(np.float64) @ labelled)[held.nodes]
     groups = [("All held-out nodes", everyone), ("No neighbour", ties == 0)]
-    ends = np.unique(np.quantile(ties[ties > 0], [0, 1 / 3, 2 / 3, 1]).astype(int)) if (ties > 0).any() else []
-    for low, high in zip(ends[:-1], ends[1:], strict=True) if len(ends) > 1 else []:
+    ends: list[int] = (
+        np.unique(np.quantile(ties[ties > 0], [0, 1 / 3, 2 / 3, 1]).astype(int)).tolist() if ties.any() else []
+    )
+    for low, high in pairwise(ends):
         first = low if low == ends[0] else low + 1
         text = f"{first}" if first == high else f"{first} {'or' if high == first + 1 else 'to'} {high}"
         groups.append((f"{text} neighbour{'s' * (text != '1')}", (ties >= first) & (ties <= high)))
@@ -436,7 +449,9 @@ def residuals_note(known: Known, mapped: dict[str, Any] | None) -> str:
     """What the map shows, and whether errors of neighbours are alike."""
     sentences = []
     if mapped is None:
-        return told("There is no graph and no pair of columns named like places (x and y, lon and lat): nothing to draw.")
+        return told(
+            "There is no graph and no pair of columns named like places (x and y, lon and lat): nothing to draw."
+        )
     if mapped["from"]:
         sentences.append(f"Nodes are placed by the columns {mapped['from']}.")
     else:
@@ -467,7 +482,9 @@ def columns(known: Known) -> str:
     if rest:
         share = sum(share for _, share in rest)
         rows.append([f"{len(rest):,} others", percent(share), bar(share / largest, "rest")])
-    note = "Share of each column in the gain of the trees, what the graph made of it included (means over neighbours, …)."
+    note = (
+        "Share of each column in the gain of the trees, what the graph made of it included (means over neighbours, …)."
+    )
     return paragraph(note) + table(["column", "share", ""], rows, "Most influential columns", kind="bars", raw=2)
 
 
@@ -491,7 +508,7 @@ def intervals(known: Known) -> str:
     at = dict(zip(found.levels, found.share.tolist(), strict=True))
     label = f"Stated against observed coverage: of intervals stated to hold 90 %, {percent(at[0.9])} did."
     rows = [
-        [percent(level), percent(share), f"± {number(width)}"]
+        [percent(level), percent(share), f"± {figure(width)}"]
         for level, share, width in zip(found.levels, found.share.tolist(), found.width.tolist(), strict=True)
     ]
     groups = [
@@ -554,7 +571,7 @@ def settings(known: Known) -> str:
         rows = [
             [
                 f"{RACERS.get(name, name)}{' (chosen)' * (name == model.choice_)}",
-                number(loss),
+                figure(loss),
                 bar(loss / best, "win" if name == model.choice_ else "plain"),
             ]
             for name, loss in sorted(model.race_.items(), key=lambda pair: pair[1])
@@ -573,5 +590,7 @@ def settings(known: Known) -> str:
     }
     if changed:
         rows = [[name, repr(value), repr(defaults.get(name))] for name, value in changed.items()]
-        parts += folded(table(["parameter", "value", "default"], rows, "Parameters set by hand"), "Parameters set by hand")
+        parts += folded(
+            table(["parameter", "value", "default"], rows, "Parameters set by hand"), "Parameters set by hand"
+        )
     return parts

@@ -278,6 +278,7 @@
     const title = moved ? `Known labels around it, which move the probability of ${entry.explained ?? "the class"} after the sum` : "Known labels around it";
     section(title, "What known labels of other nodes add", entry.labels, "labelled ");
     panel.replaceChildren(...parts);
+    find("said").textContent = `${entry.name}: predicted ${entry.prediction}${entry.truth === null ? "" : `, true ${entry.truth}`}`;
     showOnMap();
   };
   if (inspected.length) {

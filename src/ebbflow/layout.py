@@ -27,12 +27,12 @@ def layout(adjacency: sparse.csr_array, seed: int = 0) -> Array:
         if group.size <= 2:
             inside = np.column_stack([inside, np.zeros(group.size)])
         place[group] = np.array([left, bottom]) + side * (0.5 + 0.46 * inside)
-    return place
+    return place * [1.0, -1.0]  # the largest on top
 
 
 def _squares(sides: Array) -> list[tuple[float, float, float]]:
-    """Left, bottom and side of squares in rows, about as high as wide."""
-    width = max(float(np.sqrt((sides**2).sum()) * 1.15), float(sides.max()))
+    """Left, bottom and side of squares in rows, together somewhat wider than high."""
+    width = max(1.3 * float(np.sqrt((sides**2).sum())), float(sides.max()))
     found, left, bottom, height = [], 0.0, 0.0, 0.0
     for side in sides.tolist():
         if left > 0 and left + side > width + 1e-9:
@@ -61,7 +61,7 @@ def _component(links: sparse.csr_array, rng: np.random.Generator) -> Array:
         size = np.sqrt((move**2).sum(axis=1, keepdims=True))
         longest = 4.0 * rest * (1.0 - number / ROUNDS)
         place = place + move * np.minimum(1.0, longest / np.maximum(size, 1e-12))
-    return _balanced(place)
+    return _balanced(place, stretched=True)
 
 
 def _flattened(links: sparse.csr_array, rng: np.random.Generator) -> Array:
@@ -84,9 +84,13 @@ def _flattened(links: sparse.csr_array, rng: np.random.Generator) -> Array:
     return np.asarray(flat + 0.3 / np.sqrt(n_nodes) * rng.normal(size=flat.shape))
 
 
-def _balanced(place: Array) -> Array:
-    """Both axes scaled by the same number to the square from -1 to 1; far stragglers are drawn in."""
+def _balanced(place: Array, stretched: bool = False) -> Array:
+    """The square from -1 to 1, filled where ``stretched``; far stragglers are drawn in."""
     place = place - np.median(place, axis=0)
-    reach = np.maximum(np.quantile(np.abs(place), 0.99, axis=0).max(), 1e-12)
+    if stretched:  # along its own axes, so that a long component does not lie across
+        place = place @ np.linalg.eigh(place.T @ place)[1][:, ::-1]
+    reach = np.quantile(np.abs(place), 0.99, axis=0)
+    reach = np.maximum(np.maximum(reach, (0.3 if stretched else 1.0) * reach.max()), 1e-12)
     place = place / reach
-    return np.asarray(np.clip(place, -1.15, 1.15) / 1.15)
+    beyond = np.maximum(np.abs(place) - 1.0, 0.0)
+    return np.asarray(np.sign(place) * (np.minimum(np.abs(place), 1.0) + 0.2 * (1.0 - np.exp(-beyond))) / 1.2)

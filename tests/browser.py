@@ -1,5 +1,6 @@
 """Chromium without a window, spoken to through two pipes: what the tests of the report and its screenshots need of it."""
 
+import base64
 import json
 import os
 import shutil
@@ -9,11 +10,13 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-COMMAND = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe"
-).split()
+COMMAND = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe",
+]  # fmt: skip
 
 
 class Browser:
@@ -123,7 +126,5 @@ class Browser:
 
     def screenshot(self, whole: bool = False) -> bytes:
         """Return a PNG of what is seen, or of the whole page."""
-        import base64
-
         shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         return base64.b64decode(shot["data"])
