@@ -254,7 +254,7 @@ def quality(known: Known) -> str:
             rows.append(["The same trees, no graph", percent(p["accuracy"], 1), figure(p["log_loss"])])
         rows.append(["Always the commonest class", percent(q["constant"], 1), "–"])
     else:
-        head = ["", "RMSE", "mean error", "median error", "R²"]
+        head = ["", "RMSE", "mean |error|", "median |error|", "R²"]
         rows = [["This model", *_errors(q)]]
         if p:
             rows.append(["The same trees, no graph", *_errors(p)])
