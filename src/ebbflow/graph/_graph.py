@@ -482,7 +482,7 @@ class Graph:
             "node ids": ids if self.has_ids else f"the rows, 0 to {self.n_nodes - 1:,}",
         }
         if self.is_signed:
-            facts["unlike"] = f"{int((self._adjacency.data < 0).sum()) // 2:,} edges tie nodes that are unlike"
+            facts["unlike nodes"] = f"tied by {int((self._adjacency.data < 0).sum()) // 2:,} edges"
         rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
         return f"<table><caption>ebbflow.Graph</caption><tbody>{rows}</tbody></table>"
 

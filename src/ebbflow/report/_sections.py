@@ -217,7 +217,7 @@ def _of_table(known: Known) -> list[tuple[str, str]]:
 
 def _of_fit(known: Known) -> list[tuple[str, str]]:
     model, found = known.model, []
-    if model.n_iter_ >= model.n_estimators and model.early_stopping:
+    if len(model.history_.get("validation", ())) >= model.n_estimators > 0 and model.early_stopping:
         what = f"Training went to the last of {model.n_estimators:,} rounds."
         found.append((what, "It might still have improved: raise n_estimators."))
     if known.held is not None:
