@@ -30,18 +30,18 @@ def test_held_out_labels_are_the_users():
     model, _, y = fitted()
     held = diagnosis.held_out(model)
     assert held.truth == pytest.approx(y[held.nodes])
-    assert not np.isin(held.nodes, diagnosis._training(model).nodes).any()
+    assert not np.isin(held.nodes, diagnosis.training_labels(model).nodes).any()
 
 
 def test_quality_is_that_of_scikit_learn():
     model, _, _ = fitted()
     held = diagnosis.held_out(model)
-    found = diagnosis.quality(model, held)
+    found = diagnosis.quality(held)
     assert found["rmse"] == pytest.approx(mean_squared_error(held.truth, held.prediction) ** 0.5)
     assert found["r2"] == pytest.approx(r2_score(held.truth, held.prediction))
     model, _, classes = fitted_classes()
     held = diagnosis.held_out(model)
-    found = diagnosis.quality(model, held)
+    found = diagnosis.quality(held)
     truth, predicted = classes[held.nodes], model.classes_[held.prediction.astype(int)]
     assert found["accuracy"] == pytest.approx(accuracy_score(truth, predicted))
     assert found["log_loss"] == pytest.approx(log_loss(truth, held.probabilities))
@@ -66,7 +66,7 @@ def test_before_held_out_predicts_as_fit_did(make):
 def test_without_graph_is_plain_boosting_on_the_same_labels():
     model, X, _ = fitted()
     held = diagnosis.held_out(model)
-    training = diagnosis._training(model)
+    training = diagnosis.training_labels(model)
     plain = eb.EBBSRegressor(40, **QUICK).fit(
         X, training.target[:, 0], nodes=training.nodes, eval_set=(held.nodes, held.truth)
     )

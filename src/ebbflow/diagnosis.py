@@ -79,10 +79,10 @@ def needs_held_out(model: Any) -> HeldOut:
     return held
 
 
-def quality(model: Any, held: HeldOut) -> dict[str, float]:
-    """Return the usual measures at held-out nodes, and what a constant would reach there."""
+def quality(held: HeldOut) -> dict[str, float]:
+    """Return the usual measures at held-out nodes."""
     if held.probabilities is None:
-        error, constant = held.residual, held.truth - _training(model).target.mean()
+        error = held.residual
         mean_square = float((error**2).mean())
         spread = float(held.truth.var())
         return {
@@ -90,17 +90,14 @@ def quality(model: Any, held: HeldOut) -> dict[str, float]:
             "mae": float(np.abs(error).mean()),
             "median": float(np.median(np.abs(error))),
             "r2": 1.0 - mean_square / spread if spread > 0 else float("nan"),
-            "constant": float((constant**2).mean()) ** 0.5,
         }
-    usual = int(one_hot(_training(model).target).sum(axis=0).argmax())
     return {
         "accuracy": 1.0 - float(held.cost.mean()),
         "log_loss": float(-np.log(np.maximum(1.0 - held.residual, 1e-12)).mean()),
-        "constant": float((held.truth == usual).mean()),
     }
 
 
-def _training(model: Any) -> Labels:
+def training_labels(model: Any) -> Labels:
     """The labels trained on: what was held out is given back to the model after the fit, for its predictions."""
     labels: Labels = model._training
     return labels.only(~np.isin(labels.nodes, model.validation_nodes_))
@@ -110,7 +107,7 @@ def before_held_out(model: Any) -> Any:
     """Return the model as it was when it predicted the held-out nodes, their labels unseen."""
     twin = object.__new__(type(model))
     twin.__dict__.update(model.__dict__)
-    twin._training = _training(model)
+    twin._training = training_labels(model)
     twin.predicted_ = twin._predicted_fitted_nodes()
     return twin
 
@@ -136,7 +133,7 @@ def uses_graph(model: Any) -> bool:
 
 def without_graph(model: Any, table: Table) -> HeldOut:
     """Fit the same trees on the same labels without the graph, and predict the same held-out nodes."""
-    held, training = needs_held_out(model), _training(model)
+    held, training = needs_held_out(model), training_labels(model)
     plain = clone(model).set_params(
         smoothing=None, labels="none", neighbor_features=None, feature_smoothing=None, relations="auto", verbose=0,
         categorical_features=list(table.categorical) if table.categorical else "auto",
@@ -236,10 +233,3 @@ def errors_alike(model: Any, held: HeldOut) -> float | None:
     if int((np.diff(chosen.indptr) > 0).sum()) < 10:
         return None
     return label_correlation(model.graph_, labels)
-
-
-def node_name(model: Any, node: int) -> str:
-    """Return what the user calls a node: its id, or its row."""
-    if model.graph_ is not None and model.graph_.has_ids:
-        return str(model.graph_.node_ids[node])
-    return f"row {node}"

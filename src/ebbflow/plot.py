@@ -59,9 +59,7 @@ def predicted_vs_true(model: Any, ax: Any = None) -> Any:
         middle = float(np.median(held.truth))
         ax.axline((middle, middle), slope=1, color="0.5", linestyle="--", linewidth=1)
         ax.set(xlabel="predicted", ylabel="true")
-        ax.set_title(
-            f"{held.nodes.size:,} held-out nodes, R² {diagnosis.quality(model, held)['r2']:.3f}", fontsize="medium"
-        )
+        ax.set_title(f"{held.nodes.size:,} held-out nodes, R² {diagnosis.quality(held)['r2']:.3f}", fontsize="medium")
         return ax
     names = [str(name) for name in model.classes_.tolist()]
     counts = np.zeros((len(names), len(names)))

@@ -48,7 +48,7 @@ def write_report(model: Any, path: str | os.PathLike[str], *, X: Any = None, tit
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     page = _page(model, X, title or f"{type(model).__name__}: what it learned")
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
+    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         file.write(page)
 
 
@@ -62,8 +62,8 @@ def _page(model: Any, X: Any, title: str) -> str:
         table,
         held,
         plain,
-        {} if held is None else diagnosis.quality(model, held),
-        {} if plain is None else diagnosis.quality(model, plain),
+        {} if held is None else diagnosis.quality(held),
+        {} if plain is None else diagnosis.quality(plain),
     )
     groups = _nodes.chosen(model, held, plain)
     inspected = _nodes.explanations(model, table, X, groups)

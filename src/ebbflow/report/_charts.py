@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+LONGEST_NAME = 150
 DOTS_IN_A_PATH = 40  # dots of one path do not add up where they overlap, those of several do
 
 
@@ -58,6 +59,12 @@ def number(value: float) -> str:
     else:
         text = f"{value:.0f}" if size >= 1000 else f"{value:.4g}" if size >= 1 else f"{value:.3g}"
     return text.replace("-", "−")
+
+
+def clipped(name: object) -> str:
+    """A name of the user's, no longer than the page can bear."""
+    text = str(name)
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
 
 
 def figure(value: float) -> str:

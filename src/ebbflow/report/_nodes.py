@@ -1,6 +1,7 @@
 """What the page keeps of single nodes: a map of many of them in a few bytes each, and some hundred explained in full."""
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from ebbflow.diagnosis import HeldOut
 from ebbflow.explaining import Explanation
 from ebbflow.labels import Masked
 from ebbflow.layout import layout
-from ebbflow.report._charts import number
+from ebbflow.report._charts import clipped, number
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
 ON_THE_MAP = 30_000
 EDGES_ON_THE_MAP = 45_000
+MOST_TO_LAY_OUT = 150_000
+EXPLAINED, FEWEST_EXPLAINED, EXPLAINED_UP_TO = 250, 30, 50_000  # taking a node apart costs a solve on the whole graph
 LARGEST_PARTS = 8
 MISSING = 255
 TRAINED, HELD, UNKNOWN = 0, 1, 2
@@ -44,10 +47,10 @@ def roles(model: Any) -> NDArray[np.uint8]:
 def node_map(
     model: Any, table: Table | None, held: HeldOut | None, plain: HeldOut | None, always: NDArray[np.int64]
 ) -> dict[str, Any] | None:
-    """Places, colours and edges for the map, as base64; None where there is neither a graph nor a place."""
+    """Places, colours and edges for the map, as base64; None where nodes have no place and none can be found."""
     found = diagnosis.coordinates(table)
     n_nodes = len(model.scores_)
-    if found is None and (model.graph_ is None or model.graph_.n_edges == 0):
+    if found is None and (model.graph_ is None or model.graph_.n_edges == 0 or n_nodes > MOST_TO_LAY_OUT):
         return None
     role = roles(model)
     shown = np.arange(n_nodes)
@@ -60,7 +63,7 @@ def node_map(
         among = model.graph_.adjacency[shown][:, shown]
         ends = np.column_stack([np.repeat(np.arange(shown.size), np.diff(among.indptr)), among.indices])
         edges = ends[ends[:, 0] < ends[:, 1]]
-    place = found[0][shown] if found is not None else layout(among)
+    place = found[0][shown] if found is not None else layout(model.graph_.adjacency)[shown]
     low, high = place.min(axis=0), place.max(axis=0)
     extent = float((high - low).max()) or 1.0
     short = np.rint(65535 * (place - low) / extent).astype("<u2")
@@ -120,7 +123,7 @@ def _layers(model: Any, held: HeldOut | None, plain: HeldOut | None, shown: NDAr
         sure, likeliest = model.predicted_.max(axis=1), model.predicted_.argmax(axis=1).astype(np.float64)
         add("How sure the model is", "Probability of the predicted class.", sure, float(sure.min()), 1.0, "sequential",
             [number(float(sure.min())), "1"])  # fmt: skip
-        names = [str(name) for name in model.classes_.tolist()]
+        names = [clipped(name) for name in model.classes_.tolist()]
         few = [*names[:7], "others"] if len(names) > 8 else names
         likeliest = np.minimum(likeliest, len(few) - 1)
         add("Predicted class", "", likeliest, 0.0, 254.0, "classes", few)
@@ -135,28 +138,30 @@ def _layers(model: Any, held: HeldOut | None, plain: HeldOut | None, shown: NDAr
 
 
 def chosen(model: Any, held: HeldOut | None, plain: HeldOut | None, seed: int = 0) -> dict[str, list[int]]:
-    """Return the nodes to explain, by the reason why they were chosen; each once."""
+    """Return the nodes to explain, by the reason why they were chosen; each once, fewer of a very large graph."""
     rng, taken, groups = np.random.default_rng(seed), set[int](), dict[str, list[int]]()
+    n_nodes = len(model.scores_)
+    most = max(FEWEST_EXPLAINED, min(EXPLAINED, EXPLAINED * EXPLAINED_UP_TO // n_nodes))
 
-    def take(name: str, nodes: NDArray[np.int64], most: int) -> None:
-        fresh = [int(node) for node in nodes if int(node) not in taken][:most]
+    def take(name: str, nodes: NDArray[np.int64], share: float) -> None:
+        fresh = [node for node in nodes[:2000].tolist() if node not in taken][: round(share * most)]
         taken.update(fresh)
         if fresh:
             groups[name] = fresh
 
     if held is not None:
-        take("Largest errors", held.nodes[np.argsort(-np.abs(held.residual), kind="stable")], 50)
+        take("Largest errors", held.nodes[np.argsort(-np.abs(held.residual), kind="stable")], 0.2)
         if plain is not None:
             gain = np.abs(held.residual) - np.abs(plain.residual)
-            take("Graph helped most", held.nodes[np.argsort(gain, kind="stable")], 25)
-            take("Graph hurt most", held.nodes[np.argsort(-gain, kind="stable")], 25)
-        take("Held out, at random", rng.permutation(held.nodes), 50)
+            take("Graph helped most", held.nodes[np.argsort(gain, kind="stable")], 0.1)
+            take("Graph hurt most", held.nodes[np.argsort(-gain, kind="stable")], 0.1)
+        take("Held out, at random", rng.permutation(held.nodes), 0.2)
     if diagnosis.uses_graph(model):
         moved = np.abs(model._explained_scores() - model.base_ - model.scores_).max(axis=1)
-        take("Moved furthest by the graph", np.argsort(-moved, kind="stable")[:2000], 40)
-    take("Label unknown, at random", rng.permutation(np.flatnonzero(roles(model) == UNKNOWN)), 60)
-    if len(taken) < 20:
-        take("At random", rng.permutation(len(model.scores_)), 60)
+        take("Moved furthest by the graph", np.argsort(-moved, kind="stable"), 0.2)
+    take("Label unknown, at random", rng.permutation(np.flatnonzero(roles(model) == UNKNOWN)), 0.2)
+    if len(taken) < FEWEST_EXPLAINED // 2:
+        take("At random", rng.permutation(n_nodes), 0.2)
     return groups
 
 
@@ -195,45 +200,55 @@ def _scale(model: Any) -> str:
     return "" if np.array_equal(model.loss_.link(probe), probe) else "before the link of the loss"
 
 
-def _truth(model: Any) -> dict[int, str]:
-    """The known labels as text."""
-    known: dict[int, str] = {}
-    for nodes, target in (
-        (model._training.nodes, model._training.target),
-        (model.validation_nodes_, model.validation_target_),
-    ):
-        if is_classifier(model):
-            position = target[:, 0].astype(int) if target.shape[1] == 1 else target.argmax(axis=1)
-            known |= {int(n): str(model.classes_[p]) for n, p in zip(nodes, position, strict=True)}
-        else:
-            known |= {int(n): number(float(t)) for n, t in zip(nodes, target[:, 0], strict=True)}
-    return known
+def _truth(model: Any) -> Callable[[int], str]:
+    """How to write the known label of a node; empty where it is not known."""
+    place = np.full(len(model.scores_), -1, dtype=np.int64)
+    nodes = np.concatenate([model._training.nodes, model.validation_nodes_])
+    target = np.concatenate([model._training.target, model.validation_target_])
+    place[nodes] = np.arange(nodes.size)
+
+    def written(node: int) -> str:
+        if place[node] < 0:
+            return ""
+        value = target[place[node]]
+        if not is_classifier(model):
+            return number(float(value[0]))
+        return clipped(model.classes_[int(value[0]) if value.size == 1 else int(value.argmax())])
+
+    return written
+
+
+def _name(model: Any, node: int) -> str:
+    """What the user calls a node: its id, or its row."""
+    return clipped(model.graph_.node_ids[node]) if model.graph_ is not None and model.graph_.has_ids else f"row {node}"
 
 
 def _written(
-    model: Any, before: Any, table: Table, part: Explanation, role: int, truth: dict[int, str]
+    model: Any, before: Any, table: Table, part: Explanation, role: int, truth: Callable[[int], str]
 ) -> dict[str, Any]:
     """One node as the page needs it: totals of each kind, and the largest parts of each."""
     node, source = part.node, before if role == HELD else model
     graph_made = set() if model._preparation.low_rank is not None else set(part.own) - set(table.names)
-    own = [(name, value) for name, value in part.own.items() if name not in graph_made]
-    around = [(name, value) for name, value in part.own.items() if name in graph_made]
-    nearby = [(diagnosis.node_name(model, j), value) for j, value in part.neighbors.items()]
-    own_label = part.labels.get(node, 0.0)
-    largest = sorted(((j, v) for j, v in part.labels.items() if j != node), key=lambda pair: -abs(pair[1]))
-    labels = [[diagnosis.node_name(model, j), _short(v), truth.get(j, "")] for j, v in largest[:LARGEST_PARTS]]
+    own = {name: value for name, value in part.own.items() if name not in graph_made}
+    around: dict[Any, float] = {name: value for name, value in part.own.items() if name in graph_made}
+    around |= part.neighbors
+    labels = {other: value for other, value in part.labels.items() if other != node}
+
+    def named(other: Any) -> str:
+        return clipped(other) if isinstance(other, str) else _name(model, other)
+
     written = {
         "node": node,
-        "name": diagnosis.node_name(model, node),
+        "name": _name(model, node),
         "role": role,
-        "truth": truth.get(node),
+        "truth": truth(node) or None,
         "base": _short(part.base),
         "score": _short(part.score),
-        "own": _largest([(name, value, _cell(model, table, node, name)) for name, value in own]),
-        "around": _largest([(name, value, "") for name, value in around + nearby]),
-        "labels": [labels, len(largest) - len(labels), _short(sum(v for _, v in largest[LARGEST_PARTS:]))],
-        "own_label": _short(own_label),
-        "totals": [_short(sum(v for _, v in part)) for part in (own, around + nearby, largest)],
+        "own": _largest(own, clipped, lambda name: _cell(model, table, node, name)),
+        "around": _largest(around, named, lambda other: ""),
+        "labels": _largest(labels, named, truth),
+        "own_label": _short(part.labels.get(node, 0.0)),
+        "totals": [_short(sum(kind.values())) for kind in (own, around, labels)],
         "ties": 0 if model.graph_ is None else int(model.graph_.neighbors(node).size),
     }
     if is_classifier(model):
@@ -241,8 +256,8 @@ def _written(
         best = int(probability.argmax())
         explained = 1 if part.output == 0 and len(model.classes_) == 2 and model.scores_.shape[1] == 1 else part.output
         written |= {
-            "prediction": f"{model.classes_[best]} ({100 * probability[best]:.0f} %)",
-            "explained": str(model.classes_[explained]),
+            "prediction": f"{clipped(model.classes_[best])} ({100 * probability[best]:.0f} %)",
+            "explained": clipped(model.classes_[explained]),
         }
     else:
         predicted = float(model.loss_.link(source.predicted_[[node]])[0, 0])
@@ -253,11 +268,13 @@ def _written(
     return written
 
 
-def _largest(parts: list[tuple[str, float, str]]) -> list[Any]:
-    """The largest parts, how many others there are, and what those add."""
-    ranked = sorted((part for part in parts if part[1] != 0.0), key=lambda part: -abs(part[1]))
+def _largest(parts: dict[Any, float], name: Callable[[Any], str], detail: Callable[[Any], str]) -> list[Any]:
+    """The largest parts by name, how many others there are, and what those add."""
+    found = [(key, value) for key, value in parts.items() if value != 0.0]
+    ranked = sorted(found, key=lambda part: -abs(part[1]))
     rest = ranked[LARGEST_PARTS:]
-    return [[[n, _short(v), c] for n, v, c in ranked[:LARGEST_PARTS]], len(rest), _short(sum(v for _, v, _ in rest))]
+    shown = [[name(key), _short(value), detail(key)] for key, value in ranked[:LARGEST_PARTS]]
+    return [shown, len(rest), _short(sum(value for _, value in rest))]
 
 
 def _short(value: float) -> float:
@@ -272,4 +289,6 @@ def _cell(model: Any, table: Table, node: int, name: str) -> str:
     value = float(table.values[node, column])
     if np.isnan(value):
         return "missing"
-    return str(model._reader.categories[column][int(value)]) if column in model._reader.categories else number(value)
+    return (
+        clipped(model._reader.categories[column][int(value)]) if column in model._reader.categories else number(value)
+    )

@@ -14,7 +14,20 @@ from ebbflow.choosing import label_correlation
 from ebbflow.diagnosis import HeldOut
 from ebbflow.labels import one_hot
 from ebbflow.losses import SquaredError
-from ebbflow.report._charts import Axis, bar, chart, dots, figure, folded, line, number, percent, table, two_way_bar
+from ebbflow.report._charts import (
+    Axis,
+    bar,
+    chart,
+    clipped,
+    dots,
+    figure,
+    folded,
+    line,
+    number,
+    percent,
+    table,
+    two_way_bar,
+)
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
@@ -63,7 +76,7 @@ def learned(known: Known) -> str:
     graph, n_nodes, n_columns = model.graph_, len(model.scores_), model.n_features_in_
     what = f"one of {len(model.classes_)} classes" if known.classes else "a number"
     ties = f" and from {graph.n_edges:,} ties between them" if diagnosis.uses_graph(model) else ""
-    first = f"For each of {n_nodes:,} rows the model predicts {what} from {n_columns} columns{ties}."
+    first = f"For each of {n_nodes:,} rows the model predicts {what} from {n_columns:,} columns{ties}."
     sentences = [first]
     if known.held is not None:
         m = known.held.nodes.size
@@ -91,7 +104,7 @@ def learned(known: Known) -> str:
         sentences.append("The graph was found to be of no use here, and the model works without it.")
     elif graph is None:
         sentences.append("It was fitted without a graph.")
-    top = [name for name, share in diagnosis.importances(model)[:3] if share > 0]
+    top = [clipped(name) for name, share in diagnosis.importances(model)[:3] if share > 0]
     if top:
         sentences.append(f"What it looks at most: {', '.join(top)}.")
     return f'<p class="lead">{escape(" ".join(sentences))}</p>'
@@ -178,7 +191,7 @@ def _of_labels(known: Known) -> list[tuple[str, str]]:
         found.append((what, "Take the quality below as a rough guide; eval_set=(nodes, y) can give more."))
     if known.classes:
         count = one_hot(labels.target).sum(axis=0)
-        rare = [str(model.classes_[c]) for c in np.flatnonzero(count < 10)]
+        rare = [clipped(model.classes_[c]) for c in np.flatnonzero(count < 10)]
         if rare:
             what = f"Fewer than 10 labels each: {', '.join(rare[:5])}{' and others' if len(rare) > 5 else ''}."
             found.append((what, "Such classes are seldom predicted; join them, or see class_weight."))
@@ -193,20 +206,24 @@ def _of_table(known: Known) -> list[tuple[str, str]]:
     if seen.is_sparse:
         return []
     missing = np.isnan(seen.values).mean(axis=0)
-    holes = [f"{seen.names[c]} ({percent(missing[c])})" for c in np.argsort(-missing) if 0.2 <= missing[c] < 1]
+    holes = [f"{clipped(seen.names[c])} ({percent(missing[c])})" for c in np.argsort(-missing) if 0.2 <= missing[c] < 1]
     if holes:
         what = f"Often missing: {', '.join(holes[:5])}{' and others' if len(holes) > 5 else ''}."
         found.append((what, "Trees take missing values as they are; check that they are missing for a reason."))
     with np.errstate(all="ignore"):
         known_values = [column[~np.isnan(column)] for column in seen.values.T]
-        constant = [seen.names[c] for c, column in enumerate(known_values) if not column.size or np.ptp(column) == 0]
+        constant = [
+            clipped(seen.names[c]) for c, column in enumerate(known_values) if not column.size or np.ptp(column) == 0
+        ]
     if constant:
         what = (
             f"The same in every row, or empty: {', '.join(constant[:5])}{' and others' if len(constant) > 5 else ''}."
         )
         found.append((what, "Nothing can be learned from such a column."))
     many = [
-        seen.names[c] for c in seen.categorical if len(known.model._reader.categories.get(c, ())) > 0.5 * seen.n_rows
+        clipped(seen.names[c])
+        for c in seen.categorical
+        if len(known.model._reader.categories.get(c, ())) > 0.5 * seen.n_rows
     ]
     if many:
         found.append(
@@ -252,13 +269,15 @@ def quality(known: Known) -> str:
         rows = [["This model", percent(q["accuracy"], 1), figure(q["log_loss"])]]
         if p:
             rows.append(["The same trees, no graph", percent(p["accuracy"], 1), figure(p["log_loss"])])
-        rows.append(["Always the commonest class", percent(q["constant"], 1), "–"])
+        usual = float(one_hot(diagnosis.training_labels(model).target).sum(axis=0).argmax())
+        rows.append(["Always the commonest class", percent(float((held.truth == usual).mean()), 1), "–"])
     else:
         head = ["", "RMSE", "mean |error|", "median |error|", "R²"]
         rows = [["This model", *_errors(q)]]
         if p:
             rows.append(["The same trees, no graph", *_errors(p)])
-        rows.append(["Always the mean", figure(q["constant"]), "–", "–", "0"])
+        level = np.full(held.nodes.size, diagnosis.training_labels(model).target.mean())
+        rows.append(["Always the mean", *_errors(diagnosis.quality(HeldOut(held.nodes, held.truth, level)))])
     note = (
         f"Measured at {held.nodes.size:,} nodes whose labels were not trained on. They also chose the settings and the "
         "round to stop at, so expect slightly less on rows nobody has looked at."
@@ -304,7 +323,7 @@ def predicted_against_true(known: Known) -> str:
 
 
 def _confusion(known: Known, held: HeldOut) -> str:
-    names = [str(name) for name in known.model.classes_.tolist()]
+    names = [clipped(name) for name in known.model.classes_.tolist()]
     counts = np.zeros((len(names), len(names)))
     np.add.at(counts, (held.truth.astype(int), held.prediction.astype(int)), 1)
     often = np.argsort(-counts.sum(axis=1), kind="stable")[:MOST_CLASSES]
@@ -431,13 +450,36 @@ def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
     groups.append(("3 or more labelled neighbours", around >= 3))
     if known.classes:
         for c in np.argsort(-np.bincount(held.truth.astype(int)), kind="stable")[:4]:
-            groups.append((f"True class {known.model.classes_[c]}", held.truth == c))
+            groups.append((f"True class {clipped(known.model.classes_[c])}", held.truth == c))
     else:
         for text, part in zip(
             ("Lowest third of predictions", "Middle third", "Highest third"), _thirds(held.prediction), strict=True
         ):
             groups.append((text, part))
+    groups += _by_leading_column(known, held)
     return [(name, mask) for name, mask in groups if mask.sum() >= 5]
+
+
+def _by_leading_column(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Held-out nodes by the column that the trees use most: its commonest categories, or thirds of its values."""
+    if known.table is None or known.table.is_sparse:
+        return []
+    column = int(np.argmax(known.model.feature_importances_))
+    name, values = clipped(known.table.names[column]), known.table.values[held.nodes, column]
+    categories = known.model._reader.categories.get(column)
+    if categories is not None:
+        often = np.argsort(-np.bincount(values[~np.isnan(values)].astype(int)), kind="stable")[:3].tolist()
+        return [(f"{name} is {clipped(categories[code])}", values == code) for code in often]
+    if np.isnan(values).all():
+        return []
+    low, high = (float(end) for end in np.nanquantile(values, [1 / 3, 2 / 3]))
+    if not low < high:
+        return []
+    return [
+        (f"{name} up to {number(low)}", values <= low),
+        (f"{name} from {number(low)} to {number(high)}", (values > low) & (values <= high)),
+        (f"{name} above {number(high)}", values > high),
+    ]
 
 
 def _thirds(values: Array) -> list[NDArray[np.bool_]]:
@@ -477,7 +519,7 @@ def columns(known: Known) -> str:
     largest = max(ranked[0][1], 1e-12) if ranked else 1.0
     if not ranked or ranked[0][1] <= 0:
         return told("The trees never split on a column, or this learner does not say which columns it used.")
-    rows = [[name, percent(share), bar(share / largest)] for name, share in ranked[:MOST_COLUMNS]]
+    rows = [[clipped(name), percent(share), bar(share / largest)] for name, share in ranked[:MOST_COLUMNS]]
     rest = ranked[MOST_COLUMNS:]
     if rest:
         share = sum(share for _, share in rest)
