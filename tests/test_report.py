@@ -2,6 +2,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,6 +62,15 @@ def report(model, folder, **options):
     return text, Page(text), data
 
 
+def awkward():
+    """Names that are long, empty or no text at all."""
+    X, y, _ = homophilous(100)
+    ids = ["\ud800", "", "a\x00b", "x" * 5000, "مرحبا", *map(str, range(95))]
+    frame = pd.DataFrame(X, columns=["y" * 5000, "", "x\n\ty"])
+    model = eb.EBBSRegressor(5, labels="field", smoothing=eb.Laplacian(), random_state=0, n_jobs=1)
+    return model.fit(frame, y, graph=eb.Graph.from_networkx(nx.path_graph(ids), nodes=ids))
+
+
 def hostile():
     """A regressor whose every name tries to break out of the page."""
     X, y, _ = homophilous(200)
@@ -94,6 +104,7 @@ CASES = {
         *homophilous(200)[:2], graph={"near": homophilous(200)[2], "other": eb.Graph.from_edges([0], [1], n_nodes=200)}
     ),
     "hostile": hostile,
+    "awkward": awkward,
 }
 
 
@@ -253,7 +264,7 @@ def _no_errors(request):
 
 
 @needs_browser
-@pytest.mark.parametrize("name", ["numbers", "classes", "few labels", "no graph", "masked"])
+@pytest.mark.parametrize("name", ["numbers", "classes", "few labels", "no graph", "masked", "awkward"])
 def test_panels_render_at_every_width_without_a_complaint(browser, tmp_path, name):
     write_report(CASES[name](), tmp_path / "r.html")
     for width, dark in ((1280, False), (390, True)):
@@ -357,6 +368,15 @@ def test_the_map_is_drawn_and_a_click_inspects(browser, tmp_path):
         browser.send("Input.dispatchMouseEvent", type="mouseReleased", **where)
         found.add(browser.run("document.getElementById('said').textContent"))
     assert len(found | {before}) >= 3
+    whole = browser.run("document.getElementById('canvas').toDataURL()")
+    browser.run("document.getElementById('there').click()")
+    closer = browser.run("document.getElementById('canvas').toDataURL()")
+    browser.run("document.getElementById('canvas').focus({preventScroll: true})")
+    browser.press("ArrowLeft")
+    moved = browser.run("document.getElementById('canvas').toDataURL()")
+    browser.run("document.getElementById('whole').click()")
+    assert len({whole, closer, moved}) == 3
+    assert browser.run("document.getElementById('canvas').toDataURL()") == whole
 
 
 @needs_browser

@@ -107,7 +107,7 @@ def _layers(model: Any, held: HeldOut | None, plain: HeldOut | None, shown: NDAr
         if classes:
             note = "Held-out nodes by the probability that their true class was not given; the others are grey."
             ends = ["sure and right", "sure and wrong"]
-            add("Error at held-out nodes", note, at_held(held.residual), 0.0, 1.0, "diverging", ends)
+            add("Error at held-out nodes", note, at_held(held.residual), 0.0, 1.0, "rising", ends)
         else:
             reach = float(np.quantile(np.abs(held.residual), 0.95)) or 1.0
             note = "Truth less prediction at held-out nodes; the others are grey."
@@ -247,6 +247,7 @@ def _written(
         "own": _largest(own, clipped, lambda name: _cell(model, table, node, name)),
         "around": _largest(around, named, lambda other: ""),
         "labels": _largest(labels, named, truth),
+        "near": _strongest(part),
         "own_label": _short(part.labels.get(node, 0.0)),
         "totals": [_short(sum(kind.values())) for kind in (own, around, labels)],
         "ties": 0 if model.graph_ is None else int(model.graph_.neighbors(node).size),
@@ -275,6 +276,15 @@ def _largest(parts: dict[Any, float], name: Callable[[Any], str], detail: Callab
     rest = ranked[LARGEST_PARTS:]
     shown = [[name(key), _short(value), detail(key)] for key, value in ranked[:LARGEST_PARTS]]
     return [shown, len(rest), _short(sum(value for _, value in rest))]
+
+
+def _strongest(part: Explanation) -> list[int]:
+    """The nodes whose columns and labels together add most, for the map to tie to this one."""
+    together = dict(part.neighbors)
+    for other, value in part.labels.items():
+        together[other] = together.get(other, 0.0) + value
+    ranked = sorted((other for other in together if other != part.node), key=lambda other: -abs(together[other]))
+    return ranked[: 2 * LARGEST_PARTS]
 
 
 def _short(value: float) -> float:

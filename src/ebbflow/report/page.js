@@ -63,9 +63,11 @@
     layers.forEach((layer, place) => choice.add(new Option(layer.name, place)));
     const view = { scale: 1, x: 0, y: 0 };
     const diverging = [[19, 104, 148], [104, 171, 199], [190, 196, 196], [226, 152, 88], [186, 74, 14]];
+    const rising = [[178, 186, 190], [226, 152, 88], [186, 74, 14]];
     const sequential = [[54, 42, 110], [44, 96, 141], [34, 146, 138], [112, 193, 96], [240, 220, 70]];
     const several = [[31, 119, 150], [212, 110, 30], [122, 160, 60], [170, 80, 130], [90, 100, 200], [200, 160, 30], [90, 150, 140], [140, 140, 140]];
     const roleColours = [[31, 119, 150], [212, 110, 30], [150, 158, 164]];
+    const stopsOf = (layer) => ({ diverging, rising, sequential })[layer.scale];
     const mixed = (stops, share) => {
       const at = share * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2), part = at - low;
       return stops[low].map((c, i) => Math.round(c + part * (stops[low + 1][i] - c)));
@@ -73,7 +75,7 @@
     const css = (colour) => `rgb(${colour.join(",")})`;
     const colourOf = (layer, value) => {
       if (layer.scale === "classes") return (layer.name === "Use of labels" ? roleColours : several)[value % 8];
-      return mixed(layer.scale === "diverging" ? diverging : sequential, value / 254);
+      return mixed(stopsOf(layer), value / 254);
     };
     // Where a node stands on the canvas, in its own pixels.
     const frame = () => {
@@ -116,7 +118,9 @@
         if (!byColour.has(value)) byColour.set(value, []);
         byColour.get(value).push(place);
       }
-      for (const [value, places] of byColour) {
+      // The most telling values last, so that nothing covers them.
+      const telling = ([value]) => (layer.scale === "diverging" ? Math.abs(value - 127) : value);
+      for (const [value, places] of [...byColour].sort((a, b) => telling(a) - telling(b))) {
         context.fillStyle = css(colourOf(layer, value));
         context.beginPath();
         for (const place of places) {
@@ -127,8 +131,16 @@
       }
       if (selected !== null && placed(selected) !== undefined) {
         const place = placed(selected);
-        context.lineWidth = 2.5;
         context.strokeStyle = style.getPropertyValue("--ink");
+        context.lineWidth = 1.2;
+        context.beginPath();
+        for (const other of inspected.find((entry) => entry.node === selected).near.map(placed)) {
+          if (other === undefined) continue;
+          context.moveTo(px(place), py(place));
+          context.lineTo(px(other), py(other));
+        }
+        context.stroke();
+        context.lineWidth = 2.5;
         context.beginPath();
         context.arc(px(place), py(place), 9, 0, 7);
         context.stroke();
@@ -146,7 +158,7 @@
         });
       } else {
         const ramp = make("div", "ramp"), ends = make("div", "ends");
-        const stops = (layer.scale === "diverging" ? diverging : sequential).map(css);
+        const stops = stopsOf(layer).map(css);
         ramp.style.background = `linear-gradient(90deg, ${stops.join(",")})`;
         ends.append(make("span", "", layer.ends[0]), make("span", "", layer.ends[1]));
         scale.append(ramp, ends);
@@ -168,6 +180,15 @@
     find("closer").addEventListener("click", () => zoomed(1.6));
     find("wider").addEventListener("click", () => zoomed(1 / 1.6));
     find("whole").addEventListener("click", () => zoomed(0));
+    find("there").addEventListener("click", () => {
+      const place = placed(selected);
+      if (selected === null || place === undefined) return;
+      Object.assign(view, { scale: 14, x: 0, y: 0 });
+      const { size, left, bottom } = frame();
+      view.x = canvas.clientWidth / 2 - (left + size * xy[2 * place]);
+      view.y = canvas.clientHeight / 2 - (bottom - size * xy[2 * place + 1]);
+      zoomed(1);
+    });
     canvas.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] }[event.key];
       if (step && view.scale > 1) { view.x += step[0]; view.y += step[1]; draw(); }
