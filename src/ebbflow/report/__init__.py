@@ -35,12 +35,12 @@ def write_report(model: Any, path: str | os.PathLike[str], *, X: Any = None, tit
 
     Examples
     --------
-    >>> import ebbflow as eb, numpy as np, tempfile, os
+    >>> import ebbflow as eb, numpy as np, pathlib, tempfile
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> m = eb.EBBSRegressor(20, random_state=0).fit(X, X[:, 0], graph=eb.Graph.build_knn(X, k=4))
-    >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
-    >>> eb.write_report(m, path)
-    >>> open(path, encoding="utf-8").read(15)
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "report.html")
+    >>> eb.write_report(m, path, title="First steps")
+    >>> path.read_text(encoding="utf-8")[:15]
     '<!DOCTYPE html>'
     """
     path = os.fspath(path)
