@@ -103,6 +103,9 @@ CASES = {
     "relations": lambda: eb.EBBSRegressor(10, labels="field", random_state=0, n_jobs=1).fit(
         *homophilous(200)[:2], graph={"near": homophilous(200)[2], "other": eb.Graph.from_edges([0], [1], n_nodes=200)}
     ),
+    "one value": lambda: eb.EBBSRegressor(5, labels="field", random_state=0, n_jobs=1).fit(
+        homophilous(100)[0], np.ones(100), graph=homophilous(100)[2]
+    ),
     "hostile": hostile,
     "awkward": awkward,
 }

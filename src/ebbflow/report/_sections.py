@@ -75,8 +75,8 @@ def learned(known: Known) -> str:
     model, q, p = known.model, known.quality, known.plain_quality
     graph, n_nodes, n_columns = model.graph_, len(model.scores_), model.n_features_in_
     what = f"one of {len(model.classes_)} classes" if known.classes else "a number"
-    ties = f" and from {graph.n_edges:,} ties between them" if diagnosis.uses_graph(model) else ""
-    first = f"For each of {n_nodes:,} rows the model predicts {what} from {n_columns:,} columns{ties}."
+    ties = f" and from {graph.n_edges:,} ties between rows" if diagnosis.uses_graph(model) else ""
+    first = f"For each of {n_nodes:,} rows the model predicts {what}, from {n_columns:,} columns{ties}."
     sentences = [first]
     if known.held is not None:
         m = known.held.nodes.size
@@ -87,10 +87,11 @@ def learned(known: Known) -> str:
                 change = (1 - q["accuracy"]) / max(1 - p["accuracy"], 1e-12) - 1
                 sentences.append(f"The same trees without the graph: {percent(p['accuracy'], 1)}; {_mistakes(change)}.")
         else:
-            sentences.append(
-                f"At {m:,} rows it had not learned from, half of its predictions are within {number(q['median'])} of the "
-                f"truth, and it explains {percent(max(q['r2'], 0.0))} of the differences between rows (R²)."
+            share = (
+                "" if np.isnan(q["r2"]) else f", and it explains {percent(max(q['r2'], 0.0))} of the differences (R²)"
             )
+            near = f"half of its predictions are within {number(q['median'])} of the truth"
+            sentences.append(f"At {m:,} rows it had not learned from, {near}{share}.")
             if p:
                 change = (q["rmse"] / p["rmse"]) ** 2 - 1 if p["rmse"] > 0 else 0.0
                 verb = "cuts" if change < 0 else "raises"
@@ -130,7 +131,7 @@ def tiles(known: Known) -> str:
         )
         items.append(("Log-loss", figure(q["log_loss"]), f"{figure(p['log_loss'])} without the graph" if p else ""))
     elif known.held is not None:
-        items.append(("R²", f"{q['r2']:.3f}", f"{p['r2']:.3f} without the graph" if p else ""))
+        items.append(("R²", _three_digits(q["r2"]), f"{_three_digits(p['r2'])} without the graph" if p else ""))
         items.append(("RMSE", figure(q["rmse"]), f"{figure(p['rmse'])} without the graph" if p else ""))
     n_nodes, n_labels = len(model.scores_), model._training.nodes.size
     items.append(("Rows", f"{n_nodes:,}", f"{n_labels:,} of them labelled"))
@@ -286,7 +287,12 @@ def quality(known: Known) -> str:
 
 
 def _errors(q: dict[str, float]) -> list[str]:
-    return [figure(q["rmse"]), figure(q["mae"]), figure(q["median"]), f"{q['r2']:.3f}"]
+    return [figure(q["rmse"]), figure(q["mae"]), figure(q["median"]), _three_digits(q["r2"])]
+
+
+def _three_digits(r2: float) -> str:
+    """R² as usually written; none where all labels are the same."""
+    return "–" if np.isnan(r2) else f"{r2:.3f}".replace("-0.000", "0.000").replace("-", "−")
 
 
 def predicted_against_true(known: Known) -> str:
@@ -303,7 +309,7 @@ def predicted_against_true(known: Known) -> str:
     shown = np.random.default_rng(0).permutation(held.nodes.size)[:MOST_DOTS]
     ends = np.array([x.low, x.high])
     body = dots(x, y, held.prediction[shown], held.truth[shown], "cloud") + line(x, y, ends, ends, "guide")
-    label = f"Predicted against true values at {shown.size} held-out nodes; R² {known.quality['r2']:.3f}."
+    label = f"Predicted against true values at {shown.size} held-out nodes; R² {_three_digits(known.quality['r2'])}."
     rows = []
     for part in np.array_split(np.argsort(held.prediction, kind="stable"), min(5, held.nodes.size)):
         predicted, truth = held.prediction[part], held.truth[part]
@@ -609,12 +615,13 @@ def settings(known: Known) -> str:
     """What was chosen, and why."""
     model, parts = known.model, ""
     if model.race_:
-        best = max(model.race_.values())
+        largest = max(model.race_.values())
+        zero = min(model.race_.values()) < 0 or largest == 0  # without a natural zero, lengths say nothing
         rows = [
             [
                 f"{RACERS.get(name, name)}{' (chosen)' * (name == model.choice_)}",
                 figure(loss),
-                bar(loss / best, "win" if name == model.choice_ else "plain"),
+                bar(0.0 if zero else loss / largest, "win" if name == model.choice_ else "plain"),
             ]
             for name, loss in sorted(model.race_.items(), key=lambda pair: pair[1])
         ]
