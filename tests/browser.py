@@ -3,8 +3,10 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +20,16 @@ FLAGS = [
     "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe",
 ]  # fmt: skip
 
+# Chromium reads orders at 3 and answers at 4; the ends of our pipes are moved there in a process that becomes Chromium.
+AT_THREE_AND_FOUR = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for place, end in zip((3, 4), ends):
+    os.dup2(end, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+PATIENCE = 60
+
 
 class Browser:
     """One page; ``errors`` collects what it complains of."""
@@ -28,18 +40,13 @@ class Browser:
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         (read, theirs_out), (theirs_in, write) = os.pipe(), os.pipe()
 
-        def at_three_and_four() -> None:
-            spare_in, spare_out = os.dup(theirs_in), os.dup(theirs_out)
-            os.dup2(spare_in, 3)
-            os.dup2(spare_out, 4)
-
         self._process = subprocess.Popen(
-            [COMMAND, *FLAGS, f"--user-data-dir={self._folder.name}", "about:blank"],
+            [sys.executable, "-c", AT_THREE_AND_FOUR, str(theirs_in), str(theirs_out), COMMAND, *FLAGS,
+             f"--user-data-dir={self._folder.name}", "about:blank"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(3, 4),
-            preexec_fn=at_three_and_four,
-        )
+            pass_fds=(theirs_in, theirs_out),
+        )  # fmt: skip
         os.close(theirs_in)
         os.close(theirs_out)
         self._write, self._read, self._left, self._number = write, read, b"", 0
@@ -75,6 +82,8 @@ class Browser:
 
     def _message(self) -> dict[str, Any]:
         while b"\0" not in self._left:
+            if not select.select([self._read], [], [], PATIENCE)[0]:
+                raise TimeoutError(f"The browser has said nothing for {PATIENCE} s.")
             part = os.read(self._read, 1 << 20)
             if not part:
                 raise RuntimeError("The browser has gone.")

@@ -13,7 +13,8 @@ import numpy as np
 
 from ebbflow import diagnosis
 from ebbflow.report import _nodes, _sections
-from ebbflow.report._sections import Known
+from ebbflow.report._known import Known
+from ebbflow.report._warnings import warnings
 
 __all__ = ["write_report"]
 
@@ -81,7 +82,7 @@ def _page(model: Any, X: Any, title: str) -> str:
         data=_embedded({"map": mapped, "inspector": inspected}),
         learned=_sections.learned(known),
         tiles=_sections.tiles(known),
-        warnings=_sections.warnings(known),
+        warnings=warnings(known),
         quality=_sections.quality(known),
         predicted=_sections.predicted_against_true(known),
         losses=_sections.losses(known),

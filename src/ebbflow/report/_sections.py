@@ -1,19 +1,16 @@
 """The panels of the report, each a function from what is known of a model to HTML; whatever a user named is escaped."""
 
-from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 
 from ebbflow import diagnosis
-from ebbflow.choosing import label_correlation
 from ebbflow.diagnosis import HeldOut
 from ebbflow.labels import one_hot
-from ebbflow.losses import SquaredError
+from ebbflow.losses import Quantile
 from ebbflow.report._charts import (
     Axis,
     bar,
@@ -28,43 +25,12 @@ from ebbflow.report._charts import (
     table,
     two_way_bar,
 )
-from ebbflow.table import Table
+from ebbflow.report._known import NO_HELD_OUT, Known, paragraph, told
 
 Array = NDArray[np.float64]
 MOST_DOTS = 2500
 MOST_COLUMNS = 12
 MOST_CLASSES = 12
-NO_HELD_OUT = (
-    "No node was held out in this fit, so nothing here can be measured honestly. With at least 50 labels and "
-    "early_stopping=True a tenth of them is held out by itself; or pass eval_set=(nodes, y) to fit."
-)
-
-
-@dataclass(frozen=True)
-class Known:
-    """All that the panels are made from."""
-
-    model: Any
-    table: Table | None
-    held: HeldOut | None
-    plain: HeldOut | None
-    quality: dict[str, float]
-    plain_quality: dict[str, float]
-
-    @property
-    def classes(self) -> bool:
-        """Whether classes are predicted."""
-        return bool(is_classifier(self.model))
-
-
-def told(text: str) -> str:
-    """A paragraph that says what is missing and how to get it."""
-    return f'<p class="missing">{escape(text)}</p>'
-
-
-def paragraph(text: str) -> str:
-    """A paragraph."""
-    return f"<p>{escape(text)}</p>"
 
 
 # ---------------------------------------------------------------------- what was learned
@@ -144,110 +110,6 @@ def tiles(known: Known) -> str:
         for name, value, note in items
     )
     return f'<dl class="tiles">{body}</dl>'
-
-
-# ---------------------------------------------------------------------- warnings
-
-
-def warnings(known: Known) -> str:
-    """What in the data or the fit deserves a second look."""
-    found = _of_graph(known) + _of_labels(known) + _of_table(known) + _of_fit(known)
-    if not found:
-        return paragraph("Nothing that deserves a second look was found.")
-    items = "".join(f"<li><strong>{escape(what)}</strong> {escape(remedy)}</li>" for what, remedy in found)
-    return f'<ul class="warnings">{items}</ul>'
-
-
-def _of_graph(known: Known) -> list[tuple[str, str]]:
-    graph, found = known.model.graph_, []
-    if graph is None:
-        return []
-    if isolates := graph.isolates.size:
-        what = f"{isolates:,} of {graph.n_nodes:,} nodes have no edge."
-        found.append((what, "They are predicted from their own columns alone."))
-    labelled = np.zeros(graph.n_components, dtype=bool)
-    labelled[graph.component_labels[known.model._training.nodes]] = True
-    size = np.bincount(graph.component_labels)
-    cut_off = int(size[~labelled & (size > 1)].sum())
-    if cut_off:
-        found.append((f"{cut_off:,} nodes are tied only to nodes without labels.", "No known label reaches them."))
-    if graph.n_edges and not known.classes:
-        alike = label_correlation(graph, known.model._training)
-        if alike < 0.1:
-            what = f"Labels of neighbours are hardly alike (correlation {alike:.2f})."
-            found.append((what, "Check that the edges join the rows you mean, in the order of the table."))
-    return found
-
-
-def _of_labels(known: Known) -> list[tuple[str, str]]:
-    model, found = known.model, []
-    labels, n_nodes = model._training, len(model.scores_)
-    if labels.nodes.size < 200 or labels.nodes.size < 0.01 * n_nodes:
-        what = f"Only {labels.nodes.size:,} of {n_nodes:,} nodes are labelled."
-        found.append((what, "Every figure here moves a good deal from one sample of labels to the next."))
-    if known.held is None:
-        found.append(("No nodes were held out.", NO_HELD_OUT.split(". ", 1)[1]))
-    elif known.held.nodes.size < 100:
-        what = f"Only {known.held.nodes.size} nodes were held out."
-        found.append((what, "Take the quality below as a rough guide; eval_set=(nodes, y) can give more."))
-    if known.classes:
-        count = one_hot(labels.target).sum(axis=0)
-        rare = [clipped(model.classes_[c]) for c in np.flatnonzero(count < 10)]
-        if rare:
-            what = f"Fewer than 10 labels each: {', '.join(rare[:5])}{' and others' if len(rare) > 5 else ''}."
-            found.append((what, "Such classes are seldom predicted; join them, or see class_weight."))
-    return found
-
-
-def _of_table(known: Known) -> list[tuple[str, str]]:
-    seen, found = known.table, []
-    if seen is None:
-        what = "The table is not in this model."
-        return [(what, "Save it with model.save(path, table=True), or pass X to write_report, for all panels.")]
-    if seen.is_sparse:
-        return []
-    missing = np.isnan(seen.values).mean(axis=0)
-    holes = [f"{clipped(seen.names[c])} ({percent(missing[c])})" for c in np.argsort(-missing) if 0.2 <= missing[c] < 1]
-    if holes:
-        what = f"Often missing: {', '.join(holes[:5])}{' and others' if len(holes) > 5 else ''}."
-        found.append((what, "Trees take missing values as they are; check that they are missing for a reason."))
-    with np.errstate(all="ignore"):
-        known_values = [column[~np.isnan(column)] for column in seen.values.T]
-        constant = [
-            clipped(seen.names[c]) for c, column in enumerate(known_values) if not column.size or np.ptp(column) == 0
-        ]
-    if constant:
-        what = (
-            f"The same in every row, or empty: {', '.join(constant[:5])}{' and others' if len(constant) > 5 else ''}."
-        )
-        found.append((what, "Nothing can be learned from such a column."))
-    many = [
-        clipped(seen.names[c])
-        for c in seen.categorical
-        if len(known.model._reader.categories.get(c, ())) > 0.5 * seen.n_rows
-    ]
-    if many:
-        found.append(
-            (f"Nearly a category for each row: {', '.join(many[:5])}.", "This looks like an id: leave it out.")
-        )
-    return found
-
-
-def _of_fit(known: Known) -> list[tuple[str, str]]:
-    model, found = known.model, []
-    if len(model.history_.get("validation", ())) >= model.n_estimators > 0 and model.early_stopping:
-        what = f"Training went to the last of {model.n_estimators:,} rounds."
-        found.append((what, "It might still have improved: raise n_estimators."))
-    if known.held is not None:
-        alike = diagnosis.errors_alike(model, known.held)
-        if alike is not None and alike > 0.2:
-            what = f"Errors of neighbours are still alike (correlation {alike:.2f})."
-            found.append((what, "There is more in the graph than the model takes: try labels='field'."))
-    error = getattr(model, "calibration_error_", None)
-    if error is not None and error > 0.05:
-        what = f"Probabilities are off by {percent(error)} on average."
-        found.append((what, "Compare stated with observed shares below before you act on them."))
-    return found
 
 
 # ---------------------------------------------------------------------- quality
@@ -541,10 +403,9 @@ def intervals(known: Known) -> str:
     held = known.held
     if known.classes:
         return told(NO_HELD_OUT) if held is None else _calibration(known, held)
-    if not isinstance(known.model.loss_, SquaredError) and type(known.model.loss_).__name__ == "Quantile":
-        note = "This model predicts a quantile, so intervals around it lie to one side of what is usual."
-    else:
-        note = ""
+    note = "It predicts a quantile, so the truth lies mostly to one side of it." * isinstance(
+        known.model.loss_, Quantile
+    )
     if held is None or held.nodes.size < 20:
         return told("Coverage takes at least 20 held-out nodes. " + (NO_HELD_OUT if held is None else ""))
     found = diagnosis.coverage(held)
