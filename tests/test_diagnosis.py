@@ -153,3 +153,19 @@ def test_the_table_may_be_handed_over(tmp_path):
     assert diagnosis.fitted_table(again, X).values == pytest.approx(X)
     with pytest.raises(ValueError, match="fitted on 600"):
         diagnosis.fitted_table(again, X[:10])
+
+
+def test_errors_of_neighbours_are_alike_where_the_graph_was_left_unused():
+    X, y, graph = homophilous(1000)
+    half = np.random.default_rng(0).permutation(1000)
+    left, used = (
+        eb.EBBSRegressor(
+            30, labels=labels, smoothing=None, neighbor_features=None, feature_smoothing=None, **QUICK
+        ).fit(X, y[half[:500]], nodes=half[:500], eval_set=(half[500:], y[half[500:]]), graph=graph)
+        for labels in ("none", "field")
+    )
+    alike = [diagnosis.errors_alike(model, diagnosis.held_out(model)) for model in (left, used)]
+    assert alike[0] > 0.8
+    assert alike[1] < alike[0] - 0.1
+    assert diagnosis.errors_alike(fitted()[0], diagnosis.held_out(fitted()[0])) is None  # too few to tell
+    assert not diagnosis.uses_graph(left) and diagnosis.uses_graph(used)

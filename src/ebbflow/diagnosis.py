@@ -225,11 +225,11 @@ def coordinates(table: Table | None) -> tuple[Array, str] | None:
 
 
 def errors_alike(model: Any, held: HeldOut) -> float | None:
-    """Return the correlation of a held-out error with the mean of its held-out neighbours' errors, if 10 have any."""
+    """Return the correlation of a held-out error with the mean of its held-out neighbours' errors, if 30 have any."""
     if model.graph_ is None:
         return None
     labels = Labels(held.nodes, held.residual[:, None], np.ones(held.nodes.size))
     chosen = model.graph_.adjacency[held.nodes][:, held.nodes]
-    if int((np.diff(chosen.indptr) > 0).sum()) < 10:
+    if int((np.diff(chosen.indptr) > 0).sum()) < 30:
         return None
     return label_correlation(model.graph_, labels)

@@ -22,6 +22,7 @@ from ebbflow.report._charts import (
     line,
     number,
     percent,
+    round_ticks,
     table,
     two_way_bar,
 )
@@ -31,6 +32,7 @@ Array = NDArray[np.float64]
 MOST_DOTS = 2500
 MOST_COLUMNS = 12
 MOST_CLASSES = 12
+LEAST_IN_A_GROUP = 20
 
 
 # ---------------------------------------------------------------------- what was learned
@@ -240,7 +242,8 @@ def losses(known: Known) -> str:
         y = Axis(first - pad, last + pad, "loss, logarithmic", ticks, lambda t: number(10.0**t))
     else:
         y = Axis(first - pad, last + pad, "mean loss")
-    x = Axis(1.0, float(max(training.size, 2)), "round")
+    last_round = float(max(training.size, 2))
+    x = Axis(1.0, last_round, "round", tuple(tick for tick in round_ticks(1.0, last_round) if tick == int(tick)))
     rounds = np.arange(1.0, training.size + 1)
     body = line(x, y, rounds, scaled(training), "first")
     legend = '<span class="key first">training</span>'
@@ -325,7 +328,7 @@ def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
         ):
             groups.append((text, part))
     groups += _by_leading_column(known, held)
-    return [(name, mask) for name, mask in groups if mask.sum() >= 5]
+    return [(name, mask) for name, mask in groups if mask.sum() >= LEAST_IN_A_GROUP or mask.all()]
 
 
 def _by_leading_column(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -440,7 +443,7 @@ def intervals(known: Known) -> str:
 
 def _plain_groups(held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
     names = ("Lowest third of predictions", "Middle third", "Highest third")
-    return [(name, mask) for name, mask in zip(names, _thirds(held.prediction), strict=True) if mask.sum() >= 5]
+    return [(name, mask) for name, mask in zip(names, _thirds(held.prediction), strict=True) if mask.any()]
 
 
 def _calibration(known: Known, held: HeldOut) -> str:
@@ -458,7 +461,7 @@ def _calibration(known: Known, held: HeldOut) -> str:
             "How often the predicted class is right, against the probability stated for it, at held-out nodes. "
             f"{text} The same nodes chose the temperature, which flatters a little."
         )
-        + chart(body, x, y, f"Stated probability against share of right predictions. {text}", square=True)
+        + chart(body, x, y, f"Stated probability against share of right predictions. {text}")
         + folded(table(["stated", "right", "nodes"], rows, "Calibration", kind="figures"))
     )
 

@@ -104,7 +104,8 @@ def _of_fit(known: Known) -> list[tuple[str, str]]:
         alike = diagnosis.errors_alike(model, known.held)
         if alike is not None and alike > 0.2:
             what = f"Errors of neighbours are still alike (correlation {alike:.2f})."
-            found.append((what, "There is more in the graph than the model takes: try labels='field'."))
+            remedy = "labels='field'" if model.labels_ is None else "stronger smoothing, or edges of other kinds"
+            found.append((what, f"There is more in the graph than the model takes: try {remedy}."))
     error = getattr(model, "calibration_error_", None)
     if error is not None and error > 0.05:
         what = f"Probabilities are off by {percent(error)} on average."
