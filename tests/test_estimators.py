@@ -6,6 +6,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.metrics import r2_score
@@ -276,3 +277,17 @@ def test_two_threads_give_the_same_bits_twice():
     X, y, graph = problem()
     first, second = (eb.EBBSRegressor(30, n_jobs=2, random_state=0).fit(X, y, graph=graph).predict() for _ in range(2))
     np.testing.assert_array_equal(first, second)
+
+
+def test_notebooks_show_the_summary_below_the_diagram():
+    X, y, graph = problem()
+    m = small(verbose=0)
+    assert "<pre" not in m._repr_html_()[-300:]
+    m.fit(X, y, graph={"<b>": graph})
+    for shown in (m._repr_html_(), m._repr_mimebundle_()["text/html"]):
+        assert "sk-" in shown
+        assert "EBBSRegressor: " in shown and "relations   &lt;b&gt; 1" in shown
+        assert "<b>" not in shown[shown.rindex("<pre") :]
+    with config_context(display="text"):
+        assert set(m._repr_mimebundle_()) == {"text/plain"}
+        assert not hasattr(m, "_repr_html_")

@@ -9,7 +9,7 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 (4,)
 """
 
-from ebbflow import convergence, datasets
+from ebbflow import convergence, datasets, plot
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
 from ebbflow.evaluation import GraphBlockFold, cross_validate
@@ -21,6 +21,7 @@ from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebbflow.modelfile import load
 from ebbflow.momentum import CorrectedMomentum
+from ebbflow.report import write_report
 from ebbflow.smoothing import EdgeWeights, Kernel, Laplacian, Robust, Smoother, SmoothingOperator
 from ebbflow.tuning import tune
 
@@ -63,5 +64,7 @@ __all__ = [
     "cross_validate",
     "datasets",
     "load",
+    "plot",
     "tune",
+    "write_report",
 ]

@@ -320,3 +320,14 @@ def test_what_cannot_be_converted_is_refused_by_name_and_place(make, error, word
         make()
     for word in words:
         assert re.search(re.escape(word), str(caught.value)), caught.value
+
+
+def test_notebooks_show_a_table_of_facts_with_ids_escaped():
+    import pandas as pd
+
+    graph = eb.Graph.from_dataframe(pd.DataFrame({"a": ["<b>"], "b": ["y"]}), nodes=["y", "<b>", "alone"])
+    shown = graph._repr_html_()
+    assert "<td>3</td>" in shown and "y, &lt;b&gt;, alone" in shown and "<b>" not in shown
+    assert "2 nodes" in shown
+    unlike = eb.Graph.mix({"like": graph, "rival": graph}, {"like": 0.0, "rival": -1.0})
+    assert "tied by 1 edges" in unlike._repr_html_()

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from typing import Any, Self
 
 import joblib
@@ -519,6 +520,19 @@ class BaseEBBS(BaseEstimator):
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
         return "\n".join(lines + self._summary_lines())
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram and, once fitted, the summary below it."""
+        diagram: str = super()._repr_html_inner()
+        if not hasattr(self, "ensemble_"):
+            return diagram
+        return (
+            f'{diagram}<pre style="margin:0.5em 0 0;font-size:85%;white-space:pre-wrap">{escape(self.summary())}</pre>'
+        )
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
 
     # ------------------------------------------------------------------ save
 

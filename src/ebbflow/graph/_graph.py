@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import narwhals as nw
@@ -467,6 +468,23 @@ class Graph:
             f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges}, n_components={self.n_components}, "
             f"isolates={self.isolates.size})"
         )
+
+    def _repr_html_(self) -> str:
+        """The facts as a small table, for notebooks."""
+        ties = np.diff(self._adjacency.indptr)
+        ids = ", ".join(str(value) for value in self.node_ids[:3].tolist()) + (", …" if self.n_nodes > 3 else "")
+        facts = {
+            "nodes": f"{self.n_nodes:,}",
+            "edges": f"{self.n_edges:,}",
+            "neighbours": f"{ties.mean():.1f} on average, {int(ties.min()):,} to {int(ties.max()):,}",
+            "components": f"{self.n_components:,}, the largest of {int(np.bincount(self.component_labels).max()):,} nodes",
+            "isolated nodes": f"{self.isolates.size:,}",
+            "node ids": ids if self.has_ids else f"the rows, 0 to {self.n_nodes - 1:,}",
+        }
+        if self.is_signed:
+            facts["unlike nodes"] = f"tied by {int((self._adjacency.data < 0).sum()) // 2:,} edges"
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
+        return f"<table><caption>ebbflow.Graph</caption><tbody>{rows}</tbody></table>"
 
 
 #: What ``graph=`` takes: one graph, or several relations between the same nodes, by name.

@@ -1,0 +1,330 @@
+// The moving parts of the report: light and dark, the map, the inspector. Text of the user's is only ever set as text.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  const find = (id) => document.getElementById(id);
+  const make = (tag, kind, text) => {
+    const element = document.createElement(tag);
+    if (kind) element.className = kind;
+    if (text !== undefined) element.textContent = text;
+    return element;
+  };
+
+  // ------------------------------------------------------------------ light and dark
+  const toggle = find("theme");
+  const prefers = window.matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefers.matches);
+  const repaint = [];
+  const themed = () => {
+    toggle.textContent = isDark() ? "Light" : "Dark";
+    toggle.setAttribute("aria-label", isDark() ? "Switch to light colours" : "Switch to dark colours");
+    toggle.setAttribute("aria-pressed", String(isDark()));
+    repaint.forEach((paint) => paint());
+  };
+  toggle.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    themed();
+  });
+  prefers.addEventListener("change", themed);
+
+  // ------------------------------------------------------------------ numbers
+  const written = (value) => {
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    const text = size >= 1000 ? Math.round(size).toLocaleString("en").replaceAll(",", "\u202f") : String(Number(size.toPrecision(3)));
+    return (value < 0 ? "−" : "") + text;
+  };
+  // Parts of one sum are written with the same decimals, so that they add up on paper too.
+  const decimals = (values) => {
+    const largest = Math.max(...values.map(Math.abs), 1e-12);
+    return Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(largest))));
+  };
+  const fixed = (value, places) => (value < 0 ? "−" : "") + (Math.abs(value) >= 10000 ? written(Math.abs(value)) : Math.abs(value).toFixed(places));
+  const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+
+  // ------------------------------------------------------------------ the map
+  const map = data.map;
+  let selected = null; // a node that is explained
+  let showOnMap = () => {};
+  const inspected = typeof data.inspector === "string" ? [] : data.inspector.groups.flatMap(([, nodes]) => nodes);
+
+  if (map) {
+    find("map-panel").hidden = false;
+    const canvas = find("canvas"), context = canvas.getContext("2d"), choice = find("layer");
+    const xy = new Uint16Array(bytes(map.xy).buffer);
+    const edges = map.wide ? new Uint32Array(bytes(map.edges).buffer) : new Uint16Array(bytes(map.edges).buffer);
+    const role = bytes(map.role);
+    const shown = map.nodes ? new Uint32Array(bytes(map.nodes).buffer) : null;
+    const placeOf = new Map();
+    if (shown) shown.forEach((node, place) => placeOf.set(node, place));
+    const placed = (node) => (shown ? placeOf.get(node) : node);
+    const layers = map.layers.map((layer) => ({ ...layer, values: bytes(layer.values) }));
+    layers.forEach((layer, place) => choice.add(new Option(layer.name, place)));
+    const view = { scale: 1, x: 0, y: 0 };
+    const diverging = [[19, 104, 148], [104, 171, 199], [190, 196, 196], [226, 152, 88], [186, 74, 14]];
+    const rising = [[178, 186, 190], [226, 152, 88], [186, 74, 14]];
+    const sequential = [[54, 42, 110], [44, 96, 141], [34, 146, 138], [112, 193, 96], [240, 220, 70]];
+    const several = [[31, 119, 150], [212, 110, 30], [122, 160, 60], [170, 80, 130], [90, 100, 200], [200, 160, 30], [90, 150, 140], [140, 140, 140]];
+    const roleColours = [[31, 119, 150], [212, 110, 30], [150, 158, 164]];
+    const stopsOf = (layer) => ({ diverging, rising, sequential })[layer.scale];
+    const mixed = (stops, share) => {
+      const at = share * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2), part = at - low;
+      return stops[low].map((c, i) => Math.round(c + part * (stops[low + 1][i] - c)));
+    };
+    const css = (colour) => `rgb(${colour.join(",")})`;
+    const colourOf = (layer, value) => {
+      if (layer.scale === "classes") return (layer.name === "Use of labels" ? roleColours : several)[value % 8];
+      return mixed(stopsOf(layer), value / 254);
+    };
+    // Where a node stands on the canvas, in its own pixels.
+    const frame = () => {
+      const pad = 14, width = canvas.clientWidth - 2 * pad, height = canvas.clientHeight - 2 * pad;
+      const size = Math.min(width / (map.breadth || 1e-9), height / (map.aspect || 1e-9)) / 65535 * view.scale;
+      const left = pad + (width - size * 65535 * map.breadth) / 2 + view.x, top = pad + (height - size * 65535 * map.aspect) / 2 + view.y;
+      return { size, left, bottom: top + size * 65535 * map.aspect };
+    };
+    const draw = () => {
+      const ratio = window.devicePixelRatio || 1;
+      canvas.width = Math.round(canvas.clientWidth * ratio);
+      canvas.height = Math.round(canvas.clientHeight * ratio);
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      const { size, left, bottom } = frame(), style = getComputedStyle(root), layer = layers[Number(choice.value)];
+      const px = (place) => left + size * xy[2 * place], py = (place) => bottom - size * xy[2 * place + 1];
+      if (edges.length) {
+        context.beginPath();
+        for (let e = 0; e < edges.length; e += 2) {
+          context.moveTo(px(edges[e]), py(edges[e]));
+          context.lineTo(px(edges[e + 1]), py(edges[e + 1]));
+        }
+        context.strokeStyle = style.getPropertyValue("--faint");
+        context.globalAlpha = view.scale > 3 ? 0.8 : 0.35;
+        context.lineWidth = 0.6;
+        context.stroke();
+      }
+      context.globalAlpha = 1;
+      const dense = Math.sqrt((canvas.clientWidth * canvas.clientHeight) / map.n) / 5;
+      const small = Math.max(0.8, Math.min(4, dense * Math.sqrt(view.scale)));
+      const sparse = layer.values.reduce((count, value) => count + (value !== 255), 0) < map.n / 2;
+      const large = sparse ? Math.max(2.2, small * 1.6) : Math.max(1.1, small * 1.2);
+      context.fillStyle = style.getPropertyValue("--faint");
+      for (let place = 0; place < map.n; place++) {
+        if (layer.values[place] === 255) context.fillRect(px(place) - small / 2, py(place) - small / 2, small, small);
+      }
+      const byColour = new Map();
+      for (let place = 0; place < map.n; place++) {
+        const value = layer.values[place];
+        if (value === 255) continue;
+        if (!byColour.has(value)) byColour.set(value, []);
+        byColour.get(value).push(place);
+      }
+      // The most telling values last, so that nothing covers them.
+      const telling = ([value]) => (layer.scale === "diverging" ? Math.abs(value - 127) : value);
+      for (const [value, places] of [...byColour].sort((a, b) => telling(a) - telling(b))) {
+        context.fillStyle = css(colourOf(layer, value));
+        context.beginPath();
+        for (const place of places) {
+          context.moveTo(px(place) + large, py(place));
+          context.arc(px(place), py(place), large, 0, 7);
+        }
+        context.fill();
+      }
+      if (selected !== null && placed(selected) !== undefined) {
+        const place = placed(selected);
+        context.strokeStyle = style.getPropertyValue("--ink");
+        context.lineWidth = 1.2;
+        context.beginPath();
+        for (const other of inspected.find((entry) => entry.node === selected).near.map(placed)) {
+          if (other === undefined) continue;
+          context.moveTo(px(place), py(place));
+          context.lineTo(px(other), py(other));
+        }
+        context.stroke();
+        context.lineWidth = 2.5;
+        context.beginPath();
+        context.arc(px(place), py(place), 9, 0, 7);
+        context.stroke();
+      }
+    };
+    const explainScale = () => {
+      const layer = layers[Number(choice.value)], scale = find("scale");
+      scale.replaceChildren();
+      if (layer.scale === "classes") {
+        layer.ends.forEach((name, value) => {
+          const swatch = make("span", "swatch"), dot = make("i");
+          dot.style.background = css(colourOf(layer, value));
+          swatch.append(dot, name);
+          scale.append(swatch);
+        });
+      } else {
+        const ramp = make("div", "ramp"), ends = make("div", "ends");
+        const stops = stopsOf(layer).map(css);
+        ramp.style.background = `linear-gradient(90deg, ${stops.join(",")})`;
+        ends.append(make("span", "", layer.ends[0]), make("span", "", layer.ends[1]));
+        scale.append(ramp, ends);
+      }
+      find("map-note").textContent = layer.note + (map.hidden_edges ? ` ${map.hidden_edges.toLocaleString("en")} edges are not drawn.` : "");
+      canvas.setAttribute("aria-label", `Map of ${map.n.toLocaleString("en")} nodes coloured by: ${layer.name}`);
+      draw();
+    };
+    const zoomed = (factor) => {
+      const next = Math.min(60, Math.max(1, view.scale * factor)), change = next / view.scale;
+      view.scale = next;
+      view.x *= change;
+      view.y *= change;
+      if (next === 1) view.x = view.y = 0;
+      canvas.style.touchAction = next > 1 ? "none" : "pan-y";
+      draw();
+    };
+    choice.addEventListener("change", explainScale);
+    find("closer").addEventListener("click", () => zoomed(1.6));
+    find("wider").addEventListener("click", () => zoomed(1 / 1.6));
+    find("whole").addEventListener("click", () => zoomed(0));
+    find("there").addEventListener("click", () => {
+      const place = placed(selected);
+      if (selected === null || place === undefined) return;
+      Object.assign(view, { scale: 14, x: 0, y: 0 });
+      const { size, left, bottom } = frame();
+      view.x = canvas.clientWidth / 2 - (left + size * xy[2 * place]);
+      view.y = canvas.clientHeight / 2 - (bottom - size * xy[2 * place + 1]);
+      zoomed(1);
+    });
+    canvas.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] }[event.key];
+      if (step && view.scale > 1) { view.x += step[0]; view.y += step[1]; draw(); }
+      else if (event.key === "+" || event.key === "=") zoomed(1.6);
+      else if (event.key === "-") zoomed(1 / 1.6);
+      else return;
+      event.preventDefault();
+    });
+    let grabbed = null, dragged = false;
+    canvas.addEventListener("pointerdown", (event) => { grabbed = [event.clientX, event.clientY]; dragged = false; });
+    canvas.addEventListener("pointermove", (event) => {
+      if (!grabbed || !event.buttons) return;
+      const by = [event.clientX - grabbed[0], event.clientY - grabbed[1]];
+      if (Math.hypot(...by) < 4 && !dragged) return;
+      dragged = true;
+      if (view.scale === 1) return;
+      view.x += by[0];
+      view.y += by[1];
+      grabbed = [event.clientX, event.clientY];
+      draw();
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      grabbed = null;
+      if (dragged || !inspected.length) return;
+      const box = canvas.getBoundingClientRect(), { size, left, bottom } = frame();
+      const distance = (node) => {
+        const place = placed(node);
+        if (place === undefined) return Infinity;
+        return Math.hypot(left + size * xy[2 * place] - (event.clientX - box.left), bottom - size * xy[2 * place + 1] - (event.clientY - box.top));
+      };
+      inspect(inspected.reduce((best, entry) => (distance(entry.node) < distance(best.node) ? entry : best)));
+    });
+    repaint.push(draw);
+    new ResizeObserver(draw).observe(canvas);
+    showOnMap = draw;
+    explainScale();
+  }
+
+  // ------------------------------------------------------------------ the inspector
+  const listed = find("node");
+  const ROLES = ["trained on", "held out, unseen in this sum", "unknown"];
+
+  const barOf = (value, largest) => {
+    const box = make("span", "signed"), inner = make("i", value < 0 ? "down" : "up");
+    const share = largest ? (50 * Math.abs(value)) / largest : 0;
+    inner.style.left = `${value < 0 ? 50 - share : 50}%`;
+    inner.style.width = `${share}%`;
+    box.append(inner);
+    return box;
+  };
+  // Rows are [name, detail, value, kind]; the bars are of the plain ones, "start" and "total" have none.
+  const sumTable = (caption, rows) => {
+    const table = make("table", "sum");
+    table.append(make("caption", "hidden", caption));
+    const body = table.createTBody(), parts = rows.filter((row) => !row[3]).map((row) => row[2]);
+    const largest = Math.max(...parts.map(Math.abs), 0), places = decimals(parts);
+    for (const [name, detail, value, kind] of rows) {
+      const row = body.insertRow(), head = make("th", "", name);
+      row.className = kind;
+      head.scope = "row";
+      if (detail) head.append(" ", make("small", "", detail));
+      row.append(head, make("td", "", (value > 0 && !kind ? "+" : "") + fixed(value, places)));
+      const mark = row.insertCell();
+      mark.className = "mark";
+      if (!kind) mark.append(barOf(value, largest));
+    }
+    return table;
+  };
+  const partTable = (caption, [parts, others, rest], detail) => {
+    const rows = parts.map(([name, value, extra]) => [name, extra ? detail + extra : "", value, ""]);
+    if (others) rows.push([`${others.toLocaleString("en")} others`, "", rest, ""]);
+    return sumTable(caption, rows);
+  };
+  const inspect = (entry) => {
+    selected = entry.node;
+    listed.value = String(entry.node);
+    const panel = find("explained"), facts = make("dl", "facts");
+    const fact = (name, value) => {
+      const box = make("div");
+      box.append(make("dt", "", name), make("dd", "", value));
+      facts.append(box);
+    };
+    fact("Node", entry.name);
+    fact("Predicted", entry.prediction);
+    if (entry.truth !== null) fact("True", entry.truth);
+    if (entry.error) fact("Residual", entry.error);
+    fact("Neighbours", entry.ties.toLocaleString("en"));
+    fact("Label", ROLES[entry.role]);
+    const moved = data.inspector.moved;
+    const rows = [["Where every node starts", "", entry.base, "start"], ["Its own columns", "", entry.totals[0], ""]];
+    rows.push(["Its neighbours' columns", "", entry.totals[1], ""]);
+    if (!moved) {
+      rows.push(["Known labels around it", "", entry.totals[2], ""]);
+      if (entry.own_label) rows.push(["Its own label", "", entry.own_label, ""]);
+    }
+    rows.push([entry.explained === undefined ? "Score" : `Score for ${entry.explained}`, data.inspector.scale, entry.score, "total"]);
+    const first = make("div");
+    first.append(facts, sumTable("The prediction as a sum", rows));
+    const parts = [first];
+    const section = (title, caption, part, detail) => {
+      if (!part[0].length) return;
+      const box = make("div");
+      box.append(make("h3", "", title), partTable(caption, part, detail));
+      parts.push(box);
+    };
+    section("Its own columns", "What each of its own columns adds", entry.own, "= ");
+    section("Its neighbours' columns", "What the columns of its neighbours add", entry.around, "");
+    const title = moved ? `Known labels around it, which move the probability of ${entry.explained ?? "the class"} after the sum` : "Known labels around it";
+    section(title, "What known labels of other nodes add", entry.labels, "labelled ");
+    panel.replaceChildren(...parts);
+    find("said").textContent = `${entry.name}: predicted ${entry.prediction}${entry.truth === null ? "" : `, true ${entry.truth}`}`;
+    showOnMap();
+  };
+  if (inspected.length) {
+    find("inspector-panel").hidden = false;
+    for (const [name, nodes] of data.inspector.groups) {
+      const group = document.createElement("optgroup");
+      group.label = name;
+      for (const entry of nodes) {
+        const after = entry.error ? `, residual ${entry.error}` : "";
+        group.append(new Option(`${entry.name}: ${entry.prediction}${after}`, String(entry.node)));
+      }
+      listed.append(group);
+    }
+    const step = (by) => {
+      const at = inspected.findIndex((entry) => entry.node === selected);
+      inspect(inspected[(at + by + inspected.length) % inspected.length]);
+    };
+    listed.addEventListener("change", () => inspect(inspected.find((entry) => String(entry.node) === listed.value)));
+    find("previous").addEventListener("click", () => step(-1));
+    find("next").addEventListener("click", () => step(1));
+    inspect(inspected[0]);
+  } else {
+    const missing = find("inspector-missing");
+    missing.hidden = false;
+    missing.textContent = typeof data.inspector === "string" ? data.inspector : "There is no node to explain.";
+  }
+  themed();
+})();

@@ -1,0 +1,139 @@
+"""Chromium without a window, spoken to through two pipes: what the tests of the report and its screenshots need of it."""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+COMMAND = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe",
+]  # fmt: skip
+
+# Chromium reads orders at 3 and answers at 4; the ends of our pipes are moved there in a process that becomes Chromium.
+AT_THREE_AND_FOUR = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for place, end in zip((3, 4), ends):
+    os.dup2(end, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+PATIENCE = 60
+
+
+class Browser:
+    """One page; ``errors`` collects what it complains of."""
+
+    def __enter__(self) -> Self:
+        if COMMAND is None:
+            raise FileNotFoundError("No chromium, chromium-browser or google-chrome was found.")
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        (read, theirs_out), (theirs_in, write) = os.pipe(), os.pipe()
+
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", AT_THREE_AND_FOUR, str(theirs_in), str(theirs_out), COMMAND, *FLAGS,
+             f"--user-data-dir={self._folder.name}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs_in, theirs_out),
+        )  # fmt: skip
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._write, self._read, self._left, self._number = write, read, b"", 0
+        self.errors: list[str] = []
+        self._session = ""
+        target = next(t for t in self.send("Target.getTargets")["targetInfos"] if t["type"] == "page")
+        self._session = self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.send(f"{domain}.enable")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._read)
+        os.close(self._write)
+        self._folder.cleanup()
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Give an order and return what it brought."""
+        self._number += 1
+        order = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            order["sessionId"] = self._session
+        os.write(self._write, json.dumps(order).encode() + b"\0")
+        while True:
+            message = self._message()
+            if message.get("id") == self._number:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']}")
+                found: dict[str, Any] = message["result"]
+                return found
+
+    def _message(self) -> dict[str, Any]:
+        while b"\0" not in self._left:
+            if not select.select([self._read], [], [], PATIENCE)[0]:
+                raise TimeoutError(f"The browser has said nothing for {PATIENCE} s.")
+            part = os.read(self._read, 1 << 20)
+            if not part:
+                raise RuntimeError("The browser has gone.")
+            self._left += part
+        text, self._left = self._left.split(b"\0", 1)
+        message: dict[str, Any] = json.loads(text)
+        told = message.get("params", {})
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.errors.append(str(told["exceptionDetails"]))
+        elif message.get("method") == "Log.entryAdded" and told["entry"]["level"] == "error":
+            self.errors.append(told["entry"]["text"])
+        elif message.get("method") == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
+            self.errors.append(str(told["args"]))
+        return message
+
+    def open(self, path: Path, width: int = 1280, height: int = 800, dark: bool = False, phone: bool = False) -> None:
+        """Show a file at a size, in light or dark."""
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2 if phone else 1,
+            mobile=phone,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        self.send("Page.navigate", url=path.resolve().as_uri())
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            if self.run("document.readyState === 'complete' && location.protocol === 'file:'"):
+                self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"{path} did not load.")
+
+    def run(self, script: str) -> Any:
+        """Evaluate an expression in the page."""
+        found = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in found:
+            raise RuntimeError(found["exceptionDetails"])
+        return found["result"].get("value")
+
+    def press(self, key: str, text: str = "") -> None:
+        """Press a key where the focus is."""
+        code = {"Tab": 9, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38}.get(key, 0)
+        down = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self.send("Input.dispatchKeyEvent", type="keyDown", **down, **({"text": text} if text else {}))
+        self.send("Input.dispatchKeyEvent", type="keyUp", **down)
+
+    def screenshot(self, whole: bool = False) -> bytes:
+        """Return a PNG of what is seen, or of the whole page."""
+        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        return base64.b64decode(shot["data"])

@@ -1,0 +1,76 @@
+"""Make the pictures of the report in docs/images: on a laptop, on a phone, and the map. Needs Chromium and Pillow.
+
+    python tools/make_screenshots.py
+
+The model is that of the README's first lines, on the house sales that ship with the package; for the picture of the map
+it also gets their coordinates.
+"""
+
+import io
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+import ebbflow as eb
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+from tests.browser import Browser  # noqa: E402
+
+FOLDER = ROOT / "docs" / "images"
+MOST_BYTES = 300_000
+LAPTOP, PHONE, MAP = (1280, 1500), (390, 1300), (1280, 1180)
+
+
+def compressed(png: bytes, width: int) -> bytes:
+    """The picture no wider than ``width``, in 256 colours: a fraction of the size, and hardly to be told from it."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    if picture.width > width:
+        picture = picture.resize((width, round(picture.height * width / picture.width)), Image.Resampling.LANCZOS)
+    out = io.BytesIO()
+    picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(out, "png", optimize=True)
+    return out.getvalue()
+
+
+def written(folder: Path, coordinates: bool) -> Path:
+    """A report on the houses, with a map of them if their places are among the columns."""
+    X, y, graph, splits = eb.datasets.load_lucas(coordinates=coordinates)
+    train = splits[0]["train"]
+    model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(X, y[train], nodes=train, graph=graph)
+    report = folder / f"report-{coordinates}.html"
+    eb.write_report(model, report, title="House prices in Lucas County")
+    return report
+
+
+def keep(name: str, browser: Browser, width: int) -> None:
+    """Write what the browser shows."""
+    picture = compressed(browser.screenshot(), width)
+    if browser.errors or len(picture) > MOST_BYTES:
+        sys.exit(f"{name}: {len(picture):,} bytes; {browser.errors}")
+    path = FOLDER / f"{name}.png"
+    path.write_bytes(picture)
+    print(f"{path.relative_to(ROOT)}: {len(picture) / 1e3:.0f} kB")
+
+
+def main() -> None:
+    """Fit, write the reports, and look at them."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, Browser() as browser:
+        plain, placed = (written(Path(folder), coordinates) for coordinates in (False, True))
+        for scheme in ("light", "dark"):
+            browser.open(plain, *LAPTOP, dark=scheme == "dark")
+            keep(f"report-laptop-{scheme}", browser, 1280)
+            browser.open(plain, *PHONE, dark=scheme == "dark", phone=True)
+            keep(f"report-phone-{scheme}", browser, 585)
+            browser.open(placed, *MAP, dark=scheme == "dark")
+            browser.run(
+                "Object.assign(document.getElementById('layer'), {value: 2}).dispatchEvent(new Event('change'))"
+            )
+            browser.run("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
+            keep(f"report-map-{scheme}", browser, 1280)
+
+
+if __name__ == "__main__":
+    main()
