@@ -11,6 +11,7 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 
 from ebbflow import datasets
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
+from ebbflow.checking import GraphCheck, check_graph
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
 from ebbflow.evaluation import GraphBlockFold, cross_validate
 from ebbflow.explaining import Explanation
@@ -35,6 +36,7 @@ __all__ = [
     "Field",
     "Graph",
     "GraphBlockFold",
+    "GraphCheck",
     "Huber",
     "Intervals",
     "Laplacian",
@@ -54,6 +56,7 @@ __all__ = [
     "Softmax",
     "SquaredError",
     "XGBoost",
+    "check_graph",
     "cross_validate",
     "datasets",
     "load",
