@@ -89,6 +89,8 @@ class Estimate:
         """One sentence."""
         share = f"{abs(self.gain) / self.without:.0%}".replace("%", " %") if self.metric == "RMSE" else ""
         less = f"{share} less error" if share else f"{100 * self.gain:.1f} points more accuracy"
+        if set(self.choices) == {"none"}:
+            return "The graph was not used in any fold: plain boosting did as well."
         if self.gain > 2.0 * self.standard_error:
             return f"The graph helps: {less} on labels that were hidden."
         if self.gain < -2.0 * self.standard_error:
@@ -138,7 +140,9 @@ class GraphCheck:
         ]
         if self.autocorrelation is not None:
             a = self.autocorrelation
-            rows.append((a.name, f"{a.value:.3f}, at random {a.expected:.3f} (p = {a.p_value:.3f}, {a.n_edges:,} edges)"))
+            rows.append(
+                (a.name, f"{a.value:.3f}, at random {a.expected:.3f} (p = {a.p_value:.3f}, {a.n_edges:,} edges)")
+            )
         return rows
 
     def _missing(self) -> str:
@@ -317,11 +321,15 @@ def _graph_warnings(graph: Graph, nodes: NDArray[np.int64], alike: Autocorrelati
     unlabelled = np.setdiff1d(np.arange(graph.n_nodes), nodes)
     cut_off = np.intersect1d(unlabelled, graph.isolates).size
     if cut_off:
-        found.append(f"{cut_off:,} of {unlabelled.size:,} nodes to predict have no edge: the graph cannot help them.")
+        found.append(
+            f"Without any edge: {cut_off:,} of the {unlabelled.size:,} nodes to predict. The graph cannot help there."
+        )
     if alike is not None and alike.name == "edge agreement" and alike.value > ONE_CLASS_EDGES and alike.n_edges >= 50:
         found.append("Edges tie nodes of the same class only: were they made from the labels? That would be a leak.")
     if alike is None:
-        found.append("No edge joins two nodes with different labels known: whether neighbours are alike cannot be told.")
+        found.append(
+            "No edge joins two nodes with different labels known: whether neighbours are alike cannot be told."
+        )
     return found
 
 
@@ -336,7 +344,9 @@ def _column_warnings(table: Table, nodes: NDArray[np.int64], labels: Array, task
         known = column[~np.isnan(column)]
         n_different = np.unique(known).size
         if n_different <= 1:
-            found.append(f"Column {name!r} says nothing: {'it is empty' if not known.size else 'all its values are equal'}.")
+            found.append(
+                f"Column {name!r} says nothing: {'it is empty' if not known.size else 'all its values are equal'}."
+            )
             continue
         if n_different == n_rows > LEAST_LABELS and (categorical or _counts_up(column)):
             found.append(f"Column {name!r} is different in every row, like an id: leave it out.")

@@ -18,17 +18,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ebbflow.graph import Graph
 from ebbflow.graph._graphml import read_graphml
 
 DELIMITERS = ",;\t|"
 SNIFFED = 1 << 16  # characters
+MOST_COMPARED = 20_000  # names, when looking for the nearest: it takes a second
 GRAPHML = (".graphml", ".xml")
 PARQUET = (".parquet", ".pq")
 ID_NAMES = ("id", "node", "node_id", "nodeid", "ids", "key", "code", "name", "index")
 SOURCE_NAMES = ("source", "src", "from", "node1", "node_1", "a", "u", "i")
 TARGET_NAMES = ("target", "dst", "to", "node2", "node_2", "b", "v", "j")
+# An id may be called NA, as Namibia is; in all other columns these mean that nothing is known.
+MISSING = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
 ROWS = "rows"  # --id rows: the edges count rows
 FIRST_LINE = 2  # a table's first row is the file's second line
 
@@ -62,7 +66,7 @@ class NodesAndEdges:
 
 def suggestion(wrong: str, right: Sequence[str]) -> str:
     """Return a question that offers the nearest of the right names, or a list of them."""
-    lower = {name.lower(): name for name in right}
+    lower = {name.lower(): name for name in right[:MOST_COMPARED]}
     near = get_close_matches(wrong.lower(), list(lower), n=1, cutoff=0.6)
     if near:
         return f"Did you mean {lower[near[0]]!r}?"
@@ -162,12 +166,15 @@ def _header(path: Path) -> tuple[list[str], str]:
     lines = [line for line in start.splitlines()[:20] if line.strip()]
     if not lines:
         raise ValueError(f"{path} is empty: its first line must name the columns.")
-    counts = {delimiter: [len(row) for row in csv.reader(lines, delimiter=delimiter)] for delimiter in DELIMITERS}
+    counts = {
+        delimiter: [len(row) for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True)]
+        for delimiter in DELIMITERS
+    }
     steady = [delimiter for delimiter, found in counts.items() if len(set(found)) == 1]
     delimiter = max(steady or DELIMITERS, key=lambda d: counts[d][0])
     if counts[delimiter][0] == 1:
         delimiter = max(DELIMITERS, key=lambda d: counts[d][0])
-    names = [name.strip() for name in next(csv.reader(lines, delimiter=delimiter))]
+    names = [name.strip() for name in next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))]
     if len(names) == 1:
         raise ValueError(
             f"{path} has a single column, {names[0]!r}: columns must be separated by comma, semicolon, tab or |."
@@ -185,10 +192,14 @@ def _csv(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            return pandas.read_csv(
+            frame = pandas.read_csv(
                 path, sep=delimiter, header=0, names=names, index_col=False, encoding="utf-8-sig", decimal=decimal,
-                skipinitialspace=True, low_memory=False, converters=dict.fromkeys(text, str.strip), usecols=only,
+                skipinitialspace=True, low_memory=False, dtype=dict.fromkeys(text, str), usecols=only,
+                keep_default_na=False, na_values={name: MISSING for name in names if name not in text},
             )  # fmt: skip
+        for name in text:
+            frame[name] = frame[name].str.strip().astype(object)
+        return frame
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
     except Warning:  # pandas would drop the rest of such lines
@@ -221,6 +232,11 @@ def _has_decimal_commas(frame: Any, text: Sequence[str]) -> bool:
         if len(known) and known.str.fullmatch(r"[+-]?\d*,?\d+").all() and known.str.contains(",").any():
             return True
     return False
+
+
+def as_names(column: Any) -> Any:
+    """A column of numbers or text as text, None where it is missing: whole numbers never end in ".0"."""
+    return _as_text(column).astype(object).where(column.notna(), None)
 
 
 def _as_text(column: Any) -> Any:
@@ -288,7 +304,9 @@ def read_nodes_and_edges(
                 f"{edges}{where}: node {strange!r} is not {whose} of {nodes.name} (so in {unknown.sum():,} of "
                 f"{unknown.size:,} edges). Add it, choose another --id, or leave such edges out with --skip-unknown."
             )
-        notes.append(f"{int(unknown.sum()):,} edges name nodes that are not in {nodes.name}, such as {strange!r}: skipped.")
+        notes.append(
+            f"{int(unknown.sum()):,} edges name nodes that are not in {nodes.name}, such as {strange!r}: skipped."
+        )
         positions = [end[~unknown] for end in positions]
         weights = None if weights is None else weights[~unknown]
     with warnings.catch_warnings(record=True) as caught:
@@ -348,7 +366,7 @@ def _weights(column: Any, name: str, path: Path) -> NDArray[np.float64]:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
-            f"{path}, line {row + FIRST_LINE}: the weight in column {name!r} is {column.iloc[row]!r}. Weights must be "
+            f"{path}, line {row + FIRST_LINE}: the weight in column {name!r} is {str(column.iloc[row])!r}. Weights must be "
             "numbers that are not negative."
         )
     return numbers
@@ -390,6 +408,15 @@ def _row_numbers(texts: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
     plain = (text if text.isascii() and text.isdecimal() and len(text) < 19 else "-1" for text in texts.tolist())
     numbers = np.fromiter(map(int, plain), np.int64, texts.size)
     return np.where(numbers < n_rows, numbers, -1)
+
+
+def attached(new: Graph, fitted: Graph) -> Graph:
+    """Return the graph of new nodes, whose last nodes are those of ``fitted``, with the edges of ``fitted`` added."""
+    n_new = new.n_nodes - fitted.n_nodes
+    entries = fitted.adjacency.tocoo()
+    rows, columns = (axis + n_new for axis in entries.coords)
+    old = sparse.csr_array((entries.data, (rows, columns)), shape=new.adjacency.shape)
+    return Graph(sparse.csr_array(new.adjacency.maximum(old)), new.node_ids)
 
 
 def _refuse_bad_ids(ids: NDArray[Any], name: str, path: Path) -> None:

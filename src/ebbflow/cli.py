@@ -1,0 +1,831 @@
+"""The command line: reads files, calls the library, prints. What it computes lives in other rooms.
+
+Results go to standard output, notes and progress to standard error. Every mistake is one line on standard error and an
+exit code: 1 for bad files or data, 2 for a wrong command line, 130 for Ctrl-C.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+import ebbflow
+from ebbflow import files, modelfile
+from ebbflow.callbacks import Callback
+from ebbflow.callbacks import Progress as Round
+from ebbflow.checking import GraphCheck, check_graph, task_of
+from ebbflow.estimators import EBBSClassifier, EBBSRegressor
+
+MOST_NAMES_APART = 0.5  # of a text target's labels: more different ones are not classes
+TOP = 8
+
+
+class _OneLine(TyperGroup):
+    """Turns every error into one line and an exit code."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run, and leave with the code that the outcome has earned."""
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except (KeyboardInterrupt, typer.Abort):
+            code = 130
+        except Exception as error:
+            code = _say(error)
+        if code == 130:
+            _complain("stopped; no file was changed.")
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(error: Exception) -> int:
+    """Print one line about an error and return the exit code."""
+    if os.environ.get("EBBFLOW_DEBUG"):
+        traceback.print_exc()
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # a wrong command line
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "ebbflow"
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message())
+        else:
+            _complain(f"{error.format_message()} See {command} --help.")
+        return int(error.exit_code)
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        _complain(f"{place}{error.strerror}.")
+    elif isinstance(error, MemoryError):
+        _complain("there is not enough memory for this.")
+    elif isinstance(error, (ValueError, TypeError, OSError, ImportError)):
+        _complain(str(error))
+    else:
+        _complain(f"internal error, {type(error).__name__}: {error}. EBBFLOW_DEBUG=1 shows where; please report it.")
+    return 1
+
+
+def _complain(text: str) -> None:
+    print("ebbflow: " + " ".join(text.split()), file=sys.stderr)
+
+
+app = typer.Typer(
+    name="ebbflow",
+    cls=_OneLine,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Gradient boosting that sees a graph: a table of nodes, a table of edges, a target column.",
+    epilog="Five minutes: ebbflow demo --files counties; cd counties; ebbflow check nodes.csv edges.csv -t pc_turnout; "
+    "ebbflow fit nodes.csv edges.csv -t pc_turnout; ebbflow predict model.ebb -o predictions.csv",
+)
+
+
+class Task(StrEnum):
+    """What the target is."""
+
+    auto = "auto"
+    regression = "regression"
+    classification = "classification"
+
+
+def _column(*names: str, text: str) -> Any:
+    return typer.Option(*names, metavar="COLUMN", help=text)
+
+
+NodesFile = Annotated[
+    Path, typer.Argument(metavar="NODES", readable=False, help="Table with a row for each node: CSV or Parquet.")
+]
+EdgesFile = Annotated[Path, typer.Argument(metavar="EDGES", readable=False, help="Edges: CSV, Parquet or GraphML.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", readable=False, help="A model written by ebbflow fit.")]
+Target = Annotated[str, _column("--target", "-t", text="What to predict; rows where it is empty are predicted.")]
+IdColumn = Annotated[
+    str | None,
+    _column(
+        "--id",
+        text="Ids of the nodes, as EDGES uses them. Default: named like one, or the first. rows: EDGES counts rows.",
+    ),
+]
+Source = Annotated[str | None, _column("--source", text="One end of each edge. Default: named like one, or the first.")]
+TargetNode = Annotated[str | None, _column("--target-node", text="The other end of each edge.")]
+Weight = Annotated[str | None, _column("--weight", text="How strongly the two ends are tied. Default: all alike.")]
+TaskOption = Annotated[Task, typer.Option(metavar="TASK", help="auto, regression or classification.")]
+Drop = Annotated[list[str] | None, _column("--drop", text="Column to leave out; may be repeated.")]
+Categorical = Annotated[list[str] | None, _column("--categorical", text="Numbers that are names; may be repeated.")]
+SkipUnknown = Annotated[bool, typer.Option("--skip-unknown", help="Leave out edges that name nodes not in NODES.")]
+Seed = Annotated[int, typer.Option(metavar="NUMBER", help="The same seed and data give the same result.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+# ---------------------------------------------------------------------- printing
+
+
+def _console(error: bool = False) -> Console:
+    return Console(stderr=error, markup=False, highlight=False, soft_wrap=False)
+
+
+def _note(text: str) -> None:
+    _console(error=True).print(Text("note: ", style="yellow") + Text(text))
+
+
+def _print_json(value: Any) -> None:
+    def plain(item: Any) -> Any:
+        if isinstance(item, np.generic):
+            return item.item()
+        if isinstance(item, np.ndarray):
+            return item.tolist()
+        return str(item)
+
+    print(json.dumps(_finite(value), default=plain, ensure_ascii=False, indent=1, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows neither NaN nor infinity: null."""
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value
+
+
+def _facts(title: str, rows: list[tuple[str, str]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(Text(name), Text(text))
+    return table
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[tuple[Progress, Any]]:
+    """Show a bar on standard error while something runs, if that is a terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn())
+    console = _console(error=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield bar, bar.add_task(text, total=None)
+
+
+class _RoundsBar(Callback):
+    """Moves the bar with the rounds of boosting."""
+
+    def __init__(self, bar: Progress, task: Any) -> None:
+        self.bar, self.task = bar, task
+
+    def after_round(self, progress: Round) -> None:
+        """Show the round."""
+        loss = progress.training_loss if progress.validation_loss is None else progress.validation_loss
+        text = f"round {progress.round + 1} of {progress.n_rounds} at most, validation loss {loss:.4g}"
+        self.bar.update(self.task, total=progress.n_rounds, completed=progress.round + 1, description=text)
+
+
+# ---------------------------------------------------------------------- what files become
+
+
+def _features(table: Any, target: str, drop: list[str] | None, categorical: list[str] | None, path: Path) -> Any:
+    """The columns that the trees may see, and what was left out unasked."""
+    columns = [str(name) for name in table.columns]
+    files.column_of(columns, target, "--target", path)
+    for name in drop or []:
+        files.column_of(columns, name, "--drop", path)
+    X = table.drop(columns=[target, *(drop or [])])
+    for name in categorical or []:
+        files.column_of([str(column) for column in X.columns], name, "--categorical", path)
+        X[name] = files.as_names(X[name]).astype("category")
+    for name in list(X.columns):
+        known = X[name].dropna()
+        if X[name].dtype.kind not in "biuf" and len(known) > 20 and known.nunique() == len(known):
+            _note(f"Column {name!r} is text that is different in every row, like a name: left out.")
+            del X[name]
+        elif X[name].dtype.kind == "M":
+            _note(f"Column {name!r} holds dates: taken as days.")
+            X[name] = X[name].astype("datetime64[s]").astype("int64").where(X[name].notna()) / 86_400
+    if not X.shape[1]:
+        raise ValueError(f"{path} has no column left to learn from beside the ids and {target!r}.")
+    return X
+
+
+def _labels(column: Any, task: Task, path: Path) -> tuple[Any, str]:
+    """The target as an array with gaps, and whether it is numbers or classes."""
+    name, known = str(column.name), column.dropna()
+    if not len(known):
+        raise ValueError(f"{path}: the target {name!r} is empty in every row. Fill it in where it is known.")
+    numeric = column.dtype.kind in "iuf"
+    kind = task_of(known) if task is Task.auto else str(task)
+    if (
+        kind == "classification"
+        and task is Task.auto
+        and not numeric
+        and known.nunique() > MOST_NAMES_APART * len(known)
+    ):
+        numbers = _numbers(known)
+        if numbers.notna().mean() >= 0.5 or len(known) > 20:
+            kind = "regression"  # and say below which entry is not a number
+    if kind == "regression":
+        numbers = _numbers(column)
+        bad = (numbers.isna() & column.notna()).to_numpy()
+        if column.dtype.kind == "b":
+            numbers, bad = column.astype(float), np.zeros(len(column), dtype=bool)
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise ValueError(
+                f"{path}, line {row + files.FIRST_LINE}: the target {name!r} is {str(column.iloc[row])!r}, not a number. Correct it, "
+                "or take the target as classes: --task classification."
+            )
+        return numbers.to_numpy(dtype=np.float64), kind
+    if known.nunique() < 2:
+        raise ValueError(
+            f"{path}: the target {name!r} is {str(known.iloc[0])!r} wherever it is known: there is nothing to learn."
+        )
+    whole = numeric and bool((known % 1 == 0).all())  # gaps made floats of whole numbers
+    labels = [None if value != value else int(value) if whole else value for value in column.astype(object).tolist()]
+    return np.array([None if _is_gap(value) else value for value in labels], dtype=object), kind
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or value != value
+
+
+def _numbers(column: Any) -> Any:
+    import pandas
+
+    return pandas.to_numeric(column, errors="coerce")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Say warnings of the library as notes, once each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        _note(" ".join(text.split()))
+
+
+def _read(
+    nodes: Path, edges: Path, node_id: str | None, source: str | None, target_node: str | None, weight: str | None, skip: bool
+) -> files.NodesAndEdges:  # fmt: skip
+    with _progress(f"reading {nodes.name} and {edges.name}"):
+        data = files.read_nodes_and_edges(
+            nodes, edges, node_id=node_id, source=source, target_node=target_node, weight=weight, skip_unknown=skip
+        )
+    for text in data.notes:
+        _note(text)
+    return data
+
+
+def _load(path: Path) -> Any:
+    with _progress(f"loading {path.name}"):
+        return ebbflow.load(files.existing(path))
+
+
+def _id_texts(model: Any) -> list[str]:
+    ids = model.graph_.node_ids if model.graph_ is not None else np.arange(len(model.scores_))
+    return [str(value) for value in ids.tolist()]
+
+
+def _name(model: Any, what: str, default: str) -> str:
+    return (getattr(model, "names_", None) or {}).get(what) or default
+
+
+# ---------------------------------------------------------------------- commands
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"ebbflow {ebbflow.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Gradient boosting that sees a graph."""
+
+
+@app.command(epilog="Example: ebbflow demo --files counties")
+def demo(
+    folder: Annotated[
+        Path | None,
+        typer.Option("--files", metavar="FOLDER", help="Instead, write a small data set to try commands on."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a graph is worth on 25 357 house sales, in a minute."""
+    from ebbflow import demo as show
+
+    if folder is None:
+        with _progress("fitting without and with the graph"):
+            found = show.measure()
+        _print_json(found) if as_json else print(show.described(found))
+        return
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: name a folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    nodes, edges = show.counties()
+    for name, frame in (("nodes.csv", nodes), ("edges.csv", edges)):
+        files.write_table(frame, folder / name)
+    if as_json:
+        _print_json({"nodes": folder / "nodes.csv", "edges": folder / "edges.csv", "target": "pc_turnout"})
+        return
+    print(f"{folder}: turnout in 3 107 US counties in 1980, empty in 40 % of them, and which counties share a border.")
+    print(f"Next: ebbflow check {folder / 'nodes.csv'} {folder / 'edges.csv'} --target pc_turnout")
+
+
+@app.command(epilog="Example: ebbflow check nodes.csv edges.csv --target price")
+def check(
+    nodes: NodesFile,
+    edges: EdgesFile,
+    target: Target,
+    node_id: IdColumn = None,
+    source: Source = None,
+    target_node: TargetNode = None,
+    weight: Weight = None,
+    task: TaskOption = Task.auto,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    skip_unknown: SkipUnknown = False,
+    folds: Annotated[
+        int, typer.Option(min=2, metavar="NUMBER", help="Folds of the comparison with and without the graph.")
+    ] = 3,
+    estimate: Annotated[bool, typer.Option(help="Whether to make that comparison: it takes most of the time.")] = True,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Does your graph need a confidence boost? Look at the data, and at what the graph would add."""
+    data = _read(nodes, edges, node_id, source, target_node, weight, skip_unknown)
+    X = _features(data.table, target, drop, categorical, nodes)
+    y, kind = _labels(data.table[target], task, nodes)
+    with _quiet(), _progress("comparing with and without the graph") as (bar, job):
+        found = check_graph(
+            X, y, data.graph, task=kind, estimate=estimate, n_folds=folds, random_state=seed,
+            progress=lambda done, total: bar.update(job, completed=done, total=total),
+        )  # fmt: skip
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        _show_check(found, nodes, target)
+
+
+def _show_check(found: GraphCheck, nodes: Path, target: str) -> None:
+    console = _console()
+    console.print(_facts(f"{nodes.name}, target {target}", found.facts()))
+    for warning in found.warnings:
+        console.print(Text("! ", style="bold yellow") + Text(warning))
+    if found.estimate is None:
+        return
+    e = found.estimate
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in (f"{e.metric}, hidden labels", "without graph", "with graph", "gain"):
+        table.add_column(name, justify="left" if name.startswith(e.metric) else "right")
+    whole = f"{len(e.choices)} folds of {e.n_labels:,} labels" + (", whole regions" if e.folds == "blocks" else "")
+    whole += f" ({e.n_nodes:,} nodes)" if e.n_nodes < found.n_nodes else ""
+    table.add_row(whole, f"{e.without:.4g}", f"{e.with_graph:.4g}", f"{e.gain:.2g} ± {e.standard_error:.2g}")
+    console.print(table)
+    console.print(Text(e.verdict, style="bold"))
+
+
+@app.command(epilog="Example: ebbflow fit nodes.csv edges.csv --target price -o houses.ebb")
+def fit(
+    nodes: NodesFile,
+    edges: EdgesFile,
+    target: Target,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", readable=False, help="The model file to write.")
+    ] = Path("model.ebb"),
+    node_id: IdColumn = None,
+    source: Source = None,
+    target_node: TargetNode = None,
+    weight: Weight = None,
+    task: TaskOption = Task.auto,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    skip_unknown: SkipUnknown = False,
+    rounds: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="Most trees; fewer once the validation loss stops falling.")
+    ] = 1000,
+    interval: Annotated[
+        float, typer.Option(min=0.01, max=0.999, metavar="SHARE", help="Share of truths that intervals hold.")
+    ] = 0.9,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Train on a table and its edges, and write a model file."""
+    files.check_writable(output)
+    if files.is_special(output):
+        raise ValueError(f"{output} is not a file that a model could be written to.")
+    data = _read(nodes, edges, node_id, source, target_node, weight, skip_unknown)
+    X = _features(data.table, target, drop, categorical, nodes)
+    y, kind = _labels(data.table[target], task, nodes)
+    model: Any = (EBBSClassifier if kind == "classification" else EBBSRegressor)(rounds, random_state=seed)
+    with _quiet(), _progress("trying ways of using the graph") as (bar, job):
+        model.fit(X, y, graph=data.graph, callbacks=[_RoundsBar(bar, job)])
+    model.names_ = {"id": data.id_name or "row", "target": target}
+    with _progress(f"writing {output.name}"):
+        model.save(output, table=True)
+    facts = _quality(model, kind, interval)
+    facts |= {
+        "task": kind, "nodes": data.graph.n_nodes, "edges": data.graph.n_edges, "columns": X.shape[1],
+        "labels": len(model._training.nodes), "graph": model.choice_, "rounds": model.n_iter_, "race": model.race_,
+        "model": str(output), "bytes": output.stat().st_size,
+    }  # fmt: skip
+    if as_json:
+        _print_json(facts)
+        return
+    console = _console()
+    console.print(_facts(f"{target}, {kind}", _fit_rows(facts)))
+    console.print(f"\nNext: ebbflow predict {output} -o predictions.csv")
+
+
+def _quality(model: Any, kind: str, interval: float) -> dict[str, Any]:
+    """How good the model is on labels that were held out, beside the best constant."""
+    nodes, truth, stated = model.validation_nodes_, model.validation_target_, model.validation_prediction_
+    found: dict[str, Any] = {"held_out": int(nodes.size)}
+    trained = model._training.target
+    if kind == "classification":
+        if nodes.size:
+            right = truth.argmax(axis=1) if truth.shape[1] > 1 else truth[:, 0]
+            commonest = trained.sum(axis=0).argmax() if trained.shape[1] > 1 else round(float(trained.mean()))
+            found |= {
+                "accuracy": float((stated.argmax(axis=1) == right).mean()),
+                "accuracy_of_commonest_class": float((right == commonest).mean()),
+                "calibration_error": model.calibration_error_,
+            }
+        return found
+    if nodes.size:
+        errors = truth[:, 0] - model.loss_.link(stated)[:, 0]
+        spread = float(np.sqrt(((truth[:, 0] - trained.mean()) ** 2).mean()))
+        rmse = float(np.sqrt((errors**2).mean()))
+        found |= {"rmse": rmse, "rmse_of_mean": spread, "mae": float(np.abs(errors).mean())}
+    elif model.held_out_errors_.size:
+        found |= {
+            "held_out": int(model.held_out_errors_.size),
+            "rmse": float(np.sqrt((model.held_out_errors_**2).mean())),
+        }
+        found |= {"rmse_of_mean": float(trained.std()), "mae": float(model.held_out_errors_.mean())}
+    if model.held_out_errors_.size:
+        found |= {"interval": interval, "half_width": model._half_width(interval)}
+    return found
+
+
+def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [
+        (
+            "data",
+            f"{facts['nodes']:,} nodes, {facts['columns']} columns, {facts['edges']:,} edges, {facts['labels']:,} labels",
+        )
+    ]
+    if "rmse" in facts:
+        share = 1.0 - (facts["rmse"] / facts["rmse_of_mean"]) ** 2 if facts["rmse_of_mean"] else 0.0
+        rows.append(
+            (
+                "held-out RMSE",
+                f"{facts['rmse']:.4g}; {facts['rmse_of_mean']:.4g} if all were their mean (R² {share:.3f})",
+            )
+        )
+        rows.append(("held-out MAE", f"{facts['mae']:.4g}"))
+    if "accuracy" in facts:
+        common = facts["accuracy_of_commonest_class"]
+        rows.append(("held-out accuracy", f"{facts['accuracy']:.1%}; {common:.1%} for always the commonest class"))
+        rows.append(("calibration", f"stated probabilities are off by {facts['calibration_error']:.3f} on average"))
+    if facts.get("half_width") is not None:
+        width = "none: too few held-out labels" if np.isinf(facts["half_width"]) else f"±{facts['half_width']:.4g}"
+        rows.append((f"{facts['interval']:.0%} interval", width))
+    if facts["held_out"]:
+        rows.append(
+            ("measured on", f"{facts['held_out']:,} held-out labels, which also chose the rounds: slightly optimistic")
+        )
+    else:
+        rows.append(("measured on", "nothing: too few labels to hold some out"))
+    how = "not used: plain boosting did as well" if facts["graph"] == "none" else f"used ({facts['graph']})"
+    if len(facts["race"]) > 1:
+        how += "; validation loss after a few rounds: "
+        how += ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(facts["race"].items(), key=lambda item: item[1]))
+    rows.append(("graph", how))
+    rows.append(
+        ("model", f"{facts['model']}, {facts['rounds']} rounds, {_size(facts['bytes'])}; it holds the table too")
+    )
+    return rows
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.1f} kB"
+
+
+@app.command(epilog="Example: ebbflow predict houses.ebb --interval 0.9 -o predictions.csv")
+def predict(
+    model_file: ModelFile,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            readable=False,
+            help="CSV or Parquet to write. Default: CSV on standard output.",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=0.999, metavar="SHARE", help="Add lower and upper, holding this share of truths."),
+    ] = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Also rows whose target is known (predicted with it).")
+    ] = False,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", readable=False, help="Another table to predict, with its own --edges."),
+    ] = None,
+    edges: Annotated[
+        Path | None, typer.Option(metavar="FILE", readable=False, help="The edges between the rows of --nodes.")
+    ] = None,
+    attach: Annotated[
+        bool,
+        typer.Option("--attach", help="--edges also name nodes that the model was fitted on: new rows join its graph."),
+    ] = False,
+    node_id: IdColumn = None,
+    source: Source = None,
+    target_node: TargetNode = None,
+    weight: Weight = None,
+    skip_unknown: SkipUnknown = False,
+    as_json: Json = False,
+) -> None:
+    """Predict the rows whose target was empty, or the rows of a new table and its edges.
+
+    Writes the id, the prediction, and lower and upper (with --interval) or a probability for each class.
+    """
+    if output is not None:
+        files.check_writable(output)
+    if (nodes is None) != (edges is None):
+        raise typer.BadParameter("--nodes and --edges belong together: give both or neither.")
+    if attach and nodes is None:
+        raise typer.BadParameter("--attach needs --nodes and --edges.")
+    model = _load(model_file)
+    if interval is not None and hasattr(model, "classes_"):
+        raise ValueError("--interval is for numbers: this model predicts classes and gives a probability for each.")
+    if nodes is None or edges is None:
+        known = set() if everyone else set(model._training.nodes.tolist())
+        rows = np.array([row for row in range(len(model.scores_)) if row not in known], dtype=np.int64)
+        if not rows.size:
+            raise ValueError(
+                "The target was known in every row, so there is nothing to predict: --all writes them all."
+            )
+        ids, asked = [_id_texts(model)[row] for row in rows], {"nodes": rows}
+    else:
+        data = _read_new(model, nodes, edges, attach, node_id, source, target_node, weight, skip_unknown)
+        X, given = _new_rows(model, data, attach, nodes)
+        wanted = np.arange(len(data.table)) if everyone else np.setdiff1d(np.arange(len(data.table)), given[0])
+        if not wanted.size:
+            raise ValueError(f"{nodes}: the target is known in every row: --all predicts them nevertheless.")
+        ids, asked = [str(data.ids[row]) for row in wanted], {"X": X, "graph": data.graph, "nodes": wanted}
+        known_labels = _known(model, given, len(data.table), attach)
+        asked |= {} if known_labels is None else {"known": known_labels}
+    with _quiet(), _progress("predicting"):
+        frame = _predicted(model, ids, asked, interval)
+    if output is not None:
+        files.write_table(frame, output)
+        if as_json:
+            _print_json({"output": str(output), "rows": len(frame)})
+        else:
+            _console().print(f"{output}: {len(frame):,} predictions")
+    elif as_json:
+        _print_json(frame.to_dict("records"))
+    else:
+        frame.to_csv(sys.stdout, index=False)
+
+
+def _predicted(model: Any, ids: list[str], asked: dict[str, Any], interval: float | None) -> Any:
+    import pandas
+
+    columns: dict[str, Any] = {_name(model, "id", "id"): ids}
+    if hasattr(model, "classes_"):
+        stated = model.predict_proba(**asked)
+        columns["prediction"] = np.asarray(model.classes_)[stated.argmax(axis=1)]
+        columns |= {f"probability_{label}": stated[:, place] for place, label in enumerate(model.classes_.tolist())}
+    elif interval is None:
+        columns["prediction"] = model.predict(**asked)
+    else:
+        columns |= dict(zip(("prediction", "lower", "upper"), model.predict(**asked, interval=interval), strict=True))
+    return pandas.DataFrame(columns)
+
+
+def _read_new(
+    model: Any, nodes: Path, edges: Path, attach: bool, node_id: str | None, source: str | None, target_node: str | None,
+    weight: str | None, skip: bool,
+) -> files.NodesAndEdges:  # fmt: skip
+    """Read the new table and its edges; with ``attach``, the fitted nodes come after the new ones."""
+    columns = files.column_names(nodes)
+    node_id = node_id or (_name(model, "id", "") if _name(model, "id", "") in columns else None)
+    if not attach:
+        return _read(nodes, edges, node_id, source, target_node, weight, skip)
+    fitted = np.array(_id_texts(model), dtype=object)
+    data = files.read_nodes_and_edges(
+        nodes, edges, node_id=node_id, source=source, target_node=target_node, weight=weight, skip_unknown=skip,
+        elsewhere=fitted,
+    )  # fmt: skip
+    for text in data.notes:
+        _note(text)
+    data.graph = files.attached(data.graph, model.graph_)
+    return data
+
+
+def _new_rows(model: Any, data: files.NodesAndEdges, attach: bool, path: Path) -> tuple[Any, tuple[Any, Any]]:
+    """The columns the model knows, and which rows of the new table come with a label."""
+    import pandas
+
+    present = [str(name) for name in data.table.columns]
+    X = data.table[[files.column_of(present, name, "the model needs it", path) for name in model._reader.names]]
+    for place in model._reader.categories:
+        name = model._reader.names[place]
+        X = X.assign(**{name: files.as_names(X[name])})
+    target = _name(model, "target", "")
+    rows, values = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=object)
+    if target in data.table.columns:
+        column = data.table[target]
+        rows = np.flatnonzero(column.notna().to_numpy())
+        values = column.to_numpy(dtype=object)[rows]
+    if attach:
+        X = pandas.concat([X, _fitted_frame(model)], ignore_index=True)
+    return X, (rows, values)
+
+
+def _fitted_frame(model: Any) -> Any:
+    """The table that the model was fitted on, its codes turned into categories again."""
+    import pandas
+
+    table = model._fitted_table
+    if table is None:
+        raise ValueError("--attach needs the table that the model was fitted on: write the model with ebbflow fit.")
+    columns: dict[str, Any] = {}
+    for place, name in enumerate(table.names):
+        values = table.values[:, place]
+        columns[name] = values
+        if place in model._reader.categories:
+            categories = model._reader.categories[place]
+            columns[name] = [None if code != code else categories[int(code)] for code in values.tolist()]
+    return pandas.DataFrame(columns)
+
+
+def _known(model: Any, given: tuple[Any, Any], n_new: int, attach: bool) -> tuple[Any, Any] | None:
+    """The labels that a prediction may use: those in the new table and, if attached, those of the fit."""
+    if model.labels_ is None:
+        return None
+    rows, values = given
+    if attach:
+        training = model._training
+        target = training.target
+        if hasattr(model, "classes_"):
+            old = np.asarray(model.classes_)[target.argmax(axis=1) if target.shape[1] > 1 else target[:, 0].astype(int)]
+        else:
+            old = target[:, 0]
+        rows, values = np.concatenate([rows, n_new + training.nodes]), np.concatenate([values, old.astype(object)])
+    if not len(rows):
+        return None
+    return rows, values if hasattr(model, "classes_") else values.astype(np.float64)
+
+
+@app.command(epilog="Example: ebbflow explain houses.ebb 4711")
+def explain(
+    model_file: ModelFile,
+    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="The ids of one or more nodes.")],
+    top: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="How many parts to list of each kind.")] = TOP,
+    as_json: Json = False,
+) -> None:
+    """Take a prediction apart: own columns + neighbours' columns + neighbours' labels = score."""
+    model = _load(model_file)
+    ids = _id_texts(model)
+    place = {text: row for row, text in enumerate(ids)}
+    for node in nodes:
+        if node not in place:
+            raise ValueError(f"{model_file} has no node {node!r}. {files.suggestion(node, ids)}")
+    with _quiet(), _progress("explaining"):
+        found = model.explain([place[node] for node in nodes])
+    if as_json:
+        _print_json([_explained(explanation, model, ids) for explanation in found])
+        return
+    for explanation in found:
+        _show_explanation(_explained(explanation, model, ids), top)
+
+
+def _explained(explanation: Any, model: Any, ids: list[str]) -> dict[str, Any]:
+    parts = {
+        "own_columns": explanation.own,
+        "neighbour_columns": {ids[row]: value for row, value in explanation.neighbors.items()},
+        "labels": {ids[row]: value for row, value in explanation.labels.items()},
+    }
+    answer = {"node": ids[explanation.node], "score": explanation.score, "base": explanation.base, **parts}
+    if hasattr(model, "classes_"):
+        stated = model.predict_proba(nodes=[explanation.node])[0]
+        answer |= {"prediction": model.classes_[stated.argmax()], "probability": float(stated.max())}
+        explained = explanation.output if len(model.classes_) > 2 else 1
+        return answer | {"class_explained": model.classes_[explained], "labels_in_sum": explanation.labels_in_sum}
+    return answer | {"prediction": float(model.predict(nodes=[explanation.node])[0]), "labels_in_sum": True}
+
+
+def _show_explanation(told: dict[str, Any], top: int) -> None:
+    console = _console()
+    if "class_explained" in told:
+        head = (
+            f"node {told['node']}: {told['prediction']} ({told['probability']:.1%}); score of {told['class_explained']}"
+        )
+    else:
+        head = f"node {told['node']}: prediction {told['prediction']:.6g}"
+    table = Table(title=Text(head), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    table.add_column("part")
+    table.add_column("adds", justify="right")
+    table.add_row("base", "where every node starts", f"{told['base']:+.4g}")
+    sections = (("own_columns", "column"), ("neighbour_columns", "score of node"), ("labels", "label of node"))
+    for key, label in sections:
+        ranked = sorted(told[key].items(), key=lambda part: -abs(part[1]))
+        moved = "" if key != "labels" or told["labels_in_sum"] else " (moves the probability after the sum)"
+        for name, value in ranked[:top]:
+            table.add_row(label, Text(str(name) + moved), f"{value:+.4g}")
+        if ranked[top:]:
+            table.add_row(label, f"{len(ranked) - top} others", f"{sum(value for _, value in ranked[top:]):+.4g}")
+    table.add_section()
+    table.add_row("sum", "score", f"{told['score']:.6g}", style="bold")
+    console.print(table)
+
+
+@app.command(epilog='Example: ebbflow report houses.ebb -o houses.html --title "Houses in Lucas County"')
+def report(
+    model_file: ModelFile,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", readable=False, help="HTML to write. Default: MODEL.html."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading of the report.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a report on a model as one HTML file, to show to a colleague."""
+    try:
+        from ebbflow.report import write_report  # type: ignore[import-not-found,unused-ignore]
+    except ModuleNotFoundError as error:
+        if error.name != "ebbflow.report":
+            raise
+        raise ValueError(f"ebbflow {ebbflow.__version__} has no reports yet: upgrade it.") from None
+    place = output or model_file.with_suffix(".html")
+    files.check_writable(place)
+    model = _load(model_file)
+    with _quiet(), _progress("writing the report"), files.replacing(place) as temporary:
+        write_report(model, temporary, title=title)
+    _print_json({"output": str(place)}) if as_json else print(place)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Example: ebbflow bench -- --help",
+)
+def bench(context: typer.Context) -> None:
+    """Run the benchmarks of a checkout of ebbflow: python -m benchmarks, with all options handed on."""
+    root = Path(ebbflow.__file__).parents[2]
+    if not (root / "benchmarks" / "__main__.py").is_file():
+        raise ValueError("There are no benchmarks beside this ebbflow: run this from a checkout of its repository.")
+    raise typer.Exit(
+        subprocess.run([sys.executable, "-m", "benchmarks", *context.args], cwd=root, check=False).returncode
+    )
+
+
+@app.command("inspect", epilog="Example: ebbflow inspect houses.ebb")
+def inspect_file(model_file: ModelFile, as_json: Json = False) -> None:
+    """Show what is inside a model file, without loading the model."""
+    told = modelfile.describe(files.existing(model_file))
+    if as_json:
+        _print_json(told)
+        return
+    names = told["names"] or {}
+    shown = ", ".join(told["columns"][:12]) + (" …" if len(told["columns"]) > 12 else "")
+    rows = [
+        ("estimator", f"{told['estimator']}, {told['n_iter']} rounds: {told['stopped_because']}"),
+        ("target", str(names.get("target", "not named"))),
+        ("nodes", f"{told['n_nodes']:,}, {told['n_labels']:,} of them with a label; ids: {names.get('id') or 'none'}"),
+        ("edges", "no graph" if told["n_edges"] is None else f"{told['n_edges']:,}; use: {told['choice']}"),
+        ("columns", f"{len(told['columns'])}: {shown}"),
+    ]
+    if told["classes"] is not None:
+        rows.append(("classes", ", ".join(str(label) for label in told["classes"])))
+    rows.append(
+        ("table", "inside: share the file only with those who may see the data" if told["has_table"] else "not inside")
+    )
+    made_with = (f"{name} {version}" for name, version in told["environment"].items())
+    rows += [("made with", ", ".join(made_with)), ("format", f"{told['format_version']}, {_size(told['file_bytes'])}")]
+    rows += [(f"  {name}", _size(size)) for name, size in told["bytes"].items()]
+    _console().print(_facts(str(model_file), rows))
