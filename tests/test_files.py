@@ -54,6 +54,13 @@ def test_quotes_a_byte_order_mark_and_blanks_do_no_harm(tmp_path):
     assert table["full name"].tolist() == ["Smith, Jo", "two\nlines"]
 
 
+def test_iso_dates_are_dates_and_other_text_is_text(tmp_path):
+    path = put(tmp_path, "t.csv", "id,day,at,note\n1,2024-02-29,2024-01-01 10:30,2024\n2,,2024-01-02T11:00:05,2024-1\n")
+    table = files.read_table(path, text=["id"])
+    assert [table[name].dtype.kind for name in ("day", "at")] == ["M", "M"] and table["note"].dtype.kind != "M"
+    assert table["day"].isna().tolist() == [False, True] and str(table["at"][1]) == "2024-01-02 11:00:05"
+
+
 def test_parquet_and_csv_are_read_alike(tmp_path):
     frame = pd.DataFrame({"id": [1, 2, 3], "x": [0.5, np.nan, 2.0]})
     frame.to_parquet(tmp_path / "nodes.parquet")
@@ -186,9 +193,14 @@ def test_suggestions_ignore_case_and_list_the_rest():
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = put(tmp_path, "out.csv", "old")
-    with pytest.raises(KeyboardInterrupt), files.replacing(path) as place:
-        place.write_text("half")
-        raise KeyboardInterrupt
+
+    class Interrupted:
+        def to_csv(self, place, index):
+            place.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.write_table(Interrupted(), path)
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["out.csv"]
     files.write_table(pd.DataFrame({"a": [1]}), path)
     assert path.read_text() == "a\n1\n" and [p.name for p in tmp_path.iterdir()] == ["out.csv"]

@@ -226,8 +226,8 @@ def check_graph(
     warnings = [*_column_warnings(table, nodes, labels, task), *_graph_warnings(graph, nodes, autocorrelation)]
     if blocks:
         warnings.append(
-            f"The nodes to predict lie together: {_percent(share or 0.0)} of their neighbours have a label, {_percent(usual)} "
-            "around labelled nodes. The estimate holds out whole regions."
+            f"The nodes to predict lie together: {_percent(share or 0.0)} of their neighbours have a label, "
+            f"{_percent(usual)} around labelled nodes. The estimate holds out whole regions."
         )
     found = None
     if estimate and nodes.size >= LEAST_LABELS:

@@ -26,23 +26,22 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 import ebbflow
-from ebbflow import files, modelfile
+from ebbflow import columns, files, modelfile
 from ebbflow.callbacks import Callback
 from ebbflow.callbacks import Progress as Round
-from ebbflow.checking import GraphCheck, check_graph, task_of
+from ebbflow.checking import GraphCheck, check_graph
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor
 
-MOST_NAMES_APART = 0.5  # of a text target's labels: more different ones are not classes
 TOP = 8
 
 
 class _OneLine(TyperGroup):
     """Turns every error into one line and an exit code."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, *args: Any, **extra: Any) -> Any:
         """Run, and leave with the code that the outcome has earned."""
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, **extra | {"standalone_mode": False})
         except (KeyboardInterrupt, typer.Abort):
             code = 130
         except Exception as error:
@@ -193,77 +192,7 @@ class _RoundsBar(Callback):
         self.bar.update(self.task, total=progress.n_rounds, completed=progress.round + 1, description=text)
 
 
-# ---------------------------------------------------------------------- what files become
-
-
-def _features(table: Any, target: str, drop: list[str] | None, categorical: list[str] | None, path: Path) -> Any:
-    """The columns that the trees may see, and what was left out unasked."""
-    columns = [str(name) for name in table.columns]
-    files.column_of(columns, target, "--target", path)
-    for name in drop or []:
-        files.column_of(columns, name, "--drop", path)
-    X = table.drop(columns=[target, *(drop or [])])
-    for name in categorical or []:
-        files.column_of([str(column) for column in X.columns], name, "--categorical", path)
-        X[name] = files.as_names(X[name]).astype("category")
-    for name in list(X.columns):
-        known = X[name].dropna()
-        if X[name].dtype.kind not in "biuf" and len(known) > 20 and known.nunique() == len(known):
-            _note(f"Column {name!r} is text that is different in every row, like a name: left out.")
-            del X[name]
-        elif X[name].dtype.kind == "M":
-            _note(f"Column {name!r} holds dates: taken as days.")
-            X[name] = X[name].astype("datetime64[s]").astype("int64").where(X[name].notna()) / 86_400
-    if not X.shape[1]:
-        raise ValueError(f"{path} has no column left to learn from beside the ids and {target!r}.")
-    return X
-
-
-def _labels(column: Any, task: Task, path: Path) -> tuple[Any, str]:
-    """The target as an array with gaps, and whether it is numbers or classes."""
-    name, known = str(column.name), column.dropna()
-    if not len(known):
-        raise ValueError(f"{path}: the target {name!r} is empty in every row. Fill it in where it is known.")
-    numeric = column.dtype.kind in "iuf"
-    kind = task_of(known) if task is Task.auto else str(task)
-    if (
-        kind == "classification"
-        and task is Task.auto
-        and not numeric
-        and known.nunique() > MOST_NAMES_APART * len(known)
-    ):
-        numbers = _numbers(known)
-        if numbers.notna().mean() >= 0.5 or len(known) > 20:
-            kind = "regression"  # and say below which entry is not a number
-    if kind == "regression":
-        numbers = _numbers(column)
-        bad = (numbers.isna() & column.notna()).to_numpy()
-        if column.dtype.kind == "b":
-            numbers, bad = column.astype(float), np.zeros(len(column), dtype=bool)
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise ValueError(
-                f"{path}, line {row + files.FIRST_LINE}: the target {name!r} is {str(column.iloc[row])!r}, not a number. Correct it, "
-                "or take the target as classes: --task classification."
-            )
-        return numbers.to_numpy(dtype=np.float64), kind
-    if known.nunique() < 2:
-        raise ValueError(
-            f"{path}: the target {name!r} is {str(known.iloc[0])!r} wherever it is known: there is nothing to learn."
-        )
-    whole = numeric and bool((known % 1 == 0).all())  # gaps made floats of whole numbers
-    labels = [None if value != value else int(value) if whole else value for value in column.astype(object).tolist()]
-    return np.array([None if _is_gap(value) else value for value in labels], dtype=object), kind
-
-
-def _is_gap(value: Any) -> bool:
-    return value is None or value != value
-
-
-def _numbers(column: Any) -> Any:
-    import pandas
-
-    return pandas.to_numeric(column, errors="coerce")
+# ---------------------------------------------------------------------- reading
 
 
 @contextmanager
@@ -277,29 +206,39 @@ def _quiet() -> Iterator[None]:
 
 
 def _read(
-    nodes: Path, edges: Path, node_id: str | None, source: str | None, target_node: str | None, weight: str | None, skip: bool
-) -> files.NodesAndEdges:  # fmt: skip
+    nodes: Path,
+    edges: Path,
+    node_id: str | None,
+    source: str | None,
+    target_node: str | None,
+    weight: str | None,
+    skip: bool,
+    elsewhere: Any = None,
+) -> files.NodesAndEdges:
     with _progress(f"reading {nodes.name} and {edges.name}"):
         data = files.read_nodes_and_edges(
-            nodes, edges, node_id=node_id, source=source, target_node=target_node, weight=weight, skip_unknown=skip
-        )
+            nodes, edges, node_id=node_id, source=source, target_node=target_node, weight=weight, skip_unknown=skip,
+            elsewhere=elsewhere,
+        )  # fmt: skip
     for text in data.notes:
         _note(text)
     return data
 
 
+def _columns(
+    table: Any, target: str, task: Task, drop: list[str] | None, categorical: list[str] | None, path: Path
+) -> tuple[Any, Any, str]:
+    """Features, labels and the kind of task."""
+    X, notes = columns.features(table, target, drop or [], categorical or [], path)
+    y, kind = columns.labels(table[target], str(task), path)
+    for text in notes:
+        _note(text)
+    return X, y, kind
+
+
 def _load(path: Path) -> Any:
     with _progress(f"loading {path.name}"):
         return ebbflow.load(files.existing(path))
-
-
-def _id_texts(model: Any) -> list[str]:
-    ids = model.graph_.node_ids if model.graph_ is not None else np.arange(len(model.scores_))
-    return [str(value) for value in ids.tolist()]
-
-
-def _name(model: Any, what: str, default: str) -> str:
-    return (getattr(model, "names_", None) or {}).get(what) or default
 
 
 # ---------------------------------------------------------------------- commands
@@ -371,8 +310,7 @@ def check(
 ) -> None:
     """Does your graph need a confidence boost? Look at the data, and at what the graph would add."""
     data = _read(nodes, edges, node_id, source, target_node, weight, skip_unknown)
-    X = _features(data.table, target, drop, categorical, nodes)
-    y, kind = _labels(data.table[target], task, nodes)
+    X, y, kind = _columns(data.table, target, task, drop, categorical, nodes)
     with _quiet(), _progress("comparing with and without the graph") as (bar, job):
         found = check_graph(
             X, y, data.graph, task=kind, estimate=estimate, n_folds=folds, random_state=seed,
@@ -432,15 +370,14 @@ def fit(
     if files.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
     data = _read(nodes, edges, node_id, source, target_node, weight, skip_unknown)
-    X = _features(data.table, target, drop, categorical, nodes)
-    y, kind = _labels(data.table[target], task, nodes)
+    X, y, kind = _columns(data.table, target, task, drop, categorical, nodes)
     model: Any = (EBBSClassifier if kind == "classification" else EBBSRegressor)(rounds, random_state=seed)
     with _quiet(), _progress("trying ways of using the graph") as (bar, job):
         model.fit(X, y, graph=data.graph, callbacks=[_RoundsBar(bar, job)])
     model.names_ = {"id": data.id_name or "row", "target": target}
     with _progress(f"writing {output.name}"):
         model.save(output, table=True)
-    facts = _quality(model, kind, interval)
+    facts = columns.held_out_quality(model, interval)
     facts |= {
         "task": kind, "nodes": data.graph.n_nodes, "edges": data.graph.n_edges, "columns": X.shape[1],
         "labels": len(model._training.nodes), "graph": model.choice_, "rounds": model.n_iter_, "race": model.race_,
@@ -452,37 +389,6 @@ def fit(
     console = _console()
     console.print(_facts(f"{target}, {kind}", _fit_rows(facts)))
     console.print(f"\nNext: ebbflow predict {output} -o predictions.csv")
-
-
-def _quality(model: Any, kind: str, interval: float) -> dict[str, Any]:
-    """How good the model is on labels that were held out, beside the best constant."""
-    nodes, truth, stated = model.validation_nodes_, model.validation_target_, model.validation_prediction_
-    found: dict[str, Any] = {"held_out": int(nodes.size)}
-    trained = model._training.target
-    if kind == "classification":
-        if nodes.size:
-            right = truth.argmax(axis=1) if truth.shape[1] > 1 else truth[:, 0]
-            commonest = trained.sum(axis=0).argmax() if trained.shape[1] > 1 else round(float(trained.mean()))
-            found |= {
-                "accuracy": float((stated.argmax(axis=1) == right).mean()),
-                "accuracy_of_commonest_class": float((right == commonest).mean()),
-                "calibration_error": model.calibration_error_,
-            }
-        return found
-    if nodes.size:
-        errors = truth[:, 0] - model.loss_.link(stated)[:, 0]
-        spread = float(np.sqrt(((truth[:, 0] - trained.mean()) ** 2).mean()))
-        rmse = float(np.sqrt((errors**2).mean()))
-        found |= {"rmse": rmse, "rmse_of_mean": spread, "mae": float(np.abs(errors).mean())}
-    elif model.held_out_errors_.size:
-        found |= {
-            "held_out": int(model.held_out_errors_.size),
-            "rmse": float(np.sqrt((model.held_out_errors_**2).mean())),
-        }
-        found |= {"rmse_of_mean": float(trained.std()), "mae": float(model.held_out_errors_.mean())}
-    if model.held_out_errors_.size:
-        found |= {"interval": interval, "half_width": model._half_width(interval)}
-    return found
 
 
 def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -580,6 +486,7 @@ def predict(
     model = _load(model_file)
     if interval is not None and hasattr(model, "classes_"):
         raise ValueError("--interval is for numbers: this model predicts classes and gives a probability for each.")
+    asked: dict[str, Any]
     if nodes is None or edges is None:
         known = set() if everyone else set(model._training.nodes.tolist())
         rows = np.array([row for row in range(len(model.scores_)) if row not in known], dtype=np.int64)
@@ -587,18 +494,18 @@ def predict(
             raise ValueError(
                 "The target was known in every row, so there is nothing to predict: --all writes them all."
             )
-        ids, asked = [_id_texts(model)[row] for row in rows], {"nodes": rows}
+        ids, asked = [columns.id_texts(model)[row] for row in rows], {"nodes": rows}
     else:
         data = _read_new(model, nodes, edges, attach, node_id, source, target_node, weight, skip_unknown)
-        X, given = _new_rows(model, data, attach, nodes)
+        X, given = columns.new_rows(model, data, attach, nodes)
         wanted = np.arange(len(data.table)) if everyone else np.setdiff1d(np.arange(len(data.table)), given[0])
         if not wanted.size:
             raise ValueError(f"{nodes}: the target is known in every row: --all predicts them nevertheless.")
         ids, asked = [str(data.ids[row]) for row in wanted], {"X": X, "graph": data.graph, "nodes": wanted}
-        known_labels = _known(model, given, len(data.table), attach)
+        known_labels = columns.known_labels(model, given, len(data.table), attach)
         asked |= {} if known_labels is None else {"known": known_labels}
     with _quiet(), _progress("predicting"):
-        frame = _predicted(model, ids, asked, interval)
+        frame = columns.predictions(model, ids, asked, interval)
     if output is not None:
         files.write_table(frame, output)
         if as_json:
@@ -611,94 +518,20 @@ def predict(
         frame.to_csv(sys.stdout, index=False)
 
 
-def _predicted(model: Any, ids: list[str], asked: dict[str, Any], interval: float | None) -> Any:
-    import pandas
-
-    columns: dict[str, Any] = {_name(model, "id", "id"): ids}
-    if hasattr(model, "classes_"):
-        stated = model.predict_proba(**asked)
-        columns["prediction"] = np.asarray(model.classes_)[stated.argmax(axis=1)]
-        columns |= {f"probability_{label}": stated[:, place] for place, label in enumerate(model.classes_.tolist())}
-    elif interval is None:
-        columns["prediction"] = model.predict(**asked)
-    else:
-        columns |= dict(zip(("prediction", "lower", "upper"), model.predict(**asked, interval=interval), strict=True))
-    return pandas.DataFrame(columns)
-
-
 def _read_new(
     model: Any, nodes: Path, edges: Path, attach: bool, node_id: str | None, source: str | None, target_node: str | None,
     weight: str | None, skip: bool,
 ) -> files.NodesAndEdges:  # fmt: skip
     """Read the new table and its edges; with ``attach``, the fitted nodes come after the new ones."""
-    columns = files.column_names(nodes)
-    node_id = node_id or (_name(model, "id", "") if _name(model, "id", "") in columns else None)
+    usual = columns.name_of(model, "id", "")
+    if node_id is None and usual in files.column_names(nodes):
+        node_id = usual
     if not attach:
         return _read(nodes, edges, node_id, source, target_node, weight, skip)
-    fitted = np.array(_id_texts(model), dtype=object)
-    data = files.read_nodes_and_edges(
-        nodes, edges, node_id=node_id, source=source, target_node=target_node, weight=weight, skip_unknown=skip,
-        elsewhere=fitted,
-    )  # fmt: skip
-    for text in data.notes:
-        _note(text)
+    fitted: Any = np.array(columns.id_texts(model), dtype=object)
+    data = _read(nodes, edges, node_id, source, target_node, weight, skip, fitted)
     data.graph = files.attached(data.graph, model.graph_)
     return data
-
-
-def _new_rows(model: Any, data: files.NodesAndEdges, attach: bool, path: Path) -> tuple[Any, tuple[Any, Any]]:
-    """The columns the model knows, and which rows of the new table come with a label."""
-    import pandas
-
-    present = [str(name) for name in data.table.columns]
-    X = data.table[[files.column_of(present, name, "the model needs it", path) for name in model._reader.names]]
-    for place in model._reader.categories:
-        name = model._reader.names[place]
-        X = X.assign(**{name: files.as_names(X[name])})
-    target = _name(model, "target", "")
-    rows, values = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=object)
-    if target in data.table.columns:
-        column = data.table[target]
-        rows = np.flatnonzero(column.notna().to_numpy())
-        values = column.to_numpy(dtype=object)[rows]
-    if attach:
-        X = pandas.concat([X, _fitted_frame(model)], ignore_index=True)
-    return X, (rows, values)
-
-
-def _fitted_frame(model: Any) -> Any:
-    """The table that the model was fitted on, its codes turned into categories again."""
-    import pandas
-
-    table = model._fitted_table
-    if table is None:
-        raise ValueError("--attach needs the table that the model was fitted on: write the model with ebbflow fit.")
-    columns: dict[str, Any] = {}
-    for place, name in enumerate(table.names):
-        values = table.values[:, place]
-        columns[name] = values
-        if place in model._reader.categories:
-            categories = model._reader.categories[place]
-            columns[name] = [None if code != code else categories[int(code)] for code in values.tolist()]
-    return pandas.DataFrame(columns)
-
-
-def _known(model: Any, given: tuple[Any, Any], n_new: int, attach: bool) -> tuple[Any, Any] | None:
-    """The labels that a prediction may use: those in the new table and, if attached, those of the fit."""
-    if model.labels_ is None:
-        return None
-    rows, values = given
-    if attach:
-        training = model._training
-        target = training.target
-        if hasattr(model, "classes_"):
-            old = np.asarray(model.classes_)[target.argmax(axis=1) if target.shape[1] > 1 else target[:, 0].astype(int)]
-        else:
-            old = target[:, 0]
-        rows, values = np.concatenate([rows, n_new + training.nodes]), np.concatenate([values, old.astype(object)])
-    if not len(rows):
-        return None
-    return rows, values if hasattr(model, "classes_") else values.astype(np.float64)
 
 
 @app.command(epilog="Example: ebbflow explain houses.ebb 4711")
@@ -710,7 +543,7 @@ def explain(
 ) -> None:
     """Take a prediction apart: own columns + neighbours' columns + neighbours' labels = score."""
     model = _load(model_file)
-    ids = _id_texts(model)
+    ids = columns.id_texts(model)
     place = {text: row for row, text in enumerate(ids)}
     for node in nodes:
         if node not in place:

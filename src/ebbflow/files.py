@@ -111,10 +111,8 @@ def existing(path: Path) -> Path:
 
 def column_names(path: Path) -> list[str]:
     """Read the names of the columns alone."""
-    if _is_parquet(existing(path)):
-        names = [str(name) for name in _parquet(path).columns]
-    else:
-        names = _header(path)[0]
+    is_parquet = _is_parquet(existing(path))
+    names = [str(name) for name in _parquet(path).columns] if is_parquet else _header(path)[0]
     for position, name in enumerate(names):
         if name in names[:position]:
             raise ValueError(f"{path} has two columns called {name!r}: rename one of them.")
@@ -134,6 +132,10 @@ def read_table(path: Path, text: Sequence[str] = (), only: Sequence[str] | None 
     frame = _csv(pandas, path, delimiter, names, text, only)
     if delimiter == ";" and _has_decimal_commas(frame, text):
         frame = _csv(pandas, path, delimiter, names, text, only, decimal=",")
+    for name in frame.columns:
+        known = frame[name].dropna()
+        if name not in text and len(known) and known.dtype.kind not in "biuf" and _are_dates(known):
+            frame[name] = pandas.to_datetime(frame[name], format="ISO8601")
     return frame
 
 
@@ -166,15 +168,13 @@ def _header(path: Path) -> tuple[list[str], str]:
     lines = [line for line in start.splitlines()[:20] if line.strip()]
     if not lines:
         raise ValueError(f"{path} is empty: its first line must name the columns.")
-    counts = {
-        delimiter: [len(row) for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True)]
-        for delimiter in DELIMITERS
-    }
+    rows = {mark: list(csv.reader(lines, delimiter=mark, skipinitialspace=True)) for mark in DELIMITERS}
+    counts = {mark: [len(row) for row in found] for mark, found in rows.items()}
     steady = [delimiter for delimiter, found in counts.items() if len(set(found)) == 1]
     delimiter = max(steady or DELIMITERS, key=lambda d: counts[d][0])
     if counts[delimiter][0] == 1:
         delimiter = max(DELIMITERS, key=lambda d: counts[d][0])
-    names = [name.strip() for name in next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))]
+    names = [name.strip() for name in rows[delimiter][0]]
     if len(names) == 1:
         raise ValueError(
             f"{path} has a single column, {names[0]!r}: columns must be separated by comma, semicolon, tab or |."
@@ -216,6 +216,11 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
     )
 
 
+def numbers(column: Any) -> Any:
+    """A column as numbers, NaN where an entry is none."""
+    return _pandas().to_numeric(column, errors="coerce")
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -237,6 +242,10 @@ def _has_decimal_commas(frame: Any, text: Sequence[str]) -> bool:
 def as_names(column: Any) -> Any:
     """A column of numbers or text as text, None where it is missing: whole numbers never end in ".0"."""
     return _as_text(column).astype(object).where(column.notna(), None)
+
+
+def _are_dates(known: Any) -> bool:
+    return bool(known.astype(str).str.fullmatch(r"\d{4}-[01]\d-[0-3]\d([ T][0-2]\d:\d\d(:\d\d)?)?").all())
 
 
 def _as_text(column: Any) -> Any:
@@ -262,8 +271,8 @@ def read_nodes_and_edges(
     """Read a table and its edges, and tie them by their ids.
 
     Without ``node_id`` the ids are the column that is named like one, or else the first, if the edges use its values; or
-    the numbers of the rows from 0, if that is what the edges hold (``"rows"`` asks for these). ``elsewhere`` are ids that edges may name although
-    they are not in the table: such nodes come after those of the table.
+    the numbers of the rows from 0, if that is what the edges hold (``"rows"`` asks for these). ``elsewhere`` are ids that
+    edges may name although they are not in the table: such nodes come after those of the table.
     """
     notes: list[str] = []
     columns = column_names(nodes)
@@ -361,15 +370,15 @@ def _read_edges(
 
 
 def _weights(column: Any, name: str, path: Path) -> NDArray[np.float64]:
-    numbers = _pandas().to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
-    bad = ~np.isfinite(numbers) | (numbers < 0)
+    found = numbers(column).to_numpy(dtype=np.float64)
+    bad = ~np.isfinite(found) | (found < 0)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"{path}, line {row + FIRST_LINE}: the weight in column {name!r} is {str(column.iloc[row])!r}. Weights must be "
             "numbers that are not negative."
         )
-    return numbers
+    return found
 
 
 def _id_column(nodes: Path, columns: list[str], used: Any, others: Any, edges: Path) -> str | None:
@@ -406,8 +415,8 @@ def _are_rows(used: Any, n_rows: int) -> bool:
 def _row_numbers(texts: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
     """Text as numbers of rows, -1 where it is none."""
     plain = (text if text.isascii() and text.isdecimal() and len(text) < 19 else "-1" for text in texts.tolist())
-    numbers = np.fromiter(map(int, plain), np.int64, texts.size)
-    return np.where(numbers < n_rows, numbers, -1)
+    found = np.fromiter(map(int, plain), np.int64, texts.size)
+    return np.where(found < n_rows, found, -1)
 
 
 def attached(new: Graph, fitted: Graph) -> Graph:
