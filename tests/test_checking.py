@@ -230,3 +230,22 @@ def test_too_few_labels_and_wrong_arguments_are_said():
         eb.check_graph(X, X[:, 0], np.eye(25))
     with pytest.raises(ValueError, match="25 rows but graph has 36 nodes"):
         eb.check_graph(X, X[:, 0], grid(6))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(18413.2, "18,410"), (0.053581, "0.05358"), (-2.5, "-2.500"), (0.0, "0"), (1e-7, "1e-07"), (99999.0, "100,000")],
+)
+def test_figures_are_written_in_full(value, text):
+    assert checking.figure(value) == text
+
+
+def test_a_gain_is_written_to_the_place_of_its_error():
+    given = {"metric": "RMSE", "without": 2.0, "with_graph": 1.0, "choices": ["graph"], "folds": "random"}
+    given |= {"n_nodes": 9, "n_labels": 9}
+    assert checking.Estimate(gain=0.01723, standard_error=0.00119, **given).gain_text == "0.0172 ± 0.0012"
+    assert checking.Estimate(gain=1723.4, standard_error=119.0, **given).gain_text == "1,723 ± 119"
+    assert "harm" in checking.Estimate(gain=-1.0, standard_error=0.1, **given).verdict
+    assert "chance" in checking.Estimate(gain=0.1, standard_error=0.1, **given).verdict
+    unused = checking.Estimate(gain=0.0, standard_error=0.0, **given | {"choices": ["none", "none"]})
+    assert "not used" in unused.verdict and unused.gain_text == "0 ± 0"

@@ -85,6 +85,14 @@ class Estimate:
     n_labels: int
 
     @property
+    def gain_text(self) -> str:
+        """The gain and its standard error, to the same place."""
+        if self.standard_error <= 0:
+            return f"{figure(self.gain, 3)} ± 0"
+        decimals = max(1 - int(np.floor(np.log10(self.standard_error))), 0)
+        return f"{self.gain:,.{decimals}f} ± {self.standard_error:,.{decimals}f}"
+
+    @property
     def verdict(self) -> str:
         """One sentence."""
         share = f"{abs(self.gain) / self.without:.0%}".replace("%", " %") if self.metric == "RMSE" else ""
@@ -157,8 +165,8 @@ class GraphCheck:
         lines += [f"! {warning}" for warning in self.warnings]
         if self.estimate is not None:
             e = self.estimate
-            lines.append(f"{e.metric:<15}{e.without:.4g} without the graph, {e.with_graph:.4g} with it")
-            lines.append(f"{'gain':<15}{e.gain:.3g} ± {e.standard_error:.2g}")
+            lines.append(f"{e.metric:<15}{figure(e.without)} without the graph, {figure(e.with_graph)} with it")
+            lines.append(f"{'gain':<15}{e.gain_text}")
             lines.append(e.verdict)
         return "\n".join(lines)
 
@@ -491,6 +499,15 @@ def _piece(graph: Graph, nodes: NDArray[np.int64], random: Any) -> NDArray[np.in
         order = csgraph.breadth_first_order(graph.adjacency, start, directed=False, return_predecessors=False)
         taken[order[:room]] = True
     return np.flatnonzero(taken)
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """Return a number with so many significant digits, in full unless it is very large or small: 18,410 or 0.05358."""
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.{digits}g}"
+    decimals = digits - 1 - int(np.floor(np.log10(abs(value))))
+    rounded = round(value, decimals)
+    return f"{rounded:,.{max(decimals, 0)}f}"
 
 
 def _percent(share: float) -> str:

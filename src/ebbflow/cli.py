@@ -29,7 +29,7 @@ import ebbflow
 from ebbflow import columns, files, modelfile
 from ebbflow.callbacks import Callback
 from ebbflow.callbacks import Progress as Round
-from ebbflow.checking import GraphCheck, check_graph
+from ebbflow.checking import GraphCheck, check_graph, figure
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor
 
 TOP = 8
@@ -188,7 +188,7 @@ class _RoundsBar(Callback):
     def after_round(self, progress: Round) -> None:
         """Show the round."""
         loss = progress.training_loss if progress.validation_loss is None else progress.validation_loss
-        text = f"round {progress.round + 1} of {progress.n_rounds} at most, validation loss {loss:.4g}"
+        text = f"round {progress.round + 1} of {progress.n_rounds} at most, validation loss {figure(loss)}"
         self.bar.update(self.task, total=progress.n_rounds, completed=progress.round + 1, description=text)
 
 
@@ -309,6 +309,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Does your graph need a confidence boost? Look at the data, and at what the graph would add."""
+    files.column_of(files.column_names(nodes), target, "--target", nodes)  # before the work of reading
     data = _read(nodes, edges, node_id, source, target_node, weight, skip_unknown)
     X, y, kind = _columns(data.table, target, task, drop, categorical, nodes)
     with _quiet(), _progress("comparing with and without the graph") as (bar, job):
@@ -335,7 +336,7 @@ def _show_check(found: GraphCheck, nodes: Path, target: str) -> None:
         table.add_column(name, justify="left" if name.startswith(e.metric) else "right")
     whole = f"{len(e.choices)} folds of {e.n_labels:,} labels" + (", whole regions" if e.folds == "blocks" else "")
     whole += f" ({e.n_nodes:,} nodes)" if e.n_nodes < found.n_nodes else ""
-    table.add_row(whole, f"{e.without:.4g}", f"{e.with_graph:.4g}", f"{e.gain:.2g} ± {e.standard_error:.2g}")
+    table.add_row(whole, figure(e.without), figure(e.with_graph), e.gain_text)
     console.print(table)
     console.print(Text(e.verdict, style="bold"))
 
@@ -369,6 +370,7 @@ def fit(
     files.check_writable(output)
     if files.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
+    files.column_of(files.column_names(nodes), target, "--target", nodes)  # before the work of reading
     data = _read(nodes, edges, node_id, source, target_node, weight, skip_unknown)
     X, y, kind = _columns(data.table, target, task, drop, categorical, nodes)
     model: Any = (EBBSClassifier if kind == "classification" else EBBSRegressor)(rounds, random_state=seed)
@@ -388,7 +390,10 @@ def fit(
         return
     console = _console()
     console.print(_facts(f"{target}, {kind}", _fit_rows(facts)))
-    console.print(f"\nNext: ebbflow predict {output} -o predictions.csv")
+    if len(model._training.nodes) < data.graph.n_nodes:
+        console.print(f"\nNext: ebbflow predict {output} -o predictions.csv")
+    else:
+        console.print(f"\nNext: ebbflow explain {output} {data.ids[0]}")
 
 
 def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -403,16 +408,16 @@ def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(
             (
                 "held-out RMSE",
-                f"{facts['rmse']:.4g}; {facts['rmse_of_mean']:.4g} if all were their mean (R² {share:.3f})",
+                f"{figure(facts['rmse'])}; {figure(facts['rmse_of_mean'])} if all were their mean (R² {share:.3f})",
             )
         )
-        rows.append(("held-out MAE", f"{facts['mae']:.4g}"))
+        rows.append(("held-out MAE", figure(facts["mae"])))
     if "accuracy" in facts:
         common = facts["accuracy_of_commonest_class"]
         rows.append(("held-out accuracy", f"{facts['accuracy']:.1%}; {common:.1%} for always the commonest class"))
         rows.append(("calibration", f"stated probabilities are off by {facts['calibration_error']:.3f} on average"))
     if facts.get("half_width") is not None:
-        width = "none: too few held-out labels" if np.isinf(facts["half_width"]) else f"±{facts['half_width']:.4g}"
+        width = "none: too few held-out labels" if np.isinf(facts["half_width"]) else "±" + figure(facts["half_width"])
         rows.append((f"{facts['interval']:.0%} interval", width))
     if facts["held_out"]:
         rows.append(
@@ -423,7 +428,9 @@ def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     how = "not used: plain boosting did as well" if facts["graph"] == "none" else f"used ({facts['graph']})"
     if len(facts["race"]) > 1:
         how += "; validation loss after a few rounds: "
-        how += ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(facts["race"].items(), key=lambda item: item[1]))
+        how += ", ".join(
+            f"{name} {figure(loss)}" for name, loss in sorted(facts["race"].items(), key=lambda item: item[1])
+        )
     rows.append(("graph", how))
     rows.append(
         ("model", f"{facts['model']}, {facts['rounds']} rounds, {_size(facts['bytes'])}; it holds the table too")
@@ -572,6 +579,10 @@ def _explained(explanation: Any, model: Any, ids: list[str]) -> dict[str, Any]:
     return answer | {"prediction": float(model.predict(nodes=[explanation.node])[0]), "labels_in_sum": True}
 
 
+def _signed(value: float) -> str:
+    return ("+" if value >= 0 else "") + figure(value)
+
+
 def _show_explanation(told: dict[str, Any], top: int) -> None:
     console = _console()
     if "class_explained" in told:
@@ -579,22 +590,22 @@ def _show_explanation(told: dict[str, Any], top: int) -> None:
             f"node {told['node']}: {told['prediction']} ({told['probability']:.1%}); score of {told['class_explained']}"
         )
     else:
-        head = f"node {told['node']}: prediction {told['prediction']:.6g}"
+        head = f"node {told['node']}: prediction {figure(told['prediction'], 6)}"
     table = Table(title=Text(head), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     table.add_column("part")
     table.add_column("adds", justify="right")
-    table.add_row("base", "where every node starts", f"{told['base']:+.4g}")
+    table.add_row("base", "where every node starts", _signed(told["base"]))
     sections = (("own_columns", "column"), ("neighbour_columns", "score of node"), ("labels", "label of node"))
     for key, label in sections:
         ranked = sorted(told[key].items(), key=lambda part: -abs(part[1]))
         moved = "" if key != "labels" or told["labels_in_sum"] else " (moves the probability after the sum)"
         for name, value in ranked[:top]:
-            table.add_row(label, Text(str(name) + moved), f"{value:+.4g}")
+            table.add_row(label, Text(str(name) + moved), _signed(value))
         if ranked[top:]:
-            table.add_row(label, f"{len(ranked) - top} others", f"{sum(value for _, value in ranked[top:]):+.4g}")
+            table.add_row(label, f"{len(ranked) - top} others", _signed(sum(value for _, value in ranked[top:])))
     table.add_section()
-    table.add_row("sum", "score", f"{told['score']:.6g}", style="bold")
+    table.add_row("sum", "score", figure(told["score"], 6), style="bold")
     console.print(table)
 
 
