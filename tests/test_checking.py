@@ -144,6 +144,14 @@ def test_faults_of_the_graph_and_of_rows_are_named():
     assert any("50 rows repeat another" in text for text in check(doubled, y, ring(100)).warnings)
 
 
+@given(st.integers(0, 2**32))
+def test_rows_that_repeat_are_counted_exactly(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.choice([0.0, -0.0, 1.0, np.nan, 1e300, -1e-300], size=(60, 4))
+    wanted = len({tuple("?" if v != v else v + 0.0 for v in row) for row in values.tolist()})
+    assert np.unique(checking._row_hashes(values)).size == wanted
+
+
 def test_sizes_gaps_and_the_page_are_right():
     X = pd.DataFrame({"x": [1.0, np.nan, 3.0, 4.0, 5.0], "z": [1.0, 2.0, 3.0, 4.0, 4.5]})
     found = check(X, [1.0, 2.0, np.nan, 5.0, 4.0], eb.Graph.from_edges([0, 1], [1, 2], n_nodes=5))

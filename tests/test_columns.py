@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ebbflow import columns
+from ebbflow import columns, files
 
 PATH = Path("t.csv")
 
@@ -19,6 +19,18 @@ def test_features_are_all_columns_but_target_dropped_ones_and_names():
     X, notes = columns.features(table, "y", ["out"], ["zone"], PATH)
     assert list(X.columns) == ["x", "zone", "sold"] and "'name'" in notes[0] and len(notes) == 1
     assert list(X["zone"].cat.categories) == ["1", "3"] and X["sold"].tolist() == list(range(1, n + 1))
+
+
+def test_a_stray_word_among_numbers_is_noted(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "id,y,built\n" + "".join(f"{i},{i},19{i}\n" for i in range(10, 40)) + "a,1,unknown\n"
+    )
+    table = files.read_table(tmp_path / "t.csv", text=["id"]).drop(columns="id")
+    table = pd.concat([table, table], ignore_index=True)
+    X, (note,) = columns.features(table, "y", [], [], PATH)
+    assert note == "Column 'built' is taken as names, because line 32 holds 'unknown', not a number."
+    assert columns.features(table.astype({"built": "category"}), "y", [], [], PATH)[1] == [note]
+    assert list(X.columns) == ["built"] and not columns.features(table, "y", [], ["built"], PATH)[1]
 
 
 def test_a_table_without_features_is_refused():

@@ -72,6 +72,14 @@ def test_parquet_and_csv_are_read_alike(tmp_path):
     assert again.graph.degrees.tolist() == [4.0, 9.0, 5.0]
 
 
+def test_ids_in_the_index_of_a_parquet_file_are_a_column(tmp_path):
+    pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index(["a", "b"], name="place")).to_parquet(tmp_path / "nodes.parquet")
+    found = files.read_nodes_and_edges(tmp_path / "nodes.parquet", put(tmp_path, "edges.csv", "u,v\na,b\n"))
+    assert found.id_name == "place" and found.ids.tolist() == ["a", "b"] and list(found.table.columns) == ["x"]
+    pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"]).to_parquet(tmp_path / "nodes.parquet")
+    assert files.column_names(tmp_path / "nodes.parquet") == ["index", "x"]
+
+
 def test_graphml_serves_as_edges(tmp_path):
     text = (
         '<graphml><key id="w" for="edge" attr.name="km"/><graph edgedefault="undirected"><node id="01"/><node id="02"/>'

@@ -23,7 +23,7 @@ from ebbflow.table import Table, TableReader
 
 Array = NDArray[np.float64]
 TASKS = ("auto", "regression", "classification")
-PERMUTATIONS = 199
+LEAST_DEALS, MOST_DEALS, MOST_COMPARISONS = 19, 199, 100_000_000  # of labels dealt out at random; of ends of edges
 COPY, SUSPICIOUS = 0.99, 0.9  # share of the labels' variation that one column explains by itself
 ONE_CLASS_EDGES = 0.995
 ROUNDS = 300
@@ -304,8 +304,9 @@ def label_autocorrelation(
 
     random = check_random_state(random_state)
     value = alike(values)
-    by_chance = sum(alike(random.permutation(values)) >= value for _ in range(PERMUTATIONS))
-    return Autocorrelation(name, value, expected, (1 + by_chance) / (1 + PERMUTATIONS), int(among.nnz))
+    deals = int(np.clip(MOST_COMPARISONS // among.nnz, LEAST_DEALS, MOST_DEALS))
+    by_chance = sum(alike(random.permutation(values)) >= value for _ in range(deals))
+    return Autocorrelation(name, value, expected, (1 + by_chance) / (1 + deals), int(among.nnz))
 
 
 def _known_neighbors(graph: Graph, nodes: NDArray[np.int64]) -> tuple[float | None, float]:
@@ -372,11 +373,19 @@ def _column_warnings(table: Table, nodes: NDArray[np.int64], labels: Array, task
                 found.append(
                     f"Column {name!r} is empty in {_percent(gaps)} of the rows to predict, {_percent(usual)} of the others."
                 )
-    _, again = np.unique(np.nan_to_num(values, nan=np.inf), axis=0, return_counts=True)
-    repeated = int((again[again > 1] - 1).sum())
+    repeated = n_rows - np.unique(_row_hashes(values)).size
     if repeated > 0.01 * n_rows:
         found.append(f"{repeated:,} rows repeat another row in all columns.")
     return found
+
+
+def _row_hashes(values: Array) -> NDArray[np.uint64]:
+    """One number for each row, the same for rows that are the same: sorting whole rows would take far longer."""
+    bits = (np.nan_to_num(values, nan=np.inf) + 0.0).view(np.uint64)  # + 0.0: minus zero is zero
+    odd = np.random.default_rng(0).integers(0, 2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    mixed = (bits ^ (bits >> np.uint64(32))) * odd  # wraps around, exactly
+    hashes: NDArray[np.uint64] = mixed.sum(axis=1, dtype=np.uint64)
+    return hashes
 
 
 def _counts_up(column: Array) -> bool:

@@ -61,7 +61,8 @@ def _say(error: Exception) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
         else:
-            _complain(f"{error.format_message()} See {command} --help.")
+            said = error.format_message()
+            _complain(f"{said}{'' if said[-1:] in '.?!' else '.'} See {command} --help.")
         return int(error.exit_code)
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""

@@ -33,9 +33,17 @@ def features(table: Any, target: str, drop: list[str], categorical: list[str], p
         if X[name].dtype.kind not in "biuf" and len(known) > FEW_ROWS and known.nunique() == len(known):
             notes.append(f"Column {name!r} is text that is different in every row, like a name: left out.")
             del X[name]
+        elif name not in categorical and X[name].dtype.kind not in "biuf" and len(known) and _mostly_numbers(known):
+            row = int(np.flatnonzero((files.numbers(X[name]).isna() & X[name].notna()).to_numpy())[0])
+            stray = f"line {row + files.FIRST_LINE} holds {str(X[name].iloc[row])!r}, not a number"
+            notes.append(f"Column {name!r} is taken as names, because {stray}.")
     if not X.shape[1]:
         raise ValueError(f"{path} has no column left to learn from beside the ids and {target!r}.")
     return X, notes
+
+
+def _mostly_numbers(known: Any) -> bool:
+    return bool(0.5 < files.numbers(known).notna().mean() < 1.0)
 
 
 def _dates_as_days(table: Any) -> Any:
@@ -69,8 +77,7 @@ def _is_spoilt_number(known: Any) -> bool:
     """Whether text cannot be classes: numbers for the most part, or hardly two entries alike."""
     if known.dtype.kind in "biuf":
         return False
-    numbers = files.numbers(known)
-    mostly = bool(numbers.notna().mean() > MOST_DIFFERENT and known.nunique() > FEW_ROWS)
+    mostly = _mostly_numbers(known) and known.nunique() > FEW_ROWS
     return mostly or (len(known) > FEW_ROWS and known.nunique() > MOST_DIFFERENT * len(known))
 
 

@@ -149,7 +149,9 @@ def _is_parquet(path: Path) -> bool:
 
 def _parquet(path: Path) -> Any:
     try:
-        return _pandas().read_parquet(path)
+        frame = _pandas().read_parquet(path)
+        is_plain = frame.index.name is None and frame.index.equals(_pandas().RangeIndex(len(frame)))
+        return frame if is_plain else frame.reset_index()  # ids are often kept in the index
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from None
     except Exception as error:  # pyarrow's own classes, which may not be importable
@@ -218,7 +220,7 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
 
 def numbers(column: Any) -> Any:
     """A column as numbers, NaN where an entry is none."""
-    return _pandas().to_numeric(column, errors="coerce")
+    return _pandas().to_numeric(column if column.dtype.kind in "biuf" else column.astype(object), errors="coerce")
 
 
 def _is_number(text: str) -> bool:
