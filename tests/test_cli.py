@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import types
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,23 @@ def test_new_nodes_join_the_graph_of_the_fit(place, tmp_path):
     for row, neighbours in zip(told, (["004", "005"], ["190", "191"]), strict=True):
         assert abs(row["prediction"] - near[neighbours].mean()) < 5.0
     run(*words, "--attach", "--interval", 0.9)
+    assert "name the column of ids" in complaint(*words, "--attach", "--id", "rows")
+    pd.DataFrame({"id": ["004"], "size": [0.0], "rooms": [3], "kind": ["north"]}).to_csv(
+        tmp_path / "new.csv", index=False
+    )
+    assert "node '004' is one of the nodes the model was fitted on" in complaint(*words, "--attach", "--skip-unknown")
+
+
+def test_models_made_in_python_are_taken_as_they_are(place, tmp_path):
+    nodes, _ = grid()
+    plain = eb.EBBSRegressor(3, random_state=0).fit(nodes[["size", "rooms"]], nodes["price"])
+    plain.save(tmp_path / "m.ebb")
+    told = json.loads(run("predict", tmp_path / "m.ebb", "--json").stdout)
+    assert told[0]["id"] == "0" and len(told) == nodes["price"].isna().sum()
+    assert "without its table" in complaint("explain", tmp_path / "m.ebb", "3")
+    words = ("predict", tmp_path / "m.ebb", "--nodes", place / "nodes.csv", "--edges", place / "edges.csv")
+    assert "fitted without one" in complaint(*words)
+    assert "fitted on a graph" in complaint(*words, "--attach")
 
 
 def test_an_explanation_adds_up_and_names_nodes_by_their_ids(place):
@@ -412,7 +430,7 @@ def test_a_mistake_is_one_clear_line_and_leaves_no_file(copy, monkeypatch, name)
     [
         (["fit", "nodes.csv", "edges.csv"], "Missing option '--target'"),
         (["fit", "nodes.csv"], "Missing argument"),
-        (["fti"], "Did you mean 'fit'?"),
+        (["fti"], "No such command 'fti'"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--task", "ranking"], "ranking"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--rounds", "0"], "--rounds"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--sed", "1"], "--seed"),
@@ -462,6 +480,20 @@ def test_a_full_disk_is_said_and_leaves_the_old_file(place, tmp_path, monkeypatc
     monkeypatch.setattr(pd.DataFrame, "to_csv", full)
     assert "p.csv: No space left on device." in complaint("predict", place / "price.ebb", "-o", out)
     assert out.read_text() == "old" and [path.name for path in tmp_path.iterdir()] == ["p.csv"]
+
+
+def test_a_disk_that_fills_up_leaves_the_old_model(place, copy, monkeypatch):
+    out = copy / "m.ebb"
+    out.write_text("old")
+
+    def full(self, name, *_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    before = sorted(path.name for path in copy.iterdir())
+    words = ("fit", copy / "nodes.csv", copy / "edges.csv", "-t", "price", "-o", out, "--rounds", 3)
+    assert complaint(*words) == "ebbflow: No space left on device."
+    assert out.read_text() == "old" and sorted(path.name for path in copy.iterdir()) == before
 
 
 def test_no_permission_is_said_before_the_work_is_done(place, tmp_path, monkeypatch):

@@ -174,9 +174,9 @@ def _facts(title: str, rows: list[tuple[str, str]]) -> Table:
 @contextmanager
 def _progress(text: str) -> Iterator[tuple[Progress, Any]]:
     """Show a bar on standard error while something runs, if that is a terminal."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn())
+    parts = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn())
     console = _console(error=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         yield bar, bar.add_task(text, total=None)
 
 
@@ -389,12 +389,11 @@ def fit(
     if as_json:
         _print_json(facts)
         return
-    console = _console()
-    console.print(_facts(f"{target}, {kind}", _fit_rows(facts)))
+    _console().print(_facts(f"{target}, {kind}", _fit_rows(facts)))
     if len(model._training.nodes) < data.graph.n_nodes:
-        console.print(f"\nNext: ebbflow predict {output} -o predictions.csv")
+        print(f"\nNext: ebbflow predict {output} -o predictions.csv")
     else:
-        console.print(f"\nNext: ebbflow explain {output} {data.ids[0]}")
+        print(f"\nNext: ebbflow explain {output} {data.ids[0]}")
 
 
 def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -519,7 +518,7 @@ def predict(
         if as_json:
             _print_json({"output": str(output), "rows": len(frame)})
         else:
-            _console().print(f"{output}: {len(frame):,} predictions")
+            print(f"{output}: {len(frame):,} predictions")
     elif as_json:
         _print_json(frame.to_dict("records"))
     else:
@@ -536,6 +535,8 @@ def _read_new(
         node_id = usual
     if not attach:
         return _read(nodes, edges, node_id, source, target_node, weight, skip)
+    if model.graph_ is None:
+        raise ValueError("--attach needs a model that was fitted on a graph.")
     fitted: Any = np.array(columns.id_texts(model), dtype=object)
     data = _read(nodes, edges, node_id, source, target_node, weight, skip, fitted)
     data.graph = files.attached(data.graph, model.graph_)

@@ -1,6 +1,7 @@
 """What a graph is worth, on data that ships with the package: ``ebbflow demo`` or ``python -m ebbflow.demo``."""
 
 import sys
+import textwrap
 import time
 from typing import Any
 
@@ -39,10 +40,12 @@ def measure(verbose: int = 0) -> dict[str, Any]:
 def described(found: dict[str, Any]) -> str:
     """Return what :func:`measure` found as a page of text."""
     lines = [
-        "House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log prices of 1997 and 1998.",
+        "House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log",
+        "prices of 1997 and 1998.",
         f"{found['houses']:,} houses, {found['columns']} columns, {found['pairs']:,} pairs of neighbours; "
         f"{found['to_predict']:,} to predict.",
-        "The columns do not include the coordinates: with them, trees recover much of what the graph knows.",
+        "The columns do not include the coordinates: with them, trees recover much of",
+        "what the graph knows.",
         "",
         f"{'':34}{'R²':>7}{'typical error':>15}{'rounds':>9}{'seconds':>10}",
     ]
@@ -52,7 +55,8 @@ def described(found: dict[str, Any]) -> str:
     for g in found["groups"]:
         error = f"{g['without']:.3f} → {g['with_graph']:.3f}   {g['with_graph'] / g['without'] - 1.0:+.0%}"
         lines.append(f"  {g['name']:24}{g['houses']:6,} houses   {error}")
-    return "\n".join([*lines, "", found["summary"]])
+    summary = [textwrap.fill(line, 80, subsequent_indent=12 * " ") for line in found["summary"].splitlines()]
+    return "\n".join([*lines, "", *summary])
 
 
 def counties() -> tuple[Any, Any]:

@@ -284,6 +284,10 @@ def read_nodes_and_edges(
     ends, weights = _read_edges(edges, source, target_node, weight, notes)
     used = _pandas().unique(np.concatenate(ends))
     others = np.zeros(0, dtype=object) if elsewhere is None else elsewhere
+    if counts_rows and others.size:
+        raise ValueError(
+            "--attach ties new rows to fitted nodes by their ids: name the column of ids instead of --id rows."
+        )
     id_name = None if counts_rows else node_id or _id_column(nodes, columns, used, others, edges)
     table = read_table(nodes, text=[] if id_name is None else [id_name])
     if not len(table):
