@@ -69,6 +69,8 @@ def test_nothing_to_compare_gives_no_figure():
         (["a", None, "b"], "classification"),
         ([True, False], "classification"),
         (np.array([1, None, 2, 3], dtype=object), "regression"),
+        (pd.Series([1, None, 2, 3], dtype="Int64"), "regression"),
+        (pd.Series([True, None, False], dtype="boolean"), "classification"),
     ],
 )
 def test_the_task_follows_from_the_labels(y, task):

@@ -151,6 +151,43 @@ def test_a_new_table_and_its_edges_are_predicted(place):
     assert [row["prediction"] for row in told] == pytest.approx(wanted[nodes["price"].isna()].tolist())
 
 
+def test_weights_categories_and_dropped_columns_reach_the_model(place, tmp_path):
+    nodes, edges = grid()
+    rooms = nodes["rooms"].astype(float).where(nodes.index % 7 > 0)  # a gap makes floats of whole numbers
+    nodes.assign(rooms=rooms).to_csv(tmp_path / "gaps.csv", index=False)
+    edges.assign(km=2.0).to_csv(tmp_path / "edges.csv", index=False)
+    with (tmp_path / "edges.csv").open("a") as file:
+        file.write("000,elsewhere,1.0\n")
+    words = (
+        "-t",
+        "price",
+        "--weight",
+        "km",
+        "--skip-unknown",
+        "--categorical",
+        "rooms",
+        "--drop",
+        "size",
+        "--rounds",
+        5,
+    )
+    run("fit", place / "nodes.csv", tmp_path / "edges.csv", *words, "-o", tmp_path / "m.ebb", "--source", "from")
+    model = eb.load(tmp_path / "m.ebb")
+    assert set(model.graph_.adjacency.data) == {2.0} and model._reader.names == ("rooms", "kind")
+    assert model._reader.categories == {0: ["1", "2", "3", "4", "5"], 1: ["north", "south"]}
+    words = (
+        "predict",
+        tmp_path / "m.ebb",
+        "--nodes",
+        tmp_path / "gaps.csv",
+        "--edges",
+        place / "edges.csv",
+        "--all",
+        "--json",
+    )
+    assert len(json.loads(run(*words).stdout)) == len(nodes)
+
+
 def test_new_nodes_join_the_graph_of_the_fit(place, tmp_path):
     nodes, _ = grid()
     pd.DataFrame({"id": ["new", "far"], "size": [0.0, 0.0], "rooms": [3, 3], "kind": ["north", "south"]}).to_csv(

@@ -19,6 +19,7 @@ from ebbflow import checks
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor
 from ebbflow.evaluation import GraphBlockFold, labelled_folds
 from ebbflow.graph import Graph
+from ebbflow.graph._ids import is_missing
 from ebbflow.table import Table, TableReader
 
 Array = NDArray[np.float64]
@@ -267,7 +268,7 @@ def task_of(y: Any) -> str:
     if values.dtype.kind in "USb":
         return "classification"
     if values.dtype.kind == "O":
-        known = [value for value in values.tolist() if not (value is None or value != value)]
+        known = [value for value in values.tolist() if not is_missing(value)]
         if any(isinstance(value, (str, bool, np.bool_)) for value in known):
             return "classification"
         values = np.asarray(known, dtype=np.float64)
