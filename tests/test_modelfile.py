@@ -370,3 +370,25 @@ def test_what_was_held_out_is_kept(tmp_path, kind):
     codes = y if kind is eb.EBBSRegressor else np.searchsorted(model.classes_, y)
     np.testing.assert_array_equal(loaded.validation_target_[:, 0], codes[held])
     np.testing.assert_array_equal(loaded.validation_prediction_, model.validation_prediction_)
+
+
+def test_a_file_is_described_without_making_a_model_of_it(tmp_path):
+    X, graph = np.random.default_rng(0).normal(size=(60, 2)), eb.Graph.from_edges(np.arange(59), np.arange(1, 60))
+    y = np.where(X[:, 0] > 0, "up", "down").astype(object)
+    y[:5] = None
+    model = eb.EBBSClassifier(3, random_state=0).fit(X, y, graph=graph)
+    model.save(tmp_path / "m.ebb")
+    told = modelfile.describe(tmp_path / "m.ebb")
+    assert (told["n_nodes"], told["n_edges"], told["n_labels"]) == (60, 59, 55)
+    assert told["classes"] == ["down", "up"] and told["columns"] == ["x0", "x1"] and told["n_iter"] == model.n_iter_
+    assert told["names"] is None and not told["has_table"] and sum(told["bytes"].values()) > 0
+    model.names_ = {"id": "fips", "target": "trend"}
+    model.save(tmp_path / "named.ebb", table=True)
+    told = modelfile.describe(tmp_path / "named.ebb")
+    assert (
+        told["names"] == {"id": "fips", "target": "trend"} == eb.load(tmp_path / "named.ebb").names_
+        and told["has_table"]
+    )
+    (tmp_path / "broken.ebb").write_bytes((tmp_path / "m.ebb").read_bytes()[:-40])
+    with pytest.raises(ValueError, match="not an ebbflow model, or it is damaged"):
+        modelfile.describe(tmp_path / "broken.ebb")

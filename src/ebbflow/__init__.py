@@ -11,6 +11,7 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 
 from ebbflow import convergence, datasets, plot
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
+from ebbflow.checking import GraphCheck, check_graph
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
 from ebbflow.evaluation import GraphBlockFold, cross_validate
 from ebbflow.explaining import Explanation
@@ -39,6 +40,7 @@ __all__ = [
     "Field",
     "Graph",
     "GraphBlockFold",
+    "GraphCheck",
     "Huber",
     "Intervals",
     "Kernel",
@@ -60,6 +62,7 @@ __all__ = [
     "Softmax",
     "SquaredError",
     "XGBoost",
+    "check_graph",
     "convergence",
     "cross_validate",
     "datasets",

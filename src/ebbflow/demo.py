@@ -1,45 +1,78 @@
-"""What a graph is worth, on data that ships with the package: ``python -m ebbflow.demo``."""
+"""What a graph is worth, on data that ships with the package: ``ebbflow demo`` or ``python -m ebbflow.demo``."""
 
 import sys
+import textwrap
 import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.metrics import r2_score
 
-from ebbflow.datasets import load_lucas
+from ebbflow.datasets import load_elect80, load_lucas
 from ebbflow.estimators import EBBSRegressor
 
 Array = NDArray[np.float64]
 
 
-def main() -> None:
-    """Fit with and without the graph and print the difference."""
+def measure(verbose: int = 0) -> dict[str, Any]:
+    """Fit with and without the graph and return what each reached, overall and by group of houses."""
     X, y, graph, splits = load_lucas()
     train, test = splits[0]["train"], splits[0]["test"]
-    print("House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log prices of 1997 and 1998.")
-    print(f"{len(X):,} houses, {X.shape[1]} columns, {graph.n_edges:,} pairs of neighbours; {len(test):,} to predict.")
-    print("The columns do not include the coordinates: with them, trees recover much of what the graph knows.\n")
-    rows, predictions = [], []
+    found: dict[str, Any] = {"houses": len(X), "columns": X.shape[1], "pairs": graph.n_edges, "to_predict": len(test)}
+    found["models"], predictions = [], []
     for name, edges in (("LightGBM trees, no graph", None), ("the same trees through the graph", graph)):
-        model = EBBSRegressor(random_state=0, verbose=int(sys.stderr.isatty()))
+        model = EBBSRegressor(random_state=0, verbose=verbose)
         start = time.perf_counter()
         model.fit(X, y[train], nodes=train, graph=edges)
         seconds = time.perf_counter() - start
         predicted = model.predict()
         error = float(np.median(np.abs(np.expm1(predicted[test] - y[test]))))
-        rows.append(f"{name:34}{r2_score(y[test], predicted[test]):7.3f}{error:15.1%}{model.n_iter_:9}{seconds:10.1f}")
+        reached = {"r2": float(r2_score(y[test], predicted[test])), "typical_error": error}
+        found["models"].append({"name": name, **reached, "rounds": model.n_iter_, "seconds": seconds})
         predictions.append(predicted)
-    print(f"{'':34}{'R²':>7}{'typical error':>15}{'rounds':>9}{'seconds':>10}")
-    print("\n".join(rows))
-    print("\nWhere the graph helped most (mean squared error of the log price):")
-    for line in _by_group(X, y, test, graph.degrees, predictions):
-        print(f"  {line}")
-    print(f"\n{model.summary()}")
+    found["groups"] = _by_group(X, y, test, graph.degrees, predictions)
+    found["summary"] = model.summary()
+    return found
 
 
-def _by_group(X: Any, y: Array, test: NDArray[np.int64], degrees: Array, predictions: list[Array]) -> list[str]:
+def described(found: dict[str, Any]) -> str:
+    """Return what :func:`measure` found as a page of text."""
+    lines = [
+        "House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log",
+        "prices of 1997 and 1998.",
+        f"{found['houses']:,} houses, {found['columns']} columns, {found['pairs']:,} pairs of neighbours; "
+        f"{found['to_predict']:,} to predict.",
+        "The columns do not include the coordinates: with them, trees recover much of",
+        "what the graph knows.",
+        "",
+        f"{'':34}{'R²':>7}{'typical error':>15}{'rounds':>9}{'seconds':>10}",
+    ]
+    for m in found["models"]:
+        lines.append(f"{m['name']:34}{m['r2']:7.3f}{m['typical_error']:15.1%}{m['rounds']:9}{m['seconds']:10.1f}")
+    lines += ["", "Where the graph helped most (mean squared error of the log price):"]
+    for g in found["groups"]:
+        error = f"{g['without']:.3f} → {g['with_graph']:.3f}   {g['with_graph'] / g['without'] - 1.0:+.0%}"
+        lines.append(f"  {g['name']:24}{g['houses']:6,} houses   {error}")
+    summary = [textwrap.fill(line, 80, subsequent_indent=12 * " ") for line in found["summary"].splitlines()]
+    return "\n".join([*lines, "", *summary])
+
+
+def counties() -> tuple[Any, Any]:
+    """Return tables of nodes and of edges to try commands on: US counties, the turnout empty in the test part."""
+    X, y, graph, splits = load_elect80()
+    turnout = y.copy()
+    turnout[splits[0]["test"]] = np.nan
+    nodes = X.assign(pc_turnout=turnout).reset_index()
+    pairs = sparse.triu(graph.adjacency, format="coo").coords
+    edges = type(nodes)({name: graph.node_ids[ends] for name, ends in zip(("source", "target"), pairs, strict=True)})
+    return nodes, edges
+
+
+def _by_group(
+    X: Any, y: Array, test: NDArray[np.int64], degrees: Array, predictions: list[Array]
+) -> list[dict[str, Any]]:
     """Error without and with the graph, by group of houses, the largest gain first."""
     built, ties = np.asarray(X["yrbuilt"])[test], degrees[test]
     groups = {
@@ -50,12 +83,16 @@ def _by_group(X: Any, y: Array, test: NDArray[np.int64], degrees: Array, predict
         "built 1920 to 1959": (built >= 1920) & (built < 1960),
         "built since 1960": built >= 1960,
     }
-    lines = []
+    found = []
     for name, group in groups.items():
-        before, after = (float(np.mean((p[test][group] - y[test][group]) ** 2)) for p in predictions)
-        change = after / before - 1.0
-        lines.append((change, f"{name:24}{int(group.sum()):6,} houses   {before:.3f} → {after:.3f}   {change:+.0%}"))
-    return [line for _, line in sorted(lines)]
+        without, with_graph = (float(np.mean((p[test][group] - y[test][group]) ** 2)) for p in predictions)
+        found.append({"name": name, "houses": int(group.sum()), "without": without, "with_graph": with_graph})
+    return sorted(found, key=lambda group: group["with_graph"] / group["without"])
+
+
+def main() -> None:
+    """Fit with and without the graph and print the difference."""
+    print(described(measure(verbose=int(sys.stderr.isatty()))))
 
 
 if __name__ == "__main__":

@@ -34,9 +34,10 @@ FORMAT_VERSION = 1
 # Learned attributes by name, without their underscore: small ones in the manifest, arrays in arrays.npz.
 FACTS = (
     "n_features_in", "feature_names_in", "classes", "smoothing", "labels", "loss", "choice", "race", "n_iter", "history",
-    "stopped_because", "errors_from", "calibration_error", "relation_strengths",
+    "stopped_because", "errors_from", "calibration_error", "relation_strengths", "names",
 )  # fmt: skip
-OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error", "relation_strengths")
+# names: what the columns of ids and labels were called, if the model was fitted from files.
+OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error", "relation_strengths", "names")
 ARRAYS = (
     "base", "scores", "smoothed", "predicted", "held_out_errors", "validation_nodes", "validation_target",
     "validation_prediction",
@@ -178,6 +179,45 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         model._calibrated = ProbabilityField(*manifest["calibrated"])
     model.ensemble_ = learners.as_learner(model.learner).load(entries)
     return model
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Say what is inside a model file, checked to be whole, without making a model of it.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    dict
+        ``"estimator"``, ``"format_version"``, ``"environment"``, the learned facts of the manifest, how many nodes, edges
+        and labels there are, ``"columns"``, whether the table fitted on is in it, and the bytes of each entry.
+    """
+    entries = _read(os.fspath(path))
+    manifest = json.loads(entries["manifest.json"])
+    with np.load(io.BytesIO(entries["arrays.npz"]), allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in ("scores", "label_nodes", "graph_indices") if name in stored.files}
+    table, fitted = manifest["table"], manifest["fitted"]
+    return {
+        "estimator": manifest["estimator"],
+        "format_version": manifest["format_version"],
+        "n_nodes": len(arrays["scores"]),
+        "n_edges": arrays["graph_indices"].size // 2 if "graph_indices" in arrays else None,
+        "n_labels": arrays["label_nodes"].size,
+        "columns": table["names"],
+        "categorical": [table["names"][int(column)] for column in table["categories"]],
+        "classes": None if fitted.get("classes") is None else _revived(fitted["classes"], {}).tolist(),
+        "choice": fitted["choice"],
+        "n_iter": fitted["n_iter"],
+        "stopped_because": fitted["stopped_because"],
+        "names": _revived(fitted.get("names"), {}),
+        "has_node_ids": manifest["node_ids"] is not None,
+        "has_table": bool(table.get("kept")),
+        "environment": manifest["environment"],
+        "bytes": {name: len(content) for name, content in entries.items()},
+        "file_bytes": os.path.getsize(path),
+    }
 
 
 def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type]) -> Preparation:
