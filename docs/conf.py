@@ -1,0 +1,126 @@
+"""How the documentation is built: Sphinx, pages in Markdown, a gallery of the scripts in examples/, no network.
+
+Tables are read from benchmarks/results and the description of the rooms from ARCHITECTURE.md whenever the site is built, so
+that neither is written twice.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT / "src"))
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import ebbflow  # noqa: E402
+
+project = "ebbflow"
+author = "the ebbflow authors"
+copyright = "the ebbflow authors, Apache-2.0"
+version = release = ebbflow.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "_generated", "**/GALLERY_HEADER.rst"]
+templates_path = ["_templates"]
+nitpicky = False
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "abort_on_example_error": True,
+    "min_reported_time": 1e9,  # seconds say more about the machine than about the example
+    "write_computation_times": False,
+}
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_title = "ebbflow"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_math_renderer = "mathml"
+pygments_style = "friendly"
+
+
+# ---------------------------------------------------------------------- formulas as MathML: no script, no network
+
+
+def _inline(translator: Any, node: Any) -> None:
+    translator.body.append(convert(node.astext()))
+
+
+def _display(translator: Any, node: Any) -> None:
+    translator.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>\n')
+
+
+def _nothing(translator: Any, node: Any) -> None:
+    return
+
+
+def _skip(renderer: Any) -> Any:
+    """Render a node and leave out its children, which are the source of the formula."""
+    from docutils.nodes import SkipNode
+
+    def render(translator: Any, node: Any) -> None:
+        renderer(translator, node)
+        raise SkipNode
+
+    return render
+
+
+# ---------------------------------------------------------------------- what is written elsewhere
+
+
+def _generate(_app: Any) -> None:
+    """Write docs/_generated: the tables of benchmarks/results, ARCHITECTURE.md and CHANGELOG.md, without their titles."""
+    folder = HERE / "_generated"
+    folder.mkdir(exist_ok=True)
+    rooms = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = re.sub(r"\A# .*\n.*\n+```\n.*?```\n", "", rooms.replace("\n\n", "\n", 1), flags=re.DOTALL)
+    (folder / "architecture.md").write_text(rooms)
+    (folder / "changelog.md").write_text((ROOT / "CHANGELOG.md").read_text().partition("\n")[2])
+    tables = {path.stem: path.read_text() for path in sorted((ROOT / "benchmarks" / "results").glob("*.md"))}
+    every = [f"## {stem.replace('_', ' ').capitalize()}\n\n{_lowered(text)}" for stem, text in tables.items()]
+    (folder / "results.md").write_text("\n\n".join(every))
+    for stem in ("comparison", "speed", "robust", "shapes"):  # shown on a page of their own, once there are any
+        (folder / f"{stem}.md").write_text(_lowered(tables.get(stem, "")))
+
+
+def _lowered(text: str) -> str:
+    """Turn a file's title into bold text and its headings into smaller ones, so that it can be part of a page."""
+    text = re.sub(r"\A# (.*)\n", r"**\1**\n", text)
+    return re.sub(r"^(#+ )", r"##\1", text, flags=re.MULTILINE)
+
+
+def setup(app: Any) -> None:
+    """Tell Sphinx of both."""
+    app.add_html_math_renderer("mathml", (_skip(_inline), _nothing), (_skip(_display), _nothing))
+    app.connect("builder-inited", _generate)
