@@ -120,7 +120,16 @@ def _lowered(text: str) -> str:
     return re.sub(r"^(#+ )", r"##\1", text, flags=re.MULTILINE)
 
 
+def _keep_bars(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """Let |x| in a docstring be the size of x, and not a substitution of reStructuredText's."""
+    for number, line in enumerate(lines):
+        if "|" in line and not line.lstrip().startswith((">>>", "...")):
+            parts = line.split("``")  # every second one is code
+            lines[number] = "``".join(part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts))
+
+
 def setup(app: Any) -> None:
-    """Tell Sphinx of both."""
+    """Tell Sphinx of all this."""
+    app.connect("autodoc-process-docstring", _keep_bars, priority=100)  # before numpydoc
     app.add_html_math_renderer("mathml", (_skip(_inline), _nothing), (_skip(_display), _nothing))
     app.connect("builder-inited", _generate)

@@ -1,4 +1,8 @@
-"""Boosting a mixed list: each round draws its weak learner from lines, shallow trees and random trees.
+"""
+A mixture of learners
+=====================
+
+Boosting a mixed list: each round draws its weak learner from lines, shallow trees and random trees.
 
 A list of regressors is a learner of its own. The graph part does not change: whatever is drawn is fitted to the residual on
 every node. Run with ``python examples/mixed_learners.py``; it takes some seconds and prints errors on sales later than those

@@ -1,4 +1,8 @@
-"""Boosting small neural nets through a graph: any scikit-learn regressor is a weak learner.
+"""
+Boosting small neural nets
+==========================
+
+Boosting small neural nets through a graph: any scikit-learn regressor is a weak learner.
 
 Each round fits a net of eight hidden units to the residual on every node and adds it to the sum, as a tree would be. Run
 with ``python examples/neural_nets.py``; it takes some seconds and prints errors on sales later than those learned from.

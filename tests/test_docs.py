@@ -5,6 +5,7 @@ import doctest
 import importlib.util
 import io
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -18,20 +19,18 @@ OPTIONAL = ("shap",)  # shown on a page, and not worth its size in every test ru
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def needs_missing(block):
-    imported = re.findall(r"^import (\w+)", block, flags=re.MULTILINE)
-    return any(name in OPTIONAL and importlib.util.find_spec(name) is None for name in imported)
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.stem)
 def test_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block, expected in BLOCK.findall(page.read_text()):
-        if needs_missing(block):
+        optional = {name for name in OPTIONAL if f"import {name}\n" in block}
+        if any(importlib.util.find_spec(name) is None for name in optional):
             continue
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            if optional:  # what they warn of is not ours
+                warnings.simplefilter("ignore")
             exec(compile(block, str(page), "exec"), names)
         if expected or printed.getvalue():
             same = doctest.OutputChecker().check_output(expected, printed.getvalue(), FLAGS)
