@@ -34,7 +34,6 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_generated", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
-nitpicky = False
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -55,6 +54,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "min_reported_time": 1e9,  # seconds say more about the machine than about the example
     "write_computation_times": False,
+    "default_thumb_file": str(HERE / "pictures" / "thumbnail.png"),
 }
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -78,7 +78,9 @@ def _inline(translator: Any, node: Any) -> None:
 
 
 def _display(translator: Any, node: Any) -> None:
-    translator.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>\n')
+    translator.body.append(
+        f'<div class="formula">{convert(node.astext(), display="block")}</div>\n'
+    )
 
 
 def _nothing(translator: Any, node: Any) -> None:
@@ -104,13 +106,28 @@ def _generate(_app: Any) -> None:
     folder = HERE / "_generated"
     folder.mkdir(exist_ok=True)
     rooms = (ROOT / "ARCHITECTURE.md").read_text()
-    rooms = re.sub(r"\A# .*\n.*\n+```\n.*?```\n", "", rooms.replace("\n\n", "\n", 1), flags=re.DOTALL)
+    rooms = re.sub(
+        r"\A# .*\n.*\n+```\n.*?```\n", "", rooms.replace("\n\n", "\n", 1), flags=re.DOTALL
+    )
     (folder / "architecture.md").write_text(rooms)
-    (folder / "changelog.md").write_text((ROOT / "CHANGELOG.md").read_text().partition("\n")[2])
-    tables = {path.stem: path.read_text() for path in sorted((ROOT / "benchmarks" / "results").glob("*.md"))}
-    every = [f"## {stem.replace('_', ' ').capitalize()}\n\n{_lowered(text)}" for stem, text in tables.items()]
+    (folder / "changelog.md").write_text(
+        (ROOT / "CHANGELOG.md").read_text().partition("\n")[2]
+    )
+    tables = {
+        path.stem: path.read_text()
+        for path in sorted((ROOT / "benchmarks" / "results").glob("*.md"))
+    }
+    every = [
+        f"## {stem.replace('_', ' ').capitalize()}\n\n{_lowered(text)}"
+        for stem, text in tables.items()
+    ]
     (folder / "results.md").write_text("\n\n".join(every))
-    for stem in ("comparison", "speed", "robust", "shapes"):  # shown on a page of their own, once there are any
+    for stem in (
+        "comparison",
+        "speed",
+        "robust",
+        "shapes",
+    ):  # shown on a page of their own, once there are any
         (folder / f"{stem}.md").write_text(_lowered(tables.get(stem, "")))
 
 
@@ -120,16 +137,22 @@ def _lowered(text: str) -> str:
     return re.sub(r"^(#+ )", r"##\1", text, flags=re.MULTILINE)
 
 
-def _keep_bars(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+def _keep_bars(
+    _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+) -> None:
     """Let |x| in a docstring be the size of x, and not a substitution of reStructuredText's."""
     for number, line in enumerate(lines):
         if "|" in line and not line.lstrip().startswith((">>>", "...")):
             parts = line.split("``")  # every second one is code
-            lines[number] = "``".join(part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts))
+            lines[number] = "``".join(
+                part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts)
+            )
 
 
 def setup(app: Any) -> None:
     """Tell Sphinx of all this."""
     app.connect("autodoc-process-docstring", _keep_bars, priority=100)  # before numpydoc
-    app.add_html_math_renderer("mathml", (_skip(_inline), _nothing), (_skip(_display), _nothing))
+    app.add_html_math_renderer(
+        "mathml", (_skip(_inline), _nothing), (_skip(_display), _nothing)
+    )
     app.connect("builder-inited", _generate)

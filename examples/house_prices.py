@@ -20,16 +20,18 @@ train, test = splits[0]["train"], splits[0]["test"]
 
 # %%
 # ``smoothing=None, labels="none"`` leaves the graph to the columns: LightGBM with neighbour features.
+nothing = {"smoothing": None, "labels": "none"}
 ways = {
-    "no graph": {"smoothing": None, "labels": "none"},
-    "neighbours' columns": {"smoothing": None, "labels": "none", "neighbor_features": eb.NeighborFeatures()},
+    "no graph": nothing,
+    "neighbours' columns": nothing | {"neighbor_features": eb.NeighborFeatures()},
     "through the graph": {},
 }
 predicted = {}
 for name, parts in ways.items():
-    model = eb.EBBSRegressor(random_state=0, n_jobs=1, **parts).fit(X, y[train], nodes=train, graph=graph)
-    predicted[name] = model.predict()
-    print(f"{name:22}R² on later sales {r2_score(y[test], predicted[name][test]):.3f}   {model.n_iter_} rounds")
+    model = eb.EBBSRegressor(random_state=0, n_jobs=1, **parts)
+    predicted[name] = model.fit(X, y[train], nodes=train, graph=graph).predict()
+    score = r2_score(y[test], predicted[name][test])
+    print(f"{name:22}R² on later sales {score:.3f}   {model.n_iter_} rounds")
 print(model.summary())
 
 # %%
@@ -38,8 +40,10 @@ figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained", share
 for axis, name in zip(axes, ("no graph", "through the graph"), strict=True):
     square = np.round(place[test]).astype(int)
     corners, where = np.unique(square, axis=0, return_inverse=True)
-    mean = np.bincount(where.ravel(), (predicted[name] - y)[test]) / np.bincount(where.ravel())
-    dots = axis.scatter(*corners.T, c=mean, cmap="RdBu_r", vmin=-0.5, vmax=0.5, marker="s", s=22)
+    total = np.bincount(where.ravel(), (predicted[name] - y)[test])
+    mean = total / np.bincount(where.ravel())
+    colours = {"cmap": "RdBu_r", "vmin": -0.5, "vmax": 0.5}
+    dots = axis.scatter(*corners.T, c=mean, marker="s", s=22, **colours)
     axis.set(title=name, xlabel="km", aspect="equal")
 figure.colorbar(dots, ax=axes, label="mean error of the log price", shrink=0.8)
 plt.show()

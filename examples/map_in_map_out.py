@@ -33,20 +33,23 @@ print(graph.summary())
 # Labels as a column with gaps; one prediction for every square.
 hidden = np.random.default_rng(0).random(len(cells)) < 0.5
 columns = cells.drop(columns=["geometry", "price"])
-model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(columns, cells["price"].where(~hidden), graph=graph)
+known = cells["price"].where(~hidden)
+model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(columns, known, graph=graph)
 cells["predicted"], cells["low"], cells["high"] = model.predict(interval=0.9)
-plain = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(columns, cells["price"].where(~hidden))
-for name, guess in (("through the graph", cells["predicted"]), ("without it", plain.predict())):
+plain = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(columns, known)
+guesses = {"through the graph": cells["predicted"], "without it": plain.predict()}
+for name, guess in guesses.items():
     error = np.sqrt(np.mean((guess - cells["price"])[hidden] ** 2))
     print(f"{name:20}RMSE of the log price at hidden squares {error:.3f}")
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
-limits = {"vmin": 9.5, "vmax": 12.5, "cmap": "viridis"}
-cells.assign(shown=cells["price"].where(~hidden)).plot(
-    "shown", ax=axes[0], missing_kwds={"color": "#dddddd"}, **limits
+colours = {"vmin": 9.5, "vmax": 12.5, "cmap": "viridis"}
+bar = {"legend": True, "legend_kwds": {"label": "log price", "shrink": 0.7}}
+cells.assign(known=known).plot(
+    "known", ax=axes[0], missing_kwds={"color": "#ddd"}, **colours
 )
-cells.plot("predicted", ax=axes[1], legend=True, legend_kwds={"label": "log price", "shrink": 0.7}, **limits)
+cells.plot("predicted", ax=axes[1], **bar, **colours)
 for axis, title in zip(axes, ("known", "predicted"), strict=True):
     axis.set_title(title)
     axis.set_axis_off()

@@ -22,7 +22,10 @@ def part(nodes):
 
 columns, prices, streets = part(here)
 models = {
-    use: eb.EBBSRegressor(random_state=0, n_jobs=1, smoothing=eb.Laplacian(1.0, 2), labels=use) for use in ("field", "none")
+    use: eb.EBBSRegressor(
+        random_state=0, n_jobs=1, smoothing=eb.Laplacian(1.0, 2), labels=use
+    )
+    for use in ("field", "none")
 }
 for model in models.values():
     model.fit(columns, prices, graph=streets)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -172,15 +172,21 @@ def test_cross_validation_takes_scikit_learns_splitters_and_scorers_and_leaves_t
     assert found["test_r2"].shape == found["test_neg_mean_absolute_error"].shape == (3,)
 
 
+def test_scikit_learns_search_would_cut_the_graph_and_says_what_to_use():
+    search = GridSearchCV(eb.EBBSRegressor(**QUICK), {"learning_rate": [0.1, 0.2]}, cv=2, error_score="raise")
+    with pytest.raises(ValueError, match=r"ebbflow\.tune"):
+        search.fit(SIZE[:, None], Y, graph=GRAPH)
+    assert search.fit(SIZE[:, None], Y).best_params_  # without a graph it is plain boosting
+
+
 def test_tuning_searches_parameters_of_the_parts_by_scikit_learns_names():
     pytest.importorskip("optuna")
-    best = eb.tune(
-        bare(learner=eb.LightGBM(num_leaves=7)), table(), Y[KNOWN], GRAPH, nodes=KNOWN, n_trials=3, random_state=0, verbose=0,
-        space={
-            "learner__num_leaves": lambda trial: trial.suggest_int("leaves", 3, 9),
-            "smoothing__lam": lambda trial: trial.suggest_float("lam", 0.1, 5.0),
-        },
-    )  # fmt: skip
+    model, search = bare(learner=eb.LightGBM(num_leaves=7)), {"n_trials": 3, "random_state": 0, "verbose": 0}
+    space = {
+        "learner__num_leaves": lambda trial: trial.suggest_int("leaves", 3, 9),
+        "smoothing__lam": lambda trial: trial.suggest_float("lam", 0.1, 5.0),
+    }
+    best = eb.tune(model, table(), Y[KNOWN], GRAPH, nodes=KNOWN, space=space, **search)
     assert {"leaves", "lam"} <= set(best.study_.trials[1].params)
     assert best.predict().shape == (N,)
 
