@@ -33,9 +33,7 @@ def main() -> None:
     kinds = {"lines": line, "shallow trees": shallow, "random trees": random}
     kinds["a mixture"] = list(kinds.values())
     through = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field"}
-    print(
-        f"{len(train)} sales to 1996, {len(test)} later ones to predict; RMSE of the log price"
-    )
+    print(f"{len(train)} sales to 1996, {len(test)} later ones to predict; RMSE, log price")
     print(f"{'boosted':<18}{'without graph':>15}{'through it':>12}")
     for name, learner in kinds.items():
         errors = []
