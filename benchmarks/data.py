@@ -78,3 +78,23 @@ def rewired(data: Data, seed: int = 0) -> Data:
     ends = np.random.default_rng(seed).permutation(upper.coords[1])
     low, high = np.minimum(upper.coords[0], ends), np.maximum(upper.coords[0], ends)
     return data._replace(graph=eb.Graph.from_edges(low, high, n_nodes=data.graph.n_nodes))
+
+
+def with_random_edges(data: Data, share: float = 0.3, seed: int = 0) -> tuple[Data, np.ndarray]:
+    """Return the data set with this share of edges added between random nodes, and which edges, by rows, are new."""
+    upper = sparse.triu(data.graph.adjacency, 1).tocsr()
+    rng, n, wanted = np.random.default_rng(seed), data.graph.n_nodes, round(share * upper.nnz)
+    taken = set((upper.tocoo().coords[0].astype(np.int64) * n + upper.tocoo().coords[1]).tolist())
+    added: list[int] = []
+    while len(added) < wanted:
+        low, high = np.sort(rng.integers(0, n, (wanted, 2)), axis=1).T
+        fresh = (key for key, loop in zip((low * n + high).tolist(), low == high, strict=True) if not loop)
+        for key in fresh:
+            if key not in taken and len(added) < wanted:
+                taken.add(key)
+                added.append(key)
+    low, high = np.divmod(np.array(added), n)
+    new = sparse.csr_array((np.full(wanted, np.median(upper.data)), (low, high)), shape=upper.shape)
+    graph = eb.Graph.from_scipy(upper + upper.T + new + new.T)
+    source, target = sparse.triu(graph.adjacency, 1, format="csr").tocoo().coords
+    return data._replace(graph=graph), np.isin(source.astype(np.int64) * n + target, added)

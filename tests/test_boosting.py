@@ -207,8 +207,9 @@ def test_rounds_that_gain_too_little_are_left_out():
     level = [falling[-1] * 0.9999**t for t in range(1, 100)]
     assert rounds_until_stopped(eb.EarlyStopping(10), falling + level) is None
     # Ten rounds at 1 % gain 9.6 %; at .01 %, .1 %: the stop comes once a percent needs more than the last ten rounds.
-    stopped = rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), falling + level)
-    assert stopped == 30 + 10
+    stopping = eb.EarlyStopping(10, least_gain=0.01)
+    assert rounds_until_stopped(stopping, falling + level) == 30 + 10
+    assert stopping.reason == "10 rounds lowered the validation loss by less than 0.01 of it"
     assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), falling) is None
 
 

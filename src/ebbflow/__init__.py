@@ -21,7 +21,7 @@ from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebbflow.modelfile import load
 from ebbflow.momentum import CorrectedMomentum
-from ebbflow.smoothing import Kernel, Laplacian, Smoother, SmoothingOperator
+from ebbflow.smoothing import EdgeWeights, Kernel, Laplacian, Robust, Smoother, SmoothingOperator
 from ebbflow.tuning import tune
 
 __version__ = "0.1.0"
@@ -33,6 +33,7 @@ __all__ = [
     "EBBSClassifier",
     "EBBSRegressor",
     "EarlyStopping",
+    "EdgeWeights",
     "Explanation",
     "Field",
     "Graph",
@@ -51,6 +52,7 @@ __all__ = [
     "Progress",
     "ProgressBar",
     "Quantile",
+    "Robust",
     "ScikitLearn",
     "Smoother",
     "SmoothingOperator",

@@ -53,7 +53,7 @@ class Boosting:
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"
             raise StopIteration
-        smoothed_tree = objective.propagate(tree)
+        smoothed_tree = objective.propagate(tree, point)
         step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)
         moved, step = _backtracked(objective, point, step, tree, smoothed_tree)
         self.model = self.pace.follow(moved, Grown(gradient, curvature, tree, smoothed_tree, step))

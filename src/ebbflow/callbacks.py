@@ -132,7 +132,10 @@ class EarlyStopping(Callback):
         if not self.least_gain or len(self._best_losses) <= self.patience:
             return False
         before = self._best_losses[-1 - self.patience]
-        return before - self.best_loss < self.least_gain * abs(before)
+        if before - self.best_loss >= self.least_gain * abs(before):
+            return False
+        self.reason = f"{self.patience} rounds lowered the validation loss by less than {self.least_gain:.3g} of it"
+        return True
 
     def after_training(self, model: Iterate) -> Iterate:
         """Restore the best round."""

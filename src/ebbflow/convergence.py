@@ -474,7 +474,11 @@ def _objective(model: Any) -> Objective:
     training = model._training.only(~np.isin(model._training.nodes, model.validation_nodes_))
     graph, smoothing = model.graph_, model.smoothing_
     smoother = IdentityOperator(len(model.scores_)) if smoothing is None or graph is None else smoothing.on(graph)
-    return objective_for(model.labels_, graph, smoother, model.loss_, training, None, model.penalty, 0)
+    if not smoother.linear:
+        raise ValueError(f"The theorems are about a fixed linear P, and {smoothing!r} changes its weights with f.")
+    objective = objective_for(model.labels_, graph, smoother, model.loss_, training, None, model.penalty, 0)
+    objective.exact = True
+    return objective
 
 
 def _minimiser(model: Any, objective: Objective, curvature: Array) -> Iterate:

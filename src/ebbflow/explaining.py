@@ -79,7 +79,8 @@ def _batch(model: Any, nodes: NDArray[np.int64], seen: Table) -> list[Explanatio
     n_nodes = len(model.scores_)
     picked = np.zeros((n_nodes, nodes.size))
     picked[nodes, np.arange(nodes.size)] = 1.0
-    reach = model._operator(model.smoothing_, model.graph_, n_nodes).adjoint(picked)
+    # Where P is not linear: as the linear map that it is at the fitted scores, which takes them to the smoothed ones.
+    reach = model._operator(model.smoothing_, model.graph_, n_nodes).at(model.scores_).adjoint(picked)
     scores = model._explained_scores()
     outputs = scores[nodes].argmax(axis=1) if scores.shape[1] > 1 else np.zeros(nodes.size, dtype=int)
     names, columns = _by_column(model, seen, nodes)

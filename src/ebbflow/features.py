@@ -16,14 +16,14 @@ from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
 from ebbflow.graph import Graph
-from ebbflow.smoothing import SmoothingOperator
+from ebbflow.smoothing import Propagation
 from ebbflow.table import Table, TableReader
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
 
 
-def with_smoothed_columns(table: Table, smoother: SmoothingOperator) -> Table:
+def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
     """Append P_x X. Where values are missing, the known ones around stand in: (P x₀/P m)·P1 with m the known mask.
 
     Columns of category codes have no P_x X and are left alone.

@@ -61,6 +61,16 @@ class Loss(BaseEstimator, ABC):
         mean: Array = np.average(target, axis=0, weights=weight)
         return mean
 
+    def spread(self, target: Array, weight: Array) -> float:
+        """Spread of the labels in units of the scores: the root mean square of the first Newton step to each.
+
+        The standard deviation for squared error, the coefficient of variation for Poisson, and for two classes the
+        1/√(p(1−p)) log-odds by which a label of a share p surprises.
+        """
+        start = np.broadcast_to(self.initial(target, weight), target.shape)
+        steps = self.gradient(start, target) / self.curvature(start, target)
+        return float(np.sqrt(np.average((steps**2).sum(axis=1), weights=weight)))
+
     def link(self, scores: Array) -> Array:
         """Scores to predictions: the g of (7)."""
         return scores

@@ -151,7 +151,7 @@ class _Corrected(_Simple):
             # The theorem's tree is the projection of the residual; leaves that were shrunk are stretched back to it.
             length, self.cosine = fit_along(corrected, grown.curvature, tree)
             self._missed = corrected + grown.curvature * (length * tree)
-            smoothed_tree = self._objective.propagate(tree)
+            smoothed_tree = self._objective.propagate(tree, model)
             self.ahead = self.ahead.moved(self._rate / theta * length, tree, smoothed_tree)
             model = model.moved(0.0, tree, smoothed_tree)
         return self._kept(model)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.losses import Loss
-from ebbflow.smoothing import SmoothingOperator
+from ebbflow.smoothing import Propagation, SmoothingOperator
 
 Array = NDArray[np.float64]
 # Nodes up to which training computes in full precision; beyond, sweeps are in float32 and solves stop early. What is
@@ -41,10 +41,14 @@ class Labels:
 
 @dataclass(frozen=True)
 class Iterate:
-    """A point f of the function space: a weighted sum of trees, its scores, and P applied to them."""
+    """A point f of the function space: a weighted sum of trees, its scores, and P applied to them.
+
+    Where P is linear, the smoothed scores move as the scores do. Where it is not, ``propagated`` says how to compute them,
+    once they are asked for.
+    """
 
     scores: Array
-    smoothed: Array
+    propagated: Array | Callable[["Iterate"], Array]
     weights: tuple[float, ...] = ()
     known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what was computed at this point
 
@@ -54,16 +58,27 @@ class Iterate:
             self.known[name] = compute()
         return self.known[name]
 
+    @property
+    def smoothed(self) -> Array:
+        """P applied to the scores."""
+        propagated = self.propagated
+        smoothed: Array = self.remember("smoothed", lambda: propagated(self)) if callable(propagated) else propagated
+        return smoothed
+
     def moved(self, step: float, tree: Array, smoothed_tree: Array) -> "Iterate":
         """Return f + step·tree, a sum of one tree more."""
-        return Iterate(self.scores + step * tree, self.smoothed + step * smoothed_tree, (*self.weights, step))
+        propagated = self.propagated if callable(self.propagated) else self.propagated + step * smoothed_tree
+        return Iterate(self.scores + step * tree, propagated, (*self.weights, step))
 
     def mixed(self, other: "Iterate", theta: float) -> "Iterate":
         """Return (1−θ)f + θ·other."""
         pairs = zip(self.weights, other.weights, strict=True)
+        propagated = self.propagated
+        if not callable(propagated):
+            propagated = (1.0 - theta) * propagated + theta * other.smoothed
         return Iterate(
             (1.0 - theta) * self.scores + theta * other.scores,
-            (1.0 - theta) * self.smoothed + theta * other.smoothed,
+            propagated,
             tuple((1.0 - theta) * a + theta * b for a, b in pairs),
         )
 
@@ -96,8 +111,8 @@ class Objective:
 
     Parameters
     ----------
-    smoother : SmoothingOperator
-        P, on all n nodes.
+    smoother : Propagation
+        P, on all n nodes. One that is not linear stands for a linear map at each point, see :meth:`at`.
     loss : Loss
         D.
     labels : Labels
@@ -113,7 +128,7 @@ class Objective:
 
     def __init__(
         self,
-        smoother: SmoothingOperator,
+        smoother: Propagation,
         loss: Loss,
         labels: Labels,
         validation: Labels | None = None,
@@ -128,7 +143,8 @@ class Objective:
         self.base = loss.initial(labels.target, labels.weight)
         self._fixed_curvature: Array | None = None
         # Trees are grown on float32 gradients anyway; on large graphs, half the bytes are nearly half the time.
-        self._exact = smoother.shape[0] <= EXACT_UP_TO
+        self.exact = smoother.shape[0] <= EXACT_UP_TO
+        self._last_at: tuple[Iterate, SmoothingOperator] | None = None
         #: Curvature of a typical label at the start. Trees are given gradients and curvatures in this unit, so that
         #: what regularises them means the same for labels in cents and in dollars, and for P and for a multiple of P.
         self.unit = smoother.norm_bound**2 or 1.0
@@ -138,7 +154,19 @@ class Objective:
     def start(self) -> Iterate:
         """Return f⁰ = 0."""
         zeros = np.zeros((self.smoother.shape[0], self.labels.target.shape[1]))
-        return Iterate(zeros, zeros)
+        if self.smoother.linear:
+            return Iterate(zeros, self._carried(zeros))
+        return Iterate(zeros, lambda point: self._carried(self.at(point).apply(point.scores)))
+
+    def at(self, point: Iterate) -> SmoothingOperator:
+        """Return P as the linear map that it is at a point, kept for the last point alone: it may be large."""
+        if self._last_at is None or self._last_at[0] is not point:
+            self._last_at = point, self.smoother.at(point.scores)
+        return self._last_at[1]
+
+    def _carried(self, smoothed: Array) -> Array:
+        """What an iterate carries along, of scores just smoothed: those."""
+        return smoothed
 
     def value(self, point: Iterate) -> float:
         """Return the mean loss over the labelled nodes, the penalty included."""
@@ -174,12 +202,12 @@ class Objective:
     def _pulled_back(self, slope: Array, point: Iterate) -> Array:
         on_nodes = np.zeros_like(point.scores)
         on_nodes[self.labels.nodes] = slope
-        pulled = self._swept(self.smoother.adjoint, on_nodes)
+        pulled = self._swept(self.at(point).adjoint, on_nodes)
         return pulled + self.penalty * point.scores if self.penalty else pulled
 
     def _swept(self, operator: Callable[[Any], Any], scores: Array) -> Array:
         """P or Pᵀ as training needs it."""
-        swept = operator(scores if self._exact else scores.astype(np.float32))
+        swept = operator(scores if self.exact else scores.astype(np.float32))
         return np.asarray(swept, dtype=np.float64)
 
     def curvature(self, point: Iterate) -> Array:
@@ -192,24 +220,24 @@ class Objective:
         """
         if self._fixed_curvature is not None:
             return self._fixed_curvature
-        local = self._local_curvature(point)
-        n_nodes = self.smoother.shape[0]
-        magnitude = self.smoother.magnitude
+        local, smoother = self._local_curvature(point), self.at(point)
+        n_nodes, magnitude = smoother.shape[0], smoother.magnitude
         if magnitude is not None:
             heard = magnitude.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
             on_nodes = np.zeros((n_nodes, local.shape[1]))
             on_nodes[self.labels.nodes] = local * heard
             result = np.maximum(magnitude.adjoint(on_nodes), 0.0)
         else:
-            result = np.full((n_nodes, 1), self.smoother.norm_bound**2 * float(local.max()))
+            result = np.full((n_nodes, 1), smoother.norm_bound**2 * float(local.max()))
         result = result + self.penalty
-        if self.loss.constant_curvature:
+        if self.loss.constant_curvature and self.smoother.linear:
             self._fixed_curvature = result
         return result
 
-    def propagate(self, tree: Array) -> Array:
-        """Return P h for a new tree's values h on all nodes: the only forward propagation of a round."""
-        return self._swept(self.smoother.apply, tree)
+    def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
+        """Return P h for a new tree's values h on all nodes; a P that is not linear must be told at which point."""
+        smoother = self.smoother if point is None else self.at(point)
+        return self._carried(self._swept(smoother.apply, tree))
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
         """Return η minimising the parabola above the loss along the tree.

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import joblib
@@ -26,7 +27,7 @@ from ebbflow.losses import Loss, SquaredError
 from ebbflow.momentum import Momentum, as_momentum
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
-from ebbflow.smoothing import IdentityOperator, Smoother, SmoothingOperator, threads
+from ebbflow.smoothing import EdgeWeights, IdentityOperator, Propagation, Robust, Smoother, threads
 from ebbflow.table import Table, TableReader
 
 Array = NDArray[np.float64]
@@ -49,7 +50,7 @@ class _Entrant:
     choice: Choice
     preparation: Preparation
     seen: Table
-    smoother: SmoothingOperator
+    smoother: Propagation
     objective: Objective
     growing: Growing
     boosting: Boosting
@@ -190,7 +191,7 @@ class BaseEBBS(BaseEstimator):
         graph, classes, n_labelled = self.graph_, is_classifier(self), training.nodes.size
         entrants = {
             choice.name: self._entrant(choice, table, training, validation, seed)
-            for choice in choosing.choices(self._asked(), graph, training, classes, table)
+            for choice in choosing.choices(self._asked(training), graph, training, classes, table)
         }
         winner, done = next(iter(entrants)), list[Progress]()
         self.race_: dict[str, float] = {}
@@ -317,15 +318,22 @@ class BaseEBBS(BaseEstimator):
         )
         return np.sort(train), np.sort(held)
 
-    def _asked(self) -> dict[str, Any]:
+    def _asked(self, training: Labels) -> dict[str, Any]:
         """What the user says of the graph: parts, or "auto"."""
         asked = {"smoothing": checks.part(self.smoothing, "smoothing", Smoother, "eb.Laplacian(lam=2.0)")}
+        if isinstance(asked["smoothing"], Smoother):
+            spread = partial(self.loss_.spread, training.target, training.weight)
+            asked["smoothing"] = asked["smoothing"].prepared(spread)
         asked["labels"] = self._label_use()
         for name, kind, example in (
             ("neighbor_features", NeighborFeatures, "eb.NeighborFeatures()"),
             ("feature_smoothing", Smoother, "eb.Laplacian(20.0, 5)"),
         ):
             asked[name] = checks.part(getattr(self, name), name, kind, example)
+            if not getattr(asked[name], "linear", True):
+                raise ValueError(
+                    f"{name}={asked[name]!r} goes by differences of scores, and columns are none: use {example}."
+                )
             if asked[name] == "auto" and "auto" not in (asked["smoothing"], asked["labels"]):
                 asked[name] = None
         return asked
@@ -380,7 +388,7 @@ class BaseEBBS(BaseEstimator):
         return _Entrant(choice, preparation, seen, smoother, objective, growing, boosting)
 
     @staticmethod
-    def _operator(smoothing: Smoother | None, graph: Graph | None, n_rows: int) -> SmoothingOperator:
+    def _operator(smoothing: Smoother | None, graph: Graph | None, n_rows: int) -> Propagation:
         return IdentityOperator(n_rows) if smoothing is None or graph is None else smoothing.on(graph)
 
     def _threads(self, table: Table) -> int:
@@ -455,6 +463,33 @@ class BaseEBBS(BaseEstimator):
             checks.same_columns(table, self)
             checks.same_rows(table, len(self.scores_))
         return explain(self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table)
+
+    def edge_weights(self) -> EdgeWeights:
+        """Which edges robust smoothing trusts: the attention weight of each, the mean of ρ' over the steps.
+
+        Returns
+        -------
+        EdgeWeights(source, target, weight)
+            Each edge of the fitted graph once, source < target, by rows. 1 leaves it as it is, 0 cuts it.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, numpy as np
+        >>> X = np.repeat([[0.0], [1.0]], 30, axis=0)  # two groups, each a path, and one edge between them
+        >>> g = eb.Graph.from_edges(np.arange(59), np.arange(1, 60))
+        >>> robust = eb.Robust(penalty="geman-mcclure", scale=0.5)
+        >>> m = eb.EBBSRegressor(50, smoothing=robust, labels="none", random_state=0).fit(X, 10 * X[:, 0], graph=g)
+        >>> source, target, weight = m.edge_weights()
+        >>> int(source[weight.argmin()]), int(target[weight.argmin()])
+        (29, 30)
+        """
+        check_is_fitted(self, "ensemble_")
+        if not isinstance(self.smoothing_, Robust) or self.graph_ is None:
+            raise ValueError(
+                f"Only robust smoothing gives edges weights of their own, and this model was fitted with {self.smoothing_}: "
+                "use smoothing=eb.Robust(...) and a graph."
+            )
+        return self.smoothing_.on(self.graph_).edge_weights(self.scores_)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -39,8 +39,8 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         Share of each step found by line search that is taken, between 0 and 1. Default: 0.05 below 5 000 labels (not
         for sparse tables), else 0.1; 0.3 for classes.
     smoothing : Smoother, "auto" or None, default="auto"
-        How scores travel over the graph, e.g. ``eb.Laplacian(lam=2.0, n_steps=5)`` or ``eb.Kernel("diffusion")``. None:
-        not at all.
+        How scores travel over the graph, e.g. ``eb.Laplacian(lam=2.0, n_steps=5)``, ``eb.Kernel("diffusion")``, or
+        ``eb.Robust()`` where some edges cannot be trusted. None: not at all.
     labels : "auto", "none", "field", "leave-one-out", "masked", Field or Masked, default="auto"
         How known labels speak for their neighbours: see :class:`Field`. ``"masked"`` is the published way.
     neighbor_features : NeighborFeatures, "auto" or None, default="auto"

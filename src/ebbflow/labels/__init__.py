@@ -6,7 +6,7 @@ from ebbflow.labels._masked import Masked, MaskedObjective, masked_prediction
 from ebbflow.labels._probabilities import ProbabilityField, expected_calibration_error, one_hot
 from ebbflow.losses import Loss, SquaredError
 from ebbflow.objective import Labels, Objective
-from ebbflow.smoothing import SmoothingOperator
+from ebbflow.smoothing import Propagation, SmoothingOperator
 
 __all__ = [
     "Field",
@@ -26,7 +26,7 @@ __all__ = [
 def objective_for(
     labels: Field | Masked | None,
     graph: Graph | None,
-    smoother: SmoothingOperator,
+    smoother: Propagation,
     loss: Loss,
     training: Labels,
     validation: Labels | None,
@@ -35,6 +35,11 @@ def objective_for(
 ) -> Objective:
     """Return the objective that trains with this use of labels."""
     if isinstance(labels, Masked):
+        if not isinstance(smoother, SmoothingOperator):
+            raise ValueError(
+                "labels='masked' smooths labels and errors as if they were scores, for which smoothing must be "
+                "linear: use eb.Laplacian(), or labels='field', 'leave-one-out' or 'none'."
+            )
         return MaskedObjective(smoother, loss, training, validation, penalty, labels, seed)
     if isinstance(labels, Field) and graph is not None and isinstance(loss, SquaredError):
         field = labels.on(graph, training.nodes, training.weight)

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from ebbflow.graph import Graph
 from ebbflow.losses import Loss
 from ebbflow.objective import EXACT_UP_TO, Iterate, Labels, Objective
-from ebbflow.smoothing import GraphMatrix, SmoothingOperator, SparseSolver
+from ebbflow.smoothing import GraphMatrix, Propagation, SparseSolver
 
 Array = NDArray[np.float64]
 
@@ -175,30 +175,24 @@ class FieldObjective(Objective):
 
     def __init__(
         self,
-        smoother: SmoothingOperator,
+        smoother: Propagation,
         loss: Loss,
         labels: Labels,
         validation: Labels | None,
         penalty: float,
         field: FieldOperator,
     ) -> None:
-        # The weights of the field are relative to their mean, and those of the loss must be the same.
-        super().__init__(smoother, loss, Labels(labels.nodes, labels.target, field.weight), validation, penalty)
         self.field = field
         # On large graphs, solves during training stop early. The error left in z is at most the residual over τ, the
         # least eigenvalue that a field can have: the weaker τ, the farther they must go.
         self.tolerance = 1e-6 if field.n_nodes <= EXACT_UP_TO else min(0.6 * field.tau, 0.1)
+        # The weights of the field are relative to their mean, and those of the loss must be the same.
+        super().__init__(smoother, loss, Labels(labels.nodes, labels.target, field.weight), validation, penalty)
         self._from_labels = field.spread(labels.target - self.base)
 
-    def propagate(self, tree: Array) -> Array:
-        """Return P h beside K W (P h): the one solve of a round."""
-        smoothed = self._swept(self.smoother.apply, tree)
+    def _carried(self, smoothed: Array) -> Array:
+        """P h beside K W (P h): the one solve of a round."""
         return np.hstack([smoothed, self.field.spread(smoothed[self.labels.nodes], self.tolerance)])
-
-    def start(self) -> Iterate:
-        """Return f⁰ = 0."""
-        zeros = np.zeros((self.smoother.shape[0], self.labels.target.shape[1]))
-        return Iterate(zeros, np.hstack([zeros, zeros]))
 
     def _split(self, smoothed: Array) -> tuple[Array, Array]:
         outputs = self.labels.target.shape[1]
@@ -257,17 +251,18 @@ class LeftOutObjective(FieldObjective):
 
     def curvature(self, point: Iterate) -> Array:
         """Return |S|P's row sums, where |S| has the entries of S without their signs: K has none that is negative."""
-        if self._fixed_curvature is None:
-            nodes, n_nodes = self.labels.nodes, self.smoother.shape[0]
+        if self._fixed_curvature is None or not self.smoother.linear:
+            smoother = self.at(point)
+            nodes, n_nodes = self.labels.nodes, smoother.shape[0]
             weight, own = self.labels.weight[:, None], (self.field.weight * self.field.diagonal)[:, None]
-            magnitude, everyone = self.smoother.magnitude, np.ones((n_nodes, 1))
+            magnitude, everyone = smoother.magnitude, np.ones((n_nodes, 1))
             heard = (everyone if magnitude is None else magnitude.apply(everyone))[nodes]
             sized = self._amplified * ((1.0 - 2.0 * own) * heard + self.field.spread(heard)[nodes])
             back = weight * self._amplified * sized
             on_nodes = np.zeros((n_nodes, 1))
             on_nodes[nodes] = (1.0 - 2.0 * own) * back + weight * self.field.pulled(back)[nodes]
             if magnitude is None:
-                on_nodes[:] = on_nodes.max() * self.smoother.norm_bound**2
+                on_nodes[:] = on_nodes.max() * smoother.norm_bound**2
                 self._fixed_curvature = on_nodes + self.penalty
             else:
                 self._fixed_curvature = np.maximum(magnitude.adjoint(on_nodes), 0.0) + self.penalty

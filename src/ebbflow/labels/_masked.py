@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator
 
 from ebbflow.losses import Loss
 from ebbflow.objective import Iterate, Labels, Objective
-from ebbflow.smoothing import SmoothingOperator
+from ebbflow.smoothing import Propagation, SmoothingOperator
 
 Array = NDArray[np.float64]
 
@@ -43,6 +43,7 @@ class MaskedObjective(Objective):
     """
 
     slack = float("inf")
+    smoother: SmoothingOperator
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class MaskedObjective(Objective):
     def _draw(self) -> None:
         self._shown = self._random.random(self.labels.nodes.size) < self._masked.share
 
-    def propagate(self, tree: Array) -> Array:
+    def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
         """Return the tree: what is smoothed depends on the labels shown."""
         return tree
 
@@ -101,7 +102,7 @@ class MaskedObjective(Objective):
         return 2.0
 
 
-def masked_prediction(masked: Masked, smoother: SmoothingOperator, scores: Array, shown: Labels, base: Array) -> Array:
+def masked_prediction(masked: Masked, smoother: Propagation, scores: Array, shown: Labels, base: Array) -> Array:
     """Return the published prediction from the labels shown: errors smoothed (15), labels put in place, smoothed."""
     corrected, target = scores, shown.target - base
     if masked.smooth_errors:

@@ -1,7 +1,9 @@
 """What every smoother promises: apply, adjoint, a norm bound, and the same answer on (n,) and (n, c)."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +16,30 @@ from ebbflow.graph import Graph
 class Smoother(BaseEstimator, ABC):
     """A recipe for an operator: parameters and nothing else, so that it can be cloned, searched and saved."""
 
+    #: Whether its operators are linear maps; one that is not has a linear map at each point, see ``at``.
+    linear = True
+
     @abstractmethod
-    def on(self, graph: Graph) -> "SmoothingOperator":
+    def on(self, graph: Graph) -> "Propagation":
         """Return the operator of this recipe on one graph."""
+
+    def prepared(self, spread: Callable[[], float]) -> "Smoother":
+        """Return this recipe with every constant filled in that depends on the spread of the labels, if there is one."""
+        return self
+
+
+class Propagation(Protocol):
+    """A map from scores to smoothed scores on one graph, linear or not: what the loop asks of it."""
+
+    shape: Any
+    linear: bool
+    norm_bound: float
+
+    def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Return the smoothed scores."""
+
+    def at(self, scores: NDArray[Any]) -> "SmoothingOperator":
+        """Return a linear map that takes these scores to their smoothed ones, and others nearly so."""
 
 
 class SmoothingOperator(LinearOperator, ABC):
@@ -26,6 +49,7 @@ class SmoothingOperator(LinearOperator, ABC):
     (n,) or (n, c), float32 or float64; the answer has the shape and type of what was given.
     """
 
+    linear = True
     #: An upper bound on the spectral norm of P: steps divided by its square descend.
     norm_bound: float
     #: Whether no entry of P is negative. Then PᵀHP ≼ diag(PᵀHP·1) for diagonal H ≥ 0, because a symmetric
@@ -45,6 +69,10 @@ class SmoothingOperator(LinearOperator, ABC):
         if self.unsigned is not None:
             return self.unsigned.magnitude
         return self if self.nonnegative else None
+
+    def at(self, scores: NDArray[Any]) -> Self:
+        """Return the linear map that takes these scores to their smoothed ones: itself."""
+        return self
 
     @abstractmethod
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
@@ -80,3 +108,11 @@ class IdentityOperator(SmoothingOperator):
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
         """Return the gradient as it is."""
         return gradient
+
+
+def check_steps(lam: Any, n_steps: Any) -> None:
+    """Refuse a strength or a number of steps that means nothing."""
+    if not isinstance(lam, Real) or not 0 <= float(lam) < np.inf:
+        raise ValueError(f"lam must be a number of at least 0, got {lam!r}.")
+    if not isinstance(n_steps, (int, np.integer)) or isinstance(n_steps, bool) or n_steps < 0:
+        raise ValueError(f"n_steps must be a whole number of at least 0, got {n_steps!r}.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebbflow.graph import Graph
-from ebbflow.smoothing._base import Smoother, SmoothingOperator
+from ebbflow.smoothing._base import Smoother, SmoothingOperator, check_steps
 from ebbflow.smoothing._contraction import MOST_STEPS, Contraction, contraction
 from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._system import LaplacianSystem, columnwise, like
@@ -92,11 +92,7 @@ class Laplacian(Smoother):
 
     def system(self, graph: Graph) -> LaplacianSystem:
         """Return I + λL on ``graph``, and refuse parameters that make none."""
-        if not isinstance(self.lam, Real) or not np.isfinite(self.lam) or self.lam < 0:
-            raise ValueError(f"lam must be a number of at least 0, got {self.lam!r}.")
-        whole = isinstance(self.n_steps, (int, np.integer)) and not isinstance(self.n_steps, bool)
-        if not (whole and int(self.n_steps) >= 0) and self.n_steps != "auto":
-            raise ValueError(f"n_steps must be a whole number of at least 0, or 'auto', got {self.n_steps!r}.")
+        check_steps(self.lam, 0 if self.n_steps == "auto" else self.n_steps)
         if isinstance(self.tol, bool) or not isinstance(self.tol, Real) or not 0.0 < float(self.tol) < np.inf:
             raise ValueError(f"tol must be a number of more than 0, got {self.tol!r}.")
         if self.method not in ("gradient", "jacobi", "chebyshev", "exact"):
