@@ -113,22 +113,24 @@ def _generate(_app: Any) -> None:
     (folder / "changelog.md").write_text(
         (ROOT / "CHANGELOG.md").read_text().partition("\n")[2]
     )
-    tables = {
-        path.stem: path.read_text()
-        for path in sorted((ROOT / "benchmarks" / "results").glob("*.md"))
-    }
+    tables = {}
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
+        tables[path.stem] = path.read_text().replace(
+            "](figures/", "](../benchmarks/results/figures/"
+        )
     every = [
         f"## {stem.replace('_', ' ').capitalize()}\n\n{_lowered(text)}"
         for stem, text in tables.items()
     ]
     (folder / "results.md").write_text("\n\n".join(every))
-    for stem in (
-        "comparison",
-        "speed",
-        "robust",
-        "shapes",
-    ):  # shown on a page of their own, once there are any
-        (folder / f"{stem}.md").write_text(_lowered(tables.get(stem, "")))
+    # Shown on pages of their own as well, once they are there: all methods side by side, and seconds.
+    side_by_side = re.search(
+        r"^## All methods\n(.*?)(?=^## |\Z)",
+        tables.get("results", ""),
+        re.DOTALL | re.MULTILINE,
+    )
+    (folder / "comparison.md").write_text(side_by_side[1] if side_by_side else "")
+    (folder / "speed.md").write_text(_lowered(tables.get("speed", "")))
 
 
 def _lowered(text: str) -> str:

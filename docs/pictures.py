@@ -344,7 +344,7 @@ def architecture() -> plt.Figure:
     # fmt: off
     room(0.1, 2.35, 2.1, 1.55, "graph/", "one symmetric matrix,\nfrom_* converts,\nbuild_* computes", "data")
     room(0.1, 0.35, 2.1, 1.55, "table.py", "pandas, polars, numpy,\nsparse as one Table;\npreparation.py", "data")
-    room(3.1, 2.35, 2.1, 1.55, "smoothing/", "P and Pᵀ:\nLaplacian, Kernel;\ncompiled sweeps", "maths")
+    room(3.1, 2.35, 2.1, 1.55, "smoothing/", "P and Pᵀ:\nLaplacian, Kernel, Robust;\ncompiled sweeps", "maths")
     room(3.1, 0.35, 2.1, 1.55, "losses.py, labels/", "what an error costs,\nwhat labels say for\ntheir neighbours", "maths")
     room(6.0, 1.35, 2.1, 1.55, "objective.py", "meta-loss (7),\ngradient (8) on all nodes,\ncurvature", "maths")
     room(9.0, 2.35, 2.9, 1.55, "boosting.py, momentum.py",
