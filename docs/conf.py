@@ -136,7 +136,7 @@ def _generate(_app: Any) -> None:
 def _lowered(text: str) -> str:
     """Turn a file's title into bold text and its headings into smaller ones, so that it can be part of a page."""
     text = re.sub(r"\A# (.*)\n", r"**\1**\n", text)
-    return re.sub(r"^(#+ )", r"##\1", text, flags=re.MULTILINE)
+    return re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
 
 
 def _keep_bars(
