@@ -266,7 +266,7 @@ def prediction() -> plt.Figure:
     axes.set(
         xlabel="log price",
         ylim=(len(parts) + 0.1, -1.1),
-        xlim=(told.base - 0.04, at + 0.13),
+        xlim=(told.base - 0.1, at + 0.13),
     )
     return figure
 
