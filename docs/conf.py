@@ -50,6 +50,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "download_all_examples": False,
     "show_signature": False,
+    "within_subsection_order": "FileNameSortKey",
     "show_memory": False,
     "abort_on_example_error": True,
     "min_reported_time": 1e9,  # seconds say more about the machine than about the example
