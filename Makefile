@@ -58,11 +58,17 @@ test-gnn: $(GNN)/.ready  ## install torch in an environment of its own and test 
 figures: $(VENV)/.ready  ## the guarantees and the ablation as pictures in benchmarks/figures (needs County, as bench does)
 	$(RUN) benchmarks/figures.py
 
-docs: $(VENV)/.ready  ## run every example in README and docstrings
-	$(RUN) -m pytest tests/test_readme.py src
+$(VENV)/.docs-ready: $(VENV)/.ready requirements-docs.lock
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
+docs: $(VENV)/.docs-ready  ## build the documentation into docs/_build/html, the gallery of examples with it
+	$(RUN) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 lock:  ## pin the newest versions again
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev pyproject.toml -o requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs pyproject.toml -c requirements.lock -o requirements-docs.lock
 
 clean:  ## remove what was made
-	rm -rf $(VENV) $(GNN) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(GNN) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist docs/_build docs/_generated docs/api docs/gallery

@@ -116,7 +116,8 @@ def graph_fits(graph: Any, n_rows: int, X: Any) -> None:
     if graph.n_nodes != n_rows:
         raise ValueError(
             f"X has {n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node, in the same order, "
-            "labelled or not."
+            "labelled or not. To cross-validate or search, use ebbflow.cross_validate and ebbflow.tune, which hide labels, "
+            "not rows."
         )
     index = getattr(X, "index", None)
     if graph.has_ids and index is not None and not callable(index) and len(index) == n_rows:

@@ -1,0 +1,161 @@
+"""How the documentation is built: Sphinx, pages in Markdown, a gallery of the scripts in examples/, no network.
+
+Tables are read from benchmarks/results and the description of the rooms from ARCHITECTURE.md whenever the site is built, so
+that neither is written twice.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT / "src"))
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import ebbflow  # noqa: E402
+
+project = "ebbflow"
+author = "the ebbflow authors"
+copyright = "the ebbflow authors, Apache-2.0"
+version = release = ebbflow.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "_generated", "**/GALLERY_HEADER.rst"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "download_all_examples": False,
+    "show_signature": False,
+    "within_subsection_order": "FileNameSortKey",
+    "show_memory": False,
+    "abort_on_example_error": True,
+    "min_reported_time": 1e9,  # seconds say more about the machine than about the example
+    "write_computation_times": False,
+    "default_thumb_file": str(HERE / "pictures" / "thumbnail.png"),
+}
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_title = "ebbflow"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_math_renderer = "mathml"
+pygments_style = "friendly"
+
+
+# ---------------------------------------------------------------------- formulas as MathML: no script, no network
+
+
+def _inline(translator: Any, node: Any) -> None:
+    translator.body.append(convert(node.astext()))
+
+
+def _display(translator: Any, node: Any) -> None:
+    translator.body.append(
+        f'<div class="formula">{convert(node.astext(), display="block")}</div>\n'
+    )
+
+
+def _nothing(translator: Any, node: Any) -> None:
+    return
+
+
+def _skip(renderer: Any) -> Any:
+    """Render a node and leave out its children, which are the source of the formula."""
+    from docutils.nodes import SkipNode
+
+    def render(translator: Any, node: Any) -> None:
+        renderer(translator, node)
+        raise SkipNode
+
+    return render
+
+
+# ---------------------------------------------------------------------- what is written elsewhere
+
+
+def _generate(_app: Any) -> None:
+    """Write docs/_generated: the tables of benchmarks/results, ARCHITECTURE.md and CHANGELOG.md, without their titles."""
+    folder = HERE / "_generated"
+    folder.mkdir(exist_ok=True)
+    rooms = (ROOT / "ARCHITECTURE.md").read_text()
+    rooms = re.sub(
+        r"\A# .*\n.*\n+```\n.*?```\n", "", rooms.replace("\n\n", "\n", 1), flags=re.DOTALL
+    )
+    (folder / "architecture.md").write_text(rooms)
+    (folder / "changelog.md").write_text(
+        (ROOT / "CHANGELOG.md").read_text().partition("\n")[2]
+    )
+    tables = {}
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
+        tables[path.stem] = path.read_text().replace(
+            "](figures/", "](../benchmarks/results/figures/"
+        )
+    every = [
+        f"## {stem.replace('_', ' ').capitalize()}\n\n{_lowered(text)}"
+        for stem, text in tables.items()
+    ]
+    (folder / "results.md").write_text("\n\n".join(every))
+    # Shown on pages of their own as well, once they are there: all methods side by side, and seconds.
+    side_by_side = re.search(
+        r"^## All methods\n(.*?)(?=^## |\Z)",
+        tables.get("results", ""),
+        re.DOTALL | re.MULTILINE,
+    )
+    (folder / "comparison.md").write_text(side_by_side[1] if side_by_side else "")
+    (folder / "speed.md").write_text(_lowered(tables.get("speed", "")))
+
+
+def _lowered(text: str) -> str:
+    """Turn a file's title into bold text and its headings into smaller ones, so that it can be part of a page."""
+    text = re.sub(r"\A# (.*)\n", r"**\1**\n", text)
+    return re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
+
+
+def _keep_bars(
+    _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+) -> None:
+    """Let |x| in a docstring be the size of x, and not a substitution of reStructuredText's."""
+    for number, line in enumerate(lines):
+        if "|" in line and not line.lstrip().startswith((">>>", "...")):
+            parts = line.split("``")  # every second one is code
+            lines[number] = "``".join(
+                part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts)
+            )
+
+
+def setup(app: Any) -> None:
+    """Tell Sphinx of all this."""
+    app.connect("autodoc-process-docstring", _keep_bars, priority=100)  # before numpydoc
+    app.add_html_math_renderer(
+        "mathml", (_skip(_inline), _nothing), (_skip(_display), _nothing)
+    )
+    app.connect("builder-inited", _generate)
