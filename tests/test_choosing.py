@@ -4,8 +4,9 @@ from scipy import sparse
 from sklearn.metrics import mean_squared_error
 
 import ebbflow as eb
+from ebbflow.callbacks import Progress
 from ebbflow.choosing import label_correlation, race
-from ebbflow.objective import Labels
+from ebbflow.objective import Iterate, Labels
 from tests.strategies import random_graph
 from tests.test_labels import homophilous
 
@@ -175,7 +176,7 @@ class Entrant:
 def test_the_first_entrant_wins_unless_beaten_by_enough(gain, winner):
     weight = np.ones(50)
     entrants = {"none": Entrant(np.ones(50), weight), "graph": Entrant(np.full(50, 1.0 - gain), weight)}
-    assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, 5)[0] == winner
+    assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, [5])[0] == winner
 
 
 def test_a_gain_within_its_standard_error_does_not_count():
@@ -184,14 +185,40 @@ def test_a_gain_within_its_standard_error_does_not_count():
         "none": Entrant(np.full(50, 10.0), np.ones(50)),
         "graph": Entrant(9.9 + 5 * noise - 5 * noise.mean(), np.ones(50)),
     }
-    assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, 5)[0] == "none"
+    assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, [5])[0] == "none"
+
+
+class Slow(Entrant):
+    """Behind at first, ahead in the end."""
+
+    def __init__(self, by_round):
+        super().__init__(np.ones(50), np.ones(50))
+        self.by_round = by_round
+
+    def boosting(self):
+        return (Progress(t, 100, 0.0, None, Iterate(np.full(1, t), np.zeros(1)), 1.0, 1.0) for t in range(100))
+
+    def validation_value(self, model):
+        return self.by_round(int(model.scores[0]))
+
+    def predict(self, model):
+        return np.full((50, 1), self.validation_value(model))
+
+
+@pytest.mark.parametrize(
+    ("stages", "winner", "rounds"), [([5], "none", 5), ([5, 25], "graph", 25), ([25, 60], "graph", 25)]
+)
+def test_a_slow_starter_gets_a_longer_race(stages, winner, rounds):
+    entrants = {"none": Slow(lambda t: 1.0), "graph": Slow(lambda t: 1.5 - 0.03 * t)}
+    found, done, _ = race({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()}, stages)
+    assert (found, len(done)) == (winner, rounds)
 
 
 def test_the_race_weighs_the_held_out_nodes():
     weight = np.repeat([1.0, 0.0], 25)
     errors = np.repeat([2.0, 0.0], 25)  # worse where it counts
     entrants = {"none": Entrant(np.full(50, 1.5), weight), "graph": Entrant(errors, weight)}
-    winner, _, reached = race({name: (entrant, iter(())) for name, entrant in entrants.items()}, 5)
+    winner, _, reached = race({name: (entrant, iter(())) for name, entrant in entrants.items()}, [5])
     assert winner == "none"
     assert reached == {"none": pytest.approx(1.5), "graph": pytest.approx(2.0)}
 

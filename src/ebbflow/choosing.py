@@ -2,10 +2,11 @@
 
 Each entrant is trained for some rounds; the one with the least loss on the validation nodes goes on, and the others
 are dropped. An entrant that uses the graph must beat the one that does not by more than a standard error of the
-difference, and by half a percent: where the graph carries no signal, what remains is plain boosting.
+difference, and by half a percent: where the graph carries no signal, what remains is plain boosting. A classifier that
+would drop the graph lets both run on before it does, as trees that see more columns start slower.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -178,6 +179,11 @@ def sized_rate(classes: bool, n_labelled: int, is_sparse: bool) -> float:
     return 0.3 if classes else 0.05 if n_labelled < SMALL and not is_sparse else 0.1
 
 
+def sized_stages(classes: bool, n_labelled: int) -> tuple[int, ...]:
+    """After how many rounds the race is looked at."""
+    return (5, 25, 60) if classes else (30,) if n_labelled < SMALL else (10,)
+
+
 def sized_stopping(classes: bool, n_labelled: int) -> EarlyStopping:
     """The patience that suits that learning rate; with many labels, rounds that bring next to nothing are left out."""
     if classes:
@@ -186,28 +192,45 @@ def sized_stopping(classes: bool, n_labelled: int) -> EarlyStopping:
 
 
 def race(
-    entrants: Mapping[str, tuple[Objective, Boosting]], n_rounds: int
+    entrants: Mapping[str, tuple[Objective, Boosting]], stages: Sequence[int]
 ) -> tuple[str, list[Progress], dict[str, float]]:
     """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached.
 
-    The first entrant is the one that the others must beat.
+    The first entrant is the one that the others must beat, after as many rounds as one of the ``stages`` says: who is
+    behind after a few may lead after more, as trees that see more columns start slower.
     """
-    done: dict[str, list[Progress]] = {}
-    errors: dict[str, NDArray[np.float64]] = {}
-    for name, (objective, boosting) in entrants.items():
-        done[name] = list(islice(boosting, n_rounds))
-        models = [progress.model for progress in done[name]] or [objective.start()]
-        best = min(models, key=lambda model, o=objective: o.validation_value(model) or 0.0)  # type: ignore[misc]
-        held = objective.validation
-        assert held is not None
-        share = held.weight / held.weight.mean()
-        errors[name] = share * objective.loss.value(objective.predict(best)[held.nodes], held.target)
-        for progress in done[name]:
-            progress.model.known.clear()  # what was computed at rounds gone by
+    done: dict[str, list[Progress]] = {name: [] for name in entrants}
+    for n_rounds in stages:
+        errors: dict[str, NDArray[np.float64]] = {}
+        for name, (objective, boosting) in entrants.items():
+            done[name] += islice(boosting, n_rounds - len(done[name]))
+            errors[name] = _least_errors(objective, done[name])
+        # The longer they ran, the less is left to chance.
+        winner, reached = _winner(errors, 1.0 if n_rounds == stages[0] else 0.5)
+        if winner != next(iter(entrants)):
+            break
+    return winner, done[winner], reached
+
+
+def _least_errors(objective: Objective, done: Sequence[Progress]) -> NDArray[np.float64]:
+    """The losses at the validation nodes in the best of these rounds."""
+    models = [progress.model for progress in done] or [objective.start()]
+    best = min(models, key=lambda model: objective.validation_value(model) or 0.0)
+    held = objective.validation
+    assert held is not None
+    share = held.weight / held.weight.mean()
+    errors: NDArray[np.float64] = share * objective.loss.value(objective.predict(best)[held.nodes], held.target)
+    for progress in done:
+        progress.model.known.clear()  # what was computed at rounds gone by
+    return errors
+
+
+def _winner(errors: Mapping[str, NDArray[np.float64]], clearly: float) -> tuple[str, dict[str, float]]:
+    """The entrant with the least loss, the first unless beaten by so many standard errors; and what each has reached."""
     reached = {name: float(error.mean()) for name, error in errors.items()}
-    first = next(iter(entrants))
+    first = next(iter(errors))
     for name in sorted(reached, key=lambda name: reached[name]):
         gain = errors[first] - errors[name]
-        if name == first or gain.mean() > max(gain.std() / np.sqrt(gain.size), LEAST_GAIN * reached[first]):
+        if name == first or gain.mean() > max(clearly * gain.std() / np.sqrt(gain.size), LEAST_GAIN * reached[first]):
             break
-    return name, done[name], reached
+    return name, reached

@@ -198,8 +198,8 @@ class BaseEBBS(BaseEstimator):
         self.race_: dict[str, float] = {}
         if len(entrants) > 1 and validation is not None:
             racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
-            rounds = 5 if classes else 30 if n_labelled < choosing.SMALL else 10
-            winner, done, self.race_ = choosing.race(racing, min(rounds, self.n_estimators))
+            stages = [min(rounds, self.n_estimators) for rounds in choosing.sized_stages(classes, n_labelled)]
+            winner, done, self.race_ = choosing.race(racing, stages)
         elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
             alike = choosing.label_correlation(graph, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
             winner = "graph" if alike else winner
