@@ -210,6 +210,8 @@ def test_rounds_that_gain_too_little_are_left_out():
     stopping = eb.EarlyStopping(10, least_gain=0.01)
     assert rounds_until_stopped(stopping, falling + level) == 30 + 10
     assert stopping.reason == "10 rounds lowered the validation loss by less than 0.01 of it"
+    stopping.before_training(10)  # another fit
+    assert stopping.reason == eb.EarlyStopping.reason
     assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), falling) is None
 
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import ebbflow as eb
-from ebbflow.features import LowRank, Positions, with_neighbor_columns
+from ebbflow.features import LowRank, Positions, with_neighbor_columns, with_smoothed_columns
 from ebbflow.table import Table
 from tests.strategies import graphs, random_graph
 
@@ -98,3 +98,17 @@ def test_columns_remember_where_they_came_from():
     table = with_neighbor_columns(Table(np.ones((3, 2)), ("a", "b"), (), (0, 1)), random_graph(3, 3), ("mean",), True)
     assert table.names == ("a", "b", "mean(a)", "mean(b)", "degree", "mean(degree)")
     assert table.origin == (0, 1, 0, 1, -1, -1)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_columns_beside_a_category_are_smoothed_each_for_itself(missing):
+    rng, graph = np.random.default_rng(0), random_graph(40, 80)
+    values = rng.normal(size=(40, 4))
+    values[:, 1] = rng.integers(0, 3, 40)
+    if missing:
+        values[rng.random(40) < 0.3, 2] = np.nan
+    smoother = eb.Laplacian(20.0, 5).on(graph)
+    found = with_smoothed_columns(Table(values, ("a", "kind", "b", "c"), (1,), (0, 1, 2, 3)), smoother)
+    for place, column in enumerate((0, 2, 3)):
+        alone = with_smoothed_columns(Table(values[:, [column]].copy(), ("x",), (), (0,)), smoother)
+        np.testing.assert_allclose(found.values[:, 4 + place], alone.values[:, 1])

@@ -193,3 +193,16 @@ def test_fit_along_is_the_projection_in_the_norm_of_the_curvature(seed, outputs,
     assert (
         fit_along(0.0 * residual, curvature, tree) == fit_along(-curvature * residual, curvature, 0.0 * tree) == (0, 0)
     )
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e39, 1e300])
+@pytest.mark.parametrize("smoother", ["gradient-normalised", "gradient-plain", "jacobi-plain", "chebyshev-plain"])
+def test_training_on_large_graphs_is_exact_where_float32_cannot_hold_it(smoother, unit, monkeypatch):
+    path = eb.Graph.from_edges(np.arange(49), np.arange(1, 50), weight=np.full(49, unit))
+    full = objective_on(OPERATORS[smoother], path, eb.SquaredError())
+    monkeypatch.setattr("ebbflow.objective.EXACT_UP_TO", 0)
+    short = objective_on(OPERATORS[smoother], path, eb.SquaredError())
+    tree = np.random.default_rng(0).normal(size=(50, 1))
+    np.testing.assert_allclose(short.residual(short.start()), full.residual(full.start()), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(short.propagate(tree), full.propagate(tree), rtol=1e-4, atol=1e-5)
+    assert short.exact == (unit > 1e38)

@@ -101,6 +101,28 @@ def test_relations_that_say_nothing_are_left_alike():
     assert set(relation_strengths(relations, every_node(rng.normal(size=300))).values()) == {1.0}
 
 
+@pytest.mark.parametrize("case", ["one value", "no labelled neighbour", "no edges"])
+def test_labels_that_cannot_speak_leave_relations_alike(case):
+    X, y, relations = town(100)
+    if case == "one value":
+        y = np.ones(100)
+    if case == "no labelled neighbour":
+        relations = {name: eb.Graph.from_edges([0], [99], n_nodes=100) for name in relations}
+        y[50:] = np.nan
+    if case == "no edges":
+        relations = {name: eb.Graph.from_edges([], [], n_nodes=100) for name in relations}
+    model = small().fit(X, y, graph=relations)
+    assert set(model.relation_strengths_.values()) == {1.0}
+    assert np.isfinite(model.predict()).all()
+
+
+@pytest.mark.parametrize("unit", [1e-180, 1e180])
+def test_strengths_do_not_depend_on_the_unit_of_the_labels(unit):
+    _, y, relations = town()
+    expected = relation_strengths(relations, every_node(y))
+    assert relation_strengths(relations, every_node(unit * y)) == pytest.approx(expected)
+
+
 def test_strengths_chosen_beat_strengths_alike():
     X, y, relations = town()
     train, test = np.arange(0, 400), np.arange(400, 900)

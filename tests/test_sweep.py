@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -134,3 +135,57 @@ def test_without_a_library_there_is_scipy(monkeypatch, tmp_path):
     monkeypatch.undo()
     again = eb.EBBSRegressor(20, random_state=0).fit(X, X[:, 0], graph=graph)
     np.testing.assert_allclose(model.predict(), again.predict(), atol=1e-4)
+
+
+LAYOUTS = {
+    "by columns": np.asfortranarray,
+    "every other column": lambda v: np.repeat(v, 2, axis=1)[:, ::2],
+    "every other row": lambda v: np.repeat(v, 2, axis=0)[::2],
+    "backwards": lambda v: v[::-1].copy()[::-1],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "smoother",
+    [
+        eb.Laplacian(),
+        *(eb.Laplacian(method=m) for m in ("jacobi", "chebyshev", "exact")),
+        eb.Kernel(),
+        eb.Robust(scale=1.0),
+    ],
+    ids=str,
+)
+def test_how_scores_lie_in_memory_does_not_matter(smoother, dtype, layout):
+    operator = smoother.on(eb.Graph.build_knn(np.random.default_rng(0).random((60, 2)), k=4))
+    scores = np.random.default_rng(1).normal(size=(60, 5)).astype(dtype)
+    for method in (operator.at(scores).apply, operator.at(scores).adjoint):
+        np.testing.assert_allclose(method(LAYOUTS[layout](scores)), method(scores), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+def test_terms_of_another_float_type_are_converted(loops):
+    sweep, v = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.arange(3.0)
+    expected = sweep(v, scale=v, source=v)
+    for dtype in (np.int64, np.float32, np.longdouble):
+        np.testing.assert_allclose(sweep(v, scale=v.astype(dtype), source=v.astype(dtype)), expected)
+    np.testing.assert_allclose(sweep(np.arange(3), scale=v, source=v), expected)
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+def test_memory_that_does_not_fit_is_refused(loops):
+    sweep = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency)
+    with pytest.raises(ValueError, match="a row for each of the 3 nodes"):
+        sweep(np.ones(2))
+    for out in (np.empty(2), np.empty(3, dtype=np.float32), np.empty((3, 2), order="F")):
+        with pytest.raises(ValueError, match="out must be a contiguous array"):
+            sweep(np.ones((3, 2)) if out.ndim == 2 else np.ones(3), out=out)
+
+
+@pytest.mark.parametrize("smoother", [eb.Laplacian(), eb.Laplacian(method="chebyshev"), eb.Kernel()], ids=str)
+def test_an_operator_can_be_pickled(smoother):
+    operator = smoother.on(eb.Graph.from_edges([0, 1], [1, 2], weight=[1.0, 2.0]))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(operator)).apply(np.arange(3.0)), operator.apply(np.arange(3.0))
+    )

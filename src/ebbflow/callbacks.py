@@ -111,6 +111,7 @@ class EarlyStopping(Callback):
 
     def before_training(self, n_rounds: int) -> None:
         """Forget an earlier run."""
+        self.reason = type(self).reason
         self.best_loss = float("inf")
         self.best_round: int | None = None
         self._best: Iterate | None = None

@@ -136,8 +136,12 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
     """
     means = [_mean_of_neighbours(graph, labels)[0].ravel() for graph in relations.values()]
     columns, own = np.column_stack(means), (labels.target - labels.target.mean(axis=0)).ravel()
+    unit = float(np.abs(columns).max(initial=0.0))
+    if unit == 0.0:  # no label has a labelled neighbour, or all are the same: nothing to read
+        return dict.fromkeys(relations, 1.0)
+    columns, own = columns / unit, own / unit  # squares of labels in any unit are numbers
     gram = columns.T @ columns
-    gram += 1e-9 * (np.trace(gram) + 1e-300) * np.eye(len(relations))
+    gram += 1e-9 * np.trace(gram) * np.eye(len(relations))
     inverse = np.linalg.inv(gram)
     slope = inverse @ (columns.T @ own)
     noise = float(((own - columns @ slope) ** 2).sum()) / max(own.size - len(relations), 1)

@@ -207,8 +207,13 @@ class Objective:
 
     def _swept(self, operator: Callable[[Any], Any], scores: Array) -> Array:
         """P or Pᵀ as training needs it."""
-        swept = operator(scores if self.exact else scores.astype(np.float32))
-        return np.asarray(swept, dtype=np.float64)
+        if not self.exact:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                swept = operator(scores.astype(np.float32))
+            if np.isfinite(swept).all():
+                return np.asarray(swept, dtype=np.float64)
+            self.exact = True  # weights or labels beyond the range of float32
+        return np.asarray(operator(scores), dtype=np.float64)
 
     def curvature(self, point: Iterate) -> Array:
         """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian of the loss by f.

@@ -1,9 +1,12 @@
 """Edge lists into one symmetric adjacency: against a slow reference written with a dict."""
 
+import copy
+import pickle
 import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,8 +101,23 @@ def test_largest_weights_stay_finite_and_sums_that_overflow_are_refused():
     assert eb.Graph.from_edges([0, 1], [1, 0], [huge, huge]).adjacency[0, 1] == huge
     with pytest.raises(ValueError, match="overflows"):
         eb.Graph.from_edges([0, 0], [1, 1], [huge, huge])
+    with pytest.raises(ValueError, match="overflows when those of node 1 are added up"):
+        eb.Graph.from_edges([0, 1], [1, 2], [huge, huge])
+    with pytest.raises(ValueError, match="overflows"):
+        eb.Graph.mix({"far": eb.Graph.from_edges([0], [1], [huge])}, {"far": -2.0})
     with pytest.raises(ValueError, match="too small"):
         eb.Graph.from_edges([0], [1], [5e-324])
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda graph: pickle.loads(pickle.dumps(graph))])
+def test_a_copy_is_the_same_graph_and_cannot_be_changed_either(again):
+    graph = eb.Graph.from_dataframe(pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"], "w": [1.0, 2.0]}), weight="w")
+    copied = again(graph)
+    assert (copied.adjacency != graph.adjacency).nnz == 0
+    assert copied.node_ids.tolist() == ["x", "y", "z"]
+    for array in (copied.adjacency.data, copied.adjacency.indices, copied.degrees, copied.node_ids):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 3
 
 
 @pytest.mark.parametrize(

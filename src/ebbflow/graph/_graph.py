@@ -51,6 +51,12 @@ class Graph:
         self._adjacency = adjacency
         self._node_ids = node_ids
         self._twins: dict[int, Graph] = {}
+        if not np.isfinite(self.degrees).all():
+            node = int(np.flatnonzero(~np.isfinite(self.degrees))[0])
+            raise ValueError(f"weight overflows when those of node {node} are added up: rescale the weights.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._adjacency, self._node_ids)  # numpy forgets that arrays are read-only
 
     # ------------------------------------------------------------------ from_*: what you have
 
@@ -362,7 +368,8 @@ class Graph:
     def degrees(self) -> NDArray[np.float64]:
         """Sum of the weights at each node, without their signs."""
         weights = abs(self._adjacency) if self.is_signed else self._adjacency
-        return _read_only(np.asarray(weights.sum(axis=1), dtype=np.float64).ravel())
+        with np.errstate(over="ignore"):  # refused when the graph is made
+            return _read_only(np.asarray(weights.sum(axis=1), dtype=np.float64).ravel())
 
     @cached_property
     def is_signed(self) -> bool:

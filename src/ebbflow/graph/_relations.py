@@ -54,7 +54,8 @@ def check_strengths(strengths: Mapping[str, float], names: "Mapping[str, object]
 
 def mixed_adjacency(relations: "Mapping[str, Graph]", strengths: Mapping[str, float]) -> sparse.csr_array:
     """Return Σ_r s_r A_r; edges that cancel are gone."""
-    parts = [float(strengths[name]) * graph.adjacency for name, graph in relations.items() if strengths[name]]
-    total = sparse.csr_array(sum(parts[1:], start=parts[0]))
+    with np.errstate(over="ignore", invalid="ignore"):  # a graph refuses weights that are too large
+        parts = [float(strengths[name]) * graph.adjacency for name, graph in relations.items() if strengths[name]]
+        total = sparse.csr_array(sum(parts[1:], start=parts[0]))
     total.eliminate_zeros()
     return total

@@ -154,7 +154,7 @@ class GradientSteps(SmoothingOperator):
         if sparse.issparse(scores):
             return self._on_sparse(scores)
         # In v = R z the weights of the edges are those of the adjacency: v ← (1−αδ)∘v + αc r²∘(A v) + α r∘f.
-        v = columnwise(root, scores) * scores
+        v = np.ascontiguousarray(columnwise(root, scores) * scores)
         source = self.alpha * v
         scale, keep = like(self.alpha * self._matrix.strength * root**2, scores), like(self._kept, scores)
         spare = [np.empty_like(v), np.empty_like(v)]

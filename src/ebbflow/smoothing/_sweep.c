@@ -23,7 +23,7 @@ PUBLIC int64_t ebbflow_sweep_version(void) { return 1; }
     static INLINE REAL NAME##_row(int32_t at, int32_t end, const int32_t *restrict column, const REAL *restrict w,      \
                                   const REAL *restrict v, int weighted) {                                               \
         REAL a = 0, b = 0, c = 0, d = 0;                                                                                \
-        for (; at + 4 <= end; at += 4) {                                                                                \
+        for (; end - at >= 4; at += 4) {                                                                                \
             a += weighted ? w[at] * v[column[at]] : v[column[at]];                                                      \
             b += weighted ? w[at + 1] * v[column[at + 1]] : v[column[at + 1]];                                          \
             c += weighted ? w[at + 2] * v[column[at + 2]] : v[column[at + 2]];                                          \

@@ -106,6 +106,9 @@ class Sweep:
             self._unit = bool((adjacency.data == 1.0).all())
             self._parts = tuple(part.ctypes.data for part in (self._row, self._start, self._column))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sweep, (self._adjacency,)  # addresses mean nothing elsewhere
+
     def __call__(
         self,
         v: NDArray[Any],
@@ -119,17 +122,22 @@ class Sweep:
         ``scale`` and ``keep`` have a number for each node, of v's type; ``source`` has v's shape and type. ``out``, if
         given, is written to and returned; it must not be v.
         """
-        v = np.ascontiguousarray(v)
+        # The loops take addresses: what they are given must be laid out as they read it, and as long.
+        v = np.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
+        if len(v) != self.n_nodes:
+            raise ValueError(f"Scores must have a row for each of the {self.n_nodes} nodes, got shape {v.shape}.")
         if out is None:
             out = np.empty_like(v)
+        elif out.shape != v.shape or out.dtype != v.dtype or not out.flags.c_contiguous:
+            raise ValueError(f"out must be a contiguous array of {v.dtype} and of shape {v.shape}.")
         if self._compiled is None:
             return self._by_scipy(v, scale, keep, source, out)
         sweep = self._compiled.ebbflow_sweep_float if v.dtype == np.float32 else self._compiled.ebbflow_sweep_double
         width = 1 if v.ndim == 1 else v.shape[1]
         weights = self._weights_like(v)
-        source = None if source is None else np.ascontiguousarray(source)
-        scale = np.ones(self.n_nodes, dtype=v.dtype) if scale is None else scale
-        given = [None if part is None else part.ctypes.data for part in (scale, keep, source)]
+        terms = (np.ones(self.n_nodes) if scale is None else scale), keep, source
+        laid_out = [None if part is None else np.ascontiguousarray(part, dtype=v.dtype) for part in terms]
+        given = [None if part is None else part.ctypes.data for part in laid_out]
         rest: Any = (width, *self._parts, weights, *given, v.ctypes.data, out.ctypes.data)
         count = min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
         if count == 1:
