@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 from sklearn.tree import ExtraTreeRegressor
 
 import ebbflow as eb
+from ebbflow.boosting import Boosting
 from ebbflow.callbacks import History
+from ebbflow.objective import Labels, Objective
+from ebbflow.smoothing import IdentityOperator
+from ebbflow.table import Table
 from tests.strategies import graphs, random_graph
 
 SMOOTHINGS = [None, eb.Laplacian(0.5, 2), eb.Laplacian(5.0, 4, method="jacobi"), eb.Laplacian(20.0, method="exact")]
@@ -170,6 +174,27 @@ def test_boosting_stops_when_nothing_is_left_to_learn():
     m = model(n_estimators=50).fit(np.zeros((30, 1)), np.arange(30.0))
     assert "no tree could be grown" in m.stopped_because_
     np.testing.assert_allclose(m.predict(), 14.5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_run_that_has_ended_stays_so_and_its_trees_are_its_scores(seed):
+    """Few columns are drawn for a tree, and on most none can be grown: asked again, LightGBM might."""
+    n = 200
+    X = np.zeros((n, 8))
+    X[:, 0] = np.random.default_rng(0).normal(size=n)
+    for column in range(1, 8):
+        X[5 * column : 5 * column + 3, column] = 1.0
+    table = Table(X, tuple("abcdefgh"), (), tuple(range(8)))
+    learner = eb.LightGBM(4, min_child_samples=5, colsample_bytree=0.2)
+    growing = learner.start(table, n_outputs=1, seed=seed, n_jobs=1, device="cpu")
+    labels = Labels(np.arange(n), (X[:, :1] > 0).astype(float), np.ones(n))
+    boosting = Boosting(
+        Objective(IdentityOperator(n), eb.SquaredError(), labels), growing, n_rounds=20, learning_rate=0.5
+    )
+    done = list(boosting)
+    assert len(done) < 20
+    assert list(boosting) == []
+    np.testing.assert_allclose(growing.compile(boosting.model.weights).predict(table), boosting.model.scores, atol=1e-9)
 
 
 def test_a_learner_that_finds_no_way_down_ends_the_training():

@@ -202,7 +202,7 @@ def test_new_nodes_join_the_graph_of_the_fit(place, tmp_path):
     assert [row["id"] for row in told] == ["new", "far"]
     near = nodes.set_index("id")["price"]
     for row, neighbours in zip(told, (["004", "005"], ["190", "191"]), strict=True):
-        assert abs(row["prediction"] - near[neighbours].mean()) < 5.0
+        assert abs(row["prediction"] - near[neighbours].mean()) < 6.0  # of prices that range over 30
     run(*words, "--attach", "--interval", 0.9)
     assert "name the column of ids" in complaint(*words, "--attach", "--id", "rows")
     pd.DataFrame({"id": ["004"], "size": [0.0], "rooms": [3], "kind": ["north"]}).to_csv(

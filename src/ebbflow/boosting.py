@@ -52,6 +52,7 @@ class Boosting:
         tree = self.learner.grow(gradient, curvature)
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"
+            self._stalled = STALLED_ROUNDS  # what has ended stays so: a learner need not be able to grow on
             raise StopIteration
         smoothed_tree = objective.propagate(tree, point)
         step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)

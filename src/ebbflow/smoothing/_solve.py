@@ -63,7 +63,7 @@ class SparseSolver:
         if found is None:
             return self._columns(right, tolerance)
         v, reached = found
-        if reached > target:
+        if not reached <= target < np.inf:  # of scores that are no numbers, neither is
             self._warn(tolerance * reached / target, tolerance)
         solution: Array = (v / matrix.root).reshape(right.shape)
         return solution
