@@ -236,3 +236,12 @@ def test_few_labels_see_whether_neighbours_are_alike():
 def test_few_labels_are_left_out_once_each(known, held_out):
     X, y, graph = homophilous(100)
     assert auto(n_estimators=5).fit(X, y[:known], nodes=np.arange(known), graph=graph).held_out_errors_.size == held_out
+
+
+def test_a_race_that_would_fill_the_memory_stays_short():
+    from ebbflow.choosing import sized_stages
+
+    assert sized_stages(True, 1000, 20_000) == [5, 25, 60]
+    assert sized_stages(True, 1000, 1_000_000) == [5, 25]
+    assert sized_stages(True, 1000, 100_000_000) == [5]
+    assert sized_stages(False, 1000, 100_000_000) == [30]

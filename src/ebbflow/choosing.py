@@ -31,6 +31,8 @@ SMALL = 5_000
 LEAST_ALIKE = 0.1
 LEAST_GAIN = 0.005
 DIRECTIONS = 128
+# Scores that a race may keep: a gigabyte for two entrants.
+MOST_SCORES = 30_000_000
 ALIKE = 0.3
 
 
@@ -183,9 +185,10 @@ def sized_rate(classes: bool, n_labelled: int, is_sparse: bool) -> float:
     return 0.3 if classes else 0.05 if n_labelled < SMALL and not is_sparse else 0.1
 
 
-def sized_stages(classes: bool, n_labelled: int) -> tuple[int, ...]:
-    """After how many rounds the race is looked at."""
-    return (5, 25, 60) if classes else (30,) if n_labelled < SMALL else (10,)
+def sized_stages(classes: bool, n_labelled: int, n_scores: int) -> list[int]:
+    """After how many rounds the race is looked at; every round of every entrant keeps its scores, so not too many."""
+    stages = [5, 25, 60] if classes else [30] if n_labelled < SMALL else [10]
+    return [rounds for rounds in stages if rounds == stages[0] or rounds * n_scores <= MOST_SCORES]
 
 
 def sized_stopping(classes: bool, n_labelled: int) -> EarlyStopping:

@@ -198,7 +198,8 @@ class BaseEBBS(BaseEstimator):
         self.race_: dict[str, float] = {}
         if len(entrants) > 1 and validation is not None:
             racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
-            stages = [min(rounds, self.n_estimators) for rounds in choosing.sized_stages(classes, n_labelled)]
+            stages = choosing.sized_stages(classes, n_labelled, table.n_rows * training.target.shape[1])
+            stages = [min(rounds, self.n_estimators) for rounds in stages]
             winner, done, self.race_ = choosing.race(racing, stages)
         elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
             alike = choosing.label_correlation(graph, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]

@@ -125,7 +125,8 @@ class Robust(Smoother):
             raise ValueError(f"scale must be a positive number, in units of the scores, got {self.scale!r}{hint}.")
         if graph.is_signed:
             raise ValueError(
-                "eb.Robust weighs edges by how alike their ends are: it takes no relations of negative strength."
+                "eb.Robust weighs edges by how alike their ends are: it takes no relations of negative strength. Give "
+                "positive ones: relations={name: 1.0, …}."
             )
         return RobustOperator(
             graph, float(self.lam), self.n_steps, self._penalty(), float(self.scale), bool(self.normalized)
