@@ -521,4 +521,6 @@ def figure(value: float, digits: int = 4) -> str:
 
 
 def _percent(share: float) -> str:
+    if 0.99 <= share < 1:  # not quite all is not all
+        return f"{min(100 * share, 99.9):.1f} %"
     return f"{100 * share:.3g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
