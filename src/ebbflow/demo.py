@@ -67,7 +67,7 @@ def counties() -> tuple[Any, Any]:
     X, y, graph, splits = load_elect80()
     turnout = y.copy()
     turnout[splits[0]["test"]] = np.nan
-    nodes = X.assign(pc_turnout=turnout).reset_index()
+    nodes = X.assign(pc_turnout=turnout).round(6).reset_index()
     pairs = sparse.triu(graph.adjacency, format="coo").coords
     edges = type(nodes)({name: graph.node_ids[ends] for name, ends in zip(("source", "target"), pairs, strict=True)})
     return nodes, edges
