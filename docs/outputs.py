@@ -38,7 +38,9 @@ def printed(block: str, names: dict[str, object], where: str) -> str | None:
 
 def answered(command: str) -> str:
     """Run a command in the folder we are in and return what it prints, notes and all."""
-    shell = f'set -eo pipefail; ebbflow() {{ "{sys.executable}" -m ebbflow "$@"; }}\n{command}'
+    shell = (
+        f'set -eo pipefail; ebbflow() {{ "{sys.executable}" -m ebbflow "$@"; }}\n{command}'
+    )
     source = str(Path(__file__).resolve().parents[1] / "src")
     done = subprocess.run(
         ["bash", "-c", shell],
@@ -60,7 +62,9 @@ def filled(text: str, where: str) -> str:
 
     def with_output(found: re.Match[str]) -> str:
         if found[1] == "console":
-            steps = [f"$ {step[1]}\n{answered(step[1])}" for step in STEP.finditer(found[2])]
+            steps = [
+                f"$ {step[1]}\n{answered(step[1])}" for step in STEP.finditer(found[2])
+            ]
             return f"```console\n{''.join(steps)}```\n"
         output = printed(found[2], names, where)
         if output is None:

@@ -235,6 +235,14 @@ def test_an_explanation_adds_up_and_names_nodes_by_their_ids(place):
     assert "score of" in run("explain", place / "kind.ebb", "004").stdout
 
 
+def test_labels_that_move_a_probability_stand_below_the_sum(place, tmp_path):
+    run("fit", place / "kinds.csv", place / "edges.csv", "-t", "kind", "-o", tmp_path / "m.ebb", "--drop", "price")
+    told = json.loads(run("explain", tmp_path / "m.ebb", "004", "--json").stdout)[0]
+    above, below = run("explain", tmp_path / "m.ebb", "004").stdout.split("sum ")
+    assert told["labels"] and not told["labels_in_sum"]
+    assert "label of node" not in above and "move the probability" in below and "label of node" in below
+
+
 def test_check_warns_of_a_column_that_copies_the_target_and_estimates_the_gain(place, tmp_path):
     nodes, _ = grid()
     nodes["asked"] = np.exp(nodes["price"] / 50)
@@ -277,6 +285,8 @@ def test_a_report_is_written_whole_or_not_at_all(place, tmp_path, monkeypatch):
     out = tmp_path / "r.html"
     assert run("report", place / "price.ebb", "-o", out, "--title", "Mine").stdout == f"{out}\n"
     assert "<h1>Mine</h1>" in out.read_text()
+    run("report", place / "price.ebb", "-o", out)
+    assert "<h1>price: what the model learned</h1>" in out.read_text()
 
     def fills_the_disk(model, path, *, title):
         Path(path).write_text("<html>")

@@ -74,8 +74,8 @@ def ebbflow(folder: Path, *words: str) -> str:
 def terminal(folder: Path, *words: str) -> Path:
     """What a terminal shows of a command, as a page."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    console.print(Text("$ ", style="green") + Text(" ".join(("ebbflow", *words)), style="bold"))
-    console.print(Text.from_ansi(ebbflow(folder, *words)))
+    console.print(Text.assemble(("$ ", "green"), (" ".join(("ebbflow", *words)), "bold")))
+    console.print(Text.from_ansi(ebbflow(folder, *words).rstrip("\n")))
     page = folder / f"{words[0]}.html"
     page.write_text(console.export_html(theme=MONOKAI, inline_styles=True, code_format=TERMINAL), encoding="utf-8")
     return page

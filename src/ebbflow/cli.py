@@ -141,7 +141,7 @@ def _console(error: bool = False) -> Console:
 
 
 def _note(text: str) -> None:
-    _console(error=True).print(Text("note: ", style="yellow") + Text(text))
+    _console(error=True).print(Text.assemble(("note: ", "yellow"), text))
 
 
 def _print_json(value: Any) -> None:
@@ -346,7 +346,7 @@ def _show_check(found: GraphCheck, nodes: Path, target: str) -> None:
     console = _console()
     console.print(_facts(f"{nodes.name}, target {target}", found.facts()))
     for warning in found.warnings:
-        console.print(Text("! ", style="bold yellow") + Text(warning))
+        console.print(Text.assemble(("! ", "bold yellow"), warning))
     if found.estimate is None:
         return
     e = found.estimate
@@ -618,17 +618,25 @@ def _show_explanation(told: dict[str, Any], top: int) -> None:
     table.add_column("part")
     table.add_column("adds", justify="right")
     table.add_row("base", "where every node starts", _signed(told["base"]))
-    sections = (("own_columns", "column"), ("neighbour_columns", "score of node"), ("labels", "label of node"))
-    for key, label in sections:
-        ranked = sorted(told[key].items(), key=lambda part: -abs(part[1]))
-        moved = "" if key != "labels" or told["labels_in_sum"] else " (moves the probability after the sum)"
-        for name, value in ranked[:top]:
-            table.add_row(label, Text(str(name) + moved), _signed(value))
-        if ranked[top:]:
-            table.add_row(label, f"{len(ranked) - top:,} others", _signed(sum(value for _, value in ranked[top:])))
+    _add_parts(table, "column", told["own_columns"], top)
+    _add_parts(table, "score of node", told["neighbour_columns"], top)
+    if told["labels_in_sum"]:
+        _add_parts(table, "label of node", told["labels"], top)
     table.add_section()
     table.add_row("sum", "score", figure(told["score"], 6), style="bold")
+    if told["labels"] and not told["labels_in_sum"]:
+        table.add_section()
+        table.add_row("after it", "known labels move the probability", "")
+        _add_parts(table, "label of node", told["labels"], top)
     console.print(table)
+
+
+def _add_parts(table: Table, label: str, parts: dict[str, float], top: int) -> None:
+    ranked = sorted(parts.items(), key=lambda part: -abs(part[1]))
+    for name, value in ranked[:top]:
+        table.add_row(label, Text(str(name)), _signed(value))
+    if ranked[top:]:
+        table.add_row(label, f"{len(ranked) - top:,} others", _signed(sum(value for _, value in ranked[top:])))
 
 
 @app.command(epilog='Example: ebbflow report houses.ebb -o houses.html --title "Houses in Lucas County"')
@@ -638,7 +646,7 @@ def report(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", readable=False, help="HTML to write. Default: MODEL.html."),
     ] = None,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading of the report.")] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading. Default: the target's name.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -646,6 +654,8 @@ def report(
     place = output or model_file.with_suffix(".html")
     files.check_writable(place)
     model = _load(model_file)
+    target = columns.name_of(model, "target", "")
+    title = title or (f"{target}: what the model learned" if target else None)
     with _quiet(), _progress("writing the report"), files.replacing(place) as temporary:
         write_report(model, temporary, title=title)
     _print_json({"output": str(place)}) if as_json else print(place)
