@@ -9,11 +9,16 @@ import importlib.util
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import warnings
 from pathlib import Path
+
+from typer.testing import CliRunner
+
+from ebbflow.cli import app
 
 BLOCK = re.compile(
     r"^```(python|console)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
@@ -38,21 +43,26 @@ def printed(block: str, names: dict[str, object], where: str) -> str | None:
 
 def answered(command: str) -> str:
     """Run a command in the folder we are in and return what it prints, notes and all."""
-    shell = (
-        f'set -eo pipefail; ebbflow() {{ "{sys.executable}" -m ebbflow "$@"; }}\n{command}'
-    )
-    source = str(Path(__file__).resolve().parents[1] / "src")
-    done = subprocess.run(
-        ["bash", "-c", shell],
-        env={**os.environ, "COLUMNS": "80", "PYTHONPATH": source},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{command}\n{done.stdout}")
-    lines = "\n".join(line.rstrip() for line in done.stdout.splitlines()).rstrip()
+    words = shlex.split(command)
+    if words[0] == "ebbflow" and not set(words) & {"|", "||", ">", ";"}:
+        # Here, and not in a process of its own, which takes a second to begin.
+        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, words[1:], prog_name="ebbflow")
+        code, output = done.exit_code, done.output
+    else:
+        shell = f'set -o pipefail; ebbflow() {{ "{sys.executable}" -m ebbflow "$@"; }}\n{command}'
+        source = str(Path(__file__).resolve().parents[1] / "src")
+        process = subprocess.run(
+            ["bash", "-c", shell],
+            env={**os.environ, "COLUMNS": "80", "PYTHONPATH": source},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        code, output = process.returncode, process.stdout
+    if code:
+        raise RuntimeError(f"{command}\n{output}")
+    lines = "\n".join(line.rstrip() for line in output.splitlines()).rstrip()
     return f"{lines}\n" if lines else ""
 
 
