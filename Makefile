@@ -4,13 +4,14 @@ VENV ?= .venv
 GNN ?= .venv-gnn
 JOBS ?= 1
 ARGS ?=
+DEMO ?= build/demo
 # The benchmarks run the neural methods where `make test-gnn` has installed them.
 BENCH = $(if $(wildcard $(GNN)/.ready),$(GNN),$(VENV))/bin/python
 RUN := $(VENV)/bin/python
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo test test-gnn bench bench-quick figures docs lock clean
+.PHONY: help setup demo report test test-gnn bench bench-quick figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -25,7 +26,15 @@ $(VENV)/.ready: requirements.lock pyproject.toml hatch_build.py src/ebbflow/smoo
 setup: $(VENV)/.ready  ## make .venv with everything pinned in requirements.lock
 
 demo: $(VENV)/.ready  ## what the graph is worth on 25 357 house sales
-	$(RUN) -m ebbflow.demo
+	@mkdir -p $(DEMO)
+	$(RUN) -m ebbflow demo --output $(DEMO)/houses.ebb
+	@echo "make report opens a report on this model in a browser"
+
+$(DEMO)/houses.ebb:
+	$(MAKE) demo
+
+report: $(DEMO)/houses.ebb  ## open a report on the demo's model in a browser
+	$(RUN) -m ebbflow report $< --title "House prices in Lucas County" --open
 
 test: $(VENV)/.ready  ## style, types, architecture, tests
 	$(VENV)/bin/ruff check .

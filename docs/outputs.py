@@ -1,6 +1,7 @@
-"""What the Python blocks of a page print: ``python docs/outputs.py [pages]`` writes it below them; the tests compare.
+"""What the Python blocks and the commands of a page print: ``python docs/outputs.py [pages]`` writes it below them.
 
-All blocks of a page are one program, run from top to bottom in an empty folder.
+All blocks of a page are one program, run from top to bottom in an empty folder; the tests compare what they print. A
+``console`` block holds commands after ``$`` and, below each, what it prints in a window of 80 columns.
 """
 
 import contextlib
@@ -8,14 +9,22 @@ import importlib.util
 import io
 import os
 import re
+import shlex
+import subprocess
 import sys
 import tempfile
 import warnings
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from ebbflow.cli import app
+
 BLOCK = re.compile(
-    r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", flags=re.DOTALL | re.MULTILINE
+    r"^```(python|console)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
+    flags=re.DOTALL | re.MULTILINE,
 )
+STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTILINE)
 OPTIONAL = ("shap",)  # shown on a page, and not worth its size in every set-up
 
 
@@ -32,16 +41,46 @@ def printed(block: str, names: dict[str, object], where: str) -> str | None:
     return caught.getvalue()
 
 
+def answered(command: str) -> str:
+    """Run a command in the folder we are in and return what it prints, notes and all."""
+    words = shlex.split(command)
+    if words[0] == "ebbflow" and not set(words) & {"|", "||", ">", ";"}:
+        # Here, and not in a process of its own, which takes a second to begin.
+        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, words[1:], prog_name="ebbflow")
+        code, output = done.exit_code, done.output
+    else:
+        shell = f'set -o pipefail; ebbflow() {{ "{sys.executable}" -m ebbflow "$@"; }}\n{command}'
+        source = str(Path(__file__).resolve().parents[1] / "src")
+        process = subprocess.run(
+            ["bash", "-c", shell],
+            env={**os.environ, "COLUMNS": "80", "PYTHONPATH": source},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        code, output = process.returncode, process.stdout
+    if code:
+        raise RuntimeError(f"{command}\n{output}")
+    lines = "\n".join(line.rstrip() for line in output.splitlines()).rstrip()
+    return f"{lines}\n" if lines else ""
+
+
 def filled(text: str, where: str) -> str:
     """Return a page with what its blocks print below them."""
     names: dict[str, object] = {}
 
     def with_output(found: re.Match[str]) -> str:
-        output = printed(found[1], names, where)
+        if found[1] == "console":
+            steps = [
+                f"$ {step[1]}\n{answered(step[1])}" for step in STEP.finditer(found[2])
+            ]
+            return f"```console\n{''.join(steps)}```\n"
+        output = printed(found[2], names, where)
         if output is None:
             return found[0]
         below = f"\n```text\n{output}```\n" if output else ""
-        return f"```python\n{found[1]}```\n{below}"
+        return f"```python\n{found[2]}```\n{below}"
 
     return BLOCK.sub(with_output, text)
 

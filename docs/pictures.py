@@ -370,9 +370,26 @@ def architecture() -> plt.Figure:
     return figure
 
 
+def plots() -> plt.Figure:
+    """What eb.plot draws of a model of the turnout in US counties."""
+    X, y, graph, splits = eb.datasets.load_elect80()
+    train = splits[0]["train"]
+    model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(
+        X, y[train], nodes=train, graph=graph
+    )
+    figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
+    eb.plot.losses(model, axes[0, 0])
+    eb.plot.predicted_vs_true(model, axes[0, 1])
+    eb.plot.importances(model, axes[0, 2], most=8)
+    eb.plot.residual_map(model, axes[1, 0])
+    eb.plot.coverage(model, axes[1, 1])
+    eb.plot.explanation(model.explain([0])[0], axes[1, 2], most=8)
+    return figure
+
+
 FIGURES: dict[str, Callable[[], plt.Figure]] = {
     "sharing": sharing, "field": field, "leakage": leakage, "graphs": graphs, "frequencies": frequencies,
-    "prediction": prediction, "architecture": architecture,
+    "prediction": prediction, "architecture": architecture, "plots": plots,
 }  # fmt: skip
 
 

@@ -259,3 +259,12 @@ def test_a_gain_is_written_to_the_place_of_its_error():
     assert "chance" in checking.Estimate(gain=0.1, standard_error=0.1, **given).verdict
     unused = checking.Estimate(gain=0.0, standard_error=0.0, **given | {"choices": ["none", "none"]})
     assert "not used" in unused.verdict and unused.gain_text == "0 ± 0"
+
+
+def test_facts_call_all_all_and_nearly_all_not():
+    whole = dict(eb.check_graph(np.arange(40.0)[:, None], np.arange(40.0), ring(40), estimate=False).facts())
+    assert (whole["isolates"], whole["components"]) == ("none", "1")
+    graph = eb.Graph.from_edges(np.arange(2999), np.arange(1, 3000), n_nodes=3001)
+    found = dict(eb.check_graph(np.arange(3001.0)[:, None], np.arange(3001.0), graph, estimate=False).facts())
+    assert found["isolates"] == "1 node without an edge (0.0333 %)"
+    assert found["components"] == "2, the largest with 99.9 % of the nodes"

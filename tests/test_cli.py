@@ -4,11 +4,11 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import types
 import zipfile
 from pathlib import Path
 
@@ -235,6 +235,14 @@ def test_an_explanation_adds_up_and_names_nodes_by_their_ids(place):
     assert "score of" in run("explain", place / "kind.ebb", "004").stdout
 
 
+def test_labels_that_move_a_probability_stand_below_the_sum(place, tmp_path):
+    run("fit", place / "kinds.csv", place / "edges.csv", "-t", "kind", "-o", tmp_path / "m.ebb", "--drop", "price")
+    told = json.loads(run("explain", tmp_path / "m.ebb", "004", "--json").stdout)[0]
+    above, below = run("explain", tmp_path / "m.ebb", "004").stdout.split("sum ")
+    assert told["labels"] and not told["labels_in_sum"]
+    assert "label of node" not in above and "move the probability" in below and "label of node" in below
+
+
 def test_check_warns_of_a_column_that_copies_the_target_and_estimates_the_gain(place, tmp_path):
     nodes, _ = grid()
     nodes["asked"] = np.exp(nodes["price"] / 50)
@@ -264,6 +272,7 @@ def test_inspect_tells_what_is_inside_without_loading_the_model(place, monkeypat
 def test_demo_writes_files_that_the_other_commands_take(tmp_path):
     folder = tmp_path / "counties"
     assert "Next: ebbflow check" in run("demo", "--files", folder).stdout
+    assert "--output keeps a model" in complaint("demo", "--files", folder, "-o", tmp_path / "m.ebb", code=2)
     nodes = pd.read_csv(folder / "nodes.csv", dtype={"fips": str})
     assert len(nodes) == 3107 and nodes["pc_turnout"].isna().sum() == 1243
     told = json.loads(
@@ -273,28 +282,44 @@ def test_demo_writes_files_that_the_other_commands_take(tmp_path):
 
 
 def test_a_report_is_written_whole_or_not_at_all(place, tmp_path, monkeypatch):
-    room = types.ModuleType("ebbflow.report")
-    calls = []
-
-    def write_report(model, path, *, X=None, title=None):
-        calls.append((type(model).__name__, title))
-        Path(path).write_text("<html>")
-        if title == "broken":
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-    room.write_report = write_report
-    monkeypatch.setitem(sys.modules, "ebbflow.report", room)
     out = tmp_path / "r.html"
-    run("report", place / "price.ebb", "-o", out, "--title", "Mine")
-    assert calls == [("EBBSRegressor", "Mine")] and out.read_text() == "<html>"
+    assert run("report", place / "price.ebb", "-o", out, "--title", "Mine").stdout == f"{out}\n"
+    assert "<h1>Mine</h1>" in out.read_text()
+    run("report", place / "price.ebb", "-o", out)
+    assert "<h1>price: what the model learned</h1>" in out.read_text()
+
+    def fills_the_disk(model, path, *, title):
+        Path(path).write_text("<html>")
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("ebbflow.cli.write_report", fills_the_disk)
     out.write_text("old")
-    assert "No space left" in complaint("report", place / "price.ebb", "-o", out, "--title", "broken")
+    assert "No space left" in complaint("report", place / "price.ebb", "-o", out)
     assert out.read_text() == "old" and [path.name for path in tmp_path.iterdir()] == ["r.html"]
 
 
-def test_without_the_room_for_reports_it_says_so(place, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ebbflow.report", None)
-    assert "no reports yet" in complaint("report", place / "price.ebb", "-o", tmp_path / "r.html")
+def test_a_report_opens_in_a_browser_where_there_is_one(place, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("webbrowser.open", lambda address: not shown.append(address))
+    out = tmp_path / "mine & yours.html"
+    assert run("report", place / "price.ebb", "-o", out, "--open").stderr == ""
+    assert shown == [out.as_uri()]
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    assert "no browser was found" in run("report", place / "price.ebb", "-o", out, "--open").stderr
+
+
+def test_fit_names_the_next_commands_and_they_run(place, copy, monkeypatch):
+    monkeypatch.chdir(copy)
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    nodes, _ = grid()
+    nodes.assign(id="no. " + nodes["id"], price=nodes["price"].fillna(100.0)).to_csv("all.csv", index=False)
+    pd.read_csv("edges.csv", dtype=str).map(lambda end: "no. " + end).to_csv("ends.csv", index=False)
+    for table, edges in (("nodes.csv", "edges.csv"), ("all.csv", "ends.csv")):
+        printed = run("fit", table, edges, "-t", "price", "--rounds", 5, "-o", "my model.ebb").stdout
+        commands = [shlex.split(line)[1:] for line in printed.partition("Next: ")[2].splitlines()]
+        assert [command[0] for command in commands] == ["predict" if table == "nodes.csv" else "explain", "report"]
+        for command in commands:
+            run(*command)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,4 +1,4 @@
-"""Every Python block of the documentation runs, page by page from top to bottom, and prints what stands below it."""
+"""Every Python block and every command of the documentation runs, from top to bottom, and prints what stands below it."""
 
 import re
 import runpy
@@ -23,14 +23,20 @@ def agree(said, printed):
     return all(abs(a - b) <= 0.25 * max(abs(a), abs(b)) + 0.02 for a, b in pairs)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [p for p in PAGES if OUTPUTS["BLOCK"].search(p.read_text())], ids=lambda p: p.stem)
 def test_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
     names: dict[str, object] = {}
-    for block, said in OUTPUTS["BLOCK"].findall(page.read_text()):
-        printed = OUTPUTS["printed"](block, names, str(page))
-        if printed is not None and (said or printed):
-            assert agree(said, printed), f"{page.name} says\n{said}\nand the block\n{block}\nprints\n{printed}"
+    for kind, block, below in OUTPUTS["BLOCK"].findall(page.read_text()):
+        if kind == "python":
+            compared = [(block, below, OUTPUTS["printed"](block, names, str(page)))]
+        else:
+            compared = [(*step, OUTPUTS["answered"](step[0])) for step in OUTPUTS["STEP"].findall(block)]
+            assert compared, block
+        for ran, said, printed in compared:
+            if printed is not None and (said or printed):
+                assert agree(said, printed), f"{page.name} says\n{said}\nand\n{ran}\nprints\n{printed}"
 
 
 def test_a_page_is_filled_with_what_its_blocks_print():
@@ -39,10 +45,20 @@ def test_a_page_is_filled_with_what_its_blocks_print():
     assert not agree("error 3\n", "error 2\n") and agree("error 2.02\n", "error 2\n")
 
 
+def test_a_command_is_filled_with_what_it_prints_and_one_that_fails_is_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = "```console\n$ echo one > a; cat a\n$ ebbflow --version\nold\n```\n"
+    filled = f"```console\n$ echo one > a; cat a\none\n$ ebbflow --version\nebbflow {eb.__version__}\n```\n"
+    assert OUTPUTS["filled"](page, "page") == filled
+    with pytest.raises(RuntimeError, match="ebbflow inspect"):
+        OUTPUTS["filled"]("```console\n$ ebbflow inspect nothing.ebb\n```\n", "page")
+
+
 def test_every_public_name_is_in_the_reference():
     reference = (DOCS / "api.md").read_text().split()
-    public = {name for name in eb.__all__ if name not in ("convergence", "datasets")}
-    assert not (public | set(eb.convergence.__all__)) - set(reference)
+    public = {name for name in eb.__all__ if name not in ("convergence", "datasets", "plot")}
+    public |= {*eb.convergence.__all__, *eb.plot.__all__, *(f"datasets.{name}" for name in eb.datasets.__all__)}
+    assert not public - set(reference)
 
 
 def test_every_page_is_in_the_table_of_contents():

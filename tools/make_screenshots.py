@@ -1,17 +1,22 @@
-"""Make the pictures of the report in docs/images: on a laptop, on a phone, and the map. Needs Chromium and Pillow.
+"""Make the pictures in docs/images: the report on a laptop, on a phone, its map, and two commands in a terminal.
 
     python tools/make_screenshots.py
 
-The model is that of the README's first lines, on the house sales that ship with the package; for the picture of the map
-it also gets their coordinates.
+Needs Chromium and Pillow. The model is that of the README's first lines, on the house sales that ship with the package;
+for the picture of the map it also gets their coordinates. The commands run on the files of ``ebbflow demo --files``.
 """
 
 import io
+import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from PIL import Image
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
 
 import ebbflow as eb
 
@@ -20,6 +25,11 @@ sys.path.insert(0, str(ROOT))
 from tests.browser import Browser  # noqa: E402
 
 FOLDER = ROOT / "docs" / "images"
+COLUMNS, TERMINAL_WIDTH = 80, 780
+TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<body style="margin:0;background:{background};color:{foreground}">
+<pre style="margin:0;padding:18px 24px;font:15px/1.4 'DejaVu Sans Mono',monospace">{code}</pre></body>
+"""
 MOST_BYTES = 300_000
 LAPTOP, PHONE, MAP = (1280, 1500), (390, 1300), (1280, 1180)
 
@@ -54,8 +64,25 @@ def keep(name: str, browser: Browser, width: int) -> None:
     print(f"{path.relative_to(ROOT)}: {len(picture) / 1e3:.0f} kB")
 
 
+def ebbflow(folder: Path, *words: str) -> str:
+    """Run a command and return what it prints, colours and all."""
+    environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "ebbflow", *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def terminal(folder: Path, *words: str) -> Path:
+    """What a terminal shows of a command, as a page."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
+    console.print(Text.assemble(("$ ", "green"), (" ".join(("ebbflow", *words)), "bold")))
+    console.print(Text.from_ansi(ebbflow(folder, *words).rstrip("\n")))
+    page = folder / f"{words[0]}.html"
+    page.write_text(console.export_html(theme=MONOKAI, inline_styles=True, code_format=TERMINAL), encoding="utf-8")
+    return page
+
+
 def main() -> None:
-    """Fit, write the reports, and look at them."""
+    """Fit, write the reports, run the commands, and look at them."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
         plain, placed = (written(Path(folder), coordinates) for coordinates in (False, True))
@@ -70,6 +97,13 @@ def main() -> None:
             )
             browser.run("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
             keep(f"report-map-{scheme}", browser, 1280)
+        ebbflow(Path(folder), "demo", "--files", ".")
+        for command in ("check", "fit"):
+            page = terminal(Path(folder), command, "nodes.csv", "edges.csv", "--target", "pc_turnout")
+            browser.open(page, TERMINAL_WIDTH, 100, phone=True)
+            height = browser.run("document.querySelector('pre').offsetHeight")
+            browser.open(page, TERMINAL_WIDTH, height, phone=True)
+            keep(f"terminal-{command}", browser, 2 * TERMINAL_WIDTH)
 
 
 if __name__ == "__main__":

@@ -135,15 +135,21 @@ class GraphCheck:
 
     def facts(self) -> list[tuple[str, str]]:
         """Pairs of a name and what there is to say of it."""
-        to_predict = self.n_nodes - self.n_labelled
+        to_predict, alone = self.n_nodes - self.n_labelled, self.n_isolates
+        most = _percent(self.largest_component / self.n_nodes)
         rows = [
             ("nodes", f"{self.n_nodes:,}: {self.n_labelled:,} with a label, {to_predict:,} to predict"),
             ("columns", f"{self.n_columns:,}{self._missing()}"),
             ("edges", f"{self.n_edges:,}, neighbours: median {self.median_neighbors:g}, most {self.most_neighbors:,}"),
-            ("isolates", f"{self.n_isolates:,} nodes without an edge ({_percent(self.n_isolates / self.n_nodes)})"),
+            (
+                "isolates",
+                f"{alone:,} {'node' if alone == 1 else 'nodes'} without an edge ({_percent(alone / self.n_nodes)})"
+                if alone
+                else "none",
+            ),
             (
                 "components",
-                f"{self.n_components:,}, the largest with {_percent(self.largest_component / self.n_nodes)} of the nodes",
+                "1" if self.n_components == 1 else f"{self.n_components:,}, the largest with {most} of the nodes",
             ),
             ("task", self.task),
         ]
@@ -521,4 +527,6 @@ def figure(value: float, digits: int = 4) -> str:
 
 
 def _percent(share: float) -> str:
+    if 0.99 <= share < 1:  # not quite all is not all
+        return f"{min(100 * share, 99.9):.1f} %"
     return f"{100 * share:.3g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"

@@ -6,10 +6,12 @@ exit code: 1 for bad files or data, 2 for a wrong command line, 130 for Ctrl-C.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import traceback
 import warnings
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -31,6 +33,7 @@ from ebbflow.callbacks import Callback
 from ebbflow.callbacks import Progress as Round
 from ebbflow.checking import GraphCheck, check_graph, figure
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor
+from ebbflow.report import write_report
 
 TOP = 8
 
@@ -89,7 +92,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Gradient boosting that sees a graph: a table of nodes, a table of edges, a target column.",
     epilog="Five minutes: ebbflow demo --files counties; cd counties; ebbflow check nodes.csv edges.csv -t pc_turnout; "
-    "ebbflow fit nodes.csv edges.csv -t pc_turnout; ebbflow predict model.ebb -o predictions.csv",
+    "ebbflow fit nodes.csv edges.csv -t pc_turnout; ebbflow predict model.ebb -o predictions.csv; "
+    "ebbflow report model.ebb --open",
 )
 
 
@@ -137,7 +141,7 @@ def _console(error: bool = False) -> Console:
 
 
 def _note(text: str) -> None:
-    _console(error=True).print(Text("note: ", style="yellow") + Text(text))
+    _console(error=True).print(Text.assemble(("note: ", "yellow"), text))
 
 
 def _print_json(value: Any) -> None:
@@ -266,16 +270,28 @@ def demo(
         Path | None,
         typer.Option("--files", metavar="FOLDER", help="Instead, write a small data set to try commands on."),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", readable=False, help="Keep the model that uses the graph in this file."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a graph is worth on 25 357 house sales, in a minute."""
     from ebbflow import demo as show
 
     if folder is None:
+        if output is not None:
+            files.check_writable(output)
         with _progress("fitting without and with the graph"):
-            found = show.measure()
+            found = show.measure(keep=output)
         _print_json(found) if as_json else print(show.described(found))
+        if output is not None and not as_json:
+            print(f"\nThe model is in {output}.")
         return
+    if output is not None:
+        raise typer.BadParameter("--output keeps a model and --files makes none: give one of them.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: name a folder.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -285,8 +301,10 @@ def demo(
     if as_json:
         _print_json({"nodes": folder / "nodes.csv", "edges": folder / "edges.csv", "target": "pc_turnout"})
         return
-    print(f"{folder}: turnout in 3 107 US counties in 1980, empty in 40 % of them, and which counties share a border.")
-    print(f"Next: ebbflow check {folder / 'nodes.csv'} {folder / 'edges.csv'} --target pc_turnout")
+    print(f"{folder / 'nodes.csv'}: 3 107 US counties and their turnout in 1980, empty in 40 % of them.")
+    print(f"{folder / 'edges.csv'}: which of them share a border.")
+    both = shlex.join(str(folder / name) for name in ("nodes.csv", "edges.csv"))
+    print(f"Next: ebbflow check {both} --target pc_turnout")
 
 
 @app.command(epilog="Example: ebbflow check nodes.csv edges.csv --target price")
@@ -328,7 +346,7 @@ def _show_check(found: GraphCheck, nodes: Path, target: str) -> None:
     console = _console()
     console.print(_facts(f"{nodes.name}, target {target}", found.facts()))
     for warning in found.warnings:
-        console.print(Text("! ", style="bold yellow") + Text(warning))
+        console.print(Text.assemble(("! ", "bold yellow"), warning))
     if found.estimate is None:
         return
     e = found.estimate
@@ -390,10 +408,12 @@ def fit(
         _print_json(facts)
         return
     _console().print(_facts(f"{target}, {kind}", _fit_rows(facts)))
+    place = shlex.quote(str(output))
     if len(model._training.nodes) < data.graph.n_nodes:
-        print(f"\nNext: ebbflow predict {output} -o predictions.csv")
+        print(f"\nNext: ebbflow predict {place} -o predictions.csv")
     else:
-        print(f"\nNext: ebbflow explain {output} {data.ids[0]}")
+        print(f"\nNext: ebbflow explain {place} {shlex.quote(str(data.ids[0]))}")
+    print(f"      ebbflow report {place} --open")
 
 
 def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -598,17 +618,25 @@ def _show_explanation(told: dict[str, Any], top: int) -> None:
     table.add_column("part")
     table.add_column("adds", justify="right")
     table.add_row("base", "where every node starts", _signed(told["base"]))
-    sections = (("own_columns", "column"), ("neighbour_columns", "score of node"), ("labels", "label of node"))
-    for key, label in sections:
-        ranked = sorted(told[key].items(), key=lambda part: -abs(part[1]))
-        moved = "" if key != "labels" or told["labels_in_sum"] else " (moves the probability after the sum)"
-        for name, value in ranked[:top]:
-            table.add_row(label, Text(str(name) + moved), _signed(value))
-        if ranked[top:]:
-            table.add_row(label, f"{len(ranked) - top} others", _signed(sum(value for _, value in ranked[top:])))
+    _add_parts(table, "column", told["own_columns"], top)
+    _add_parts(table, "score of node", told["neighbour_columns"], top)
+    if told["labels_in_sum"]:
+        _add_parts(table, "label of node", told["labels"], top)
     table.add_section()
     table.add_row("sum", "score", figure(told["score"], 6), style="bold")
+    if told["labels"] and not told["labels_in_sum"]:
+        table.add_section()
+        table.add_row("after it", "known labels move the probability", "")
+        _add_parts(table, "label of node", told["labels"], top)
     console.print(table)
+
+
+def _add_parts(table: Table, label: str, parts: dict[str, float], top: int) -> None:
+    ranked = sorted(parts.items(), key=lambda part: -abs(part[1]))
+    for name, value in ranked[:top]:
+        table.add_row(label, Text(str(name)), _signed(value))
+    if ranked[top:]:
+        table.add_row(label, f"{len(ranked) - top:,} others", _signed(sum(value for _, value in ranked[top:])))
 
 
 @app.command(epilog='Example: ebbflow report houses.ebb -o houses.html --title "Houses in Lucas County"')
@@ -618,22 +646,21 @@ def report(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", readable=False, help="HTML to write. Default: MODEL.html."),
     ] = None,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading of the report.")] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading. Default: the target's name.")] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write a report on a model as one HTML file, to show to a colleague."""
-    try:
-        from ebbflow.report import write_report  # type: ignore[import-not-found,unused-ignore]
-    except ModuleNotFoundError as error:
-        if error.name != "ebbflow.report":
-            raise
-        raise ValueError(f"ebbflow {ebbflow.__version__} has no reports yet: upgrade it.") from None
     place = output or model_file.with_suffix(".html")
     files.check_writable(place)
     model = _load(model_file)
+    target = columns.name_of(model, "target", "")
+    title = title or (f"{target}: what the model learned" if target else None)
     with _quiet(), _progress("writing the report"), files.replacing(place) as temporary:
         write_report(model, temporary, title=title)
     _print_json({"output": str(place)}) if as_json else print(place)
+    if show and not webbrowser.open(place.resolve().as_uri()):
+        _note(f"no browser was found: open {place} yourself.")
 
 
 @app.command(

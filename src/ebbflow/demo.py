@@ -1,8 +1,8 @@
-"""What a graph is worth, on data that ships with the package: ``ebbflow demo`` or ``python -m ebbflow.demo``."""
+"""What a graph is worth, on data that ships with the package: what ``ebbflow demo`` shows."""
 
-import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,14 @@ from ebbflow.estimators import EBBSRegressor
 Array = NDArray[np.float64]
 
 
-def measure(verbose: int = 0) -> dict[str, Any]:
-    """Fit with and without the graph and return what each reached, overall and by group of houses."""
+def measure(keep: Path | None = None) -> dict[str, Any]:
+    """Fit without and with the graph and return what each reached; the model with it may be kept in a file."""
     X, y, graph, splits = load_lucas()
     train, test = splits[0]["train"], splits[0]["test"]
     found: dict[str, Any] = {"houses": len(X), "columns": X.shape[1], "pairs": graph.n_edges, "to_predict": len(test)}
     found["models"], predictions = [], []
     for name, edges in (("LightGBM trees, no graph", None), ("the same trees through the graph", graph)):
-        model = EBBSRegressor(random_state=0, verbose=verbose)
+        model = EBBSRegressor(random_state=0)
         start = time.perf_counter()
         model.fit(X, y[train], nodes=train, graph=edges)
         seconds = time.perf_counter() - start
@@ -34,6 +34,9 @@ def measure(verbose: int = 0) -> dict[str, Any]:
         predictions.append(predicted)
     found["groups"] = _by_group(X, y, test, graph.degrees, predictions)
     found["summary"] = model.summary()
+    if keep is not None:
+        model.names_ = {"id": "row", "target": "log price"}
+        model.save(keep, table=True)
     return found
 
 
@@ -64,7 +67,7 @@ def counties() -> tuple[Any, Any]:
     X, y, graph, splits = load_elect80()
     turnout = y.copy()
     turnout[splits[0]["test"]] = np.nan
-    nodes = X.assign(pc_turnout=turnout).reset_index()
+    nodes = X.assign(pc_turnout=turnout).round(6).reset_index()
     pairs = sparse.triu(graph.adjacency, format="coo").coords
     edges = type(nodes)({name: graph.node_ids[ends] for name, ends in zip(("source", "target"), pairs, strict=True)})
     return nodes, edges
@@ -88,12 +91,3 @@ def _by_group(
         without, with_graph = (float(np.mean((p[test][group] - y[test][group]) ** 2)) for p in predictions)
         found.append({"name": name, "houses": int(group.sum()), "without": without, "with_graph": with_graph})
     return sorted(found, key=lambda group: group["with_graph"] / group["without"])
-
-
-def main() -> None:
-    """Fit with and without the graph and print the difference."""
-    print(described(measure(verbose=int(sys.stderr.isatty()))))
-
-
-if __name__ == "__main__":
-    main()

@@ -162,6 +162,7 @@ def explanation(explained: Explanation, ax: Any = None, *, most: int = 12) -> An
     ax.barh(range(len(shown)), values, color=[FIRST if value >= 0 else SECOND for value in values])
     ax.set_yticks(range(len(shown)), [_plain(name) for name, _ in shown])
     ax.axvline(0, color="0.5", linewidth=1)
+    ax.locator_params(axis="x", nbins=5)  # small parts have long numbers
     ax.set(xlabel=f"added to {explained.base:.4g}")
     ax.set_title(f"node {explained.node}: score {explained.score:.4g}", fontsize="medium")
     return ax
