@@ -168,7 +168,7 @@ def sized_learner(learner: Any, n_labelled: int, choice: Choice, classes: bool) 
             params={"min_sum_hessian_in_leaf": 5.0},
         )  # fmt: skip
     params = {"min_sum_hessian_in_leaf": 1.0 if classes else 5.0 if small else 20.0}
-    if choice.uses_graph and not small:  # ten thousand rows tell where the bins end
+    if not small:  # ten thousand rows tell where the bins end
         params["bin_construct_sample_cnt"] = 10_000
     return LightGBM(
         15 if small else 31,

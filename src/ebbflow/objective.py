@@ -98,9 +98,12 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
     In that norm the loss is 1-smooth, because the curvature majorises its Hessian; the norm of a constant curvature is
     the paper's own. A node without curvature has no gradient either, but for rounding.
     """
-    along, own = -float((gradient * tree).sum()), float((curvature * tree * tree).sum())
+    # einsum makes no arrays on the way; the wanted residual is divided by the curvature where there is any.
+    along = -float(np.einsum("ij,ij->", gradient, tree))
+    weight = np.broadcast_to(curvature, tree.shape)
+    own = float(np.einsum("ij,ij,ij->", weight, tree, tree))
     least = 1e-12 * float(curvature.max()) or 1.0
-    wanted = float((gradient * gradient / np.maximum(curvature, least)).sum())
+    wanted = float(np.einsum("ij,ij->", gradient, gradient / np.maximum(curvature, least)))
     if own <= 0.0 or wanted <= 0.0:
         return Fit(0.0, 0.0)
     return Fit(along / own, along / float(np.sqrt(own * wanted)))

@@ -1,6 +1,8 @@
 """LightGBM trees: one booster, binned once, fed our gradient each round."""
 
+import re
 from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -145,18 +147,36 @@ class GrowingLightGBM(Growing):
         return seen[0].reshape(self._shape).copy()
 
     def compile(self, weights: Sequence[float]) -> "LightGBMEnsemble":
-        """Scale the leaves of a copy; on the live booster its score cache would go stale."""
-        import lightgbm
-
+        """Scale the leaves in the booster's text; on the live booster its score cache would go stale."""
         rounds = len(weights)
         text = self._booster.model_to_string(num_iteration=rounds or -1)
-        copy = lightgbm.Booster(model_str=text)
-        leaf_counts = [int(line.partition("=")[2]) for line in text.splitlines() if line.startswith("num_leaves=")]
-        for index, n_leaves in enumerate(leaf_counts):
-            weight = weights[index // self._shape[1]] if rounds else 0.0
-            for leaf in range(n_leaves):
-                copy.set_leaf_output(index, leaf, weight * copy.get_leaf_output(index, leaf))
-        return LightGBMEnsemble(copy.model_to_string())
+        return LightGBMEnsemble(_weighted(text, [w for w in weights for _ in range(self._shape[1])]))
+
+
+_TREE = re.compile(r"^(?=Tree=\d+$)", flags=re.MULTILINE)
+_VALUES = re.compile(r"^(leaf_value|internal_value)=(.*)$", flags=re.MULTILINE)
+_SIZES = re.compile(r"^tree_sizes=.*$", flags=re.MULTILINE)
+
+
+def _weighted(text: str, weights: Sequence[float]) -> str:
+    """LightGBM's text with the values of each tree multiplied by its weight, 0 beyond the weights given.
+
+    The header tells the length of each tree's text, by which it is cut up when it is read.
+    """
+    head, *trees = _TREE.split(text)
+    trees[-1:] = re.split(r"^(?=end of trees$)", trees[-1], maxsplit=1, flags=re.MULTILINE) if trees else []
+    *trees, rest = trees or [""]
+
+    def scaled(tree: str, weight: float) -> str:
+        def line(found: re.Match[str]) -> str:
+            return f"{found[1]}=" + " ".join(repr(float(weight * float(value))) for value in found[2].split())
+
+        return _VALUES.sub(line, tree)
+
+    padded = chain(weights, repeat(0.0))
+    trees = [scaled(tree, weight) for tree, weight in zip(trees, padded, strict=False)]
+    sizes = "tree_sizes=" + " ".join(str(len(tree)) for tree in trees)
+    return "".join([_SIZES.sub(sizes, head), *trees, rest])
 
 
 def _varies(values: NDArray[Any]) -> bool:

@@ -147,20 +147,25 @@ class GradientSteps(SmoothingOperator):
         self._kept = 1.0 - alpha * system.diagonal
         self._kept[np.abs(self._kept) < 1e-15] = 0.0
         self.nonnegative = bool((self._kept >= 0).all()) and not system.signed
+        self._by_type: dict[bool, Any] = {}
 
     def apply(self, scores: Any) -> Any:
         """Take the k steps; sparse scores stay sparse."""
-        root = self._matrix.root
         if sparse.issparse(scores):
             return self._on_sparse(scores)
         # In v = R z the weights of the edges are those of the adjacency: v ← (1−αδ)∘v + αc r²∘(A v) + α r∘f.
+        root, scale, keep = self._vectors(scores)
         v = np.ascontiguousarray(columnwise(root, scores) * scores)
-        source = self.alpha * v
-        scale, keep = like(self.alpha * self._matrix.strength * root**2, scores), like(self._kept, scores)
-        spare = [np.empty_like(v), np.empty_like(v)]
-        for step in range(self.n_steps):
-            v = self._matrix.sweep(v, scale, keep, source, out=spare[step % 2])
-        return v / columnwise(root, scores)
+        return self._matrix.sweep.repeated(v, scale, keep, self.alpha * v, self.n_steps) / columnwise(root, scores)
+
+    def _vectors(self, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """r, αc r² and 1 − αδ in the float type of the scores, converted once."""
+        short = scores.dtype == np.float32
+        if short not in self._by_type:
+            root = self._matrix.root
+            vectors = (root, self.alpha * self._matrix.strength * root**2, self._kept)
+            self._by_type[short] = tuple(like(vector, scores) for vector in vectors)
+        return self._by_type[short]
 
     def _on_sparse(self, scores: Any) -> Any:
         z, matrix = scores, self._matrix.csr

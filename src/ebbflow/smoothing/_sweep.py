@@ -150,6 +150,27 @@ class Sweep:
                 job.result()
         return out
 
+    def repeated(
+        self, v: NDArray[Any], scale: NDArray[Any], keep: NDArray[Any], source: NDArray[Any], count: int
+    ) -> NDArray[Any]:
+        """Return v after ``count`` sweeps v ← scale∘(A v) + keep∘v + source; all as :meth:`__call__` takes them."""
+        buffers = [np.empty_like(v, order="C"), np.empty_like(v, order="C")]
+        parts, library = [scale, keep, source], self._compiled
+        fits = all(part.dtype == v.dtype and part.flags.c_contiguous for part in parts)
+        alone = _allowed.get() == 1 or self._adjacency.nnz < WORTH_A_THREAD
+        if library is None or count < 2 or not (alone and fits):
+            for step in range(count):
+                v = self(v, scale, keep, source, out=buffers[step % 2])
+            return v
+        self(v, scale, keep, source, buffers[0])  # checks what it is given; the others need not
+        sweep = library.ebbflow_sweep_float if v.dtype == np.float32 else library.ebbflow_sweep_double
+        width = 1 if v.ndim == 1 else v.shape[1]
+        fixed = (0, self.n_nodes, width, *self._parts, self._weights_like(v), *(part.ctypes.data for part in parts))
+        at = [buffer.ctypes.data for buffer in buffers]
+        for step in range(1, count):
+            sweep(*fixed, at[(step + 1) % 2], at[step % 2])
+        return buffers[(count + 1) % 2]
+
     def _shares(self, count: int) -> list[int]:
         """Ranges of rows with as many edges each."""
         start = self._start
