@@ -98,7 +98,7 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
     n = graph.n_nodes
     diagonal = graph.degrees + np.linspace(0.1, 2.0, n)
     right, size = np.cos(np.arange(n)), np.linspace(0.5, 2.0, n)
-    z, reached = Sweep(graph.adjacency).conjugate_gradients(right, diagonal, size, 1e-10, 1000)
+    z, reached = Sweep(graph.adjacency).conjugate_gradients(right, diagonal, 1 / diagonal, size, 1e-10, 1000)
     dense = np.diag(diagonal) - graph.adjacency.toarray()
     left = np.linalg.norm(size * (right - dense @ z))
     assert reached <= 1e-10 and left <= 1e-9
@@ -109,7 +109,7 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
 def test_compiled_conjugate_gradients_stop_when_told():
     adjacency = eb.Graph.from_edges(np.arange(99), np.arange(1, 100), n_nodes=100).adjacency
     diagonal = np.asarray(adjacency.sum(axis=1)).ravel() + 1e-3
-    _, reached = Sweep(adjacency).conjugate_gradients(np.ones(100), diagonal, np.ones(100), 1e-12, 3)
+    _, reached = Sweep(adjacency).conjugate_gradients(np.ones(100), diagonal, 1 / diagonal, np.ones(100), 1e-12, 3)
     assert reached > 1e-3
 
 

@@ -1,6 +1,7 @@
 """Symmetric positive definite sparse systems: a factorisation for small graphs, conjugate gradients beyond."""
 
 import warnings
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,10 @@ class SparseSolver:
         matrix = self.matrix
         if matrix.strength == 0.0:
             return right * self._scale.reshape(right.shape[0], *[1] * (right.ndim - 1))
-        size = matrix.strength * matrix.root
+        diagonal, inverse, size = self._rescaled
         target = tolerance * max(float(np.sqrt((right * right).sum())), 1e-300)
         found = matrix.sweep.conjugate_gradients(
-            right.ravel() / size, matrix.diagonal / (size * matrix.root), size, target, self.max_iterations
+            right.ravel() / size, diagonal, inverse, size, target, self.max_iterations
         )
         if found is None:
             return self._columns(right, tolerance)
@@ -68,11 +69,17 @@ class SparseSolver:
         solution: Array = (v / matrix.root).reshape(right.shape)
         return solution
 
+    @cached_property
+    def _rescaled(self) -> tuple[Array, Array, Array]:
+        """δ/(c r²), its inverse, and c r."""
+        size = self.matrix.strength * self.matrix.root
+        diagonal = self.matrix.diagonal / (size * self.matrix.root)
+        return diagonal, 1.0 / diagonal, size
+
     def _columns(self, right: Array, tolerance: float) -> Array:
         """All columns at once."""
         scale = self._scale if right.ndim == 1 else self._scale[:, None]
-        z = scale * right
-        residual = right - self.matrix @ z
+        z, residual = np.zeros_like(right), right.copy()
         direction = preconditioned = scale * residual
         product = (residual * preconditioned).sum(axis=0)
         target = tolerance * np.maximum(_norms(right), 1e-300)

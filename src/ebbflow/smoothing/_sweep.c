@@ -15,7 +15,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebbflow_sweep_version(void) { return 1; }
+PUBLIC int64_t ebbflow_sweep_version(void) { return 2; }
 
 /* A row's sum, and a range of rows. Each caller passes constants for `weighted`, `kept` and `sourced`, so that a loop is
    compiled for each case: tests inside the rows would double the time. */
@@ -97,18 +97,18 @@ DEFINE_SWEEP(ebbflow_sweep_float, float)
 DEFINE_SWEEP(ebbflow_sweep_double, double)
 
 /* Conjugate gradients, preconditioned by the diagonal, for (diag(diagonal) - A) z = right. `inverse` is 1/diagonal.
-   Enters with z = right/diagonal, leaves when the residual, each entry times size_i, is no longer than `target`. The two loops of an iteration do all that
-   can be done in passing, so that every vector is read once. Returns the iterations made, and the length reached. */
+   Enters with residual = right and starts from z = 0, leaves when the residual, each entry times size_i, is no longer than
+   `target`. The loops do all that can be done in passing, so that every vector is read once. Returns the iterations made,
+   and the length reached. */
 static INLINE int64_t solve(int64_t n, const int32_t *restrict row, const int32_t *restrict start, const int32_t *restrict column,
                             const double *restrict w, const double *restrict diagonal,
                             const double *restrict inverse, const double *restrict size, double target, int64_t most,
                             double *restrict z, double *restrict residual, double *restrict direction,
                             double *restrict image, double *restrict reached, int weighted) {
     double product = 0, length = 0;
-    for (int64_t at = 0; at < n; at++) { /* right - (diag - A) right/diag = A z */
-        const int32_t i = row[at];
-        const double r = ebbflow_sweep_double_row(start[at], start[at + 1], column, w, z, weighted);
-        residual[i] = r;
+    for (int64_t i = 0; i < n; i++) {
+        const double r = residual[i];
+        z[i] = 0;
         direction[i] = r * inverse[i];
         product += r * direction[i];
         length += r * size[i] * r * size[i];

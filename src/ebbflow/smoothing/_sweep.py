@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-VERSION = 1
+VERSION = 2
 # Below this many products of numbers, waking a thread costs more than it does.
 WORTH_A_THREAD = 1_000_000
 # Rows are sorted by length within this many: what they read and write together stays in the nearest cache.
@@ -208,23 +208,24 @@ class Sweep:
         self,
         right: NDArray[np.float64],
         diagonal: NDArray[np.float64],
+        inverse: NDArray[np.float64],
         size: NDArray[np.float64],
         target: float,
         most: int,
     ) -> tuple[NDArray[np.float64], float] | None:
         """Solve (diag(diagonal) − A) z = right, one column, by the compiled loops; None where there are none.
 
+        ``inverse`` is 1/diagonal.
         Stops when the residual, entry i times ``size[i]``, is no longer than ``target``, or after ``most`` iterations;
         returns z and the length reached.
         """
         if self._compiled is None:
             return None
-        inverse = 1.0 / diagonal
-        z, reached = right * inverse, np.zeros(1)
-        work = np.empty((3, self.n_nodes))
-        weights = self._weights_like(right)
+        z, residual, direction, image = work = np.empty((4, self.n_nodes))
+        residual[:] = right
+        reached, weights = np.zeros(1), self._weights_like(work)
         vectors = [part.ctypes.data for part in (diagonal, inverse, size)]
-        scratch = [part.ctypes.data for part in (z, *work, reached)]
+        scratch = [part.ctypes.data for part in (z, residual, direction, image, reached)]
         self._compiled.ebbflow_conjugate_gradients(
             self.n_nodes, *self._parts, weights, *vectors, target, most, *scratch
         )
