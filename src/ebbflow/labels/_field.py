@@ -185,7 +185,7 @@ class FieldObjective(Objective):
         self.field = field
         # On large graphs, solves during training stop early. The error left in z is at most the residual over τ, the
         # least eigenvalue that a field can have: the weaker τ, the farther they must go.
-        self.tolerance = 1e-6 if field.n_nodes <= EXACT_UP_TO else min(0.6 * field.tau, 0.1)
+        self.tolerance = 1e-6 if field.n_nodes <= EXACT_UP_TO else min(0.4 * field.tau, 0.1)
         # The weights of the field are relative to their mean, and those of the loss must be the same.
         super().__init__(smoother, loss, Labels(labels.nodes, labels.target, field.weight), validation, penalty)
         self._from_labels = field.spread(labels.target - self.base)
