@@ -1,6 +1,6 @@
 """Equation (13) against equation (2): whether another kernel than the Laplacian smooths better on real graphs.
 
-    python benchmarks/kernels.py [names …] [--splits 0 1 …] [--write FILE]
+    python -m benchmarks.kernels [names …] [--splits 0 1 …] [--write FILE]
 
 Smoothing alone (``labels="none"``), everything but the smoother as in the preset ``smoothing`` of ``accuracy.py``. A
 kernel's parameters are those of least validation error: the mean over the splits for regression, the first split for
@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from accuracy import make, quality
-from data import Data, load
 
 import ebbflow as eb
+from benchmarks.data import Data, load
+from benchmarks.methods.ebbs import smoothing_alone
+from benchmarks.problem import scored
 
 LAPLACIAN = "Laplacian"
 
@@ -58,10 +59,11 @@ class Fit:
 
 def fit(data: Data, number: int, smoother: eb.Smoother, threads: int) -> Fit:
     split = data.splits[number]
-    model = make("smoothing", data, number, threads).set_params(smoothing=smoother)
+    kind = eb.EBBSClassifier if data.classes else eb.EBBSRegressor
+    model = kind(**smoothing_alone(data.classes) | {"smoothing": smoother}, random_state=number, n_jobs=threads)
     held = (split["val"], data.y[split["val"]])
     model.fit(data.X, data.y[split["train"]], nodes=split["train"], graph=data.graph, eval_set=held)
-    validation, test = (quality(data, split[part], model.predict(nodes=split[part])) for part in ("val", "test"))
+    validation, test = (scored(model, data, split[part]) for part in ("val", "test"))
     return Fit(validation, test, model.n_iter_)
 
 
@@ -113,7 +115,7 @@ def main() -> None:
         lines = measured(load(name), asked.splits, asked.threads)
         if asked.write:
             splits = " ".join(map(str, asked.splits))
-            told = f"Made by `python benchmarks/kernels.py {name} --splits {splits} --threads {asked.threads}`."
+            told = f"Made by `python -m benchmarks.kernels {name} --splits {splits} --threads {asked.threads}`."
             with asked.write.open("a") as file:
                 file.write("\n".join([told, "", head, "|" + "---|" * 10, *lines, "", ""]))
 

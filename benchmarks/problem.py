@@ -65,6 +65,12 @@ def quality(classes: bool, predicted: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sqrt(np.mean((predicted - truth) ** 2)))
 
 
+def scored(model: Any, data: Data, nodes: np.ndarray) -> float:
+    """Quality of a fitted model's predictions at some nodes."""
+    predicted = model.predict_proba(nodes=nodes) if data.classes else model.predict(nodes=nodes)
+    return quality(data.classes, predicted, data.y[nodes])
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a method found.

@@ -1,6 +1,6 @@
 """Robust against quadratic smoothing at equal settings: heterophily (Wiki), clean graphs, and graphs with spurious edges.
 
-    python benchmarks/robust.py [names …] [--penalty log] [--splits 0 1 …] [--write FILE]
+    python -m benchmarks.robust [names …] [--penalty log] [--splits 0 1 …] [--write FILE]
 
 Both smoothers have λ = 2 and 5 steps, the same trees and learning rate, labels="none", and stop on the validation nodes; the
 errors are those of the test nodes. "+30 %" adds that share of edges between random nodes. The last column says how well low
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from accuracy import quality
-from data import Data, load, with_random_edges
 from sklearn.metrics import roc_auc_score
 
 import ebbflow as eb
+from benchmarks.data import Data, load, with_random_edges
+from benchmarks.problem import scored
 
 COLUMNS = ("no smoothing", "quadratic", "robust")
 
@@ -72,7 +72,7 @@ def measured(name: str, data: Data, added: np.ndarray | None, splits: list[int],
             model.fit(data.X, data.y[split["train"]], nodes=split["train"], graph=data.graph, eval_set=held)
             row.seconds[column].append(time.perf_counter() - start)
             for values, part in ((row.validation, "val"), (row.test, "test")):
-                values[column].append(quality(data, split[part], model.predict(nodes=split[part])))
+                values[column].append(scored(model, data, split[part]))
         if added is not None:
             row.found.append(float(roc_auc_score(added, -model.edge_weights().weight)))
         print(name, number, {column: round(values[-1], 5) for column, values in row.test.items()}, flush=True)
@@ -101,7 +101,7 @@ def main() -> None:
     print("\n".join(lines))
     if asked.write:
         some = "" if asked.splits == [0, 1, 2, 3, 4] else f" --splits {' '.join(map(str, asked.splits))}"
-        command = f"python benchmarks/robust.py {' '.join(names)}{some} --penalty {asked.penalty}"
+        command = f"python -m benchmarks.robust {' '.join(names)}{some} --penalty {asked.penalty}"
         asked.write.write_text(f"Made by `{command}`.\n\n" + "\n".join(lines) + "\n")
 
 

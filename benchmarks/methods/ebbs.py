@@ -29,13 +29,22 @@ def paper(problem: Problem, momentum: bool = False, lam: float | None = None) ->
 
 def smoothing(problem: Problem) -> Outcome:
     """Smoothed scores alone: no label is used to predict, so that the model can be taken to another graph."""
-    changes: dict[str, Any] = {"smoothing": eb.Laplacian(2.0, 5), "labels": "none"}
-    if problem.n_classes:
-        changes |= {"n_estimators": 150, "learning_rate": 0.5, "momentum": True, "patience": 20}
-        changes["learner"] = eb.LightGBM(15, colsample_bytree=0.5)
-    else:
-        changes |= {"feature_smoothing": eb.Laplacian(20.0, 5), "learner": eb.LightGBM(), "learning_rate": 0.1}
-    return _fitted(problem, lambda kind, **common: kind(**changes, **common))
+    return _fitted(problem, lambda kind, **common: kind(**smoothing_alone(bool(problem.n_classes)), **common))
+
+
+def smoothing_alone(classes: bool) -> dict[str, Any]:
+    """Return the settings of that method."""
+    settings: dict[str, Any] = {"smoothing": eb.Laplacian(2.0, 5), "labels": "none"}
+    if classes:
+        learner = eb.LightGBM(15, colsample_bytree=0.5)
+        return settings | {
+            "n_estimators": 150,
+            "learning_rate": 0.5,
+            "momentum": True,
+            "patience": 20,
+            "learner": learner,
+        }
+    return settings | {"feature_smoothing": eb.Laplacian(20.0, 5), "learner": eb.LightGBM(), "learning_rate": 0.1}
 
 
 def default(problem: Problem) -> Outcome:
