@@ -234,7 +234,7 @@ def test_rounds_that_gain_too_little_are_left_out():
     # Ten rounds at 1 % gain 9.6 %; at .01 %, .1 %: the stop comes once a percent needs more than the last ten rounds.
     stopping = eb.EarlyStopping(10, least_gain=0.01)
     assert rounds_until_stopped(stopping, falling + level) == 30 + 10
-    assert stopping.reason == "10 rounds lowered the validation loss by less than 0.01 of it"
+    assert stopping.reason == "the last 10 rounds lowered the validation loss by less than 1 %"
     stopping.before_training(10)  # another fit
     assert stopping.reason == eb.EarlyStopping.reason
     assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), falling) is None

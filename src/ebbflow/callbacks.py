@@ -135,7 +135,9 @@ class EarlyStopping(Callback):
         before = self._best_losses[-1 - self.patience]
         if before - self.best_loss >= self.least_gain * abs(before):
             return False
-        self.reason = f"{self.patience} rounds lowered the validation loss by less than {self.least_gain:.3g} of it"
+        self.reason = (
+            f"the last {self.patience} rounds lowered the validation loss by less than {100 * self.least_gain:g} %"
+        )
         return True
 
     def after_training(self, model: Iterate) -> Iterate:

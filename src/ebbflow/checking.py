@@ -223,7 +223,9 @@ def check_graph(
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}.")
     if not isinstance(graph, Graph):
-        raise TypeError(f"graph must be an ebbflow.Graph, got {type(graph)}.")
+        raise TypeError(
+            f"graph must be an ebbflow.Graph, got {type(graph)}. Several relations are made one by Graph.mix."
+        )
     task = task_of(y) if task == "auto" else task
     model: Any = EBBSClassifier() if task == "classification" else EBBSRegressor()
     table = TableReader().fit(X)
