@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,12 @@ def _compiled() -> Any:
 
 
 COMPILED = _compiled()
+
+
+@singledispatch
+def sweep_on(adjacency: Any) -> Any:
+    """Return what sweeps this adjacency: an adjacency of another kind, on another device, brings its own."""
+    return Sweep(adjacency)
 
 
 class Sweep:

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ebbflow.graph import Graph
-from ebbflow.smoothing._sweep import Sweep
+from ebbflow.smoothing._sweep import sweep_on
 
 
 class GraphMatrix(LinearOperator):
@@ -35,7 +35,7 @@ class GraphMatrix(LinearOperator):
         root: NDArray[np.float64] | None = None,
     ) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
-        self.sweep = Sweep(adjacency)
+        self.sweep = sweep_on(adjacency)
         self.diagonal, self.strength = diagonal, strength
         self.root = np.ones(adjacency.shape[0]) if root is None else root
         self._adjacency = adjacency
