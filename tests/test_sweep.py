@@ -10,7 +10,7 @@ from scipy import sparse
 
 import ebbflow as eb
 from ebbflow.smoothing import _sweep
-from ebbflow.smoothing._sweep import Sweep, threads
+from ebbflow.smoothing._sweep import Sweep, sweep_on, threads
 from ebbflow.smoothing._system import GraphMatrix
 from tests.strategies import graphs
 
@@ -46,6 +46,51 @@ def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
     size = np.abs(dense).sum() + 1.0
     assert found.dtype == dtype and found.shape == v.shape
     np.testing.assert_allclose(found, expected, atol=size * (1e-5 if short else 1e-13), rtol=1e-5 if short else 1e-12)
+
+
+@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_nodes", [1, 3, 4, 5, 203])
+def test_rows_of_any_length_are_summed(bits, weighted, n_nodes):
+    rng = np.random.default_rng(n_nodes)
+    dense = rng.normal(size=(n_nodes, n_nodes)) if weighted else np.ones((n_nodes, n_nodes))
+    kept = rng.random(dense.shape) < rng.random((n_nodes, 1)) ** 4  # rows from empty to full
+    kept[:: n_nodes // 4 + 1] = True
+    sweep = Sweep(sparse.csr_array(np.where(kept, dense, 0.0)))
+    sweep._bits = bits
+    v, right = rng.normal(size=(2, n_nodes))
+    np.testing.assert_allclose(sweep(v), np.where(kept, dense, 0.0) @ v, atol=1e-12)
+    diagonal = 3.0 * n_nodes + rng.random(n_nodes)
+    symmetric = Sweep(sparse.csr_array(np.where(kept & kept.T, (dense + dense.T) / 2, 0.0)))
+    symmetric._bits = bits
+    z, _ = symmetric.conjugate_gradients(right, diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100)
+    np.testing.assert_allclose(diagonal * z - symmetric(z), right, atol=1e-10)
+
+
+@given(graph=graphs(), short=st.booleans(), count=st.integers(0, 4), width=st.sampled_from([None, 1, 3]))
+def test_steps_are_sweeps_between_two_scalings(graph, short, count, width):
+    rng, n, dtype = np.random.default_rng(0), graph.n_nodes, np.float32 if short else np.float64
+    scores = rng.normal(size=n if width is None else (n, width)).astype(dtype)
+    root, scale, keep = (rng.random((3, n)) + 0.1).astype(dtype)
+    sweep = Sweep(graph.adjacency)
+    at_root = root if width is None else root[:, None]
+    expected = v = at_root * scores
+    for _ in range(count):
+        expected = sweep(expected, scale, keep, dtype(0.3) * v)
+    for _ in range(2):  # the second time in memory that was written to
+        found = sweep.steps(scores, root, scale, keep, 0.3, count)
+        np.testing.assert_allclose(
+            found, expected / at_root, rtol=1e-4 if short else 1e-12, atol=1e-5 if short else 1e-12
+        )
+        assert found.dtype == dtype and found.shape == scores.shape
+
+
+def test_one_adjacency_is_laid_out_once():
+    graph = eb.Graph.from_edges([0, 1], [1, 2])
+    one, two = eb.Laplacian(1.0).on(graph), eb.Laplacian(2.0).on(graph)
+    assert one._matrix.sweep is two._matrix.sweep
+    assert sweep_on(graph.adjacency.copy()) is not one._matrix.sweep
 
 
 @pytest.mark.parametrize("weighted", [False, True])

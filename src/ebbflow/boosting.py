@@ -46,9 +46,9 @@ class Boosting:
     def __next__(self) -> Progress:
         if self._round == self.n_rounds or self._stalled == STALLED_ROUNDS:
             raise StopIteration
-        objective, unit = self.objective, self.objective.unit
+        objective = self.objective
         point = self.pace.point(self.model)
-        gradient, curvature = objective.residual(point) / unit, objective.curvature(point) / unit
+        gradient, curvature = map(objective.in_units, (objective.residual(point), objective.curvature(point)))
         tree = self.learner.grow(gradient, curvature)
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"

@@ -6,6 +6,7 @@ curvature for *every* node, labelled or not.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,22 @@ class Labels:
     nodes: NDArray[np.int64]
     target: Array
     weight: Array
+
+    @cached_property
+    def at(self) -> Any:
+        """What picks the nodes out of a vector: a slice, which copies nothing, where they follow each other."""
+        nodes = self.nodes
+        if nodes.size and nodes[-1] - nodes[0] + 1 == nodes.size and bool((nodes[1:] > nodes[:-1]).all()):
+            return slice(int(nodes[0]), int(nodes[-1]) + 1)
+        return nodes
+
+    @cached_property
+    def _even(self) -> bool:
+        return bool((self.weight == 1.0).all())
+
+    def weighted(self, values: Array) -> Array:
+        """Return what was computed for each label, times its weight."""
+        return values if self._even else self.weight[:, None] * values
 
     def joined(self, others: "Labels") -> "Labels":
         """Return these and others."""
@@ -145,6 +162,7 @@ class Objective:
         self.penalty = penalty
         self.base = loss.initial(labels.target, labels.weight)
         self._fixed_curvature: Array | None = None
+        self._fixed_local: Array | None = None
         # Trees are grown on float32 gradients anyway; on large graphs, half the bytes are nearly half the time.
         self.exact = smoother.shape[0] <= EXACT_UP_TO
         self._last_at: tuple[Iterate, SmoothingOperator] | None = None
@@ -153,6 +171,10 @@ class Objective:
         self.unit = smoother.norm_bound**2 or 1.0
         if loss.curvature_has_units:
             self.unit *= float(np.mean(self._local_curvature(self.start()))) or 1.0
+
+    def in_units(self, values: Array) -> Array:
+        """Return a gradient or a curvature in the unit that trees are given."""
+        return values if self.unit == 1.0 else values / self.unit
 
     def start(self) -> Iterate:
         """Return f⁰ = 0."""
@@ -195,7 +217,7 @@ class Objective:
         """Return the mean loss over the validation nodes, of the *smoothed* predictions."""
         if self.validation is None:
             return None
-        predicted = self.predict(point)[self.validation.nodes]
+        predicted = self.predict(point)[self.validation.at]
         return self._loss_at(self.validation, predicted) / float(self.validation.weight.sum())
 
     def residual(self, point: Iterate) -> Array:
@@ -204,7 +226,7 @@ class Objective:
 
     def _pulled_back(self, slope: Array, point: Iterate) -> Array:
         on_nodes = np.zeros_like(point.scores)
-        on_nodes[self.labels.nodes] = slope
+        on_nodes[self.labels.at] = slope
         pulled = self._swept(self.at(point).adjoint, on_nodes)
         return pulled + self.penalty * point.scores if self.penalty else pulled
 
@@ -231,9 +253,9 @@ class Objective:
         local, smoother = self._local_curvature(point), self.at(point)
         n_nodes, magnitude = smoother.shape[0], smoother.magnitude
         if magnitude is not None:
-            heard = magnitude.apply(np.ones((n_nodes, 1)))[self.labels.nodes]
+            heard = magnitude.apply(np.ones((n_nodes, 1)))[self.labels.at]
             on_nodes = np.zeros((n_nodes, local.shape[1]))
-            on_nodes[self.labels.nodes] = local * heard
+            on_nodes[self.labels.at] = local * heard
             result = np.maximum(magnitude.adjoint(on_nodes), 0.0)
         else:
             result = np.full((n_nodes, 1), smoother.norm_bound**2 * float(local.max()))
@@ -252,9 +274,9 @@ class Objective:
 
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
         """
-        along = smoothed_tree[self.labels.nodes]
-        slope = float((self._slope(point) * along).sum())
-        bend = float((self._local_curvature(point) * along**2).sum())
+        along = smoothed_tree[self.labels.at]
+        slope = float(np.einsum("ij,ij->", self._slope(point), along))
+        bend = float(np.einsum("ij,ij,ij->", self._local_curvature(point), along, along))
         step = self._penalized_step(slope, bend, point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
@@ -272,17 +294,21 @@ class Objective:
 
     def _predicted(self, point: Iterate) -> Array:
         """Scores of the labelled nodes, as the loss sees them."""
-        predicted: Array = point.remember("predicted", lambda: self.base + point.smoothed[self.labels.nodes])
+        predicted: Array = point.remember("predicted", lambda: self.base + point.smoothed[self.labels.at])
         return predicted
 
     def _slope(self, point: Iterate) -> Array:
         labels = self.labels
         slope: Array = point.remember(
-            "slope", lambda: labels.weight[:, None] * self.loss.gradient(self._predicted(point), labels.target)
+            "slope", lambda: labels.weighted(self.loss.gradient(self._predicted(point), labels.target))
         )
         return slope
 
     def _local_curvature(self, point: Iterate) -> Array:
+        if self._fixed_local is not None:
+            return self._fixed_local
         labels = self.labels
         local: Array = labels.weight[:, None] * self.loss.curvature(self._predicted(point), labels.target)
+        if self.loss.constant_curvature:
+            self._fixed_local = local
         return local

@@ -192,7 +192,7 @@ class FieldObjective(Objective):
 
     def _carried(self, smoothed: Array) -> Array:
         """P h beside K W (P h): the one solve of a round."""
-        return np.hstack([smoothed, self.field.spread(smoothed[self.labels.nodes], self.tolerance)])
+        return np.hstack([smoothed, self.field.spread(smoothed[self.labels.at], self.tolerance)])
 
     def _split(self, smoothed: Array) -> tuple[Array, Array]:
         outputs = self.labels.target.shape[1]
@@ -218,7 +218,7 @@ class FieldObjective(Objective):
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
         """Return the exact minimiser along the tree."""
-        own, taken = self._split(smoothed_tree[self.labels.nodes])
+        own, taken = self._split(smoothed_tree[self.labels.at])
         weight = self.labels.weight[:, None]
         slope = -float((weight * self._errors(point)[1] * own).sum())
         return self._penalized_step(slope, float((weight * own * (own - taken)).sum()), point, tree)
@@ -246,7 +246,7 @@ class LeftOutObjective(FieldObjective):
     def residual(self, point: Iterate) -> Array:
         """Return −Pᵀ Sᵀ W S e: a second solve."""
         weighted = self._amplified * self.labels.weight[:, None] * self._left_out(point)
-        back = self.field.pulled(weighted, self.tolerance)[self.labels.nodes]
+        back = self.field.pulled(weighted, self.tolerance)[self.labels.at]
         return self._pulled_back(self.labels.weight[:, None] * back - weighted, point)
 
     def curvature(self, point: Iterate) -> Array:
@@ -270,7 +270,7 @@ class LeftOutObjective(FieldObjective):
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
         """Return the exact minimiser along the tree."""
-        own, taken = self._split(smoothed_tree[self.labels.nodes])
+        own, taken = self._split(smoothed_tree[self.labels.at])
         along, weight = self._amplified * (own - taken), self.labels.weight[:, None]
         slope = -float((weight * self._left_out(point) * along).sum())
         return self._penalized_step(slope, float((weight * along**2).sum()), point, tree)

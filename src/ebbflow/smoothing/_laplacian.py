@@ -154,9 +154,7 @@ class GradientSteps(SmoothingOperator):
         if sparse.issparse(scores):
             return self._on_sparse(scores)
         # In v = R z the weights of the edges are those of the adjacency: v ← (1−αδ)∘v + αc r²∘(A v) + α r∘f.
-        root, scale, keep = self._vectors(scores)
-        v = np.ascontiguousarray(columnwise(root, scores) * scores)
-        return self._matrix.sweep.repeated(v, scale, keep, self.alpha * v, self.n_steps) / columnwise(root, scores)
+        return self._matrix.sweep.steps(scores, *self._vectors(scores), self.alpha, self.n_steps)
 
     def _vectors(self, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """r, αc r² and 1 − αδ in the float type of the scores, converted once."""

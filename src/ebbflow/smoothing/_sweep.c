@@ -1,9 +1,13 @@
 /* The loops that propagation is made of: one sweep over the edges, and conjugate gradients around it.
 
-   out_i = scale_i * sum_j w_ij v_j + keep_i * v_i + source_i, for i = row[first], ..., row[last-1] and `width` columns.
-   Rows come in an order that puts those of one length together: guessing wrong where a row ends costs more than the row.
-   Weights that are all one are not read (w = NULL), and so are terms that are not there. Four sums run side by side in
-   a row, because the gathers, not the additions, take the time. Written once for float and double. */
+   out_i = scale_i * sum_j w_ij v_j + keep_i * v_i + source_i.
+
+   The gathers v_j take the time, not the additions, so the loops are laid out around them. For one column of scores, nodes
+   have new numbers, `order`, under which rows of one length follow each other: four rows are summed side by side, and where a
+   row ends is rarely guessed wrong, which would cost more than the row. Of each four rows, the shortest first, columns come
+   in turns up to the end of the shortest, then what is left of the others, row by row; the last rows that make no four
+   follow one by one. Columns are numbered in 16 bits where that is enough. For several columns of scores rows are read one by
+   one, under the old numbers. Weights that are all one are not read (w = NULL), and so are terms that are not there. */
 #include <stdint.h>
 #include <math.h>
 
@@ -15,13 +19,13 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebbflow_sweep_version(void) { return 2; }
+PUBLIC int64_t ebbflow_sweep_version(void) { return 3; }
 
-/* A row's sum, and a range of rows. Each caller passes constants for `weighted`, `kept` and `sourced`, so that a loop is
-   compiled for each case: tests inside the rows would double the time. */
-#define DEFINE_SWEEP(NAME, REAL)                                                                                        \
-    static INLINE REAL NAME##_row(int32_t at, int32_t end, const int32_t *restrict column, const REAL *restrict w,      \
-                                  const REAL *restrict v, int weighted) {                                               \
+/* Sums over the rows of group `g`, four of them. `weighted` is a constant to each caller, so that a loop is compiled for each
+   case: tests inside the rows would double the time. */
+#define DEFINE_SUMS(NAME, REAL, INDEX)                                                                                  \
+    static INLINE REAL NAME##_rest(int32_t at, int32_t end, const INDEX *restrict column, const REAL *restrict w,       \
+                                   const REAL *restrict v, int weighted) {                                              \
         REAL a = 0, b = 0, c = 0, d = 0;                                                                                \
         for (; end - at >= 4; at += 4) {                                                                                \
             a += weighted ? w[at] * v[column[at]] : v[column[at]];                                                      \
@@ -32,19 +36,112 @@ PUBLIC int64_t ebbflow_sweep_version(void) { return 2; }
         for (; at < end; at++) a += weighted ? w[at] * v[column[at]] : v[column[at]];                                   \
         return (a + b) + (c + d);                                                                                       \
     }                                                                                                                   \
-    static INLINE void NAME##_narrow(int64_t first, int64_t last, const int32_t *restrict row, const int32_t *restrict start,                        \
-                                     const int32_t *restrict column, const REAL *restrict w,                            \
-                                     const REAL *restrict scale, const REAL *restrict keep,                             \
-                                     const REAL *restrict source, const REAL *restrict v, REAL *restrict out,           \
-                                     int weighted, int kept, int sourced) {                                             \
-        for (int64_t at = first; at < last; at++) {                                                                     \
-            const int32_t i = row[at];                                                                                  \
-            REAL sum = scale[i] * NAME##_row(start[at], start[at + 1], column, w, v, weighted);                         \
-            if (kept) sum += keep[i] * v[i];                                                                            \
-            if (sourced) sum += source[i];                                                                              \
-            out[i] = sum;                                                                                               \
+    static INLINE void NAME##_four(const int32_t *restrict start, const INDEX *restrict column,                         \
+                                   const REAL *restrict w, const REAL *restrict v, REAL *restrict sum, int weighted) {  \
+        REAL a = 0, b = 0, c = 0, d = 0;                                                                                \
+        int32_t at = start[0];                                                                                          \
+        const int32_t shortest = start[1] - at, turns = at + 4 * shortest, end = start[4];                              \
+        for (; at < turns; at += 4) {                                                                                   \
+            a += weighted ? w[at] * v[column[at]] : v[column[at]];                                                      \
+            b += weighted ? w[at + 1] * v[column[at + 1]] : v[column[at + 1]];                                          \
+            c += weighted ? w[at + 2] * v[column[at + 2]] : v[column[at + 2]];                                          \
+            d += weighted ? w[at + 3] * v[column[at + 3]] : v[column[at + 3]];                                          \
+        }                                                                                                               \
+        if (at < end) {                                                                                                 \
+            const int32_t second = at + start[2] - start[1] - shortest, third = second + start[3] - start[2] - shortest;\
+            b += NAME##_rest(at, second, column, w, v, weighted);                                                       \
+            c += NAME##_rest(second, third, column, w, v, weighted);                                                    \
+            d += NAME##_rest(third, end, column, w, v, weighted);                                                       \
+        }                                                                                                               \
+        sum[0] = a, sum[1] = b, sum[2] = c, sum[3] = d;                                                                 \
+    }
+
+/* Rows first..last-1 of one column of scores, `first` a multiple of four. The vectors are in the new order. */
+#define DEFINE_NARROW(NAME, REAL, INDEX)                                                                                \
+    DEFINE_SUMS(NAME, REAL, INDEX)                                                                                      \
+    static INLINE void NAME##_rows(int64_t first, int64_t last, const int32_t *restrict start,                          \
+                                   const INDEX *restrict column, const REAL *restrict w, const REAL *restrict scale,    \
+                                   const REAL *restrict keep, const REAL *restrict source, const REAL *restrict v,      \
+                                   REAL *restrict out, int weighted) {                                                  \
+        int64_t i = first;                                                                                              \
+        for (; i + 4 <= last; i += 4) {                                                                                 \
+            REAL sum[4];                                                                                                \
+            NAME##_four(start + i, column, w, v, sum, weighted);                                                        \
+            for (int k = 0; k < 4; k++) out[i + k] = scale[i + k] * sum[k] + keep[i + k] * v[i + k] + source[i + k];    \
+        }                                                                                                               \
+        for (; i < last; i++)                                                                                           \
+            out[i] = scale[i] * NAME##_rest(start[i], start[i + 1], column, w, v, weighted) + keep[i] * v[i] + source[i];\
+    }                                                                                                                   \
+    PUBLIC void NAME(int64_t first, int64_t last, const int32_t *start, const INDEX *column, const REAL *w,             \
+                     const REAL *scale, const REAL *keep, const REAL *source, const REAL *v, REAL *out) {               \
+        if (w)                                                                                                          \
+            NAME##_rows(first, last, start, column, w, scale, keep, source, v, out, 1);                                 \
+        else                                                                                                            \
+            NAME##_rows(first, last, start, column, w, scale, keep, source, v, out, 0);                                 \
+    }
+
+DEFINE_NARROW(ebbflow_narrow_float_16, float, uint16_t)
+DEFINE_NARROW(ebbflow_narrow_float_32, float, int32_t)
+DEFINE_NARROW(ebbflow_narrow_double_16, double, uint16_t)
+DEFINE_NARROW(ebbflow_narrow_double_32, double, int32_t)
+
+/* Write the rows of a matrix as the loops above read them. `place` is the new number of each node. */
+#define DEFINE_ARRANGED(NAME, INDEX)                                                                                    \
+    PUBLIC void NAME(int64_t n, const int32_t *restrict order, const int32_t *restrict place,                           \
+                     const int32_t *restrict old_start, const int32_t *restrict old_column,                             \
+                     const double *restrict old_w, const int32_t *restrict start, INDEX *restrict column,               \
+                     double *restrict w) {                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                               \
+            const int64_t first = i & ~(int64_t)3;                                                                      \
+            const int32_t from = old_start[order[i]], length = start[i + 1] - start[i];                                 \
+            const int four = first + 4 <= n, turn = (int)(i - first);                                                   \
+            const int32_t shortest = four ? start[first + 1] - start[first] : 0;                                        \
+            const int32_t begin = four ? start[first] + turn : start[i];                                                \
+            const int32_t rest = four ? start[i] + (3 - turn) * shortest : start[i];                                    \
+            for (int32_t k = 0; k < length; k++) {                                                                      \
+                const int32_t to = k < shortest ? begin + 4 * k : rest + k;                                             \
+                column[to] = (INDEX)place[old_column[from + k]];                                                        \
+                if (w) w[to] = old_w[from + k];                                                                         \
+            }                                                                                                           \
+        }                                                                                                               \
+    }
+
+DEFINE_ARRANGED(ebbflow_arranged_16, uint16_t)
+DEFINE_ARRANGED(ebbflow_arranged_32, int32_t)
+
+/* Into the new order and back. */
+#define DEFINE_ORDERS(NAME, REAL)                                                                                       \
+    PUBLIC void NAME##_arrange(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict from,   \
+                               REAL *restrict to) {                                                                     \
+        for (int64_t i = first; i < last; i++) to[i] = from[order[i]];                                                  \
+    }                                                                                                                   \
+    PUBLIC void NAME##_put_back(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict from,  \
+                                REAL *restrict to) {                                                                    \
+        for (int64_t i = first; i < last; i++) to[order[i]] = from[i];                                                  \
+    }
+
+DEFINE_ORDERS(ebbflow_float, float)
+DEFINE_ORDERS(ebbflow_double, double)
+
+/* What steps begin with, v = root * scores and the source alpha * v, in the new order; and the way back, scores = v / root. */
+#define DEFINE_ENDS(NAME, REAL)                                                                                         \
+    PUBLIC void NAME##_begin(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict root,     \
+                             REAL alpha, const REAL *restrict scores, REAL *restrict v, REAL *restrict source) {        \
+        for (int64_t i = first; i < last; i++) {                                                                        \
+            v[i] = root[i] * scores[order[i]];                                                                          \
+            source[i] = alpha * v[i];                                                                                   \
         }                                                                                                               \
     }                                                                                                                   \
+    PUBLIC void NAME##_end(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict root,       \
+                           const REAL *restrict v, REAL *restrict scores) {                                             \
+        for (int64_t i = first; i < last; i++) scores[order[i]] = v[i] / root[i];                                       \
+    }
+
+DEFINE_ENDS(ebbflow_float, float)
+DEFINE_ENDS(ebbflow_double, double)
+
+/* Several columns of scores: `width` numbers lie side by side for each node, and order[r] is the node of row r. */
+#define DEFINE_WIDE(NAME, REAL)                                                                                         \
     static INLINE void NAME##_block(int64_t i, int64_t from, int64_t width, int32_t at, int32_t end,                    \
                                     const int32_t *restrict column, const REAL *restrict w,                             \
                                     const REAL *restrict scale, const REAL *restrict keep,                              \
@@ -57,91 +154,99 @@ PUBLIC int64_t ebbflow_sweep_version(void) { return 2; }
         }                                                                                                               \
         const int64_t own = i * width + from;                                                                           \
         for (int k = 0; k < size; k++) {                                                                                \
-            sum[k] *= scale[i];                                                                                         \
+            if (scale) sum[k] *= scale[i];                                                                              \
             if (keep) sum[k] += keep[i] * v[own + k];                                                                   \
             if (source) sum[k] += source[own + k];                                                                      \
             out[own + k] = sum[k];                                                                                      \
         }                                                                                                               \
     }                                                                                                                   \
-    static INLINE void NAME##_wide(int64_t first, int64_t last, int64_t width, const int32_t *restrict row,             \
-                                   const int32_t *restrict start,                                                       \
-                                   const int32_t *restrict column, const REAL *restrict w, const REAL *restrict scale,  \
-                                   const REAL *restrict keep, const REAL *restrict source, const REAL *restrict v,      \
-                                   REAL *restrict out, int weighted) {                                                  \
+    static INLINE void NAME##_rows(int64_t first, int64_t last, int64_t width, const int32_t *restrict order,           \
+                                   const int32_t *restrict start, const int32_t *restrict column,                       \
+                                   const REAL *restrict w, const REAL *restrict scale, const REAL *restrict keep,       \
+                                   const REAL *restrict source, const REAL *restrict v, REAL *restrict out,             \
+                                   int weighted) {                                                                      \
         for (int64_t r = first; r < last; r++) {                                                                        \
+            const int64_t i = order[r];                                                                                 \
             int64_t k = 0;                                                                                              \
             for (; k + 8 <= width; k += 8)                                                                              \
-                NAME##_block(row[r], k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 8);\
+                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 8); \
             for (; k + 4 <= width; k += 4)                                                                              \
-                NAME##_block(row[r], k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 4);\
+                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 4); \
             for (; k < width; k++)                                                                                      \
-                NAME##_block(row[r], k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 1);\
+                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 1); \
         }                                                                                                               \
     }                                                                                                                   \
-    PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int32_t *row, const int32_t *start,              \
+    PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int32_t *order, const int32_t *start,            \
                      const int32_t *column, const REAL *w, const REAL *scale, const REAL *keep, const REAL *source,     \
-                     const REAL *v, REAL *out) {                                                                                       \
-        if (width == 1 && !w && keep && source)                                                                         \
-            NAME##_narrow(first, last, row, start, column, w, scale, keep, source, v, out, 0, 1, 1);                         \
-        else if (width == 1 && !w && keep)                                                                              \
-            NAME##_narrow(first, last, row, start, column, w, scale, keep, source, v, out, 0, 1, 0);                         \
-        else if (width == 1 && w && keep && source)                                                                     \
-            NAME##_narrow(first, last, row, start, column, w, scale, keep, source, v, out, 1, 1, 1);                         \
-        else if (w)                                                                                                     \
-            NAME##_wide(first, last, width, row, start, column, w, scale, keep, source, v, out, 1);                          \
+                     const REAL *v, REAL *out) {                                                                        \
+        if (w)                                                                                                          \
+            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, v, out, 1);                   \
         else                                                                                                            \
-            NAME##_wide(first, last, width, row, start, column, w, scale, keep, source, v, out, 0);                          \
+            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, v, out, 0);                   \
     }
 
-DEFINE_SWEEP(ebbflow_sweep_float, float)
-DEFINE_SWEEP(ebbflow_sweep_double, double)
+DEFINE_WIDE(ebbflow_wide_float, float)
+DEFINE_WIDE(ebbflow_wide_double, double)
 
-/* Conjugate gradients, preconditioned by the diagonal, for (diag(diagonal) - A) z = right. `inverse` is 1/diagonal.
-   Enters with residual = right and starts from z = 0, leaves when the residual, each entry times size_i, is no longer than
-   `target`. The loops do all that can be done in passing, so that every vector is read once. Returns the iterations made,
-   and the length reached. */
-static INLINE int64_t solve(int64_t n, const int32_t *restrict row, const int32_t *restrict start, const int32_t *restrict column,
-                            const double *restrict w, const double *restrict diagonal,
-                            const double *restrict inverse, const double *restrict size, double target, int64_t most,
-                            double *restrict z, double *restrict residual, double *restrict direction,
-                            double *restrict image, double *restrict reached, int weighted) {
-    double product = 0, length = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double r = residual[i];
-        z[i] = 0;
-        direction[i] = r * inverse[i];
-        product += r * direction[i];
-        length += r * size[i] * r * size[i];
+/* Conjugate gradients, preconditioned by the diagonal, for (diag(diagonal) - A) z = right, all in the new order. `inverse` is
+   1/diagonal. Enters with residual = right and starts from z = 0, leaves when the residual, each entry times size_i, is no
+   longer than `target`. The loops do all that can be done in passing, so that every vector is read once. Returns the
+   iterations made, and the length reached. */
+#define DEFINE_SOLVE(NAME, SUMS, INDEX)                                                                                 \
+    static INLINE int64_t NAME##_loop(int64_t n, const int32_t *restrict start, const INDEX *restrict column,           \
+                                      const double *restrict w, const double *restrict diagonal,                        \
+                                      const double *restrict inverse, const double *restrict size, double target,       \
+                                      int64_t most, double *restrict z, double *restrict residual,                      \
+                                      double *restrict direction, double *restrict image, double *restrict reached,     \
+                                      int weighted) {                                                                   \
+        double product = 0, length = 0;                                                                                 \
+        for (int64_t i = 0; i < n; i++) {                                                                               \
+            const double r = residual[i];                                                                               \
+            z[i] = 0;                                                                                                   \
+            direction[i] = r * inverse[i];                                                                              \
+            product += r * direction[i];                                                                                \
+            length += r * size[i] * r * size[i];                                                                        \
+        }                                                                                                               \
+        int64_t done = 0;                                                                                               \
+        for (; done < most && sqrt(length) > target; done++) {                                                          \
+            double bend = 0;                                                                                            \
+            int64_t i = 0;                                                                                              \
+            for (; i + 4 <= n; i += 4) {                                                                                \
+                double around[4];                                                                                       \
+                SUMS##_four(start + i, column, w, direction, around, weighted);                                         \
+                for (int k = 0; k < 4; k++) {                                                                           \
+                    image[i + k] = diagonal[i + k] * direction[i + k] - around[k];                                      \
+                    bend += direction[i + k] * image[i + k];                                                            \
+                }                                                                                                       \
+            }                                                                                                           \
+            for (; i < n; i++) {                                                                                        \
+                image[i] = diagonal[i] * direction[i]                                                                   \
+                           - SUMS##_rest(start[i], start[i + 1], column, w, direction, weighted);                       \
+                bend += direction[i] * image[i];                                                                        \
+            }                                                                                                           \
+            const double step = bend > 0 ? product / bend : 0, last = product;                                          \
+            product = length = 0;                                                                                       \
+            for (i = 0; i < n; i++) {                                                                                   \
+                z[i] += step * direction[i];                                                                            \
+                const double r = residual[i] - step * image[i];                                                         \
+                residual[i] = r;                                                                                        \
+                product += r * (r * inverse[i]);                                                                        \
+                length += r * size[i] * r * size[i];                                                                    \
+            }                                                                                                           \
+            const double turn = last > 0 ? product / last : 0;                                                          \
+            for (i = 0; i < n; i++) direction[i] = residual[i] * inverse[i] + turn * direction[i];                      \
+        }                                                                                                               \
+        *reached = sqrt(length);                                                                                        \
+        return done;                                                                                                    \
+    }                                                                                                                   \
+    PUBLIC int64_t NAME(int64_t n, const int32_t *start, const INDEX *column, const double *w, const double *diagonal,  \
+                        const double *inverse, const double *size, double target, int64_t most, double *z,              \
+                        double *residual, double *direction, double *image, double *reached) {                          \
+        return w ? NAME##_loop(n, start, column, w, diagonal, inverse, size, target, most, z, residual, direction,      \
+                               image, reached, 1)                                                                       \
+                 : NAME##_loop(n, start, column, w, diagonal, inverse, size, target, most, z, residual, direction,      \
+                               image, reached, 0);                                                                      \
     }
-    int64_t done = 0;
-    for (; done < most && sqrt(length) > target; done++) {
-        double bend = 0;
-        for (int64_t at = 0; at < n; at++) {
-            const int32_t i = row[at];
-            const double around = ebbflow_sweep_double_row(start[at], start[at + 1], column, w, direction, weighted);
-            image[i] = diagonal[i] * direction[i] - around;
-            bend += direction[i] * image[i];
-        }
-        const double step = bend > 0 ? product / bend : 0, last = product;
-        product = length = 0;
-        for (int64_t i = 0; i < n; i++) {
-            z[i] += step * direction[i];
-            const double r = residual[i] - step * image[i];
-            residual[i] = r;
-            product += r * (r * inverse[i]);
-            length += r * size[i] * r * size[i];
-        }
-        const double turn = last > 0 ? product / last : 0;
-        for (int64_t i = 0; i < n; i++) direction[i] = residual[i] * inverse[i] + turn * direction[i];
-    }
-    *reached = sqrt(length);
-    return done;
-}
 
-PUBLIC int64_t ebbflow_conjugate_gradients(int64_t n, const int32_t *row, const int32_t *start, const int32_t *column, const double *w,
-                                           const double *diagonal, const double *inverse, const double *size,
-                                           double target, int64_t most, double *z, double *residual,
-                                           double *direction, double *image, double *reached) {
-    return w ? solve(n, row, start, column, w, diagonal, inverse, size, target, most, z, residual, direction, image, reached, 1)
-             : solve(n, row, start, column, w, diagonal, inverse, size, target, most, z, residual, direction, image, reached, 0);
-}
+DEFINE_SOLVE(ebbflow_solve_16, ebbflow_narrow_double_16, uint16_t)
+DEFINE_SOLVE(ebbflow_solve_32, ebbflow_narrow_double_32, int32_t)

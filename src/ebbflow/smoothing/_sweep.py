@@ -1,28 +1,30 @@
 """One pass over a graph's edges, scale∘(A v) + keep∘v + source: the step that every propagation is made of.
 
-The loops are compiled from `_sweep.c` when the package is built; where that was not possible scipy's do the same, about
-half as fast. Weights that are all one are not read, and large graphs are swept by several threads, each a range of rows.
+The loops are compiled from `_sweep.c` when the package is built; where that was not possible scipy's do the same, a third
+as fast. Weights that are all one are not read, and large graphs are swept by several threads, each a range of rows.
 """
 
 import ctypes
 import os
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-VERSION = 2
+from ebbflow.smoothing._order import row_order
+
+VERSION = 3
 # Below this many products of numbers, waking a thread costs more than it does.
 WORTH_A_THREAD = 1_000_000
-# Rows are sorted by length within this many: what they read and write together stays in the nearest cache.
-WINDOW = 4_096
 
 _allowed: ContextVar[int] = ContextVar("allowed", default=1)
 _pool: ThreadPoolExecutor | None = None
@@ -68,11 +70,19 @@ def _compiled() -> Any:
         except (OSError, AttributeError):
             return None
         size: Any = ctypes.c_int64
-        real, at = ctypes.c_double, ctypes.c_void_p
-        for sweep in (library.ebbflow_sweep_float, library.ebbflow_sweep_double):
-            sweep.argtypes, sweep.restype = [size] * 3 + [at] * 9, None
-        library.ebbflow_conjugate_gradients.argtypes = [size] + [at] * 7 + [real, size] + [at] * 5
-        library.ebbflow_conjugate_gradients.restype = size
+        at: Any = ctypes.c_void_p
+        for name, real in (("float", ctypes.c_float), ("double", ctypes.c_double)):
+            for bits in (16, 32):
+                getattr(library, f"ebbflow_narrow_{name}_{bits}").argtypes = [size] * 2 + [at] * 8
+            getattr(library, f"ebbflow_{name}_arrange").argtypes = [size] * 2 + [at] * 3
+            getattr(library, f"ebbflow_{name}_put_back").argtypes = [size] * 2 + [at] * 3
+            getattr(library, f"ebbflow_{name}_begin").argtypes = [size] * 2 + [at] * 2 + [real] + [at] * 3
+            getattr(library, f"ebbflow_{name}_end").argtypes = [size] * 2 + [at] * 4
+            getattr(library, f"ebbflow_wide_{name}").argtypes = [size] * 3 + [at] * 9
+        for bits in (16, 32):
+            getattr(library, f"ebbflow_arranged_{bits}").argtypes = [size] + [at] * 8
+            solve = getattr(library, f"ebbflow_solve_{bits}")
+            solve.argtypes, solve.restype = [size] + [at] * 6 + [ctypes.c_double, size] + [at] * 5, size
         return library
     return None
 
@@ -80,10 +90,32 @@ def _compiled() -> Any:
 COMPILED = _compiled()
 
 
+_known: WeakValueDictionary[int, "Sweep"] = WeakValueDictionary()
+
+
 @singledispatch
 def sweep_on(adjacency: Any) -> Any:
-    """Return what sweeps this adjacency: an adjacency of another kind, on another device, brings its own."""
-    return Sweep(adjacency)
+    """Return what sweeps this adjacency: one of another kind, on another device, brings its own."""
+    key, parts = id(adjacency.indices), (adjacency.indices, adjacency.data)
+    known = _known.get(key)
+    if known is None or any(own is not part for own, part in zip(known.parts, parts, strict=True)):
+        known = _known[key] = Sweep(adjacency)
+    return known
+
+
+class _Rows(NamedTuple):
+    """Rows as the loops read them."""
+
+    start: NDArray[np.int32]
+    column: NDArray[Any]
+    weights: dict[np.dtype[Any], NDArray[Any]]  # in each float type; empty if they are all one
+
+    def addresses(self, dtype: np.dtype[Any]) -> tuple[int, int, int | None]:
+        """Where start, columns and weights lie."""
+        if self.weights and dtype not in self.weights:
+            self.weights[dtype] = self.weights[np.dtype(np.float64)].astype(dtype)
+        weights = self.weights[dtype].ctypes.data if self.weights else None
+        return self.start.ctypes.data, self.column.ctypes.data, weights
 
 
 class Sweep:
@@ -97,24 +129,50 @@ class Sweep:
 
     def __init__(self, adjacency: sparse.csr_array) -> None:
         self.n_nodes = adjacency.shape[0]
-        self._adjacency = adjacency
+        self._adjacency, self.parts = adjacency, (adjacency.indices, adjacency.data)
         self._by_type = {np.dtype(np.float64): adjacency}
         self._compiled = COMPILED if adjacency.indices.dtype == np.int32 else None
-        if self._compiled is not None:
-            lengths = np.diff(adjacency.indptr)
-            window = np.arange(self.n_nodes) // WINDOW
-            self._row = np.lexsort((lengths, window)).astype(np.int32)
-            ordered = adjacency[self._row]
-            self._start, self._column, self._weights = (
-                ordered.indptr,
-                ordered.indices,
-                {np.dtype(np.float64): ordered.data},
-            )
-            self._unit = bool((adjacency.data == 1.0).all())
-            self._parts = tuple(part.ctypes.data for part in (self._row, self._start, self._column))
+        self._in_order: dict[int, tuple[NDArray[Any], Any]] = {}
+        self._local = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Sweep, (self._adjacency,)  # addresses mean nothing elsewhere
+
+    @cached_property
+    def _unit(self) -> bool:
+        return bool((self._adjacency.data == 1.0).all())
+
+    @cached_property
+    def _order(self) -> NDArray[np.int32]:
+        return row_order(self._adjacency)
+
+    @cached_property
+    def _bits(self) -> int:
+        return 16 if self.n_nodes <= 1 << 16 else 32
+
+    @cached_property
+    def _narrow(self) -> _Rows:
+        """Rows and columns under new numbers, four rows in turns: see `_sweep.c`."""
+        old, order = self._adjacency, self._order
+        place = np.empty_like(order)
+        place[order] = np.arange(self.n_nodes, dtype=np.int32)
+        start = np.concatenate([[0], np.diff(old.indptr)[order].cumsum()]).astype(np.int32)
+        column = np.empty(old.nnz, dtype=np.uint16 if self._bits == 16 else np.int32)
+        weights = {} if self._unit else {np.dtype(np.float64): np.empty(old.nnz)}
+        data = None if self._unit else np.ascontiguousarray(old.data, dtype=np.float64)
+        rows = _Rows(start, column, weights)
+        given = [None if part is None else part.ctypes.data for part in (order, place, old.indptr, old.indices, data)]
+        getattr(self._compiled, f"ebbflow_arranged_{self._bits}")(
+            self.n_nodes, *given, *rows.addresses(np.dtype(np.float64))
+        )
+        return rows
+
+    @cached_property
+    def _wide(self) -> _Rows:
+        """Rows in another order, columns as they are."""
+        ordered = self._adjacency[self._order]
+        weights = {} if self._unit else {np.dtype(np.float64): ordered.data}
+        return _Rows(ordered.indptr, ordered.indices, weights)
 
     def __call__(
         self,
@@ -126,8 +184,8 @@ class Sweep:
     ) -> NDArray[Any]:
         """Return scale∘(A v) + keep∘v + source, for v of shape (n,) or (n, c), float32 or float64.
 
-        ``scale`` and ``keep`` have a number for each node, of v's type; ``source`` has v's shape and type. ``out``, if
-        given, is written to and returned; it must not be v.
+        ``scale`` and ``keep`` have a number for each node; ``source`` has v's shape. ``out``, if given, is written to and
+        returned; it must not be v.
         """
         # The loops take addresses: what they are given must be laid out as they read it, and as long.
         v = np.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
@@ -139,58 +197,123 @@ class Sweep:
             raise ValueError(f"out must be a contiguous array of {v.dtype} and of shape {v.shape}.")
         if self._compiled is None:
             return self._by_scipy(v, scale, keep, source, out)
-        sweep = self._compiled.ebbflow_sweep_float if v.dtype == np.float32 else self._compiled.ebbflow_sweep_double
-        width = 1 if v.ndim == 1 else v.shape[1]
-        weights = self._weights_like(v)
-        terms = (np.ones(self.n_nodes) if scale is None else scale), keep, source
-        laid_out = [None if part is None else np.ascontiguousarray(part, dtype=v.dtype) for part in terms]
-        given = [None if part is None else part.ctypes.data for part in laid_out]
-        rest: Any = (width, *self._parts, weights, *given, v.ctypes.data, out.ctypes.data)
-        count = min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
-        if count == 1:
-            sweep(0, self.n_nodes, *rest)
+        terms = [None if part is None else np.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
+        if v.size != self.n_nodes:
+            given = [None if part is None else part.ctypes.data for part in (*terms, v, out)]
+            rows = self._wide.addresses(v.dtype)
+            sweep = getattr(self._compiled, f"ebbflow_wide_{_name(v)}")
+            self._shared(sweep, v.shape[1], v.shape[1], self._order.ctypes.data, *rows, *given)
         else:
-            ends = self._shares(count)
-            jobs = [_workers().submit(sweep, *ends[i : i + 2], *rest) for i in range(count - 1)]
-            sweep(*ends[count - 1 :], *rest)
-            for job in jobs:
-                job.result()
+            defaults = (1.0, 0.0, 0.0)
+            arranged = [
+                np.full(self.n_nodes, default, dtype=v.dtype) if part is None else self._arranged(part)
+                for part, default in zip(terms, defaults, strict=True)
+            ]
+            self._put_back(self._swept(self._arranged(v), np.empty(self.n_nodes, v.dtype), arranged, 1), out)
         return out
 
-    def repeated(
-        self, v: NDArray[Any], scale: NDArray[Any], keep: NDArray[Any], source: NDArray[Any], count: int
+    def steps(
+        self,
+        scores: NDArray[Any],
+        root: NDArray[Any],
+        scale: NDArray[Any],
+        keep: NDArray[Any],
+        alpha: float,
+        count: int,
     ) -> NDArray[Any]:
-        """Return v after ``count`` sweeps v ← scale∘(A v) + keep∘v + source; all as :meth:`__call__` takes them."""
-        buffers = [np.empty_like(v, order="C"), np.empty_like(v, order="C")]
-        parts, library = [scale, keep, source], self._compiled
-        fits = all(part.dtype == v.dtype and part.flags.c_contiguous for part in parts)
-        alone = _allowed.get() == 1 or self._adjacency.nnz < WORTH_A_THREAD
-        if library is None or count < 2 or not (alone and fits):
+        """Return v/root after ``count`` sweeps v ← scale∘(A v) + keep∘v + α v⁰ from v⁰ = root∘scores.
+
+        The vectors have a number for each node, of the float type of the scores, and must not be changed between calls:
+        they are put in order once.
+        """
+        vectors = (root, scale, keep)
+        fits = all(vector.dtype == scores.dtype and len(vector) == len(scores) for vector in vectors)
+        if (
+            self._compiled is None
+            or not fits
+            or scores.size != self.n_nodes
+            or scores.dtype not in (np.float32, np.float64)
+        ):
+            at_root = root if scores.ndim == 1 else root[:, None]
+            v = at_root * scores
+            source, buffers = alpha * v, [np.empty_like(v, order="C"), np.empty_like(v, order="C")]
             for step in range(count):
                 v = self(v, scale, keep, source, out=buffers[step % 2])
-            return v
-        self(v, scale, keep, source, buffers[0])  # checks what it is given; the others need not
-        sweep = library.ebbflow_sweep_float if v.dtype == np.float32 else library.ebbflow_sweep_double
-        width = 1 if v.ndim == 1 else v.shape[1]
-        fixed = (0, self.n_nodes, width, *self._parts, self._weights_like(v), *(part.ctypes.data for part in parts))
-        at = [buffer.ctypes.data for buffer in buffers]
-        for step in range(1, count):
-            sweep(*fixed, at[(step + 1) % 2], at[step % 2])
-        return buffers[(count + 1) % 2]
+            return v / at_root
+        scores, name = np.ascontiguousarray(scores), _name(scores)
+        root, *terms = map(self._once, vectors)
+        v, source, other = self._scratch(scores.dtype)
+        ends, order = [root.ctypes.data], self._order.ctypes.data
+        written = v.ctypes.data, source.ctypes.data
+        self._shared(
+            getattr(self._compiled, f"ebbflow_{name}_begin"), 1, order, *ends, alpha, scores.ctypes.data, *written
+        )
+        v, out = self._swept(v, other, [*terms, source], count), np.empty_like(scores)
+        self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, order, *ends, v.ctypes.data, out.ctypes.data)
+        return out
+
+    def _scratch(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Three vectors to write to, the same ones in each thread: fresh memory costs as much as a sweep."""
+        kept: NDArray[Any] | None = getattr(self._local, dtype.name, None)
+        if kept is None:
+            kept = np.empty((3, self.n_nodes), dtype=dtype)
+            setattr(self._local, dtype.name, kept)
+        return kept
+
+    def _swept(self, now: NDArray[Any], then: NDArray[Any], terms: list[NDArray[Any]], count: int) -> NDArray[Any]:
+        """``count`` sweeps of one column, everything in the order of the rows; both vectors are written to."""
+        sweep = getattr(self._compiled, f"ebbflow_narrow_{_name(now)}_{self._bits}")
+        fixed = *self._narrow.addresses(now.dtype), *(term.ctypes.data for term in terms)
+        for _ in range(count):
+            self._shared(sweep, 1, *fixed, now.ctypes.data, then.ctypes.data)
+            now, then = then, now
+        return now
+
+    def _once(self, vector: NDArray[Any]) -> NDArray[Any]:
+        """The vector in the order of the rows, put so once while it lasts."""
+        key = id(vector)
+        if key not in self._in_order:
+            arranged = self._arranged(vector)
+            self._in_order[key] = arranged, ref(vector, lambda _: self._in_order.pop(key, None))
+        return self._in_order[key][0]
+
+    def _arranged(self, vector: NDArray[Any]) -> NDArray[Any]:
+        """Numbers of nodes in the order of the rows."""
+        made = np.empty(self.n_nodes, dtype=vector.dtype)
+        self._shared(getattr(self._compiled, f"ebbflow_{_name(vector)}_arrange"), 1, *self._moved(vector, made))
+        return made
+
+    def _put_back(self, vector: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
+        """Numbers in the order of the rows, as those of nodes."""
+        self._shared(getattr(self._compiled, f"ebbflow_{_name(vector)}_put_back"), 1, *self._moved(vector, out))
+        return out
+
+    def _moved(self, source: NDArray[Any], target: NDArray[Any]) -> tuple[int, int, int]:
+        return self._order.ctypes.data, source.ctypes.data, target.ctypes.data
+
+    def _shared(self, loop: Any, width: int, *arguments: Any) -> None:
+        """Run a loop over all rows, by several threads where that is worth it."""
+        count = min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
+        if count == 1:
+            loop(0, self.n_nodes, *arguments)
+            return
+        ends = self._shares(count)
+        jobs = [_workers().submit(loop, *ends[i : i + 2], *arguments) for i in range(count - 1)]
+        loop(*ends[count - 1 :], *arguments)
+        for job in jobs:
+            job.result()
 
     def _shares(self, count: int) -> list[int]:
-        """Ranges of rows with as many edges each."""
-        start = self._start
-        ends = np.searchsorted(start, np.linspace(0, start[-1], count + 1)[1:-1])
-        return [0, *map(int, ends), self.n_nodes]
+        """Ranges of rows with as many edges each, four by four."""
+        if count not in self._ends:
+            start = np.concatenate([[0], np.diff(self._adjacency.indptr)[self._order].cumsum()])
+            ends = np.searchsorted(start, np.linspace(0, start[-1], count + 1)[1:-1]) // 4 * 4
+            self._ends[count] = [0, *map(int, ends), self.n_nodes]
+        return self._ends[count]
 
-    def _weights_like(self, v: NDArray[Any]) -> int | None:
-        if self._unit:
-            return None
-        if v.dtype not in self._weights:
-            self._weights[v.dtype] = self._weights[np.dtype(np.float64)].astype(v.dtype)
-        address: int = self._weights[v.dtype].ctypes.data
-        return address
+    @cached_property
+    def _ends(self) -> dict[int, list[int]]:
+        return {}
 
     def _like(self, v: NDArray[Any]) -> sparse.csr_array:
         """The adjacency in the float type of v, converted once."""
@@ -222,18 +345,22 @@ class Sweep:
     ) -> tuple[NDArray[np.float64], float] | None:
         """Solve (diag(diagonal) − A) z = right, one column, by the compiled loops; None where there are none.
 
-        ``inverse`` is 1/diagonal.
+        ``inverse`` is 1/diagonal. It, ``diagonal`` and ``size`` must not be changed between calls.
         Stops when the residual, entry i times ``size[i]``, is no longer than ``target``, or after ``most`` iterations;
         returns z and the length reached.
         """
         if self._compiled is None:
             return None
-        z, residual, direction, image = work = np.empty((4, self.n_nodes))
-        residual[:] = right
-        reached, weights = np.zeros(1), self._weights_like(work)
-        vectors = [part.ctypes.data for part in (diagonal, inverse, size)]
-        scratch = [part.ctypes.data for part in (z, residual, direction, image, reached)]
-        self._compiled.ebbflow_conjugate_gradients(
-            self.n_nodes, *self._parts, weights, *vectors, target, most, *scratch
-        )
-        return z, float(reached[0])
+        work = np.empty((3, self.n_nodes))
+        residual, reached = self._arranged(np.ascontiguousarray(right, dtype=np.float64)), np.zeros(1)
+        vectors = [self._once(part) for part in (diagonal, inverse, size)]
+        scratch = (work[0], residual, work[1], work[2], reached)
+        getattr(self._compiled, f"ebbflow_solve_{self._bits}")(
+            self.n_nodes, *self._narrow.addresses(residual.dtype), *(part.ctypes.data for part in vectors), target, most,
+            *(part.ctypes.data for part in scratch),
+        )  # fmt: skip
+        return self._put_back(work[0], np.empty(self.n_nodes)), float(reached[0])
+
+
+def _name(vector: NDArray[Any]) -> str:
+    return "float" if vector.dtype == np.float32 else "double"

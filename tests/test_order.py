@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+import ebbflow as eb
+from ebbflow.smoothing import _order
+from ebbflow.smoothing._order import row_order
+
+
+def scattered(graph: eb.Graph) -> eb.Graph:
+    """The same graph with its nodes shuffled."""
+    shuffled = np.random.default_rng(1).permutation(graph.n_nodes)
+    return eb.Graph.from_scipy(graph.adjacency[shuffled][:, shuffled])
+
+
+def distance(graph: eb.Graph, order: np.ndarray) -> float:
+    """How far apart in memory neighbours lie, on average."""
+    place = np.empty(order.size)
+    place[order] = np.arange(order.size)
+    edges = graph.adjacency.tocoo()
+    return float(np.abs(place[edges.coords[0]] - place[edges.coords[1]]).mean())
+
+
+@pytest.fixture
+def small_is_large(monkeypatch):
+    monkeypatch.setattr(_order, "LARGE", 1000)
+    monkeypatch.setattr(_order, "WINDOW", 64)
+
+
+def test_rows_of_one_length_follow_each_other_within_a_window():
+    graph = eb.Graph.build_knn(np.random.default_rng(0).random((9000, 2)), k=5)
+    order, lengths = row_order(graph.adjacency), np.diff(graph.adjacency.indptr)
+    assert np.array_equal(np.sort(order), np.arange(9000))
+    for first in range(0, 9000, _order.WINDOW):
+        within = order[first : first + _order.WINDOW]
+        assert (np.diff(lengths[within]) >= 0).all() and within.min() >= first and within.max() < first + _order.WINDOW
+
+
+def test_scattered_neighbours_are_brought_together(small_is_large):
+    graph = scattered(eb.Graph.build_knn(np.random.default_rng(0).random((5000, 2)), k=6))
+    order = row_order(graph.adjacency)
+    assert np.array_equal(np.sort(order), np.arange(5000))
+    assert distance(graph, order) < 0.1 * distance(graph, np.arange(5000))
+
+
+def test_an_order_that_is_good_stays(small_is_large, monkeypatch):
+    monkeypatch.setattr(_order, "reverse_cuthill_mckee", lambda *_, **__: pytest.fail("the order was good"))
+    path = eb.Graph.from_edges(np.arange(4999), np.arange(1, 5000))
+    row_order(path.adjacency)
+
+
+def test_a_random_graph_is_left_as_it_is(small_is_large, monkeypatch):
+    monkeypatch.setattr(_order, "reverse_cuthill_mckee", lambda *_, **__: pytest.fail("no order is better"))
+    ends = np.sort(np.random.default_rng(0).integers(0, 5000, (25_000, 2)), axis=1)
+    row_order(eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=5000).adjacency)
+
+
+def test_the_order_changes_no_result_but_by_rounding(small_is_large):
+    graph = scattered(eb.Graph.build_knn(np.random.default_rng(0).random((3000, 2)), k=6))
+    scores = np.random.default_rng(2).normal(size=(3000, 3))
+    P = eb.Laplacian(2.0, 4)
+    dense = P.on(graph)._matrix.csr
+    expected = scores
+    for _ in range(4):
+        expected = expected - (dense @ expected - scores) / 3.0
+    for width in (1, 3):
+        np.testing.assert_allclose(P.on(graph).apply(scores[:, :width]), expected[:, :width], atol=1e-12)
