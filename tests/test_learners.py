@@ -64,6 +64,21 @@ def test_learner_handles_several_outputs(name):
     np.testing.assert_allclose(m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-4, atol=1e-5)
 
 
+def test_an_ensemble_beside_another_grows_as_if_alone():
+    X, y, _ = problem()
+    table, gradient = Table(X, ("a", "b", "c")), np.nan_to_num(y)[:, None]
+    start = {"n_outputs": 1, "seed": 3, "n_jobs": 1, "device": "cpu"}
+    learner = eb.LightGBM(num_leaves=5, colsample_bytree=0.7, subsample=0.8)
+    first, alone = learner.start(table, **start), learner.start(table, **start)
+    for _ in range(3):
+        first.grow(gradient, np.ones((300, 1)))
+    beside = first.beside()
+    for step in range(4):
+        grown = [growing.grow(gradient - 0.1 * step, np.ones((300, 1))) for growing in (beside, alone)]
+        np.testing.assert_array_equal(*grown)
+    np.testing.assert_array_equal(*(growing.compile([1.0] * 4).predict(table) for growing in (beside, alone)))
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_same_seed_gives_the_same_model_bit_for_bit(name):
     X, y, graph = problem()

@@ -54,6 +54,11 @@ class Choice:
         parts = (self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing)
         return any(part is not None for part in parts)
 
+    def prepares_like(self, other: "Choice") -> bool:
+        """Whether trees see the same columns, and grow by the same settings, under both."""
+        same = repr(self.preparation()) == repr(other.preparation())
+        return same and self.uses_graph == other.uses_graph
+
     def preparation(self) -> Preparation:
         """What this choice does to the table."""
         return Preparation(

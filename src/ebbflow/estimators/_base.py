@@ -1,7 +1,7 @@
 """What regressor and classifier share: checks what the user hands over, sets the parts to work, keeps what they found."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -190,10 +190,9 @@ class BaseEBBS(BaseEstimator):
     ) -> None:
         """Choose how to use the graph, boost, and keep what was found."""
         graph, classes, n_labelled = self.graph_, is_classifier(self), training.nodes.size
-        entrants = {
-            choice.name: self._entrant(choice, table, training, validation, seed)
-            for choice in choosing.choices(self._asked(training), graph, training, classes, table)
-        }
+        entrants: dict[str, _Entrant] = {}
+        for choice in choosing.choices(self._asked(training), graph, training, classes, table):
+            entrants[choice.name] = self._entrant(choice, table, training, validation, seed, entrants.values())
         winner, done = next(iter(entrants)), list[Progress]()
         self.race_: dict[str, float] = {}
         if len(entrants) > 1 and validation is not None:
@@ -366,18 +365,29 @@ class BaseEBBS(BaseEstimator):
         return use
 
     def _entrant(
-        self, choice: Choice, table: Table, training: Labels, validation: Labels | None, seed: int
+        self,
+        choice: Choice,
+        table: Table,
+        training: Labels,
+        validation: Labels | None,
+        seed: int,
+        others: Iterable[_Entrant] = (),
     ) -> _Entrant:
-        """Prepare the table, bin it and set up the objective for one choice."""
+        """Prepare the table, bin it and set up the objective for one choice; what another one has prepared, it shares."""
         classes, n_labelled = is_classifier(self), training.nodes.size
         learner = choosing.sized_learner(self.learner, n_labelled, choice, classes)
-        preparation = choice.preparation()
-        seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
+        alike = next((other for other in others if other.choice.prepares_like(choice)), None)
+        preparation = choice.preparation() if alike is None else alike.preparation
+        growing, seen = None, None
+        if alike is not None:
+            seen, growing = alike.seen, alike.growing.beside()
+        if seen is None:
+            seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
         smoother = self._operator(choice.smoothing, self.graph_, table.n_rows)
         objective = objective_for(
             choice.labels, self.graph_, smoother, self.loss_, training, validation, self.penalty, seed
         )
-        growing = learner.start(
+        growing = growing or learner.start(
             seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(seen), device=self.device
         )
         boosting = Boosting(

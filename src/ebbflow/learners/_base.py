@@ -46,6 +46,10 @@ class Growing(ABC):
             The tree fits −gradient/curvature, each node weighted by its curvature: a constant curvature is (11).
         """
 
+    def beside(self) -> "Growing | None":
+        """Return another ensemble that begins from nothing on the same bins; None if that saves nothing."""
+        return None
+
     @abstractmethod
     def compile(self, weights: Sequence[float]) -> "Ensemble":
         """Return Σ_t weights[t] · tree_t as one ordinary model; trees beyond the weights are dropped."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from copy import copy
 from itertools import chain, repeat
 from typing import Any
 
@@ -103,19 +104,31 @@ class GrowingLightGBM(Growing):
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         import lightgbm
 
-        data = lightgbm.Dataset(
+        self._data = lightgbm.Dataset(
             plain_values(table),
             label=np.zeros(table.n_rows),
             categorical_feature=list(table.categorical),
             params=params,
             free_raw_data=True,
         )
-        self._booster = lightgbm.Booster(params, data)
+        self._params = params
         self._error = lightgbm.basic.LightGBMError
         # LightGBM calls a table of constant columns a fatal error, on the terminal too.
         self._constant = not table.is_sparse and not _varies(table.values)
         self._shape = (table.n_rows, n_outputs)
+        self._start()
+
+    def _start(self) -> None:
+        import lightgbm
+
+        self._booster = lightgbm.Booster(self._params, self._data)
         self._scores = np.zeros(self._shape)
+
+    def beside(self) -> "GrowingLightGBM":
+        """Return another booster on the same bins, which take as long to find as many trees to grow."""
+        other = copy(self)
+        other._start()
+        return other
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output to the booster."""
