@@ -33,16 +33,16 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
     origin = [table.origin[column] for column in columns]
     values = table.values if not table.categorical else table.values[:, columns]
     if table.is_sparse:
-        return table.with_columns(smoother.apply(values), names, origin)
+        return table.with_columns([smoother.apply(values)], names, origin)
     known = ~np.isnan(values)
     if known.all():
-        return table.with_columns(smoother.apply(values), names, origin)
+        return table.with_columns([smoother.apply(values)], names, origin)
     reached = smoother.apply(known.astype(values.dtype))
     total = smoother.apply(np.where(known, values, 0.0))
     level = smoother.apply(np.ones((table.n_rows, 1), dtype=values.dtype))
     smoothed = np.full_like(total, np.nan)
     np.divide(total * level, reached, out=smoothed, where=np.abs(reached) > 1e-12)
-    return table.with_columns(smoothed, names, origin)
+    return table.with_columns([smoothed], names, origin)
 
 
 def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Table:
@@ -51,21 +51,23 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
     Category codes are ranks of their sorted values and are treated as numbers. A sparse table stays sparse and has
     means only, as nearly every minimum is 0.
     """
-    values = table.values
+    blocks: list[Any] = []
+    names: list[str] = []
+    origin: list[int] = []
     for statistic in statistics:
         if table.is_sparse and statistic != "mean":
             continue
-        columns = neighbor_mean(values, graph) if statistic == "mean" else _extreme(values, graph, statistic)
-        names = [f"{statistic}({name})" for name in table.names[: values.shape[1]]]
-        table = table.with_columns(columns, names, table.origin[: values.shape[1]])
+        mean = statistic == "mean"
+        blocks.append(neighbor_mean(table.values, graph) if mean else _extreme(table.values, graph, statistic))
+        names += [f"{statistic}({name})" for name in table.names]
+        origin += table.origin
     if degree:
         own = graph.degrees[:, None]
         around = neighbor_mean(own, graph)
         columns = np.hstack([own, np.where(np.isnan(around), 0.0, around)])
-        table = table.with_columns(
-            sparse.csr_array(columns) if table.is_sparse else columns, ["degree", "mean(degree)"], [-1, -1]
-        )
-    return table
+        blocks.append(sparse.csr_array(columns) if table.is_sparse else columns)
+        names, origin = [*names, "degree", "mean(degree)"], [*origin, -1, -1]
+    return table.with_columns(blocks, names, origin)
 
 
 def neighbor_mean(values: Any, graph: Graph) -> Any:
@@ -86,7 +88,7 @@ def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.f
     found = np.full(values.shape, np.nan)
     filled = np.where(np.isnan(values), nothing, values)
     for column in range(values.shape[1] if tied.size else 0):  # one at a time: a value per edge is enough to hold
-        found[tied, column] = pick.reduceat(filled[neighbours, column], start[tied])
+        found[tied, column] = pick.reduceat(np.ascontiguousarray(filled[:, column])[neighbours], start[tied])
     found[np.isinf(found)] = np.nan
     return found
 
@@ -220,7 +222,7 @@ class Positions:
         else:
             columns = np.full((graph.n_nodes, self.directions.shape[1]), np.nan)
         names = [f"position({i})" for i in range(columns.shape[1])]
-        return table.with_columns(sparse.csr_array(columns) if table.is_sparse else columns, names, [-1] * len(names))
+        return table.with_columns([sparse.csr_array(columns) if table.is_sparse else columns], names, [-1] * len(names))
 
 
 def _fingerprint(graph: Graph) -> int:

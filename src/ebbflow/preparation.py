@@ -70,7 +70,7 @@ class Preparation:
         made, width = self._with_graph(table, graph), len(table.names)
         if len(made.names) == width:
             return encoded
-        return encoded.with_columns(made.values[:, width:], made.names[width:], made.origin[width:])
+        return encoded.with_columns([made.values[:, width:]], made.names[width:], made.origin[width:])
 
     def folded(self, importances: Array, origin: tuple[int, ...], n_columns: int) -> Array:
         """Importances of the columns the trees saw, counted for the columns of the user's table that they came from."""
@@ -95,7 +95,7 @@ class Preparation:
             width = len(table.names)
             smoothed = with_smoothed_columns(table, self.feature_smoothing.on(graph))
             prepared = prepared.with_columns(
-                smoothed.values[:, width:], smoothed.names[width:], smoothed.origin[width:]
+                [smoothed.values[:, width:]], smoothed.names[width:], smoothed.origin[width:]
             )
         if self.positions is not None:
             prepared = self.positions.transform(prepared, graph)

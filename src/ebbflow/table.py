@@ -47,11 +47,10 @@ class Table:
         """Whether the values are a scipy sparse matrix."""
         return bool(sparse.issparse(self.values))
 
-    def with_columns(self, values: Any, names: Sequence[str], origin: Sequence[int]) -> "Table":
-        """Return the table with numeric columns added on the right."""
-        stacked = (
-            sparse.hstack([self.values, values], format="csr") if self.is_sparse else np.hstack([self.values, values])
-        )
+    def with_columns(self, blocks: Sequence[Any], names: Sequence[str], origin: Sequence[int]) -> "Table":
+        """Return the table with blocks of numeric columns added on the right."""
+        parts = [self.values, *blocks]
+        stacked = sparse.hstack(parts, format="csr") if self.is_sparse else np.hstack(parts)
         return replace(self, values=stacked, names=(*self.names, *names), origin=(*self.origin, *origin))
 
 
