@@ -20,7 +20,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -249,7 +249,8 @@ class Keeper(Callback):
                 os.unlink(temporary)
             raise
         if self._handle is not None:
-            os.fsync(self._handle)
+            with suppress(OSError):  # not every file system can
+                os.fsync(self._handle)
         self._paths = [*(other for other in self._paths if other != path), path][-KEPT:]
         for other in _checkpoints(self.folder):
             if other not in self._paths:
@@ -274,7 +275,7 @@ def fingerprint_of(*arrays: Any) -> str:
 
 def described(value: Any) -> Any:
     """Return parameters as JSON that two fits can be compared by."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or (isinstance(value, (bool, int, float, str)) and value == value):
         return value
     if isinstance(value, BaseEstimator):
         return {"": type(value).__name__} | {k: described(v) for k, v in value.get_params(deep=False).items()}
