@@ -98,8 +98,7 @@ def test_a_model_of_no_fixed_seed_goes_on_with_its_own(tmp_path):
 
     free = {"random_state": None, "learner": eb.LightGBM(7, colsample_bytree=0.4), "patience": 50}
     with pytest.raises(RuntimeError):
-        left_to = [Watch(), Raising(7)]
-        regressor(**free).fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path), callbacks=left_to)
+        regressor(**free).fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path), callbacks=[Watch(), Raising(7)])
     model = resumed(tmp_path, regressor(**free))
     assert model.history_["training"][:7] == [loss for _, loss in seen]
 
@@ -190,10 +189,10 @@ def test_other_versions_are_told(tmp_path, monkeypatch):
 def test_folders_that_cannot_be_used_are_refused_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     for place in ("file", "file/below"):
-        with pytest.raises(NotADirectoryError, match="checkpoint: .* is a file, or below one"):
+        with pytest.raises(NotADirectoryError, match=r"checkpoint: .* is a file, or below one"):
             regressor().fit(X, Y, graph=GRAPH, checkpoint=tmp_path / place)
     monkeypatch.setattr("builtins.open", denied)
-    with pytest.raises(PermissionError, match="checkpoint: .*closed cannot be written to"):
+    with pytest.raises(PermissionError, match=r"checkpoint: .*closed cannot be written to"):
         regressor().fit(X, Y, graph=GRAPH, checkpoint=tmp_path / "closed")
     monkeypatch.undo()
     with pytest.raises(TypeError, match="checkpoint must be a folder"):

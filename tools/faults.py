@@ -2,8 +2,8 @@
 
     python tools/faults.py --minutes 5 --seed 0
 
-Each fit runs in a process of its own. It is killed (SIGKILL) at a random moment or in the midst of writing a checkpoint, finds
-the disk full, gets Ctrl-C, has a callback that raises, or finds its newest checkpoint damaged; then it is resumed, and
+Each fit runs in a process of its own. It is killed (SIGKILL) at a random moment or in the midst of writing a checkpoint,
+finds the disk full, gets Ctrl-C, has a callback that raises, or finds its newest checkpoint damaged; then it is resumed, and
 disturbed again, until it ends. A table says how often, and how many results were identical.
 """
 
