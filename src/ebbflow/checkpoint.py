@@ -183,7 +183,7 @@ class Keeper(Callback):
             warnings.warn(
                 f"The checkpoint was written with {', '.join(others)}: the model may differ from an undisturbed one in "
                 "rounding.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def loaded(self, objective: Objective) -> dict[str, Any]:
