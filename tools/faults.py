@@ -114,6 +114,15 @@ class Raising(eb.Callback):
             raise RuntimeError("a callback raised")
 
 
+class Lifting(eb.Callback):
+    """Ends the shortage of disk when training ends: CatBoost makes its models by way of files of their own."""
+
+    def after_training(self, model: Any) -> Any:
+        """Allow files of any size."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        return model
+
+
 def kill_while_writing(after: int) -> None:
     """Let this process kill itself before or after one of the steps in which a checkpoint is written."""
     left = [after]
@@ -147,6 +156,7 @@ def child(case: str, folder: str | None, every: int, fault: str | None, draw: ra
         if fault == "writing":
             kill_while_writing(draw.randint(1, 60))
         if fault == "full":
+            arguments["callbacks"] = [Lifting()]
             resource.setrlimit(resource.RLIMIT_FSIZE, (draw.randint(1, 200_000), resource.RLIM_INFINITY))
         if fault == "callback":
             arguments["callbacks"] = [Raising(draw.randint(1, ROUNDS))]

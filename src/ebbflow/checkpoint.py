@@ -210,6 +210,18 @@ class Keeper(Callback):
             self._write(done)
 
     def _write(self, done: int) -> None:
+        try:
+            self._store(os.path.join(self.folder, f"round-{done:08d}.ckpt"), self._entries_of(done))
+        except OSError as error:
+            kept = "the one before it is kept" if self._paths else "there is none before it"
+            warnings.warn(
+                f"A checkpoint could not be written to {self.folder} ({error.strerror or error}): the fit goes on, {kept}.",
+                stacklevel=2,
+            )
+        self._never = False
+        self._written_round, self._written_at = done, time.monotonic()  # not counting the time it took
+
+    def _entries_of(self, done: int) -> dict[str, bytes]:
         entries: dict[str, bytes] = {}
         state = _flat(self.collect(), entries, {}, self.recipe.pickle)
         manifest = {
@@ -221,17 +233,7 @@ class Keeper(Callback):
             "state": state,
             "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()},
         }
-        entries["manifest.json"] = json.dumps(manifest).encode()
-        try:
-            self._store(os.path.join(self.folder, f"round-{done:08d}.ckpt"), entries)
-        except OSError as error:
-            kept = "the one before it is kept" if self._paths else "there is none before it"
-            warnings.warn(
-                f"A checkpoint could not be written to {self.folder} ({error.strerror or error}): the fit goes on, {kept}.",
-                stacklevel=2,
-            )
-        self._never = False
-        self._written_round, self._written_at = done, time.monotonic()  # not counting the time it took
+        return entries | {"manifest.json": json.dumps(manifest).encode()}
 
     def _store(self, path: str, entries: dict[str, bytes]) -> None:
         """Write beside the place, force it to the disk, rename, and only then delete all but this and the one before."""
