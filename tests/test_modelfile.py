@@ -244,17 +244,22 @@ def test_every_truncated_file_is_refused(tmp_path, saved):
             eb.load(path)
 
 
+def plain(read):
+    manifest, arrays, entries = read
+    return manifest, {name: array.tobytes() for name, array in arrays.items()}, entries
+
+
 def test_a_file_with_any_byte_changed_is_refused_or_harmless(tmp_path, saved):
     path = tmp_path / "m.ebb"
     path.write_bytes(saved)
-    entries = modelfile._read(str(path))
+    whole = plain(modelfile._read(str(path)))
     refused = []
     for position in range(len(saved)):
         broken = bytearray(saved)
         broken[position] ^= (0xFF, 0x01, 0x80)[position % 3]
         path.write_bytes(broken)
         try:
-            assert modelfile._read(str(path)) == entries  # a date or a flag of the zip itself
+            assert plain(modelfile._read(str(path))) == whole  # a date or a flag of the zip itself
         except ValueError as error:
             refused.append(str(error))
     assert len(refused) > 0.9 * len(saved)

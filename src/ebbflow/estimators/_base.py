@@ -172,6 +172,7 @@ class BaseEBBS(BaseEstimator):
         training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
         self.relation_strengths_ = self._strengths(graph, training)
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
+        self._environment = modelfile.environment(self._threads(table))
         with threads(self._threads(table)):
             self._train(table, training, validation, seed, callbacks)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
