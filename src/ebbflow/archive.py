@@ -76,8 +76,8 @@ def _check_entries(file: IO[bytes], entries: list[zipfile.ZipInfo], directory_at
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         kind = entry.external_attr >> 28  # of file, as in st_mode: nothing, or a regular one
         plain = entry.flag_bits == 0 and entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-        if not plain or kind not in (0, 8) or not _NAME.fullmatch(entry.filename):
-            raise ValueError(f"its entry {entry.filename[:80]!r} is of a kind that no model file has")
+        if not plain or kind not in (0, 8) or not _NAME.fullmatch(entry.orig_filename):
+            raise ValueError(f"its entry {entry.orig_filename[:80]!r} is of a kind that no model file has")
         file.seek(entry.header_offset + 26)
         name, extra = struct.unpack("<HH", file.read(4))
         if entry.header_offset != at:

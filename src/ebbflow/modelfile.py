@@ -263,6 +263,8 @@ def _check_arrays(arrays: dict[str, NDArray[Any]], classes: Any, is_classifier: 
         _require(isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1, "it has no classes")
         refuse_duplicates(classes, "classes")
         width = classes.size
+    else:
+        _require(classes is None, "a regressor has no classes")
     _require(n_outputs == width or (width == 2 and n_outputs == 1), f"scores have {n_outputs} columns")
     _numbers(arrays, "base", n_outputs)
     _numbers(arrays, "smoothed", n_nodes, n_outputs)
@@ -293,8 +295,10 @@ def _check_facts(facts: dict[str, Any], is_classifier: bool) -> None:
         _require(isinstance(facts[name], str), f"{name} must be text")
     _require(is_classifier or isinstance(facts["errors_from"], str), "errors_from must be text")
     _require(_is_whole(facts["n_iter"], 0, 10**9), "n_iter must be a whole number")
-    for name in ("history", "race"):
-        _require(isinstance(facts[name], dict), f"{name} must be a dict")
+    history, race = facts["history"], facts["race"]
+    _require(isinstance(history, dict) and isinstance(race, dict), "history and race must be dicts")
+    losses = [*race.values(), *(loss for part in history.values() for loss in part)]
+    _require(all(type(loss) in (int, float) for loss in losses), "history and race must hold numbers")
     for name in ("names", "relation_strengths"):
         _require(isinstance(facts[name], dict | None), f"{name} must be a dict")
     strengths = (facts["relation_strengths"] or {}).values()
@@ -534,6 +538,7 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
     _require(all(isinstance(value, str | int) for value in environment.values()), "its environment is none")
     names, categories = table["names"], table["categories"]
     _require(isinstance(names, list) and names and all(isinstance(n, str) for n in names), "its columns have no names")
+    _require(len(set(names)) == len(names), "two of its columns have the same name")
     _require(isinstance(table["is_sparse"], bool) and isinstance(categories, dict), "its table is none")
     sound = all(column in map(str, range(len(names))) for column in categories)
     _require(sound and all(isinstance(v, list) for v in categories.values()), "its categories are of no column")

@@ -186,19 +186,20 @@ class CatBoostEnsemble(Ensemble):
 
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Check every part of the JSON; it has no part but those that a prediction needs."""
-        refuse_unless((self._n_outputs, self._n_columns) == (n_outputs, n_columns), f"not for {n_columns} columns")
+        shape = whole_numbers([self._n_outputs, self._n_columns], 1, 2**31, "shape").tolist()
+        refuse_unless(shape == [n_outputs, n_columns], f"they are not for {n_columns} columns")
         refuse_unless(len(self._texts) in (0, n_outputs), f"there must be {n_outputs} models")
         for text in self._texts:
             model = plain_json(text)
-            shape = "oblivious_trees" if isinstance(model, dict) and "oblivious_trees" in model else "trees"
-            keys(model, ("features_info", "scale_and_bias", shape), "the file")
+            kind = "oblivious_trees" if isinstance(model, dict) and "oblivious_trees" in model else "trees"
+            keys(model, ("features_info", "scale_and_bias", kind), "the file")
             borders = _borders(keys(model["features_info"], ("float_features",), "features")["float_features"], n_columns)
             told = model["scale_and_bias"]
             refuse_unless(isinstance(told, list) and len(told) == 2 and isinstance(told[1], list), "scale_and_bias")
             refuse_unless(numbers([told[0], *told[1]], "scale_and_bias").size == 2, "scale_and_bias")
-            refuse_unless(isinstance(model[shape], list) and model[shape], "there are none")
-            for tree in model[shape]:
-                _check_oblivious(tree, borders) if shape == "oblivious_trees" else _check_branches(tree, borders)
+            refuse_unless(isinstance(model[kind], list) and model[kind], "there are none")
+            for tree in model[kind]:
+                _check_oblivious(tree, borders) if kind == "oblivious_trees" else _check_branches(tree, borders)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_parsed": None}
@@ -212,16 +213,14 @@ FEATURE_PARTS = (
 
 def _borders(features: Any, n_columns: int) -> list[tuple[int, float]]:
     """Column and value of every border, in the order in which splits count them."""
-    refuse_unless(isinstance(features, list), "float_features")
+    refuse_unless(isinstance(features, list) and len(features) == n_columns, f"they are not for {n_columns} columns")
     borders: list[tuple[int, float]] = []
-    seen = -1
-    for feature in features:
-        column = keys(feature, FEATURE_PARTS, "a feature")["feature_index"]
-        whole_numbers([column], seen + 1, n_columns - 1, "feature_index")
-        seen = column
+    for column, feature in enumerate(features):
+        keys(feature, FEATURE_PARTS, "a feature")
+        places = whole_numbers([feature["feature_index"], feature["flat_feature_index"]], 0, n_columns - 1, "features")
         values = numbers(feature["borders"], "borders", float(np.finfo(np.float32).max))
         refuse_unless((np.diff(values) > 0).all(), "borders must increase")
-        sound = feature["flat_feature_index"] == column and feature["feature_id"] == ""
+        sound = (places == column).all() and feature["feature_id"] == ""
         refuse_unless(sound and isinstance(feature["has_nans"], bool), "a feature")
         refuse_unless(feature["nan_value_treatment"] in ("AsIs", "AsFalse", "AsTrue"), "nan_value_treatment")
         borders += [(column, value) for value in values.tolist()]

@@ -195,8 +195,8 @@ class XGBoostEnsemble(Ensemble):
         rounds = len(trees) // n_outputs
         told = {"num_parallel_tree": "1", "num_trees": str(len(trees))}
         refuse_unless(model["gbtree_model_param"] == told, "gbtree_model_param")
-        refuse_unless(model["iteration_indptr"] == [n_outputs * at for at in range(rounds + 1)], "iteration_indptr")
-        refuse_unless(model["tree_info"] == list(range(n_outputs)) * rounds, "tree_info")
+        _check_equal(model["iteration_indptr"], np.arange(rounds + 1) * n_outputs, "iteration_indptr")
+        _check_equal(model["tree_info"], np.tile(np.arange(n_outputs), rounds), "tree_info")
         for number, tree in enumerate(trees):
             _check_one(tree, number, n_columns, categories)
 
@@ -204,9 +204,13 @@ class XGBoostEnsemble(Ensemble):
         return {"_text": self._text, "_parsed": None}
 
 
+def _check_equal(values: Any, wanted: Any, what: str) -> None:
+    refuse_unless(np.array_equal(whole_numbers(values, 0, 2**62, what), wanted), what)
+
+
 def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, int]) -> None:
     name, longest = f"tree {number}", np.iinfo(np.int32).max
-    refuse_unless(keys(tree, TREE_PARTS, name)["id"] == number, f"id of {name}")
+    _check_equal([keys(tree, TREE_PARTS, name)["id"]], [number], f"id of {name}")
     left, right = (whole_numbers(tree[part], -1, longest, part) for part in ("left_children", "right_children"))
     size = left.size
     for part in TREE_PARTS[:10]:
@@ -220,16 +224,17 @@ def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, 
     parents = np.full(size, longest)
     for children in (left, right):
         parents[children[inner]] = np.flatnonzero(inner)
-    refuse_unless(np.array_equal(whole_numbers(tree["parents"], 0, longest, "parents"), parents), f"parents of {name}")
+    _check_equal(tree["parents"], parents, f"parents of {name}")
     for part in ("base_weights", "split_conditions", "loss_changes", "sum_hessian"):
+        refuse_unless(set(map(type, tree[part])) == {float}, f"{part} of {name} must be numbers with a point")
         numbers(tree[part], f"{part} of {name}", 1e30)  # XGBoost adds up in single precision
     refuse_unless((inner | ~by_set).all(), f"a leaf of {name} splits")
     # Sets of categories, one after the other: the library makes room for the largest code of each.
     counts = whole_numbers(tree["categories_sizes"], 0, longest, "categories_sizes")
     codes = whole_numbers(tree["categories"], 0, longest, "categories")
     begins = np.cumsum(counts) - counts
-    refuse_unless(tree["categories_nodes"] == np.flatnonzero(by_set).tolist(), f"categories_nodes of {name}")
-    refuse_unless(tree["categories_segments"] == begins.tolist(), f"categories_segments of {name}")
+    _check_equal(tree["categories_nodes"], np.flatnonzero(by_set), f"categories_nodes of {name}")
+    _check_equal(tree["categories_segments"], begins, f"categories_segments of {name}")
     refuse_unless(counts.size == by_set.sum() and counts.sum() == codes.size, f"categories_sizes of {name}")
     known = np.array([categories.get(at, 0) for at in column[by_set].tolist()], dtype=np.int64)
     refuse_unless((codes < np.repeat(known, counts)).all(), f"categories of {name} that the table does not have")
