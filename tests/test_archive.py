@@ -41,7 +41,11 @@ def test_a_plain_zip_is_read_whole(method):
 
 
 def test_arrays_of_numpys_own_zips_are_read(tmp_path):
-    arrays = {"x": np.arange(6.0).reshape(2, 3), "f": np.asfortranarray(np.ones((3, 2), np.float32)), "e": np.zeros((0, 4))}
+    arrays = {
+        "x": np.arange(6.0).reshape(2, 3),
+        "f": np.asfortranarray(np.ones((3, 2), np.float32)),
+        "e": np.zeros((0, 4)),
+    }
     arrays |= {"i": np.arange(3, dtype=np.int32), "big": np.arange(3, dtype=">i8")}
     for write in (np.savez, np.savez_compressed):
         buffer = io.BytesIO()

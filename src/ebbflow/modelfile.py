@@ -88,7 +88,8 @@ def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
         if part is not None:
             stored |= {f"{name}_{key}": array for key, array in _matrix(part.values).items()}
     np.savez_compressed(buffer, allow_pickle=False, **stored)
-    if sum(array.nbytes + 4096 for array in stored.values()) > archive.room(buffer.tell()):  # or it would not be read back
+    size = sum(array.nbytes + 4096 for array in stored.values())
+    if size > archive.room(buffer.tell()):  # packed so well, it would be taken for a bomb
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **stored)
     entries = {"arrays.npz": buffer.getvalue(), **trees}
@@ -261,6 +262,7 @@ def _check_arrays(arrays: dict[str, NDArray[Any]], classes: Any, is_classifier: 
     _require(n_nodes and n_outputs, "there are no scores")
     if is_classifier:
         _require(isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1, "it has no classes")
+        _require(all(type(label) in (str, int, float, bool) for label in classes.tolist()), "classes of no kind")
         refuse_duplicates(classes, "classes")
         width = classes.size
     else:
@@ -297,8 +299,8 @@ def _check_facts(facts: dict[str, Any], is_classifier: bool) -> None:
     _require(_is_whole(facts["n_iter"], 0, 10**9), "n_iter must be a whole number")
     history, race = facts["history"], facts["race"]
     _require(isinstance(history, dict) and isinstance(race, dict), "history and race must be dicts")
-    losses = [*race.values(), *(loss for part in history.values() for loss in part)]
-    _require(all(type(loss) in (int, float) for loss in losses), "history and race must hold numbers")
+    values = [*race.values(), *(loss for part in history.values() for loss in part)]
+    _require(all(type(value) in (int, float) for value in values), "history and race must hold numbers")
     for name in ("names", "relation_strengths"):
         _require(isinstance(facts[name], dict | None), f"{name} must be a dict")
     strengths = (facts["relation_strengths"] or {}).values()
@@ -404,7 +406,8 @@ def _rehearse(model: Any, n_nodes: int, n_outputs: int, takes_categories: bool) 
     if graph is not None and isinstance(model.labels_, Field):
         model.labels_.on(graph, np.array([0]), np.ones(1)).spread(scores[:1])
     linked = model.loss_.link(model.base_ + scores)
-    _require(linked.shape == (2, model.predicted_.shape[1]) and not np.isnan(linked).any(), "the loss is of another kind")
+    fits = linked.shape == (2, model.predicted_.shape[1]) and not np.isnan(linked).any()
+    _require(fits, "the loss is of another kind")
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -558,7 +561,7 @@ def _write_atomically(path: str, entries: dict[str, bytes]) -> None:
     try:
         with os.fdopen(handle, "wb") as raw:
             _write(raw, entries, zipfile.ZIP_DEFLATED)
-            if sum(map(len, entries.values())) > archive.room(raw.tell()):  # or it would not be read back
+            if sum(map(len, entries.values())) > archive.room(raw.tell()):  # as above
                 raw.seek(0)
                 raw.truncate()
                 _write(raw, entries, zipfile.ZIP_STORED)
@@ -640,7 +643,8 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
             _require(len(items) * max(lengths, default=0) <= 16 * sum(lengths) + 2**22, "an array of text is too wide")
             return np.asarray(items, dtype=str)
         if dtype != "|O":
-            _require(dtype in _NUMBERS and all(type(item) in (bool, int, float) for item in items), "an array of no kind")
+            numbers = all(type(item) in (bool, int, float) for item in items)
+            _require(dtype in _NUMBERS and numbers, "an array of no kind")
             return np.asarray(items, dtype=dtype)
         array = np.empty(len(items), dtype=object)  # numpy would spread ids that are tuples over a second axis
         for row, item in enumerate(items):
@@ -650,7 +654,8 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
         return {_revived(key, known): _revived(item, known) for key, item in value["dict"]}
     if value["class"] not in known:
         raise ValueError(
-            f"the model uses {str(value['class'])[:100]}, a class of its author's: import it and pass load(path, classes=[...])."
+            f"the model uses {str(value['class'])[:100]}, a class of its author's: import it and pass "
+            "load(path, classes=[...])"
         )
     return known[value["class"]](**{k: _revived(v, known) for k, v in value["parameters"].items()})
 

@@ -193,10 +193,12 @@ class CatBoostEnsemble(Ensemble):
             model = plain_json(text)
             kind = "oblivious_trees" if isinstance(model, dict) and "oblivious_trees" in model else "trees"
             keys(model, ("features_info", "scale_and_bias", kind), "the file")
-            borders = _borders(keys(model["features_info"], ("float_features",), "features")["float_features"], n_columns)
+            features = keys(model["features_info"], ("float_features",), "features")["float_features"]
+            borders = _borders(features, n_columns)
             told = model["scale_and_bias"]
             refuse_unless(isinstance(told, list) and len(told) == 2 and isinstance(told[1], list), "scale_and_bias")
-            refuse_unless(numbers([told[0], *told[1]], "scale_and_bias").size == 2, "scale_and_bias")
+            scale_and_bias = numbers([told[0], *told[1]], "scale_and_bias")
+            refuse_unless(scale_and_bias.size == 2 and scale_and_bias[0] == 1.0, "scale_and_bias")
             refuse_unless(isinstance(model[kind], list) and model[kind], "there are none")
             for tree in model[kind]:
                 _check_oblivious(tree, borders) if kind == "oblivious_trees" else _check_branches(tree, borders)

@@ -159,6 +159,7 @@ _END = re.compile(r"^(?=end of trees$)", flags=re.MULTILINE)
 _VALUES = re.compile(r"^(leaf_value|internal_value)=(.*)$", flags=re.MULTILINE)
 _SIZES = re.compile(r"^tree_sizes=.*$", flags=re.MULTILINE)
 _WHOLE = re.compile(r"-?\d{1,9}(?: -?\d{1,9})*", flags=re.ASCII)
+_REAL = re.compile(rf"{(_TOKEN := r'-?(?:[0-9]{1,24}(?:[.][0-9]{1,24})?(?:e[-+]?[0-9]{1,3})?|inf)')}(?: {_TOKEN})*")
 _REST = re.compile(
     r"end of trees\n\nfeature_importances:\n(?:[^\s=]+=[^\s=]+\n)*"
     r"\nparameters:\n(?:\[\w+: [^\n]*\]\n)*\nend of parameters\n\npandas_categorical:(?:null|\[\])\n",
@@ -223,9 +224,11 @@ def _check_one(text: str, number: int, n_columns: int) -> None:
         return found
 
     def real(key: str, size: int, finite: bool = True) -> NDArray[np.float64]:
-        found = np.array(told[key].split(" ") if told[key] else [], dtype=np.float64)
+        # Not whatever Python would read: of "1_0", LightGBM makes an end of the process.
+        refuse_unless(_REAL.fullmatch(told[key]) or not (told[key] or size), f"{key} of {name} must be numbers")
+        found = np.array(told[key].split(), dtype=np.float64)
         refuse_unless(found.size == size, f"{key} of {name} must be {size} numbers")
-        refuse_unless(not (~(np.abs(found) <= LARGEST) if finite else np.isnan(found)).any(), f"{key} of {name} not finite")
+        refuse_unless(not finite or (np.abs(found) <= LARGEST).all(), f"{key} of {name} not finite")
         return found
 
     n_leaves = int(whole("num_leaves", 1, 1, 131_072)[0])
@@ -310,7 +313,8 @@ class LightGBMEnsemble(Ensemble):
         refuse_unless(told["version"] == "v4", "version must be v4")
         refuse_unless(told["max_feature_idx"] == str(n_columns - 1), f"they are not for {n_columns} columns")
         for key in ("feature_names", "feature_infos", "monotone_constraints"):
-            refuse_unless(key not in told or len(told[key].split(" ")) == n_columns, f"{key} for {n_columns} columns")
+            words = told[key].split(" ") if key in told else ["0"] * n_columns
+            refuse_unless(len(words) == n_columns and all(words), f"{key} for {n_columns} columns")
         refuse_unless(told["tree_sizes"] == " ".join(str(len(tree)) for tree in trees), "tree_sizes")
         refuse_unless(len(trees) % n_outputs == 0, f"there are not {n_outputs} in each round")
         refuse_unless(_REST.fullmatch(rest), "what follows the last tree")

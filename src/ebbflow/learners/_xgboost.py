@@ -13,6 +13,10 @@ from ebbflow.table import Table
 
 # What a file says of the objective, which is not used: the gradient comes from outside.
 OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
+LEARNER_PARTS = (
+    "attributes", "feature_names", "feature_types", "gradient_booster", "learner_model_param", "objective",
+)  # fmt: skip
+MODEL_PARTS = ("cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees")
 # The first ten have an entry for each node.
 TREE_PARTS = (
     "base_weights", "default_left", "left_children", "loss_changes", "parents", "right_children", "split_conditions",
@@ -174,9 +178,9 @@ class XGBoostEnsemble(Ensemble):
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Check every part of the JSON; XGBoost's own reader checks lengths, not what they lead to."""
         whole = keys(plain_json(self._text), ("learner", "version"), "the file")
-        refuse_unless(whole_numbers(whole["version"], 0, 999, "version").tolist() >= [3, 0, 0], "version")
-        parts = ("attributes", "feature_names", "feature_types", "gradient_booster", "learner_model_param", "objective")
-        learner = keys(whole["learner"], parts, "the learner")
+        version = whole_numbers(whole["version"], 0, 999, "version")
+        refuse_unless(version.size == 3 and version[0] >= 3, "version")
+        learner = keys(whole["learner"], LEARNER_PARTS, "the learner")
         refuse_unless(learner["attributes"] == {} and learner["feature_names"] == [], "names and attributes")
         kinds = ["c" if column in categories else "q" for column in range(n_columns)] if categories else []
         refuse_unless(learner["feature_types"] == kinds, "feature_types are not those of the table")
@@ -187,8 +191,7 @@ class XGBoostEnsemble(Ensemble):
         refuse_unless(isinstance(told, dict) and told == {**wanted, "boost_from_average": "0"}, f"not {wanted}")
         booster = keys(learner["gradient_booster"], ("model", "name"), "the booster")
         refuse_unless(booster["name"] == "gbtree", "the booster must be gbtree")
-        parts = ("cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees")
-        model = keys(booster["model"], parts, "the model")
+        model = keys(booster["model"], MODEL_PARTS, "the model")
         refuse_unless(model["cats"] == {"enc": [], "feature_segments": [], "sorted_idx": []}, "cats")
         trees = model["trees"]
         refuse_unless(isinstance(trees, list) and trees and len(trees) % n_outputs == 0, "how many there are")
