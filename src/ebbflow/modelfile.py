@@ -492,8 +492,13 @@ def _refusing(path: str) -> Iterator[None]:
     except (ModelFileError, ImportError, MemoryError):
         raise
     except Exception as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ModelFileError(f"{path} cannot be loaded: {what[:500].rstrip('.')}.") from error
+        raise ModelFileError(f"{path} cannot be loaded: {_said(error)}.") from error
+
+
+def _said(error: Exception) -> str:
+    """What is wrong, in a line that a terminal can show whatever the file had in it."""
+    what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    return "".join(c if c.isprintable() else "\ufffd" for c in what[:500]).rstrip(".")
 
 
 def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, bytes]]:
@@ -507,8 +512,7 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str,
         except MemoryError:
             raise
         except Exception as error:  # zipfile lets through whatever it runs into when bytes are changed at random
-            what = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise ModelFileError(f"{path} is not an ebbflow model, or it is damaged ({what}).") from None
+            raise ModelFileError(f"{path} is not an ebbflow model, or it is damaged ({_said(error)}).") from None
     if name != "ebbflow model" or type(format_version) is not int or not isinstance(sums, dict):
         raise ModelFileError(f"{path} is not an ebbflow model.")
     if format_version > FORMAT_VERSION:

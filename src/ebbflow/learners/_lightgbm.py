@@ -162,9 +162,10 @@ _WHOLE = re.compile(r"-?\d{1,9}(?: -?\d{1,9})*", flags=re.ASCII)
 _REAL = re.compile(rf"{(_TOKEN := r'-?(?:[0-9]{1,24}(?:[.][0-9]{1,24})?(?:e[-+]?[0-9]{1,3})?|inf)')}(?: {_TOKEN})*")
 _REST = re.compile(
     r"end of trees\n\nfeature_importances:\n(?:[^\s=]+=[^\s=]+\n)*"
-    r"\nparameters:\n(?:\[\w+: [^\n]*\]\n)*\nend of parameters\n\npandas_categorical:(?:null|\[\])\n",
+    r"\nparameters:\n\nend of parameters\n\npandas_categorical:null\n",
     flags=re.ASCII,
 )
+_PARAMETERS = re.compile(r"(?<=\nparameters:\n)(?:\[.*\]\n)*(?=\nend of parameters\n)")
 _HEAD_KEYS = (
     "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "feature_names",
     "monotone_constraints", "feature_infos", "tree_sizes",
@@ -298,8 +299,8 @@ class LightGBMEnsemble(Ensemble):
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 
     def files(self) -> dict[str, bytes]:
-        """LightGBM's text format."""
-        return {"trees.txt": self._text.encode()}
+        """LightGBM's text format, without the settings of training: they are in the manifest, and LightGBM reads them."""
+        return {"trees.txt": _PARAMETERS.sub("", self._text).encode()}
 
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Read the text by its grammar, line by line: LightGBM itself checks how many numbers there are, not which."""
