@@ -3,8 +3,7 @@
 ``manifest.json`` says what the file is and holds every parameter; ``arrays.npz`` the graph, the scores and the encoder;
 ``trees*`` the ensemble in its library's own text or JSON format. The manifest has the SHA-256 of every other entry.
 
-Checksums find accidents. Against intent, everything is checked again for what it means before it is used: indices must
-lie within what they point into, as compiled loops follow them without looking.
+Checksums find accidents. Against intent, ``archive.py``, ``soundness.py`` and each learner check everything again.
 """
 
 import hashlib
@@ -25,14 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebbflow import archive, features, labels, learners, losses, momentum, smoothing
+from ebbflow import archive, features, labels, learners, losses, momentum, smoothing, soundness
 from ebbflow.encoding import OrderedTargetEncoder
 from ebbflow.features import LowRank, NeighborFeatures, Positions
-from ebbflow.graph import Graph
-from ebbflow.graph._ids import refuse_duplicates
 from ebbflow.labels import Field, Masked, ProbabilityField
 from ebbflow.learners import Learner
-from ebbflow.learners._sound import LARGEST
 from ebbflow.losses import Loss
 from ebbflow.momentum import Momentum
 from ebbflow.objective import Labels
@@ -55,8 +51,6 @@ ARRAYS = (
 _ROOMS = (features, labels, learners, losses, momentum, smoothing)
 # All that a file may ask for by name; a class that was handed to load may be of any kind.
 _PARTS = (Smoother, Field, Masked, Learner, Loss, Momentum, NeighborFeatures)
-# No model needs more of anything that is repeated at prediction: a file asking for it means harm.
-MOST_STEPS = 100_000
 
 
 class ModelFileError(ValueError):
@@ -160,7 +154,7 @@ def _values(arrays: dict[str, NDArray[Any]], name: str) -> Any:
     """What :func:`_matrix` took apart."""
     if f"{name}_values" in arrays:
         return arrays[f"{name}_values"]
-    return _csr(arrays, name, tuple(arrays[f"{name}_shape"].tolist()))
+    return soundness.csr(arrays, name, tuple(arrays[f"{name}_shape"].tolist()))
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
@@ -200,148 +194,32 @@ def _model(
     known = {name: kind for name, kind in own.items() if issubclass(kind, _PARTS) and not inspect.isabstract(kind)}
     known |= {kind.__name__: kind for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)}
     model: Any = _revived({"class": manifest["estimator"], "parameters": manifest["parameters"]}, known)
-    _require(isinstance(model, (estimators.EBBSRegressor, estimators.EBBSClassifier)), "its estimator is none")
+    soundness.require(isinstance(model, (estimators.EBBSRegressor, estimators.EBBSClassifier)), "its estimator is none")
     facts = {name: _revived(manifest["fitted"].get(name), known) for name in FACTS}
     for name, value in facts.items():
         if value is not None or name in OPTIONAL_FACTS:
             setattr(model, f"{name}_", value)
     is_classifier = isinstance(model, estimators.EBBSClassifier)
-    n_nodes, n_outputs = _check_arrays(arrays, facts["classes"], is_classifier)
-    _check_facts(facts, is_classifier)
+    n_nodes, n_outputs = soundness.check_arrays(arrays, facts["classes"], is_classifier)
+    soundness.check_facts(facts, is_classifier)
     for name in ARRAYS:
         if name in arrays:
             setattr(model, f"{name}_", arrays[name])
     model._training = Labels(arrays["label_nodes"], arrays["label_target"], arrays["label_weight"])
-    model.graph_ = _graph(arrays, _revived(manifest["node_ids"], known), n_nodes)
+    model.graph_ = soundness.graph(arrays, _revived(manifest["node_ids"], known), n_nodes)
     model._environment = manifest["environment"]
     _take_table(model, manifest["table"], arrays, n_nodes)
     model._preparation = _preparation(manifest["preparation"], arrays, known)
     if is_classifier:
         temperature, strength = manifest["calibrated"]
-        _require(0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0, "its calibration is out of range")
+        soundness.require(0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0, "its calibration is out of range")
         model._calibrated = ProbabilityField(temperature, strength)
     learner = learners.as_learner(model.learner)
     model.ensemble_ = learner.load(entries)
     categories = {column: len(values) for column, values in model._reader.categories.items()}
     model.ensemble_.check(len(model._column_origin), n_outputs, categories if learner.takes_categories else {})
-    _rehearse(model, n_nodes, n_outputs, learner.takes_categories)
+    soundness.rehearse(model, n_nodes, n_outputs, learner.takes_categories)
     return model
-
-
-def _require(sound: Any, otherwise: str) -> None:
-    if not sound:
-        raise ValueError(otherwise)
-
-
-def _is_whole(value: Any, least: int, most: int) -> bool:
-    return type(value) is int and least <= value <= most
-
-
-def _numbers(arrays: dict[str, NDArray[Any]], name: str, *shape: int | None) -> NDArray[np.float64]:
-    """An array of numbers of this shape, None for any size, none of them beyond what scores can be."""
-    found = arrays[name]
-    fits = found.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape, found.shape, strict=True))
-    _require(fits and found.dtype.kind == "f", f"{name} must be numbers of shape {shape}, it has {found.shape}")
-    _require((np.abs(found) <= LARGEST).all(), f"{name} holds a value that is not finite")
-    return found
-
-
-def _positions(arrays: dict[str, NDArray[Any]], name: str, n_nodes: int) -> NDArray[np.int64]:
-    """Different rows of the table."""
-    found = arrays[name]
-    _require(found.ndim == 1 and found.dtype == np.int64, f"{name} must be whole numbers")
-    _require(((found >= 0) & (found < n_nodes)).all(), f"{name} names a node that is not there")
-    _require(np.unique(found).size == found.size, f"{name} names a node twice")
-    return found
-
-
-def _check_arrays(arrays: dict[str, NDArray[Any]], classes: Any, is_classifier: bool) -> tuple[int, int]:
-    """Scores, predictions and labels belong together; returns how many nodes and outputs there are."""
-    n_nodes, n_outputs = _numbers(arrays, "scores", None, None).shape
-    width = 1
-    _require(n_nodes and n_outputs, "there are no scores")
-    if is_classifier:
-        _require(isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1, "it has no classes")
-        _require(all(type(label) in (str, int, float, bool) for label in classes.tolist()), "classes of no kind")
-        refuse_duplicates(classes, "classes")
-        width = classes.size
-    else:
-        _require(classes is None, "a regressor has no classes")
-    _require(n_outputs == width or (width == 2 and n_outputs == 1), f"scores have {n_outputs} columns")
-    _numbers(arrays, "base", n_outputs)
-    _numbers(arrays, "smoothed", n_nodes, n_outputs)
-    _numbers(arrays, "predicted", n_nodes, width)
-    n_labels = _positions(arrays, "label_nodes", n_nodes).size
-    target, weight = _numbers(arrays, "label_target", n_labels, n_outputs), _numbers(arrays, "label_weight", n_labels)
-    _require(n_labels and (weight >= 0).all() and weight.any(), "it has no labels, or their weights are none")
-    n_held = _positions(arrays, "validation_nodes", n_nodes).size
-    _numbers(arrays, "validation_target", n_held, n_outputs if n_held else None)
-    _numbers(arrays, "validation_prediction", n_held, width)
-    if is_classifier:
-        shares = target, arrays["predicted"], arrays["validation_target"]
-        _require(all(((part >= 0) & (part <= 1)).all() for part in shares), "probabilities are out of range")
-    else:
-        errors = arrays["held_out_errors"]
-        sound = errors.ndim == 1 and errors.dtype == np.float64 and (errors >= 0).all() and (np.diff(errors) >= 0).all()
-        _require(sound, "held_out_errors must be sorted and not negative")
-    return n_nodes, n_outputs
-
-
-def _check_facts(facts: dict[str, Any], is_classifier: bool) -> None:
-    """What was learned is of the kind that its name says."""
-    _require(isinstance(facts["loss"], Loss), "its loss is none")
-    _require(isinstance(facts["smoothing"], Smoother | None), "its smoothing is none")
-    _require(isinstance(facts["labels"], Field | Masked | None), "its use of labels is none")
-    _require(not (is_classifier and isinstance(facts["labels"], Masked)), "a classifier takes no masked labels")
-    for name in ("choice", "stopped_because"):
-        _require(isinstance(facts[name], str), f"{name} must be text")
-    _require(is_classifier or isinstance(facts["errors_from"], str), "errors_from must be text")
-    _require(_is_whole(facts["n_iter"], 0, 10**9), "n_iter must be a whole number")
-    history, race = facts["history"], facts["race"]
-    _require(isinstance(history, dict) and isinstance(race, dict), "history and race must be dicts")
-    values = [*race.values(), *(loss for part in history.values() for loss in part)]
-    _require(all(type(value) in (int, float) for value in values), "history and race must hold numbers")
-    for name in ("names", "relation_strengths"):
-        _require(isinstance(facts[name], dict | None), f"{name} must be a dict")
-    strengths = (facts["relation_strengths"] or {}).values()
-    _require(all(isinstance(s, float) and abs(s) <= LARGEST for s in strengths), "relation_strengths must be numbers")
-    _require(isinstance(facts["calibration_error"], float | None), "calibration_error must be a number")
-
-
-def _csr(arrays: dict[str, NDArray[Any]], name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
-    """A sparse matrix whose rows list columns that there are, each once and in order."""
-    data, indices, indptr = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    _require(len(shape) == 2 and indptr.shape == (shape[0] + 1,) and shape[0] > 0, f"{name} has the wrong shape")
-    _require(data.ndim == 1 and data.dtype.kind == "f" and indices.shape == data.shape, f"{name} has the wrong length")
-    whole = {np.dtype(np.int32), np.dtype(np.int64)}
-    _require({indices.dtype, indptr.dtype} <= whole, f"the indices of {name} must be whole numbers")
-    steps = np.diff(indptr)
-    _require(indptr[0] == 0 and indptr[-1] == data.size and (steps >= 0).all(), f"the rows of {name} are not in order")
-    _require(((indices >= 0) & (indices < shape[1])).all(), f"{name} names a column that is not there")
-    begins = np.zeros(data.size + 1, dtype=bool)
-    begins[indptr] = True
-    in_order = np.diff(indices, prepend=-1) > 0
-    _require((in_order | begins[:-1]).all(), f"the columns of {name} are not in order")
-    return sparse.csr_array((data, indices, indptr), shape=shape)
-
-
-def _graph(arrays: dict[str, NDArray[Any]], node_ids: Any, n_nodes: int) -> Graph | None:
-    """The graph fitted on: symmetric, with finite weights and no loops."""
-    if "graph_indptr" not in arrays:
-        _require(node_ids is None, "it has ids of nodes, and no graph")
-        return None
-    _numbers(arrays, "graph_data", None)
-    _require(arrays["graph_data"].dtype == np.float64, "weights must be in double precision")
-    adjacency = _csr(arrays, "graph", (n_nodes, n_nodes))
-    turned = adjacency.T.tocsr()
-    same = all(
-        np.array_equal(getattr(adjacency, part), getattr(turned, part)) for part in ("indptr", "indices", "data")
-    )
-    _require(same and not adjacency.diagonal().any(), "its graph is not symmetric, or has loops")
-    if node_ids is not None:
-        _require(isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,), f"there must be {n_nodes} node ids")
-        refuse_duplicates(node_ids)
-    return Graph(adjacency, node_ids)
 
 
 def _take_table(model: Any, told: dict[str, Any], arrays: dict[str, NDArray[Any]], n_nodes: int) -> None:
@@ -351,63 +229,37 @@ def _take_table(model: Any, told: dict[str, Any], arrays: dict[str, NDArray[Any]
     model._reader = reader = TableReader(model.categorical_features)
     reader.names, reader.is_sparse = tuple(names), told["is_sparse"]
     reader.categories = {int(column): list(values) for column, values in told["categories"].items()}
-    _require(model.n_features_in_ == n_columns, f"n_features_in must be {n_columns}")
+    soundness.require(model.n_features_in_ == n_columns, f"n_features_in must be {n_columns}")
     given = getattr(model, "feature_names_in_", None)
-    _require(given is None or (isinstance(given, np.ndarray) and given.tolist() == names), "feature_names_in")
+    soundness.require(given is None or (isinstance(given, np.ndarray) and given.tolist() == names), "feature_names_in")
     for values in reader.categories.values():
         text = all(isinstance(value, str) for value in values)
-        _require(text or all(type(value) in (int, float, bool) for value in values), "categories mix text and numbers")
-        _require(len(set(values)) == len(values) and not reader.is_sparse, "a category stands twice")
+        soundness.require(
+            text or all(type(value) in (int, float, bool) for value in values), "categories mix text and numbers"
+        )
+        soundness.require(len(set(values)) == len(values) and not reader.is_sparse, "a category stands twice")
     model._column_origin = tuple(told["origin"])
     kept = {}
     for name, part in told.get("kept", {}).items():
         columns, categorical, origin = (part[key] for key in ("names", "categorical", "origin"))
         table = Table(_values(arrays, name), tuple(columns), tuple(categorical), tuple(origin))
         values = table.values.data if table.is_sparse else table.values
-        _require(table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f", f"its table {name!r}")
-        _require(not np.isinf(values).any() and len(origin) == len(columns), f"its table {name!r}")
-        _require(all(_is_whole(at, -1, n_columns - 1) for at in origin), f"the columns of its table {name!r}")
+        soundness.require(
+            table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f", f"its table {name!r}"
+        )
+        soundness.require(not np.isinf(values).any() and len(origin) == len(columns), f"its table {name!r}")
+        soundness.require(
+            all(soundness.is_whole(at, -1, n_columns - 1) for at in origin), f"the columns of its table {name!r}"
+        )
         if name == "fitted":
             same = (columns, categorical, origin) == (names, sorted(reader.categories), list(range(n_columns)))
-            _require(same and table.is_sparse == reader.is_sparse, "its table has other columns")
+            soundness.require(same and table.is_sparse == reader.is_sparse, "its table has other columns")
         else:
-            _require(name == "seen" and table.origin == model._column_origin and not categorical, "its table 'seen'")
+            soundness.require(
+                name == "seen" and table.origin == model._column_origin and not categorical, "its table 'seen'"
+            )
         kept[name] = table
     model._fitted_table, model._fitted_columns = kept.get("fitted"), kept.get("seen")
-
-
-def _rehearse(model: Any, n_nodes: int, n_outputs: int, takes_categories: bool) -> None:
-    """Prepare, smooth and correct two rows: parts that do not fit each other fail here, and not at a prediction."""
-    preparation, reader = model._preparation, model._reader
-    for part in (model.smoothing_, preparation.feature_smoothing):
-        settings = part.get_params(deep=False) if part is not None else {}
-        most = max((abs(value) for value in settings.values() if isinstance(value, int)), default=0)
-        _require(most <= MOST_STEPS, f"{part!r} takes more than {MOST_STEPS:,} steps")
-        _require(part is model.smoothing_ or getattr(part, "linear", True), "columns cannot be smoothed so")
-    if preparation.positions is not None:
-        _require(model.graph_ is not None and len(preparation.positions.directions) == n_nodes, "positions")
-    encoded = set() if takes_categories or preparation.low_rank is not None else set(reader.categories)
-    if preparation.encoder is None:
-        _require(not encoded, "the encoding of categories is missing")
-    else:
-        means, prior = preparation.encoder.means, preparation.encoder.prior
-        _require(set(means) == encoded and encoded, "the encoding of categories is of other columns")
-        _require(all(part.shape[1] == prior.size == n_outputs for part in means.values()), "the encoding of categories")
-    width = len(reader.names)
-    _require((preparation.low_rank is None) or reader.is_sparse, "directions are for sparse tables")
-    values = sparse.csr_array((2, width)) if reader.is_sparse else np.zeros((2, width))
-    rows = Table(values, reader.names, tuple(sorted(reader.categories)), tuple(range(width)))
-    graph = None if model.graph_ is None else Graph.from_edges([0], [1])
-    seen = preparation.apply(rows, graph)
-    _require(seen.origin == model._column_origin, "the trees were grown on other columns")
-    scores = np.zeros((2, n_outputs))
-    if graph is not None and model.smoothing_ is not None:
-        scores = model.smoothing_.on(graph).apply(scores)
-    if graph is not None and isinstance(model.labels_, Field):
-        model.labels_.on(graph, np.array([0]), np.ones(1)).spread(scores[:1])
-    linked = model.loss_.link(model.base_ + scores)
-    fits = linked.shape == (2, model.predicted_.shape[1]) and not np.isnan(linked).any()
-    _require(fits, "the loss is of another kind")
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -433,10 +285,10 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     with _refusing(path):
         table, fitted = manifest["table"], manifest["fitted"]
         classes, names = (_revived(fitted.get(name), {}) for name in ("classes", "names"))
-        _require(isinstance(names, dict | None) and isinstance(classes, np.ndarray | None), "names or classes")
+        soundness.require(isinstance(names, dict | None) and isinstance(classes, np.ndarray | None), "names or classes")
         for name in ("choice", "stopped_because"):
-            _require(isinstance(fitted[name], str), f"{name} must be text")
-        _require(_is_whole(fitted["n_iter"], 0, 10**9), "n_iter must be a whole number")
+            soundness.require(isinstance(fitted[name], str), f"{name} must be text")
+        soundness.require(soundness.is_whole(fitted["n_iter"], 0, 10**9), "n_iter must be a whole number")
         return {
             "estimator": manifest["estimator"],
             "format_version": manifest["format_version"],
@@ -462,25 +314,30 @@ def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: d
     found = Preparation(_revived(told["neighbor_features"], known), _revived(told["feature_smoothing"], known))
     found.smooths_encodings = told["smooths_encodings"]
     asked = found.neighbor_features
-    _require(isinstance(found.smooths_encodings, bool), "smooths_encodings must be true or false")
-    _require(isinstance(asked, NeighborFeatures | None), "neighbor_features are none")
-    _require(isinstance(found.feature_smoothing, Smoother | None), "feature_smoothing is none")
-    _require(asked is None or len(asked.statistics) <= len(features.STATISTICS), "too many statistics of neighbours")
+    soundness.require(isinstance(found.smooths_encodings, bool), "smooths_encodings must be true or false")
+    soundness.require(isinstance(asked, NeighborFeatures | None), "neighbor_features are none")
+    soundness.require(isinstance(found.feature_smoothing, Smoother | None), "feature_smoothing is none")
+    soundness.require(
+        asked is None or len(asked.statistics) <= len(features.STATISTICS), "too many statistics of neighbours"
+    )
     if "directions" in arrays:
-        directions = _numbers(arrays, "directions", None, None)
+        directions = soundness.numbers(arrays, "directions", None, None)
         found.low_rank = LowRank(directions.shape[1])
-        found.low_rank.rarity, found.low_rank.directions = _numbers(arrays, "rarity", len(directions)), directions
+        found.low_rank.rarity, found.low_rank.directions = (
+            soundness.numbers(arrays, "rarity", len(directions)),
+            directions,
+        )
     if "positions" in arrays:
-        found.positions = Positions(_numbers(arrays, "positions", None, None).shape[1])
+        found.positions = Positions(soundness.numbers(arrays, "positions", None, None).shape[1])
         found.positions.directions, found.positions.of_graph = arrays["positions"], told["positions"]
     if "encoder_prior" in arrays:
         found.encoder = OrderedTargetEncoder()
-        found.encoder.prior = _numbers(arrays, "encoder_prior", None)
+        found.encoder.prior = soundness.numbers(arrays, "encoder_prior", None)
         columns = [name for name in arrays if name.startswith("encoder_") and name != "encoder_prior"]
         found.encoder.means = {
-            int(name.removeprefix("encoder_")): _numbers(arrays, name, None, None) for name in columns
+            int(name.removeprefix("encoder_")): soundness.numbers(arrays, name, None, None) for name in columns
         }
-        _require(all(len(means) for means in found.encoder.means.values()), "an encoding is empty")
+        soundness.require(all(len(means) for means in found.encoder.means.values()), "an encoding is empty")
     return found
 
 
@@ -526,32 +383,10 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str,
     if missing := set(sums) - set(entries):
         raise ModelFileError(f"{path} is damaged: {sorted(missing)[:10]} is missing.")
     with _refusing(path):
-        _check_manifest(manifest)
+        soundness.check_manifest(manifest)
         parts = archive.unpack(io.BytesIO(entries["arrays.npz"]), most)
         arrays = {name.removesuffix(".npy"): archive.array(content) for name, content in parts.items()}
     return manifest, arrays, entries
-
-
-def _check_manifest(manifest: dict[str, Any]) -> None:
-    """Every part is there and of its kind; what is in it is checked where it is used."""
-    kinds = {
-        "format_version": int, "estimator": str, "parameters": dict, "fitted": dict, "node_ids": dict | None,
-        "table": dict, "preparation": dict, "calibrated": list | None, "environment": dict,
-    }  # fmt: skip
-    for name, kind in kinds.items():
-        _require(isinstance(manifest[name], kind), f"its {name} is of the wrong kind")
-    environment, table = manifest["environment"], manifest["table"]
-    _require(manifest["format_version"] >= 1, "there is no such format")
-    _require(all(isinstance(value, str | int) for value in environment.values()), "its environment is none")
-    names, categories = table["names"], table["categories"]
-    _require(isinstance(names, list) and names and all(isinstance(n, str) for n in names), "its columns have no names")
-    _require(len(set(names)) == len(names), "two of its columns have the same name")
-    _require(isinstance(table["is_sparse"], bool) and isinstance(categories, dict), "its table is none")
-    sound = all(column in map(str, range(len(names))) for column in categories)
-    _require(sound and all(isinstance(v, list) for v in categories.values()), "its categories are of no column")
-    origin, kept = table["origin"], table.get("kept", {})
-    _require(isinstance(origin, list) and isinstance(kept, dict), "its columns have no origin")
-    _require(all(_is_whole(at, -1, len(names) - 1) for at in origin), "its columns come from nowhere")
 
 
 def _write_atomically(path: str, entries: dict[str, bytes]) -> None:
@@ -642,13 +477,15 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
     if "array" in value:
         items, dtype = [_revived(item, known) for item in value["array"]], str(value["dtype"])
         if dtype[1:2] == "U":
-            _require(all(isinstance(item, str) for item in items), "an array of text holds something else")
+            soundness.require(all(isinstance(item, str) for item in items), "an array of text holds something else")
             lengths = [len(item) for item in items]
-            _require(len(items) * max(lengths, default=0) <= 16 * sum(lengths) + 2**22, "an array of text is too wide")
+            soundness.require(
+                len(items) * max(lengths, default=0) <= 16 * sum(lengths) + 2**22, "an array of text is too wide"
+            )
             return np.asarray(items, dtype=str)
         if dtype != "|O":
             numbers = all(type(item) in (bool, int, float) for item in items)
-            _require(dtype in _NUMBERS and numbers, "an array of no kind")
+            soundness.require(dtype in _NUMBERS and numbers, "an array of no kind")
             return np.asarray(items, dtype=dtype)
         array = np.empty(len(items), dtype=object)  # numpy would spread ids that are tuples over a second axis
         for row, item in enumerate(items):

@@ -246,5 +246,6 @@ def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, 
 def _types(table: Table) -> dict[str, Any]:
     if not table.categorical:
         return {}
-    kinds = ["c" if column in table.categorical else "q" for column in range(len(table.names))]
+    categorical = set(table.categorical)
+    kinds = ["c" if column in categorical else "q" for column in range(len(table.names))]
     return {"feature_types": kinds, "enable_categorical": True}
