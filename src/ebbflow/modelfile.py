@@ -34,6 +34,7 @@ from ebbflow.momentum import Momentum
 from ebbflow.objective import Labels
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import Smoother, _sweep
+from ebbflow.soundness import is_whole, require
 from ebbflow.table import Table, TableReader
 
 FORMAT_VERSION = 1
@@ -194,7 +195,7 @@ def _model(
     known = {name: kind for name, kind in own.items() if issubclass(kind, _PARTS) and not inspect.isabstract(kind)}
     known |= {kind.__name__: kind for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)}
     model: Any = _revived({"class": manifest["estimator"], "parameters": manifest["parameters"]}, known)
-    soundness.require(isinstance(model, (estimators.EBBSRegressor, estimators.EBBSClassifier)), "its estimator is none")
+    require(isinstance(model, (estimators.EBBSRegressor, estimators.EBBSClassifier)), "its estimator is none")
     facts = {name: _revived(manifest["fitted"].get(name), known) for name in FACTS}
     for name, value in facts.items():
         if value is not None or name in OPTIONAL_FACTS:
@@ -212,7 +213,7 @@ def _model(
     model._preparation = _preparation(manifest["preparation"], arrays, known)
     if is_classifier:
         temperature, strength = manifest["calibrated"]
-        soundness.require(0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0, "its calibration is out of range")
+        require(0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0, "its calibration is out of range")
         model._calibrated = ProbabilityField(temperature, strength)
     learner = learners.as_learner(model.learner)
     model.ensemble_ = learner.load(entries)
@@ -229,35 +230,29 @@ def _take_table(model: Any, told: dict[str, Any], arrays: dict[str, NDArray[Any]
     model._reader = reader = TableReader(model.categorical_features)
     reader.names, reader.is_sparse = tuple(names), told["is_sparse"]
     reader.categories = {int(column): list(values) for column, values in told["categories"].items()}
-    soundness.require(model.n_features_in_ == n_columns, f"n_features_in must be {n_columns}")
+    require(is_whole(model.n_features_in_, n_columns, n_columns), f"n_features_in: not {n_columns}")
     given = getattr(model, "feature_names_in_", None)
-    soundness.require(given is None or (isinstance(given, np.ndarray) and given.tolist() == names), "feature_names_in")
+    require(given is None or (isinstance(given, np.ndarray) and given.tolist() == names), "feature_names_in")
     for values in reader.categories.values():
         text = all(isinstance(value, str) for value in values)
-        soundness.require(
-            text or all(type(value) in (int, float, bool) for value in values), "categories mix text and numbers"
-        )
-        soundness.require(len(set(values)) == len(values) and not reader.is_sparse, "a category stands twice")
+        require(text or all(type(value) in (int, float, bool) for value in values), "categories mix text and numbers")
+        require(len(set(values)) == len(values) and not reader.is_sparse, "a category stands twice")
     model._column_origin = tuple(told["origin"])
     kept = {}
     for name, part in told.get("kept", {}).items():
         columns, categorical, origin = (part[key] for key in ("names", "categorical", "origin"))
+        require(all(isinstance(column, str) for column in columns), f"the columns of its table {name!r}")
+        require(all(is_whole(at, 0, n_columns - 1) for at in categorical), f"its table {name!r}")
         table = Table(_values(arrays, name), tuple(columns), tuple(categorical), tuple(origin))
         values = table.values.data if table.is_sparse else table.values
-        soundness.require(
-            table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f", f"its table {name!r}"
-        )
-        soundness.require(not np.isinf(values).any() and len(origin) == len(columns), f"its table {name!r}")
-        soundness.require(
-            all(soundness.is_whole(at, -1, n_columns - 1) for at in origin), f"the columns of its table {name!r}"
-        )
+        require(table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f", f"its table {name!r}")
+        require(not np.isinf(values).any() and len(origin) == len(columns), f"its table {name!r}")
+        require(all(is_whole(at, -1, n_columns - 1) for at in origin), f"the columns of its table {name!r}")
         if name == "fitted":
             same = (columns, categorical, origin) == (names, sorted(reader.categories), list(range(n_columns)))
-            soundness.require(same and table.is_sparse == reader.is_sparse, "its table has other columns")
+            require(same and table.is_sparse == reader.is_sparse, "its table has other columns")
         else:
-            soundness.require(
-                name == "seen" and table.origin == model._column_origin and not categorical, "its table 'seen'"
-            )
+            require(name == "seen" and table.origin == model._column_origin and not categorical, "its table 'seen'")
         kept[name] = table
     model._fitted_table, model._fitted_columns = kept.get("fitted"), kept.get("seen")
 
@@ -285,10 +280,10 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     with _refusing(path):
         table, fitted = manifest["table"], manifest["fitted"]
         classes, names = (_revived(fitted.get(name), {}) for name in ("classes", "names"))
-        soundness.require(isinstance(names, dict | None) and isinstance(classes, np.ndarray | None), "names or classes")
+        require(isinstance(names, dict | None) and isinstance(classes, np.ndarray | None), "names or classes")
         for name in ("choice", "stopped_because"):
-            soundness.require(isinstance(fitted[name], str), f"{name} must be text")
-        soundness.require(soundness.is_whole(fitted["n_iter"], 0, 10**9), "n_iter must be a whole number")
+            require(isinstance(fitted[name], str), f"{name} must be text")
+        require(is_whole(fitted["n_iter"], 0, 10**9), "n_iter must be a whole number")
         return {
             "estimator": manifest["estimator"],
             "format_version": manifest["format_version"],
@@ -314,12 +309,10 @@ def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: d
     found = Preparation(_revived(told["neighbor_features"], known), _revived(told["feature_smoothing"], known))
     found.smooths_encodings = told["smooths_encodings"]
     asked = found.neighbor_features
-    soundness.require(isinstance(found.smooths_encodings, bool), "smooths_encodings must be true or false")
-    soundness.require(isinstance(asked, NeighborFeatures | None), "neighbor_features are none")
-    soundness.require(isinstance(found.feature_smoothing, Smoother | None), "feature_smoothing is none")
-    soundness.require(
-        asked is None or len(asked.statistics) <= len(features.STATISTICS), "too many statistics of neighbours"
-    )
+    require(isinstance(found.smooths_encodings, bool), "smooths_encodings must be true or false")
+    require(isinstance(asked, NeighborFeatures | None), "neighbor_features are none")
+    require(isinstance(found.feature_smoothing, Smoother | None), "feature_smoothing is none")
+    require(asked is None or len(asked.statistics) <= len(features.STATISTICS), "too many statistics of neighbours")
     if "directions" in arrays:
         directions = soundness.numbers(arrays, "directions", None, None)
         found.low_rank = LowRank(directions.shape[1])
@@ -337,7 +330,7 @@ def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: d
         found.encoder.means = {
             int(name.removeprefix("encoder_")): soundness.numbers(arrays, name, None, None) for name in columns
         }
-        soundness.require(all(len(means) for means in found.encoder.means.values()), "an encoding is empty")
+        require(all(len(means) for means in found.encoder.means.values()), "an encoding is empty")
     return found
 
 
@@ -477,15 +470,13 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
     if "array" in value:
         items, dtype = [_revived(item, known) for item in value["array"]], str(value["dtype"])
         if dtype[1:2] == "U":
-            soundness.require(all(isinstance(item, str) for item in items), "an array of text holds something else")
+            require(all(isinstance(item, str) for item in items), "an array of text holds something else")
             lengths = [len(item) for item in items]
-            soundness.require(
-                len(items) * max(lengths, default=0) <= 16 * sum(lengths) + 2**22, "an array of text is too wide"
-            )
+            require(len(items) * max(lengths, default=0) <= 16 * sum(lengths) + 2**22, "an array of text is too wide")
             return np.asarray(items, dtype=str)
         if dtype != "|O":
             numbers = all(type(item) in (bool, int, float) for item in items)
-            soundness.require(dtype in _NUMBERS and numbers, "an array of no kind")
+            require(dtype in _NUMBERS and numbers, "an array of no kind")
             return np.asarray(items, dtype=dtype)
         array = np.empty(len(items), dtype=object)  # numpy would spread ids that are tuples over a second axis
         for row, item in enumerate(items):
