@@ -174,6 +174,7 @@ def test_a_table_without_names_and_a_graph_without_ids_survive(tmp_path):
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     assert not hasattr(loaded, "feature_names_in_") and not loaded.graph_.has_ids
+    assert loaded.ensemble_.booster.params["objective"] == model.ensemble_.booster.params["objective"]
     assert (loaded.predict(X, graph=graph) == model.predict(X, graph=graph)).all()
 
 

@@ -281,6 +281,7 @@ class LightGBMEnsemble(Ensemble):
             import lightgbm
 
             self._parsed = lightgbm.Booster(model_str=self._text)
+            self._parsed.params.setdefault("objective", "custom")  # not in files; SHAP looks for it
         return self._parsed
 
     def predict(self, table: Table) -> Array:
