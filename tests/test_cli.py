@@ -281,6 +281,15 @@ def test_inspect_tells_what_is_inside_without_loading_the_model(place, monkeypat
     assert "EBBSRegressor" in printed and "share the file only" in printed
 
 
+def test_inspect_tells_where_a_model_was_fitted_and_shows_no_control_characters(place, tmp_path):
+    printed = run("inspect", place / "price.ebb").stdout
+    assert f"ebbflow {eb.__version__}" in printed.replace("\n", " ") and "threads" in printed
+    model = eb.EBBSRegressor(2).fit(pd.DataFrame({"\x1b[31mred\x07": [0.0, 1.0]}), [0.0, 1.0])
+    model.save(tmp_path / "m.ebb")
+    printed = run("inspect", tmp_path / "m.ebb").stdout
+    assert "[31mred" in printed and "\x07" not in printed and "\x1b" not in printed
+
+
 def test_demo_writes_files_that_the_other_commands_take(tmp_path):
     folder = tmp_path / "counties"
     assert "Next: ebbflow check" in run("demo", "--files", folder).stdout

@@ -21,7 +21,7 @@ from ebbflow.graph import Graph
 from ebbflow.labels import Field, Masked
 from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
-from ebbflow.modelfile import load
+from ebbflow.modelfile import ModelFileError, load
 from ebbflow.momentum import CorrectedMomentum
 from ebbflow.report import write_report
 from ebbflow.smoothing import EdgeWeights, Kernel, Laplacian, Robust, Smoother, SmoothingOperator
@@ -52,6 +52,7 @@ __all__ = [
     "LogLoss",
     "Loss",
     "Masked",
+    "ModelFileError",
     "NeighborFeatures",
     "Poisson",
     "Progress",

@@ -718,4 +718,6 @@ def inspect_file(model_file: ModelFile, as_json: Json = False) -> None:
     made_with = (f"{name} {version}" for name, version in told["environment"].items())
     rows += [("made with", ", ".join(made_with)), ("format", f"{told['format_version']}, {_size(told['file_bytes'])}")]
     rows += [(f"  {name}", _size(size)) for name, size in told["bytes"].items()]
-    _console().print(_facts(str(model_file), rows))
+    # Whatever a stranger named, no name moves the cursor or changes a colour.
+    shown_rows = [(name, "".join(c if c.isprintable() else "\ufffd" for c in text)) for name, text in rows]
+    _console().print(_facts(str(model_file), shown_rows))

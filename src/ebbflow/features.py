@@ -28,7 +28,8 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
 
     Columns of category codes have no P_x X and are left alone.
     """
-    columns = [column for column in range(len(table.names)) if column not in table.categorical]
+    categorical = set(table.categorical)
+    columns = [column for column in range(len(table.names)) if column not in categorical]
     names = [f"smoothed({table.names[column]})" for column in columns]
     origin = [table.origin[column] for column in columns]
     values = table.values if not table.categorical else table.values[:, columns]

@@ -215,6 +215,7 @@ class BaseEBBS(BaseEstimator):
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
         if keeper is not None:
             keeper.same(self._fingerprint(table, training, validation, seed, callbacks))
+        self._environment = modelfile.environment(self._threads(table))
         with threads(self._threads(table)):
             self._train(table, training, validation, seed, callbacks, keeper)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used

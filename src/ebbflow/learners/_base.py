@@ -1,7 +1,7 @@
 """What the boosting loop, the estimators and the model file know of a tree library."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,19 @@ class Ensemble(ABC):
     @abstractmethod
     def files(self) -> dict[str, bytes]:
         """The model in the library's own plain format."""
+
+    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:  # noqa: B027
+        """Refuse trees from a file that are not sound, or not for this table, with a ``ValueError``.
+
+        Called before anything is predicted with them. A learner whose library checks what it reads needs none.
+
+        Parameters
+        ----------
+        n_columns, n_outputs : int
+            Of the table that the trees see, and of their scores.
+        categories : dict
+            How many categories each column of codes has.
+        """
 
 
 def plain_values(table: Table) -> Any:

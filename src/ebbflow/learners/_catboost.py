@@ -3,12 +3,14 @@
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ebbflow.archive import plain_json
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.learners._sound import keys, numbers, refuse_unless, whole_numbers
 from ebbflow.table import Table
 
 
@@ -78,7 +80,8 @@ class CatBoost(Learner):
     def load(cls, files: dict[str, bytes]) -> "CatBoostEnsemble":
         """Read CatBoost's JSON format, one file per output."""
         trees = [files[name] for name in sorted(files) if name.startswith("trees-")]
-        return CatBoostEnsemble(trees, *json.loads(files["shape.json"]))
+        n_outputs, n_columns = plain_json(files["shape.json"])
+        return CatBoostEnsemble(trees, n_outputs, n_columns)
 
 
 class GrowingCatBoost(Growing):
@@ -202,8 +205,78 @@ class CatBoostEnsemble(Ensemble):
         shape = json.dumps([self._n_outputs, self._n_columns]).encode()
         return {"shape.json": shape} | {f"trees-{output:05d}.json": text for output, text in enumerate(self._texts)}
 
+    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
+        """Check every part of the JSON; it has no part but those that a prediction needs."""
+        shape = whole_numbers([self._n_outputs, self._n_columns], 1, 2**31, "shape").tolist()
+        refuse_unless(shape == [n_outputs, n_columns], f"they are not for {n_columns} columns")
+        refuse_unless(len(self._texts) in (0, n_outputs), f"there must be {n_outputs} models")
+        for text in self._texts:
+            model = plain_json(text)
+            kind = "oblivious_trees" if isinstance(model, dict) and "oblivious_trees" in model else "trees"
+            keys(model, ("features_info", "scale_and_bias", kind), "the file")
+            features = keys(model["features_info"], ("float_features",), "features")["float_features"]
+            borders = _borders(features, n_columns)
+            told = model["scale_and_bias"]
+            refuse_unless(isinstance(told, list) and len(told) == 2 and isinstance(told[1], list), "scale_and_bias")
+            scale_and_bias = numbers([told[0], *told[1]], "scale_and_bias")
+            refuse_unless(scale_and_bias.size == 2 and scale_and_bias[0] == 1.0, "scale_and_bias")
+            refuse_unless(isinstance(model[kind], list) and model[kind], "there are none")
+            for tree in model[kind]:
+                _check_oblivious(tree, borders) if kind == "oblivious_trees" else _check_branches(tree, borders)
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_parsed": None}
+
+
+MOST_DEPTH = 16  # CatBoost's own
+FEATURE_PARTS = (
+    "borders", "feature_id", "feature_index", "flat_feature_index", "has_nans", "nan_value_treatment",
+)  # fmt: skip
+
+
+def _borders(features: Any, n_columns: int) -> list[tuple[int, float]]:
+    """Column and value of every border, in the order in which splits count them."""
+    refuse_unless(isinstance(features, list) and len(features) == n_columns, f"they are not for {n_columns} columns")
+    borders: list[tuple[int, float]] = []
+    for column, feature in enumerate(features):
+        keys(feature, FEATURE_PARTS, "a feature")
+        places = whole_numbers([feature["feature_index"], feature["flat_feature_index"]], 0, n_columns - 1, "features")
+        values = numbers(feature["borders"], "borders", float(np.finfo(np.float32).max))
+        refuse_unless((np.diff(values) > 0).all(), "borders must increase")
+        sound = (places == column).all() and feature["feature_id"] == ""
+        refuse_unless(sound and isinstance(feature["has_nans"], bool), "a feature")
+        refuse_unless(feature["nan_value_treatment"] in ("AsIs", "AsFalse", "AsTrue"), "nan_value_treatment")
+        borders += [(column, value) for value in values.tolist()]
+    return borders
+
+
+def _check_split(split: Any, borders: list[tuple[int, float]]) -> None:
+    told = keys(split, ("border", "float_feature_index", "split_index", "split_type"), "a split")
+    at = int(whole_numbers([told["split_index"]], 0, len(borders) - 1, "split_index")[0])
+    column, value = told["float_feature_index"], told["border"]
+    same = type(column) is int and type(value) in (int, float) and borders[at] == (column, value)
+    refuse_unless(told["split_type"] == "FloatFeature" and same, "a split at no border")
+
+
+def _check_oblivious(tree: Any, borders: list[tuple[int, float]]) -> None:
+    """One split for each level."""
+    splits = keys(tree, ("leaf_values", "leaf_weights", "splits"), "a tree")["splits"]
+    refuse_unless(isinstance(splits, list) and len(splits) <= MOST_DEPTH, f"more than {MOST_DEPTH} levels")
+    for split in splits:
+        _check_split(split, borders)
+    for part in ("leaf_values", "leaf_weights"):
+        refuse_unless(numbers(tree[part], part).size == 2 ** len(splits), f"{part} for {len(splits)} splits")
+
+
+def _check_branches(tree: Any, borders: list[tuple[int, float]], depth: int = 0) -> None:
+    """A tree that branches: CatBoost's policies Depthwise and Lossguide."""
+    refuse_unless(isinstance(tree, dict) and depth <= MOST_DEPTH, f"more than {MOST_DEPTH} levels")
+    if "split" not in tree:
+        numbers(list(keys(tree, ("value", "weight"), "a leaf").values()), "a leaf")
+        return
+    _check_split(keys(tree, ("left", "right", "split"), "a tree")["split"], borders)
+    for side in ("left", "right"):
+        _check_branches(tree[side], borders, depth + 1)
 
 
 def _nothing_to_split(error: Exception) -> bool:
@@ -221,7 +294,10 @@ def _to_bytes(model: Any, kind: str) -> bytes:
         except _catboost().CatBoostError as error:
             raise OSError(f"CatBoost could not write a temporary file: {error}") from None
         with open(path, "rb") as file:
-            return file.read()
+            model = json.load(file)
+    # The rest is how each tree was trained: most of the file, with a date in it, and CatBoost would read it back.
+    del model["model_info"]
+    return json.dumps(model).encode()
 
 
 def _from_json(text: bytes) -> Any:

@@ -1,7 +1,7 @@
 """LightGBM trees: one booster, binned once, fed our gradient each round."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import chain, repeat
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.learners._sound import LARGEST, check_tree, refuse_unless
 from ebbflow.table import Table
 
 
@@ -96,7 +97,7 @@ class LightGBM(Learner):
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "LightGBMEnsemble":
         """Read LightGBM's text format."""
-        return LightGBMEnsemble(files["trees.txt"].decode())
+        return LightGBMEnsemble(files["trees.txt"].decode("ascii"))
 
 
 class GrowingLightGBM(Growing):
@@ -225,8 +226,26 @@ _DRAWN_AGAIN = {
 }
 _SETTING = re.compile(r"^\[(\w+): (.*)\]$", flags=re.MULTILINE)
 _TREE = re.compile(r"^(?=Tree=\d+$)", flags=re.MULTILINE)
+_END = re.compile(r"^(?=end of trees$)", flags=re.MULTILINE)
 _VALUES = re.compile(r"^(leaf_value|internal_value)=(.*)$", flags=re.MULTILINE)
 _SIZES = re.compile(r"^tree_sizes=.*$", flags=re.MULTILINE)
+_WHOLE = re.compile(r"-?\d{1,9}(?: -?\d{1,9})*", flags=re.ASCII)
+_REAL = re.compile(rf"{(_TOKEN := r'-?(?:[0-9]{1,24}(?:[.][0-9]{1,24})?(?:e[-+]?[0-9]{1,3})?|inf)')}(?: {_TOKEN})*")
+_REST = re.compile(
+    r"end of trees\n\nfeature_importances:\n(?:[^\s=]+=[^\s=]+\n)*"
+    r"\nparameters:\n\nend of parameters\n\npandas_categorical:null\n",
+    flags=re.ASCII,
+)
+_PARAMETERS = re.compile(r"(?<=\nparameters:\n)(?:\[.*\]\n)*(?=\nend of parameters\n)")
+_HEAD_KEYS = (
+    "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "feature_names",
+    "monotone_constraints", "feature_infos", "tree_sizes",
+)  # fmt: skip
+_TREE_KEYS = (
+    "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child",
+    "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count", "cat_boundaries",
+    "cat_threshold", "is_linear", "shrinkage",
+)  # fmt: skip
 
 
 def _weighted(text: str, weights: Sequence[float]) -> str:
@@ -234,9 +253,7 @@ def _weighted(text: str, weights: Sequence[float]) -> str:
 
     The header tells the length of each tree's text, by which it is cut up when it is read.
     """
-    head, *trees = _TREE.split(text)
-    trees[-1:] = re.split(r"^(?=end of trees$)", trees[-1], maxsplit=1, flags=re.MULTILINE) if trees else []
-    *trees, rest = trees or [""]
+    head, trees, rest = _parts(text)
 
     def scaled(tree: str, weight: float) -> str:
         def line(found: re.Match[str]) -> str:
@@ -248,6 +265,71 @@ def _weighted(text: str, weights: Sequence[float]) -> str:
     trees = [scaled(tree, weight) for tree, weight in zip(trees, padded, strict=False)]
     sizes = "tree_sizes=" + " ".join(str(len(tree)) for tree in trees)
     return "".join([_SIZES.sub(sizes, head), *trees, rest])
+
+
+def _parts(text: str) -> tuple[str, list[str], str]:
+    """What stands before the trees, each tree, and what comes after."""
+    before, *rest = _END.split(text, maxsplit=1)
+    head, *trees = _TREE.split(before)
+    return head, trees, "".join(rest)
+
+
+def _told(lines: list[str], keys: Sequence[str], optional: Sequence[str]) -> dict[str, str]:
+    """Lines ``key=value`` in the order of LightGBM's writer, none twice, none but these."""
+    told = dict(line.partition("=")[::2] for line in lines)
+    wanted = [key for key in keys if key in told or key not in optional]
+    refuse_unless(len(told) == len(lines) and list(told) == wanted, f"lines must be {', '.join(wanted)}")
+    return told
+
+
+def _check_one(text: str, number: int, n_columns: int) -> None:
+    """A tree of LightGBM: internal nodes 0 … n-2 and leaves −1 … −n, splits on numbers and on sets of categories."""
+    name, lines = f"tree {number}", text.rstrip("\n").split("\n")
+    refuse_unless(lines[0] == f"Tree={number}", f"{name} is called {lines[0][:20]!r}")
+    told = _told(lines[1:], _TREE_KEYS, optional=("cat_boundaries", "cat_threshold"))
+
+    def whole(key: str, size: int | None, least: int, most: int) -> NDArray[np.int64]:
+        refuse_unless(_WHOLE.fullmatch(told[key]) or not (told[key] or size), f"{key} of {name} must be whole numbers")
+        found = np.array(told[key].split(), dtype=np.int64)
+        refuse_unless(size is None or found.size == size, f"{key} of {name} must be {size} numbers")
+        refuse_unless(((found >= least) & (found <= most)).all(), f"{key} of {name} out of range")
+        return found
+
+    def real(key: str, size: int, finite: bool = True) -> NDArray[np.float64]:
+        # Not whatever Python would read: of "1_0", LightGBM makes an end of the process.
+        refuse_unless(_REAL.fullmatch(told[key]) or not (told[key] or size), f"{key} of {name} must be numbers")
+        found = np.array(told[key].split(), dtype=np.float64)
+        refuse_unless(found.size == size, f"{key} of {name} must be {size} numbers")
+        refuse_unless(not finite or (np.abs(found) <= LARGEST).all(), f"{key} of {name} not finite")
+        return found
+
+    n_leaves = int(whole("num_leaves", 1, 1, 131_072)[0])
+    n_splits, counted = n_leaves - 1, n_leaves if n_leaves > 1 or told["leaf_weight"] else 0
+    n_sets = int(whole("num_cat", 1, 0, n_splits)[0])
+    refuse_unless(told["is_linear"] == "0", f"{name} has linear leaves, which model files do not hold")
+    whole("split_feature", n_splits, 0, n_columns - 1)
+    threshold, kind = real("threshold", n_splits, finite=False), whole("decision_type", n_splits, 0, 11)
+    real("split_gain", n_splits, finite=False)
+    left, right = (whole(key, n_splits, -n_leaves, n_splits - 1) for key in ("left_child", "right_child"))
+    nodes = np.full((2, n_splits + n_leaves), -1)
+    for side, children in enumerate((left, right)):
+        nodes[side, :n_splits] = np.where(children < 0, n_splits + ~children, children)
+    check_tree(nodes[0], nodes[1], name)
+    for key, size in (("leaf_value", n_leaves), ("leaf_weight", counted), ("shrinkage", 1)):
+        real(key, size)
+    for key in ("internal_value", "internal_weight"):
+        real(key, n_splits)
+    whole("leaf_count", counted, 0, 2**31 - 1)
+    whole("internal_count", n_splits, 0, 2**31 - 1)
+    by_set = kind % 2 == 1
+    refuse_unless(np.isin(threshold[by_set], np.arange(n_sets)).all(), f"a split of {name} names no set of categories")
+    refuse_unless(("cat_boundaries" in told) == ("cat_threshold" in told) == (n_sets > 0), f"num_cat of {name}")
+    if n_sets:
+        boundaries = whole("cat_boundaries", n_sets + 1, 0, 2**31 - 1)
+        refuse_unless(boundaries[0] == 0 and (np.diff(boundaries) >= 0).all(), f"cat_boundaries of {name}")
+        words = told["cat_threshold"].split(" ")
+        sound = len(words) == boundaries[-1] and all(word.isdecimal() and int(word) < 2**32 for word in words)
+        refuse_unless(sound, f"cat_threshold of {name}")
 
 
 def _varies(values: NDArray[Any]) -> bool:
@@ -270,6 +352,7 @@ class LightGBMEnsemble(Ensemble):
             import lightgbm
 
             self._parsed = lightgbm.Booster(model_str=self._text)
+            self._parsed.params.setdefault("objective", "custom")  # not in files; SHAP looks for it
         return self._parsed
 
     def predict(self, table: Table) -> Array:
@@ -288,8 +371,28 @@ class LightGBMEnsemble(Ensemble):
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 
     def files(self) -> dict[str, bytes]:
-        """LightGBM's text format."""
-        return {"trees.txt": self._text.encode()}
+        """LightGBM's text format, without the settings of training: they are in the manifest, and LightGBM reads them."""
+        return {"trees.txt": _PARAMETERS.sub("", self._text).encode()}
+
+    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
+        """Read the text by its grammar, line by line: LightGBM itself checks how many numbers there are, not which."""
+        head, trees, rest = _parts(self._text)
+        refuse_unless(self._text.isascii() and "\r" not in self._text and "\0" not in self._text, "not plain text")
+        lines = head.split("\n")
+        refuse_unless(lines[0] == "tree" and lines[-2:] == ["", ""], "the head")
+        told = _told(lines[1:-2], _HEAD_KEYS, optional=("monotone_constraints",))
+        for key, value in (("num_class", n_outputs), ("num_tree_per_iteration", n_outputs), ("label_index", 0)):
+            refuse_unless(told[key] == str(value), f"{key} must be {value}")
+        refuse_unless(told["version"] == "v4", "version must be v4")
+        refuse_unless(told["max_feature_idx"] == str(n_columns - 1), f"they are not for {n_columns} columns")
+        for key in ("feature_names", "feature_infos", "monotone_constraints"):
+            words = told[key].split(" ") if key in told else ["0"] * n_columns
+            refuse_unless(len(words) == n_columns and all(words), f"{key} for {n_columns} columns")
+        refuse_unless(told["tree_sizes"] == " ".join(str(len(tree)) for tree in trees), "tree_sizes")
+        refuse_unless(len(trees) % n_outputs == 0, f"there are not {n_outputs} in each round")
+        refuse_unless(_REST.fullmatch(rest), "what follows the last tree")
+        for number, tree in enumerate(trees):
+            _check_one(tree, number, n_columns)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_text": self._text, "_parsed": None}

@@ -1,13 +1,28 @@
 """XGBoost trees: one booster on a QuantileDMatrix, boosted with our gradient each round."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ebbflow.archive import plain_json
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.learners._sound import check_tree, keys, numbers, refuse_unless, whole_numbers
 from ebbflow.table import Table
+
+# What a file says of the objective, which is not used: the gradient comes from outside.
+OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
+LEARNER_PARTS = (
+    "attributes", "feature_names", "feature_types", "gradient_booster", "learner_model_param", "objective",
+)  # fmt: skip
+MODEL_PARTS = ("cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees")
+# The first ten have an entry for each node.
+TREE_PARTS = (
+    "base_weights", "default_left", "left_children", "loss_changes", "parents", "right_children", "split_conditions",
+    "split_indices", "split_type", "sum_hessian", "id", "categories", "categories_nodes",
+    "categories_segments", "categories_sizes", "tree_param",
+)  # fmt: skip
 
 
 def _xgboost() -> Any:
@@ -197,12 +212,77 @@ class XGBoostEnsemble(Ensemble):
         """XGBoost's JSON format."""
         return {"trees.json": self._text}
 
+    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
+        """Check every part of the JSON; XGBoost's own reader checks lengths, not what they lead to."""
+        whole = keys(plain_json(self._text), ("learner", "version"), "the file")
+        version = whole_numbers(whole["version"], 0, 999, "version")
+        refuse_unless(version.size == 3 and version[0] >= 3, "version")
+        learner = keys(whole["learner"], LEARNER_PARTS, "the learner")
+        refuse_unless(learner["attributes"] == {} and learner["feature_names"] == [], "names and attributes")
+        kinds = ["c" if column in categories else "q" for column in range(n_columns)] if categories else []
+        refuse_unless(learner["feature_types"] == kinds, "feature_types are not those of the table")
+        refuse_unless(learner["objective"] == OBJECTIVE, "the objective")
+        told = learner["learner_model_param"]
+        base = "[" + ",".join(["0E0"] * n_outputs) + "]"
+        wanted = {"num_class": "0", "num_feature": str(n_columns), "num_target": str(n_outputs), "base_score": base}
+        refuse_unless(isinstance(told, dict) and told == {**wanted, "boost_from_average": "0"}, f"not {wanted}")
+        booster = keys(learner["gradient_booster"], ("model", "name"), "the booster")
+        refuse_unless(booster["name"] == "gbtree", "the booster must be gbtree")
+        model = keys(booster["model"], MODEL_PARTS, "the model")
+        refuse_unless(model["cats"] == {"enc": [], "feature_segments": [], "sorted_idx": []}, "cats")
+        trees = model["trees"]
+        refuse_unless(isinstance(trees, list) and trees and len(trees) % n_outputs == 0, "how many there are")
+        rounds = len(trees) // n_outputs
+        told = {"num_parallel_tree": "1", "num_trees": str(len(trees))}
+        refuse_unless(model["gbtree_model_param"] == told, "gbtree_model_param")
+        _check_equal(model["iteration_indptr"], np.arange(rounds + 1) * n_outputs, "iteration_indptr")
+        _check_equal(model["tree_info"], np.tile(np.arange(n_outputs), rounds), "tree_info")
+        for number, tree in enumerate(trees):
+            _check_one(tree, number, n_columns, categories)
+
     def __getstate__(self) -> dict[str, Any]:
         return {"_text": self._text, "_parsed": None}
+
+
+def _check_equal(values: Any, wanted: Any, what: str) -> None:
+    refuse_unless(np.array_equal(whole_numbers(values, 0, 2**62, what), wanted), what)
+
+
+def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, int]) -> None:
+    name, longest = f"tree {number}", np.iinfo(np.int32).max
+    _check_equal([keys(tree, TREE_PARTS, name)["id"]], [number], f"id of {name}")
+    left, right = (whole_numbers(tree[part], -1, longest, part) for part in ("left_children", "right_children"))
+    size = left.size
+    for part in TREE_PARTS[:10]:
+        refuse_unless(isinstance(tree[part], list) and len(tree[part]) == size, f"{part} of {name} must be {size} long")
+    told = {"num_deleted": "0", "num_feature": str(n_columns), "num_nodes": str(size), "size_leaf_vector": "1"}
+    refuse_unless(tree["tree_param"] == told, f"tree_param of {name}")
+    check_tree(left, right, name)
+    inner, by_set = left != -1, whole_numbers(tree["split_type"], 0, 1, "split_type") == 1
+    column = whole_numbers(tree["split_indices"], 0, n_columns - 1, "split_indices")
+    whole_numbers(tree["default_left"], 0, 1, "default_left")
+    parents = np.full(size, longest)
+    for children in (left, right):
+        parents[children[inner]] = np.flatnonzero(inner)
+    _check_equal(tree["parents"], parents, f"parents of {name}")
+    for part in ("base_weights", "split_conditions", "loss_changes", "sum_hessian"):
+        refuse_unless(set(map(type, tree[part])) == {float}, f"{part} of {name} must be numbers with a point")
+        numbers(tree[part], f"{part} of {name}", 1e30)  # XGBoost adds up in single precision
+    refuse_unless((inner | ~by_set).all(), f"a leaf of {name} splits")
+    # Sets of categories, one after the other: the library makes room for the largest code of each.
+    counts = whole_numbers(tree["categories_sizes"], 0, longest, "categories_sizes")
+    codes = whole_numbers(tree["categories"], 0, longest, "categories")
+    begins = np.cumsum(counts) - counts
+    _check_equal(tree["categories_nodes"], np.flatnonzero(by_set), f"categories_nodes of {name}")
+    _check_equal(tree["categories_segments"], begins, f"categories_segments of {name}")
+    refuse_unless(counts.size == by_set.sum() and counts.sum() == codes.size, f"categories_sizes of {name}")
+    known = np.array([categories.get(at, 0) for at in column[by_set].tolist()], dtype=np.int64)
+    refuse_unless((codes < np.repeat(known, counts)).all(), f"categories of {name} that the table does not have")
 
 
 def _types(table: Table) -> dict[str, Any]:
     if not table.categorical:
         return {}
-    kinds = ["c" if column in table.categorical else "q" for column in range(len(table.names))]
+    categorical = set(table.categorical)
+    kinds = ["c" if column in categorical else "q" for column in range(len(table.names))]
     return {"feature_types": kinds, "enable_categorical": True}
