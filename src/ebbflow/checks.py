@@ -196,6 +196,16 @@ def labelled(
     return positions[known], _plain(values[known]), weight[known]
 
 
+def discrete(values: NDArray[Any]) -> None:
+    """Refuse numbers that are no classes. Many classes among few labels are nothing to warn of, as scikit-learn would."""
+    if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        place = int(np.flatnonzero(values != np.floor(values))[0])
+        raise ValueError(
+            f"Unknown label type: y holds numbers such as {values[place]:g}, which are no classes. For numbers use "
+            "EBBSRegressor; to make classes of them, turn them into text or whole numbers."
+        )
+
+
 def evaluation(
     pair: Any, trained_on: NDArray[np.int64], n_rows: int, estimator: Any, name: str = "eval_set"
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:

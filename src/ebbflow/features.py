@@ -36,13 +36,22 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
         return table.with_columns(smoother.apply(values), names, origin)
     known = ~np.isnan(values)
     if known.all():
-        return table.with_columns(smoother.apply(values), names, origin)
-    reached = smoother.apply(known.astype(values.dtype))
-    total = smoother.apply(np.where(known, values, 0.0))
-    level = smoother.apply(np.ones((table.n_rows, 1), dtype=values.dtype))
+        return table.with_columns(_smoothed(smoother, values), names, origin)
+    reached = _smoothed(smoother, known.astype(values.dtype))
+    total = _smoothed(smoother, np.where(known, values, 0.0))
+    level = _smoothed(smoother, np.ones((table.n_rows, 1), dtype=values.dtype))
     smoothed = np.full_like(total, np.nan)
     np.divide(total * level, reached, out=smoothed, where=np.abs(reached) > 1e-12)
     return table.with_columns(smoothed, names, origin)
+
+
+def _smoothed(smoother: Propagation, values: NDArray[Any]) -> NDArray[Any]:
+    """P values, in the type of the values where that can hold it."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        smoothed = smoother.apply(values)
+    if values.dtype == np.float64 or np.isfinite(smoothed).all():
+        return smoothed
+    return smoother.apply(values.astype(np.float64))  # weights or columns beyond the range of float32
 
 
 def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Table:

@@ -164,8 +164,8 @@ class TableReader:
                 input_name="X",
                 ensure_min_samples=1,
             )
-        except ValueError as error:
-            raise _text_in_array(X) or error from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise _wrong_entry(X) or error from None
         if not self.names:
             self.names = _default_names(values.shape[1])
         if sparse.issparse(values):
@@ -308,7 +308,7 @@ def _numbers_from_list(values: list[Any], name: str) -> NDArray[np.float64]:
     for row, value in enumerate(values):
         try:
             numbers[row] = np.nan if is_missing(value) else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(
                 f"X, column {name!r} holds numbers but row {row} is {value!r}. Correct that entry, or make the whole "
                 "column text to use it as categories."
@@ -321,18 +321,26 @@ def _numbers_from_list(values: list[Any], name: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _text_in_array(X: Any) -> ValueError | None:
-    """A better message than numpy's for text in an array, or None if that was not the trouble."""
+def _wrong_entry(X: Any) -> Exception | None:
+    """A better message than numpy's for an entry that is no number, or None if that was not the trouble."""
     if sparse.issparse(X) or getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "OUS":
         return None
     for (row, column), value in np.ndenumerate(X):
         try:
             float(value)
+        except OverflowError:
+            return ValueError(
+                f"X holds a number beyond the range of float64: row {row}, column {column}. Rescale the column, or put NaN "
+                "there if it is unknown."
+            )
         except ValueError:
             return ValueError(
                 f"X has text in a numeric column: row {row}, column {column} is {str(value)!r} (could not convert string to "
                 "float). Correct it, or pass a dataframe or categorical_features to use the column as categories."
             )
         except TypeError:
-            return None
+            return TypeError(
+                f"X, row {row}, column {column} is {value!r}: the argument must be a string or a real number in every entry. "
+                "Correct it, or put NaN there if it is unknown."
+            )
     return None

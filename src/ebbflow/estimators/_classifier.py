@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from ebbflow import checks
 from ebbflow.estimators._base import BaseEBBS
@@ -158,7 +157,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         return float(accuracy_score(truth, predicted, sample_weight=weight))
 
     def _learn_classes(self, values: NDArray[Any]) -> None:
-        check_classification_targets(values)
+        checks.discrete(values)
         self.classes_ = np.unique(values)
         if self.classes_.size < 2:
             raise ValueError(

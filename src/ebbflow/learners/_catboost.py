@@ -167,7 +167,7 @@ class CatBoostEnsemble(Ensemble):
         total = np.zeros(self._n_columns)
         for model in self.models:
             total += model.get_feature_importance(type="PredictionValuesChange")
-        return total
+        return np.nan_to_num(total)  # NaN where no prediction changes with any column
 
     def contributions(self, table: Table) -> Array:
         """TreeSHAP values, by CatBoost."""

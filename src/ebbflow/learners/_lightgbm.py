@@ -65,6 +65,7 @@ class LightGBM(Learner):
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingLightGBM":
         """Bin the table."""
         check_device(device, ("cpu",), self.name)
+        drawn = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0  # LightGBM aborts where it draws no row
         own = {
             "objective": "none",
             "metric": "none",
@@ -78,8 +79,8 @@ class LightGBM(Learner):
             "min_sum_hessian_in_leaf": 1e-3,
             "lambda_l2": self.reg_lambda,
             "feature_fraction": self.colsample_bytree,
-            "bagging_fraction": self.subsample,
-            "bagging_freq": int(self.subsample < 1.0),
+            "bagging_fraction": drawn,
+            "bagging_freq": int(drawn < 1.0),
             "max_bin": self.max_bin,
             "seed": seed,
             # Without these two LightGBM times both ways of building histograms and keeps the faster: the model
