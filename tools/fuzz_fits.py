@@ -1,4 +1,4 @@
-"""Fit, predict, save and load whatever `ebbflow.testing` draws; every case must end in finite predictions or in our own error.
+"""Fit, predict, save and load whatever `ebbflow.testing` draws: each must end in finite predictions or in our own error.
 
     python tools/fuzz_fits.py --seconds 300 --seed 0
     python tools/fuzz_fits.py --seed 17 --case 31        # one case of one batch again, with its traceback

@@ -17,6 +17,10 @@ from ebbflow.momentum import CorrectedMomentum, Momentum
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
+# Trees compute in single precision, and losses in squares: labels farther out, or closer together, are no numbers to them.
+LARGEST_LABEL, LEAST_SPREAD = 1e30, 1e-30
+# Beyond this size weights are taken relative to the largest.
+LARGEST_WEIGHT = 1e100
 
 
 def parameters(estimator: Any) -> None:
@@ -185,7 +189,7 @@ def labelled(
             f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists that row as labelled: "
             "take it out of both."
         )
-    _refuse_infinite(values, known, "y")
+    _refuse_out_of_range(values, known, "y")
     known &= weight > 0
     if not known.any():
         raise ValueError(
@@ -201,8 +205,8 @@ def discrete(values: NDArray[Any]) -> None:
     if values.dtype.kind == "f" and (values != np.floor(values)).any():
         place = int(np.flatnonzero(values != np.floor(values))[0])
         raise ValueError(
-            f"Unknown label type: y holds numbers such as {values[place]:g}, which are no classes. For numbers use "
-            "EBBSRegressor; to make classes of them, turn them into text or whole numbers."
+            f"Unknown label type: continuous. y holds numbers such as {values[place]:g}, which are no classes. Use "
+            "EBBSRegressor for numbers; to make classes of them, turn them into text or whole numbers."
         )
 
 
@@ -226,7 +230,7 @@ def evaluation(
     missing = _missing(values)
     if missing.any():
         raise ValueError(f"{name} has no label (NaN) at position {int(np.flatnonzero(missing)[0])}.")
-    _refuse_infinite(values, ~missing, name)
+    _refuse_out_of_range(values, ~missing, name)
     shared = np.intersect1d(positions, trained_on)
     if shared.size:
         raise ValueError(
@@ -361,12 +365,27 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(items)
 
 
-def _refuse_infinite(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
-    if values.dtype.kind == "f" and np.isinf(values[known]).any():
-        place = int(np.flatnonzero(np.isinf(values))[0])
+def _refuse_out_of_range(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
+    if values.dtype.kind != "f" or not known.any():
+        return
+    size = np.abs(np.where(known, values, 0.0))
+    if np.isinf(size).any():
+        place = int(np.flatnonzero(np.isinf(size))[0])
         raise ValueError(
             f"Input y contains infinity or a value too large for dtype('float64'): {name}, position {place}. Use NaN for "
             "unknown labels."
+        )
+    if size.max() > LARGEST_LABEL:
+        place = int(np.argmax(size))
+        raise ValueError(
+            f"{name}, position {place} is {values[place]:g}: labels may be as large as {LARGEST_LABEL:g}, as trees compute "
+            "in single precision. Rescale them."
+        )
+    spread = float(np.ptp(values[known]))
+    if 0.0 < spread < LEAST_SPREAD:
+        raise ValueError(
+            f"{name}: all labels lie within {spread:g} of each other, and less than {LEAST_SPREAD:g} is nothing to trees, "
+            "which compute in single precision. Rescale them."
         )
 
 
@@ -385,4 +404,20 @@ def _weights(sample_weight: Any, size: int) -> Array:
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         raise ValueError(f"sample_weight must be finite and not negative, position {place} is {weight[place]}.")
+    largest = float(weight.max(initial=0.0))
+    if not 1.0 / LARGEST_WEIGHT < largest < LARGEST_WEIGHT and largest > 0.0:
+        weight = weight / largest  # only their proportions matter, and sums of these are numbers
     return weight
+
+
+def class_weight(given: Any, classes: NDArray[Any]) -> None:
+    """Weights of classes: "balanced", or a number for each."""
+    if given is None or (isinstance(given, str) and given == "balanced"):
+        return
+    if not isinstance(given, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of class to weight, got {given!r}.")
+    for name, weight in given.items():
+        if name not in classes.tolist():
+            raise ValueError(f"class_weight names {name!r}, which is no class of y: there are {classes.tolist()}.")
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 < float(weight) < LARGEST_WEIGHT:
+            raise ValueError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing import Propagation
-from ebbflow.table import Table, TableReader
+from ebbflow.table import LARGEST, Table, TableReader
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
@@ -33,6 +33,11 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
     origin = [table.origin[column] for column in columns]
     values = table.values if not table.categorical else table.values[:, columns]
     if table.is_sparse:
+        if not getattr(smoother, "takes_sparse", False):
+            raise ValueError(
+                "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
+                "'chebyshev', eb.Kernel(...), or None."
+            )
         return table.with_columns(smoother.apply(values), names, origin)
     known = ~np.isnan(values)
     if known.all():
@@ -68,7 +73,7 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
         names = [f"{statistic}({name})" for name in table.names[: values.shape[1]]]
         table = table.with_columns(columns, names, table.origin[: values.shape[1]])
     if degree:
-        own = graph.degrees[:, None]
+        own = np.minimum(graph.degrees, LARGEST)[:, None]
         around = neighbor_mean(own, graph)
         columns = np.hstack([own, np.where(np.isnan(around), 0.0, around)])
         table = table.with_columns(
@@ -79,12 +84,23 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
 
 def neighbor_mean(values: Any, graph: Graph) -> Any:
     """Return the weighted mean over neighbours of each column; NaN where no neighbour is known, 0 if sparse."""
+    adjacency, degrees = _weights_and_sums(graph)
     if sparse.issparse(values):
-        return sparse.diags_array(1.0 / np.where(graph.degrees > 0, graph.degrees, 1.0)) @ (graph.adjacency @ values)
+        return sparse.diags_array(1.0 / np.where(degrees > 0, degrees, 1.0)) @ (adjacency @ values)
     known = ~np.isnan(values)
-    total = graph.adjacency @ np.where(known, values, 0.0)
-    mass = graph.degrees[:, None] if known.all() else graph.adjacency @ known.astype(np.float64)
+    total = adjacency @ np.where(known, values, 0.0)
+    mass = degrees[:, None] if known.all() else adjacency @ known.astype(np.float64)
     return np.divide(total, mass, out=np.full(values.shape, np.nan), where=mass > 0)
+
+
+def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
+    """Weights to take means with, and their sums: as they are, or as shares where products with them might overflow."""
+    adjacency, degrees = graph.adjacency, graph.degrees
+    if not adjacency.nnz or (adjacency.data.max() < 1e100 and adjacency.data.min() > 1e-100):
+        return adjacency, degrees
+    shares = adjacency.data / np.repeat(degrees, np.diff(adjacency.indptr))
+    shared = sparse.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    return shared, (degrees > 0).astype(np.float64)
 
 
 def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.float64]:

@@ -17,6 +17,9 @@ from sklearn.utils.validation import check_array
 
 from ebbflow.graph._ids import is_missing
 
+# Tree libraries compute in single precision, which ends at 3.4e38, and neighbours' columns are added up.
+LARGEST = 1e37
+
 
 @dataclass(frozen=True)
 class Table:
@@ -233,16 +236,23 @@ def _array(X: Any) -> Any:
 
 
 def _refuse_infinite(values: Any, names: Sequence[Any]) -> None:
-    infinite = np.isinf(values.data if sparse.issparse(values) else values)
-    if infinite.any():
-        places = np.nonzero(infinite)
-        if sparse.issparse(values):
-            places = tuple(axis[infinite] for axis in values.tocoo().coords)
-        row, column = int(places[0][0]), int(places[1][0])
-        raise ValueError(
-            f"Input X contains infinity or a value too large for dtype('float64'): row {row}, column {names[column]!r}. "
-            "Put a finite number there, or NaN if it is unknown."
-        )
+    entries = values.data if sparse.issparse(values) else values
+    if not entries.size or not (
+        np.fmax.reduce(entries, axis=None) > LARGEST or np.fmin.reduce(entries, axis=None) < -LARGEST
+    ):
+        return  # two passes that make no array: tables may be large
+    beyond = np.abs(entries) > LARGEST
+    places = tuple(axis[beyond] for axis in values.tocoo().coords) if sparse.issparse(values) else np.nonzero(beyond)
+    row, column = int(places[0][0]), int(places[1][0])
+    first = entries[beyond][0]
+    what = (
+        "Input X contains infinity or a value too large for dtype('float64')"
+        if np.isinf(first)
+        else f"X holds {first:g}, and trees compute in single precision, up to {LARGEST:g}"
+    )
+    raise ValueError(
+        f"{what}: row {row}, column {names[column]!r}. Put a number in range there, or NaN if it is unknown."
+    )
 
 
 def _as_list(column: Any) -> list[Any]:
@@ -291,7 +301,7 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
         raise ValueError(
             f"X, column {name!r} was numeric at fit and is text now (row {row}: {values[row]!r}). Convert it to numbers."
         )
-    if dtype == nw.Unknown:  # such as the sparse columns of pandas
+    if dtype == nw.Unknown and not np.iscomplexobj(column.to_native()):  # such as the sparse columns of pandas
         try:
             return np.asarray(column.to_native(), dtype=np.float64)
         except (TypeError, ValueError):
@@ -340,7 +350,7 @@ def _wrong_entry(X: Any) -> Exception | None:
             )
         except TypeError:
             return TypeError(
-                f"X, row {row}, column {column} is {value!r}: the argument must be a string or a real number in every entry. "
+                f"X, row {row}, column {column} is {value!r}, no number: the argument must be a string or a real number. "
                 "Correct it, or put NaN there if it is unknown."
             )
     return None

@@ -197,6 +197,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         return values if counts.min() >= 2 and held >= counts.size else None
 
     def _class_weight(self, values: NDArray[Any]) -> Array | float:
+        checks.class_weight(self.class_weight, self.classes_)
         if self.class_weight is None:
             return 1.0
         weights: Array = compute_sample_weight(self.class_weight, values)

@@ -228,6 +228,7 @@ class KernelPolynomial(SmoothingOperator):
     has none for the first two.
     """
 
+    takes_sparse = True
     #: Beyond this degree the change to powers drowns in rounding.
     most_powers = 20
     #: A bound on |P| with a norm of more than this many times that of P is worse than none.
