@@ -7,6 +7,7 @@ Needs hypothesis: ``pip install 'ebbflow[testing]'``.
 """
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -112,12 +113,13 @@ def random_graph(n: int, n_edges: int, seed: int = 0) -> eb.Graph:
 # ---------------------------------------------------------------------- tables
 
 _WORDS = np.array(["a", "b", "größe", "", "NaN", "1"], dtype=object)
+_DATAFRAMES = [library for library in ("pandas", "polars", "pyarrow") if find_spec(library)]
 _PLAIN = ("normal", "whole", "constant", "missing", "holes", "twins", "skewed")
 _EXTREME = ("infinite", "largest", "smallest")
 
 
 def _column(kind: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    values = rng.normal(size=n)
+    values: NDArray[np.float64] = rng.normal(size=n)
     if kind == "whole":
         return rng.integers(-3, 4, n).astype(np.float64)
     if kind == "twins":
@@ -133,9 +135,9 @@ def _column(kind: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     if kind == "infinite":
         values[rng.integers(n)] = rng.choice([np.inf, -np.inf])
     if kind == "largest":
-        return rng.choice([-1.0, 1.0], n) * np.finfo(np.float64).max
+        return rng.choice([-1e308, 1e308], n)
     if kind == "smallest":
-        return rng.integers(0, 3, n) * 5e-324
+        return np.asarray(rng.integers(0, 3, n) * 5e-324, dtype=np.float64)
     return values
 
 
@@ -162,7 +164,7 @@ def tables(draw: st.DrawFn, n_rows: int, extreme: bool = False) -> Any:
         "list",
         "objects",
     ]
-    container = draw(st.sampled_from([*containers, "csr", "csc", "coo", "pandas", "polars", "pyarrow"]))
+    container = draw(st.sampled_from([*containers, "csr", "csc", "coo", *_DATAFRAMES]))
     whole = np.nan_to_num(values, nan=0.0, posinf=9.0, neginf=-9.0).clip(-9, 9).round()
     if container in ("float64", "float32", "big-endian"):
         with np.errstate(over="ignore", under="ignore"):
@@ -195,8 +197,6 @@ def _frame(
     draw: st.DrawFn, library: str, values: NDArray[Any], whole: NDArray[Any], rng: np.random.Generator, extreme: bool
 ) -> Any:
     """The columns as a dataframe of a library, and one more of a type that arrays lack."""
-    import pandas as pd
-
     n = len(values)
     words = _WORDS[rng.integers(0, len(_WORDS), n)]
     named = {f"c{i}": values[:, i] for i in range(values.shape[1])}
@@ -212,6 +212,8 @@ def _frame(
         import pyarrow as pa
 
         return pa.table(named)
+    import pandas as pd
+
     index = draw(st.sampled_from([None, "text", "gaps"]))
     frame = pd.DataFrame(
         named, index={None: None, "text": [f"n{i}" for i in range(n)], "gaps": 3 * np.arange(n)}[index]
@@ -430,9 +432,10 @@ def cases(draw: st.DrawFn, extreme: bool = False, max_nodes: int = 70) -> Case:
     parts = st.sampled_from(["graph", "graph", "table", "labels", "weight", "parameters"])
     wild = draw(st.sets(parts, max_size=2)) if extreme else set()
     drawn = (classes if classifier else numbers)(n, "labels" in wild)
-    one_graph = relations(n, "graph" in wild) if kind == "relations" else graphs(n, n, "graph" in wild)
-    graph, new_graph = (None, None) if kind == "none" else (draw(one_graph), draw(one_graph))
-    if kind == "relations":
+    one_graph: Any = relations(n, "graph" in wild) if kind == "relations" else graphs(n, n, "graph" in wild)
+    graph: Any = None if kind == "none" else draw(one_graph)
+    new_graph: Any = None if kind == "none" else draw(one_graph)
+    if kind == "relations":  # the same names
         new_graph = {name: new_graph.get(name, other) for name, other in graph.items()}
     weight = draw(st.sampled_from([None, "random", *(["extreme", "zero", "negative"] if "weight" in wild else [])]))
     rng = np.random.default_rng(draw(seeds))

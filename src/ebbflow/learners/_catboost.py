@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table
 
 
@@ -160,7 +161,7 @@ class CatBoostEnsemble(Ensemble):
         if not self._texts:
             return np.zeros((table.n_rows, self._n_outputs))
         values = plain_values(table)
-        return np.column_stack([model.predict(values) for model in self.models])
+        return np.column_stack([model.predict(values, thread_count=allowed_threads()) for model in self.models])
 
     def importances(self) -> Array:
         """How much the prediction changes with each column, summed over outputs."""
@@ -173,8 +174,9 @@ class CatBoostEnsemble(Ensemble):
         """TreeSHAP values, by CatBoost."""
         if not self._texts:
             return np.zeros((table.n_rows, self._n_outputs, self._n_columns + 1))
-        pool = _catboost().Pool(plain_values(table))
-        return np.stack([model.get_feature_importance(pool, type="ShapValues") for model in self.models], axis=1)
+        pool, count = _catboost().Pool(plain_values(table)), allowed_threads()
+        found = [model.get_feature_importance(pool, type="ShapValues", thread_count=count) for model in self.models]
+        return np.stack(found, axis=1)
 
     def files(self) -> dict[str, bytes]:
         """CatBoost's JSON format, one file per output."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table
 
 
@@ -204,7 +205,7 @@ class LightGBMEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        scores = self.booster.predict(plain_values(table), raw_score=True)
+        scores = self.booster.predict(plain_values(table), raw_score=True, num_threads=allowed_threads())
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:
@@ -214,7 +215,7 @@ class LightGBMEnsemble(Ensemble):
     def contributions(self, table: Table) -> Array:
         """TreeSHAP values, by LightGBM."""
         values = table.values.toarray() if table.is_sparse else table.values
-        flat = np.asarray(self.booster.predict(values, pred_contrib=True))
+        flat = np.asarray(self.booster.predict(values, pred_contrib=True, num_threads=allowed_threads()))
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 
     def files(self) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table
 
 
@@ -138,7 +139,7 @@ class XGBoostEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        data = _xgboost().DMatrix(plain_values(table), **_types(table))
+        data = _xgboost().DMatrix(plain_values(table), nthread=allowed_threads(), **_types(table))
         scores = self.booster.predict(data, output_margin=True)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
@@ -152,7 +153,7 @@ class XGBoostEnsemble(Ensemble):
 
     def contributions(self, table: Table) -> Array:
         """TreeSHAP values, by XGBoost."""
-        data = _xgboost().DMatrix(plain_values(table), **_types(table))
+        data = _xgboost().DMatrix(plain_values(table), nthread=allowed_threads(), **_types(table))
         flat = np.asarray(self.booster.predict(data, pred_contribs=True), dtype=np.float64)
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 
