@@ -19,6 +19,9 @@ from ebbflow.table import Table
 Array = NDArray[np.float64]
 # Trees compute in single precision, and losses in squares: labels farther out, or closer together, are no numbers to them.
 LARGEST_LABEL, LEAST_SPREAD = 1e30, 1e-30
+# Every round grows a tree for each class, and every node has a score for each: 4 000 nodes and 1 000 classes took 0.8 GB and
+# two seconds a round, both in proportion to nodes times classes.
+MOST_CLASSES = 1_000
 # Beyond this size weights are taken relative to the largest.
 LARGEST_WEIGHT = 1e100
 
@@ -207,6 +210,21 @@ def discrete(values: NDArray[Any]) -> None:
         raise ValueError(
             f"Unknown label type: continuous. y holds numbers such as {values[place]:g}, which are no classes. Use "
             "EBBSRegressor for numbers; to make classes of them, turn them into text or whole numbers."
+        )
+
+
+def number_of_classes(classes: NDArray[Any]) -> None:
+    """At least two, and no more than trees can be grown for."""
+    if classes.size < 2:
+        raise ValueError(
+            f"y holds only one class, {classes.tolist()[0]!r}: a classifier needs at least two classes among the labelled "
+            "nodes."
+        )
+    if classes.size > MOST_CLASSES:
+        raise ValueError(
+            f"y holds {classes.size} classes, more than {MOST_CLASSES}: every round grows a tree for each, and every node "
+            "keeps a score for each. Put rare classes together, or predict coarser ones first. If y holds numbers that have "
+            "an order, use EBBSRegressor."
         )
 
 

@@ -159,11 +159,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
     def _learn_classes(self, values: NDArray[Any]) -> None:
         checks.discrete(values)
         self.classes_ = np.unique(values)
-        if self.classes_.size < 2:
-            raise ValueError(
-                f"y holds only one class, {self.classes_.tolist()[0]!r}: a classifier needs at least two classes among the "
-                "labelled nodes."
-            )
+        checks.number_of_classes(self.classes_)
 
     def _target(self, values: NDArray[Any], name: str) -> Array:
         position_of = {label: position for position, label in enumerate(self.classes_.tolist())}
