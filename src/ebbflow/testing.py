@@ -113,6 +113,8 @@ def random_graph(n: int, n_edges: int, seed: int = 0) -> eb.Graph:
 # ---------------------------------------------------------------------- tables
 
 _WORDS = np.array(["a", "b", "größe", "", "NaN", "1"], dtype=object)
+_ARRAYS = ["float64", "float32", "int64", "bool", "big-endian", "read-only", "strided", "fortran", "list", "objects"]
+_SPARSE = ["csr", "csc", "coo"]
 _DATAFRAMES = [library for library in ("pandas", "polars", "pyarrow") if find_spec(library)]
 _PLAIN = ("normal", "whole", "constant", "missing", "holes", "twins", "skewed")
 _EXTREME = ("infinite", "largest", "smallest")
@@ -152,19 +154,7 @@ def tables(draw: st.DrawFn, n_rows: int, extreme: bool = False) -> Any:
     kinds = draw(st.lists(st.sampled_from([*_PLAIN, *(_EXTREME if extreme else ())]), min_size=1, max_size=4))
     rng = np.random.default_rng(draw(seeds))
     values = np.column_stack([_column(kind, n_rows, rng) for kind in kinds])
-    containers = [
-        "float64",
-        "float32",
-        "int64",
-        "bool",
-        "big-endian",
-        "read-only",
-        "strided",
-        "fortran",
-        "list",
-        "objects",
-    ]
-    container = draw(st.sampled_from([*containers, "csr", "csc", "coo", *_DATAFRAMES]))
+    container = draw(st.one_of(*(st.sampled_from(family) for family in (_ARRAYS, _SPARSE, _DATAFRAMES) if family)))
     whole = np.nan_to_num(values, nan=0.0, posinf=9.0, neginf=-9.0).clip(-9, 9).round()
     if container in ("float64", "float32", "big-endian"):
         with np.errstate(over="ignore", under="ignore"):
@@ -188,7 +178,7 @@ def tables(draw: st.DrawFn, n_rows: int, extreme: bool = False) -> Any:
                 st.sampled_from(["text", (1, 2), b"bytes", 1 + 2j, object, 10**400])
             )
         return objects
-    if container in ("csr", "csc", "coo"):
+    if container in _SPARSE:
         return sparse.coo_array(np.where(np.abs(values) < 0.5, 0.0, values)).asformat(container)
     return _frame(draw, container, values, whole, rng, extreme)
 
