@@ -49,6 +49,11 @@ def test_graphs_at_the_ends_of_density(graph, smoothing):
     finite(X, Y, graph, smoothing=smoothing)
 
 
+def test_an_infinite_cost_times_nothing_is_nothing():
+    operator = eb.Kernel("random-walk", lam=0.0, a=1e-3).on(eb.Graph.from_edges([], [], n_nodes=3))
+    np.testing.assert_allclose(operator.apply(np.arange(3.0)), np.arange(3.0))
+
+
 def test_one_node():
     finite([[1.0]], [3.0], eb.Graph.from_edges([], [], n_nodes=1), learner=eb.LightGBM(subsample=0.5))
 

@@ -63,6 +63,16 @@ def _fitted_and_used(case: Case, folder: str) -> str:
         _finite(model, case.X, n, **new)
     except (ValueError, TypeError) as error:
         return f"fitted; new graph refused: {_named(error)}"
+    if not (model.predict(nodes=[n - 1, 0]) == model.predict()[[n - 1, 0]]).all():
+        raise Mistake("some nodes are predicted otherwise than all are")
+    trained = set(model._training.nodes.tolist())
+    if unknown := [node for node in range(n) if node not in trained]:
+        known = [value for node, value in enumerate(np.asarray(case.y).tolist()) if node in trained][:1]
+        try:
+            predicted = getattr(model, "predict_proba", model.predict)(known=(unknown[:1], known))
+            _finite_array(predicted, n)
+        except (ValueError, TypeError) as error:
+            _named(error)
     path = os.path.join(folder, "model.ebb")
     try:
         model.save(path)
@@ -116,7 +126,7 @@ def _named(error: Exception) -> str:
     return f"{type(error).__name__} in {Path(last).name}:{frames[-1].lineno}"
 
 
-def batch(number: int, only: int | None) -> None:
+def batch(number: int, nodes: int, only: int | None = None) -> None:
     """Run the cases of one batch, a line of JSON before and after each."""
     count = -1
 
@@ -131,7 +141,7 @@ def batch(number: int, only: int | None) -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(cases(extreme=True))
+    @given(cases(extreme=True, max_nodes=nodes))
     def each(case: Case) -> None:
         nonlocal count
         count += 1
@@ -162,11 +172,11 @@ def _shown(case: Case) -> str:
     )
 
 
-def supervise(seconds: float, first: int, limit: float) -> int:
+def supervise(seconds: float, first: int, limit: float, nodes: int) -> int:
     """Run batches until the time is up; the number of mistakes."""
     end, outcomes, mistakes, number, executed = time.monotonic() + seconds, Counter[str](), [], first, 0
     while time.monotonic() < end:
-        command = [sys.executable, __file__, "--batch", str(number)]
+        command = [sys.executable, __file__, "--batch", str(number), "--nodes", str(nodes)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
             try:
                 said, errors = worker.communicate(timeout=limit)
@@ -204,15 +214,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0, help="the first batch")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for a batch")
+    parser.add_argument(
+        "--nodes", type=int, default=70, help="nodes of the largest cases; from 1001 on solvers iterate"
+    )
     parser.add_argument("--case", type=int, help="run one case of the batch --seed here")
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     given_to = parser.parse_args()
     if given_to.batch is not None:
-        batch(given_to.batch, None)
+        batch(given_to.batch, given_to.nodes)
     elif given_to.case is not None:
-        batch(given_to.seed, given_to.case)
+        batch(given_to.seed, given_to.nodes, given_to.case)
     else:
-        sys.exit(supervise(given_to.seconds, given_to.seed, given_to.limit) > 0)
+        sys.exit(supervise(given_to.seconds, given_to.seed, given_to.limit, given_to.nodes) > 0)
 
 
 if __name__ == "__main__":
