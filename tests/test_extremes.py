@@ -122,9 +122,14 @@ def test_how_numbers_are_kept_does_not_matter(layout):
 @pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost", Ridge()], ids=str)
 def test_columns_that_say_nothing(learner):
     nothing = np.column_stack([np.full(N, 3.0), np.full(N, np.nan), X[:, 0], X[:, 0]])
-    model = finite(nothing, Y, PATH, learner=learner)
-    assert np.isfinite(model.feature_importances_).all()
-    finite(nothing[:, :2], Y, PATH, learner=learner)
+    for table in (nothing, nothing[:, :2]):
+        assert np.isfinite(finite(table, Y, PATH, learner=learner).feature_importances_).all()
+
+
+def test_trees_of_no_weight_have_no_importance():
+    model = eb.EBBSRegressor(3, learner=eb.CatBoost(1, from_average=False), loss=eb.Quantile(0.9), early_stopping=False)
+    assert model.fit(X, np.full(N, 7.0)).history_["step"] == [0.0] * 3
+    np.testing.assert_array_equal(model.feature_importances_, 0.0)
 
 
 @pytest.mark.parametrize(

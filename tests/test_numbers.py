@@ -138,8 +138,17 @@ def test_a_loss_of_the_wrong_shape_is_named():
         def value(self, scores, target):
             return 0.5 * (scores - target) ** 2
 
-    with pytest.raises(ValueError, match=r"value of Column\(\) must have the shape \(20,\) here, it has \(20, 1\)"):
-        eb.EBBSRegressor(2, loss=Column(), early_stopping=False).fit(np.arange(20.0)[:, None], np.arange(20.0))
+    class Short(eb.SquaredError):
+        def curvature(self, scores, target):
+            return np.ones(3)
+
+    X = np.arange(20.0)[:, None]
+    for loss, words in (
+        (Column(), r"value of Column\(\) must have the shape \(20,\) here, it has \(20, 1\)"),
+        (Short(), r"curvature of Short\(\) must have the shape \(20, 1\) here, it has \(3,\)"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            eb.EBBSRegressor(2, loss=loss, early_stopping=False).fit(X, X[:, 0])
 
 
 def test_the_loop_knows_no_array_library():

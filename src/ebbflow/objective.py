@@ -277,9 +277,11 @@ class Objective:
     def _asked(self, what: str, predicted: Array, labels: Labels) -> Array:
         """What the loss says of these nodes, refused where it is no number; an infinite loss is one to step back from."""
         with np.errstate(all="ignore"):
-            said = np.asarray(getattr(self.loss, what)(predicted, labels.target))
+            said = getattr(self.loss, what)(predicted, labels.target)
+        said = said if hasattr(said, "shape") else np.asarray(said)
         shape = predicted.shape[:1] if what == "value" else predicted.shape
-        if said.shape != shape and not (what == "curvature" and np.broadcast_shapes(said.shape, shape) == shape):
+        fitting = [shape, *([(), (1,), (shape[0], 1), (1, shape[1])] if what == "curvature" else [])]
+        if said.shape not in fitting:
             raise ValueError(f"{what} of {self.loss!r} must have the shape {shape} here, it has {said.shape}.")
         wrong = np.isnan(said) if what == "value" else ~np.isfinite(said)
         if what == "curvature":
