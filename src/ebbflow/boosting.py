@@ -7,11 +7,12 @@ learner return. Everything that watches it (early stopping, progress, history) i
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import isfinite
 from typing import Any
 
 from ebbflow.callbacks import Callback, Progress
 from ebbflow.momentum import Grower, Grown, Momentum, NoMomentum
-from ebbflow.objective import Iterate, Objective, fit_along
+from ebbflow.objective import Iterate, NotANumber, Objective, fit_along
 
 # A learner with chance in it may find a way down where its last tree did not; not for ever.
 STALLED_ROUNDS = 10
@@ -70,6 +71,12 @@ class Boosting:
         return self
 
     def __next__(self) -> Progress:
+        try:
+            return self._next()
+        except NotANumber as error:
+            raise ValueError(f"Round {self.n_done + 1}: {error}") from None
+
+    def _next(self) -> Progress:
         if self.n_done == self.n_rounds or self._stalled == STALLED_ROUNDS:
             raise StopIteration
         objective = self.objective
@@ -88,6 +95,8 @@ class Boosting:
         if self._stalled == STALLED_ROUNDS:
             self.reason = "no step along a new tree lowers the loss any more"
         losses = objective.value(self.model), objective.validation_value(self.model)
+        if not isfinite(losses[0]):
+            raise NotANumber("the training loss is infinite. Lower learning_rate, or rescale the labels.")
         cosine = min(fit_along(gradient, curvature, tree).cosine, self.pace.cosine)
         self._trees.append(len(self.model.weights))
         return Progress(self.n_done - 1, self.n_rounds, *losses, self.model, step, cosine)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing import Propagation
-from ebbflow.table import Table, TableReader
+from ebbflow.table import LARGEST, Table, TableReader
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
@@ -34,16 +34,30 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
     origin = [table.origin[column] for column in columns]
     values = table.values if not table.categorical else table.values[:, columns]
     if table.is_sparse:
+        if not getattr(smoother, "takes_sparse", False):
+            raise ValueError(
+                "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
+                "'chebyshev', eb.Kernel(...), or None."
+            )
         return table.with_columns([smoother.apply(values)], names, origin)
     known = ~np.isnan(values)
     if known.all():
-        return table.with_columns([smoother.apply(values)], names, origin)
-    reached = smoother.apply(known.astype(values.dtype))
-    total = smoother.apply(np.where(known, values, 0.0))
-    level = smoother.apply(np.ones((table.n_rows, 1), dtype=values.dtype))
+        return table.with_columns([_smoothed(smoother, values)], names, origin)
+    reached = _smoothed(smoother, known.astype(values.dtype))
+    total = _smoothed(smoother, np.where(known, values, 0.0))
+    level = _smoothed(smoother, np.ones((table.n_rows, 1), dtype=values.dtype))
     smoothed = np.full_like(total, np.nan)
     np.divide(total * level, reached, out=smoothed, where=np.abs(reached) > 1e-12)
     return table.with_columns([smoothed], names, origin)
+
+
+def _smoothed(smoother: Propagation, values: NDArray[Any]) -> NDArray[Any]:
+    """P values, in the type of the values where that can hold it."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        smoothed = smoother.apply(values)
+    if values.dtype == np.float64 or np.isfinite(smoothed).all():
+        return smoothed
+    return smoother.apply(values.astype(np.float64))  # weights or columns beyond the range of float32
 
 
 def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Table:
@@ -63,7 +77,7 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
         names += [f"{statistic}({name})" for name in table.names]
         origin += table.origin
     if degree:
-        own = graph.degrees[:, None]
+        own = np.minimum(graph.degrees, LARGEST)[:, None]
         around = neighbor_mean(own, graph)
         columns = np.hstack([own, np.where(np.isnan(around), 0.0, around)])
         blocks.append(sparse.csr_array(columns) if table.is_sparse else columns)
@@ -73,12 +87,23 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
 
 def neighbor_mean(values: Any, graph: Graph) -> Any:
     """Return the weighted mean over neighbours of each column; NaN where no neighbour is known, 0 if sparse."""
+    adjacency, degrees = _weights_and_sums(graph)
     if sparse.issparse(values):
-        return sparse.diags_array(1.0 / np.where(graph.degrees > 0, graph.degrees, 1.0)) @ (graph.adjacency @ values)
+        return sparse.diags_array(1.0 / np.where(degrees > 0, degrees, 1.0)) @ (adjacency @ values)
     known = ~np.isnan(values)
-    total = graph.adjacency @ np.where(known, values, 0.0)
-    mass = graph.degrees[:, None] if known.all() else graph.adjacency @ known.astype(np.float64)
+    total = adjacency @ np.where(known, values, 0.0)
+    mass = degrees[:, None] if known.all() else adjacency @ known.astype(np.float64)
     return np.divide(total, mass, out=np.full(values.shape, np.nan), where=mass > 0)
+
+
+def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
+    """Weights to take means with, and their sums: as they are, or as shares where products with them might overflow."""
+    adjacency, degrees = graph.adjacency, graph.degrees
+    if not adjacency.nnz or (adjacency.data.max() < 1e100 and adjacency.data.min() > 1e-100):
+        return adjacency, degrees
+    shares = adjacency.data / np.repeat(degrees, np.diff(adjacency.indptr))
+    shared = sparse.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    return shared, (degrees > 0).astype(np.float64)
 
 
 def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.float64]:

@@ -89,12 +89,14 @@ def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
         np.savez(buffer, allow_pickle=False, **stored)
     entries = {"arrays.npz": buffer.getvalue(), **trees}
     preparation = model._preparation
+    # The same model gives the same bytes, however long it took.
+    history = {name: values for name, values in model.history_.items() if name != "seconds"}
     manifest = {
         "format": "ebbflow model",
         "format_version": FORMAT_VERSION,
         "estimator": type(model).__name__,
         "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
-        "fitted": {name: _plain(getattr(model, f"{name}_", None)) for name in FACTS},
+        "fitted": {name: _plain(getattr(model, f"{name}_", None)) for name in FACTS} | {"history": _plain(history)},
         "node_ids": _plain(model.graph_.node_ids if model.graph_ is not None and model.graph_.has_ids else None),
         "table": {
             "names": list(model._reader.names),

@@ -126,6 +126,10 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
     return Fit(along / own, along / float(np.sqrt(own * wanted)))
 
 
+class NotANumber(ValueError):
+    """A loss or a score that is no number, at a node that the message names; the loop adds the round."""
+
+
 class Objective:
     """Σ_{i∈𝓛} w_i D(base + (P f)_i, y_i) + ½ ε ‖f‖².
 
@@ -298,7 +302,35 @@ class Objective:
 
     def _loss_at(self, labels: Labels, predicted: Array) -> float:
         # Not a BLAS product: its threads would fight the trees' for the cores.
-        return float((labels.weight * self.loss.value(predicted, labels.target)).sum())
+        return float((labels.weight * self._asked("value", predicted, labels)).sum())
+
+    def _asked(self, what: str, predicted: Array, labels: Labels) -> Array:
+        """What the loss says of these nodes, refused where it is no number; an infinite loss is one to step back from."""
+        with np.errstate(all="ignore"):
+            said = getattr(self.loss, what)(predicted, labels.target)
+        said = said if hasattr(said, "shape") else np.asarray(said)
+        shape = predicted.shape[:1] if what == "value" else predicted.shape
+        fitting = [shape, *([(), (1,), (shape[0], 1), (1, shape[1])] if what == "curvature" else [])]
+        if said.shape not in fitting:
+            raise ValueError(f"{what} of {self.loss!r} must have the shape {shape} here, it has {said.shape}.")
+        wrong = np.isnan(said) if what == "value" else ~np.isfinite(said)
+        if what == "curvature":
+            wrong |= said < 0
+        if wrong.any():
+            place = int(np.nonzero(np.broadcast_to(wrong, shape))[0][0])
+            node, scores = int(labels.nodes[place]), predicted[place].tolist()
+            if not np.isfinite(scores).all():
+                raise NotANumber(
+                    f"the scores {scores} of node {node} are no numbers: a tree or the smoothing overflowed. Rescale the "
+                    "labels or the weights of the graph, or lower learning_rate."
+                )
+            found = np.broadcast_to(said, shape)[place].tolist()
+            raise NotANumber(
+                f"the {what} of {self.loss!r} is {found} at node {node}, whose scores are {scores} and whose target is "
+                f"{labels.target[place].tolist()}. It must be finite{' and not negative' * (what == 'curvature')} for every "
+                "score: bound what overflows there."
+            )
+        return said
 
     def _predicted(self, point: Iterate) -> Array:
         """Scores of the labelled nodes, as the loss sees them."""
@@ -308,7 +340,7 @@ class Objective:
     def _slope(self, point: Iterate) -> Array:
         labels = self.labels
         slope: Array = point.remember(
-            "slope", lambda: labels.weighted(self.loss.gradient(self._predicted(point), labels.target))
+            "slope", lambda: labels.weighted(self._asked("gradient", self._predicted(point), labels))
         )
         return slope
 
@@ -316,7 +348,7 @@ class Objective:
         if self._fixed_local is not None:
             return self._fixed_local
         labels = self.labels
-        local: Array = labels.weight[:, None] * self.loss.curvature(self._predicted(point), labels.target)
+        local: Array = labels.weight[:, None] * self._asked("curvature", self._predicted(point), labels)
         if self.loss.constant_curvature:
             self._fixed_local = local
         return local

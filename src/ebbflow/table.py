@@ -17,6 +17,9 @@ from sklearn.utils.validation import check_array
 
 from ebbflow.graph._ids import is_missing
 
+# Tree libraries compute in single precision, which ends at 3.4e38, and neighbours' columns are added up.
+LARGEST = 1e37
+
 
 @dataclass(frozen=True)
 class Table:
@@ -163,8 +166,8 @@ class TableReader:
                 input_name="X",
                 ensure_min_samples=1,
             )
-        except ValueError as error:
-            raise _text_in_array(X) or error from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise _wrong_entry(X) or error from None
         if not self.names:
             self.names = _default_names(values.shape[1])
         if sparse.issparse(values):
@@ -232,16 +235,23 @@ def _array(X: Any) -> Any:
 
 
 def _refuse_infinite(values: Any, names: Sequence[Any]) -> None:
-    infinite = np.isinf(values.data if sparse.issparse(values) else values)
-    if infinite.any():
-        places = np.nonzero(infinite)
-        if sparse.issparse(values):
-            places = tuple(axis[infinite] for axis in values.tocoo().coords)
-        row, column = int(places[0][0]), int(places[1][0])
-        raise ValueError(
-            f"Input X contains infinity or a value too large for dtype('float64'): row {row}, column {names[column]!r}. "
-            "Put a finite number there, or NaN if it is unknown."
-        )
+    entries = values.data if sparse.issparse(values) else values
+    if not entries.size or not (
+        np.fmax.reduce(entries, axis=None) > LARGEST or np.fmin.reduce(entries, axis=None) < -LARGEST
+    ):
+        return  # two passes that make no array: tables may be large
+    beyond = np.abs(entries) > LARGEST
+    places = tuple(axis[beyond] for axis in values.tocoo().coords) if sparse.issparse(values) else np.nonzero(beyond)
+    row, column = int(places[0][0]), int(places[1][0])
+    first = entries[beyond][0]
+    what = (
+        "Input X contains infinity or a value too large for dtype('float64')"
+        if np.isinf(first)
+        else f"X holds {first:g}, and trees compute in single precision, up to {LARGEST:g}"
+    )
+    raise ValueError(
+        f"{what}: row {row}, column {names[column]!r}. Put a number in range there, or NaN if it is unknown."
+    )
 
 
 def _as_list(column: Any) -> list[Any]:
@@ -290,7 +300,7 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
         raise ValueError(
             f"X, column {name!r} was numeric at fit and is text now (row {row}: {values[row]!r}). Convert it to numbers."
         )
-    if dtype == nw.Unknown:  # such as the sparse columns of pandas
+    if dtype == nw.Unknown and not np.iscomplexobj(column.to_native()):  # such as the sparse columns of pandas
         try:
             return np.asarray(column.to_native(), dtype=np.float64)
         except (TypeError, ValueError):
@@ -307,7 +317,7 @@ def _numbers_from_list(values: list[Any], name: str) -> NDArray[np.float64]:
     for row, value in enumerate(values):
         try:
             numbers[row] = np.nan if is_missing(value) else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(
                 f"X, column {name!r} holds numbers but row {row} is {value!r}. Correct that entry, or make the whole "
                 "column text to use it as categories."
@@ -320,18 +330,26 @@ def _numbers_from_list(values: list[Any], name: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _text_in_array(X: Any) -> ValueError | None:
-    """A better message than numpy's for text in an array, or None if that was not the trouble."""
+def _wrong_entry(X: Any) -> Exception | None:
+    """A better message than numpy's for an entry that is no number, or None if that was not the trouble."""
     if sparse.issparse(X) or getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "OUS":
         return None
     for (row, column), value in np.ndenumerate(X):
         try:
             float(value)
+        except OverflowError:
+            return ValueError(
+                f"X holds a number beyond the range of float64: row {row}, column {column}. Rescale the column, or put NaN "
+                "there if it is unknown."
+            )
         except ValueError:
             return ValueError(
                 f"X has text in a numeric column: row {row}, column {column} is {str(value)!r} (could not convert string to "
                 "float). Correct it, or pass a dataframe or categorical_features to use the column as categories."
             )
         except TypeError:
-            return None
+            return TypeError(
+                f"X, row {row}, column {column} is {value!r}, no number: the argument must be a string or a real number. "
+                "Correct it, or put NaN there if it is unknown."
+            )
     return None

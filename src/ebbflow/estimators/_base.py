@@ -9,7 +9,6 @@ from html import escape
 from numbers import Integral
 from typing import Any, Self
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -17,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ebbflow import checks, choosing, modelfile
+from ebbflow import checks, choosing, cores, modelfile
 from ebbflow.boosting import Boosting, boost
 from ebbflow.callbacks import Callback, EarlyStopping, History, Interrupt, Progress, ProgressBar
 from ebbflow.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
@@ -515,11 +514,11 @@ class BaseEBBS(BaseEstimator):
         return IdentityOperator(n_rows) if smoothing is None or graph is None else smoothing.on(graph)
 
     def _threads(self, table: Table) -> int:
-        """Cores this process may use (cgroup and affinity respected), or one where threads cost more than they bring."""
+        """A number that was given; otherwise the cores that are ours, or one where threads cost more than they bring."""
         if self.n_jobs is None:
             small = table.values.size < ONE_THREAD_UP_TO
-            return 1 if small else int(joblib.cpu_count(only_physical_cores=True))
-        return int(joblib.cpu_count()) if self.n_jobs == -1 else int(self.n_jobs)
+            return 1 if small else cores.usable(only_physical=True)
+        return cores.usable() if self.n_jobs == -1 else int(self.n_jobs)
 
     # ------------------------------------------------------------------ predict
 
@@ -542,8 +541,9 @@ class BaseEBBS(BaseEstimator):
             raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
         checks.graph_fits(graph, table.n_rows, X)
         graph = self._one_graph(graph)
-        scores = self.ensemble_.predict(self._preparation.apply(table, graph))
-        smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
+        with threads(self._threads(table)):
+            scores = self.ensemble_.predict(self._preparation.apply(table, graph))
+            smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
         return scores, self.base_ + smoothed, graph
 
     def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
@@ -585,7 +585,8 @@ class BaseEBBS(BaseEstimator):
             table = self._reader.read(X)
             checks.same_columns(table, self)
             checks.same_rows(table, len(self.scores_))
-        return explain(self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table)
+        with threads(1 if table is None else self._threads(table)):
+            return explain(self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table)
 
     def edge_weights(self) -> EdgeWeights:
         """Which edges robust smoothing trusts: the attention weight of each, the mean of ρ' over the steps.

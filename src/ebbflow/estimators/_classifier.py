@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from ebbflow import checks
 from ebbflow.estimators._base import BaseEBBS
@@ -158,13 +157,9 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         return float(accuracy_score(truth, predicted, sample_weight=weight))
 
     def _learn_classes(self, values: NDArray[Any]) -> None:
-        check_classification_targets(values)
+        checks.discrete(values)
         self.classes_ = np.unique(values)
-        if self.classes_.size < 2:
-            raise ValueError(
-                f"y holds only one class, {self.classes_.tolist()[0]!r}: a classifier needs at least two classes among the "
-                "labelled nodes."
-            )
+        checks.number_of_classes(self.classes_)
 
     def _target(self, values: NDArray[Any], name: str) -> Array:
         position_of = {label: position for position, label in enumerate(self.classes_.tolist())}
@@ -198,6 +193,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         return values if counts.min() >= 2 and held >= counts.size else None
 
     def _class_weight(self, values: NDArray[Any]) -> Array | float:
+        checks.class_weight(self.class_weight, self.classes_)
         if self.class_weight is None:
             return 1.0
         weights: Array = compute_sample_weight(self.class_weight, values)

@@ -79,8 +79,8 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         Columns that hold categories, by name or position; text and category columns always do.
     device : "cpu", default="cpu"
     n_jobs : int, optional
-        Threads; -1: all cores. Default: one for tables of up to four million entries, which gain little from more, else
-        the physical cores that this process may use.
+        Threads; -1: the cores that this process may use, as affinity, cgroups, joblib and limits on OpenMP say. Default: one
+        for tables of up to four million entries, which gain little from more, else those of them that are physical.
     random_state : int, RandomState or None, default=None
         Fixes what is drawn at random. The same number, data and ``n_jobs`` give the same model, bit for bit.
     verbose : int, default=0

@@ -109,7 +109,10 @@ class FieldOperator:
         ties = np.where(degrees > 0, ties, float(normalized))
         matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * ties, lam, root)
         self._floor = on_nodes + tau
-        self._solver = SparseSolver(matrix, f"Use a smaller lam (now {lam}) or a larger tau (now {tau}).")
+        remedy = (
+            f"Use a smaller lam (now {lam}) or a larger tau (now {tau}){'' if normalized else ', or normalized=True'}."
+        )
+        self._solver = SparseSolver(matrix, remedy, float(self._floor.min()))
         self._diagonal: Array | None = None
 
     def spread(self, errors: Array, tolerance: float = 1e-10) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from ebbflow.archive import plain_json
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.learners._sound import keys, numbers, refuse_unless, whole_numbers
+from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table
 
 
@@ -162,7 +163,7 @@ class GrowingCatBoost(Growing):
         """Sum the models with CatBoost's own tool."""
         rounds = len(weights)
         models = [self._catboost.sum_models(trees[:rounds], weights=list(weights)) for trees in self._trees if rounds]
-        return CatBoostEnsemble([_to_bytes(model, "json") for model in models], len(self._trees), self._n_columns)
+        return CatBoostEnsemble([_to_json(model) for model in models], len(self._trees), self._n_columns)
 
 
 class CatBoostEnsemble(Ensemble):
@@ -184,21 +185,22 @@ class CatBoostEnsemble(Ensemble):
         if not self._texts:
             return np.zeros((table.n_rows, self._n_outputs))
         values = plain_values(table)
-        return np.column_stack([model.predict(values) for model in self.models])
+        return np.column_stack([model.predict(values, thread_count=allowed_threads()) for model in self.models])
 
     def importances(self) -> Array:
         """How much the prediction changes with each column, summed over outputs."""
         total = np.zeros(self._n_columns)
         for model in self.models:
             total += model.get_feature_importance(type="PredictionValuesChange")
-        return total
+        return np.nan_to_num(total)  # NaN where no prediction changes with any column
 
     def contributions(self, table: Table) -> Array:
         """TreeSHAP values, by CatBoost."""
         if not self._texts:
             return np.zeros((table.n_rows, self._n_outputs, self._n_columns + 1))
-        pool = _catboost().Pool(plain_values(table))
-        return np.stack([model.get_feature_importance(pool, type="ShapValues") for model in self.models], axis=1)
+        pool, count = _catboost().Pool(plain_values(table)), allowed_threads()
+        found = [model.get_feature_importance(pool, type="ShapValues", thread_count=count) for model in self.models]
+        return np.stack(found, axis=1)
 
     def files(self) -> dict[str, bytes]:
         """CatBoost's JSON format, one file per output."""
@@ -294,10 +296,14 @@ def _to_bytes(model: Any, kind: str) -> bytes:
         except _catboost().CatBoostError as error:
             raise OSError(f"CatBoost could not write a temporary file: {error}") from None
         with open(path, "rb") as file:
-            model = json.load(file)
+            return file.read()
+
+
+def _to_json(model: Any) -> bytes:
+    told = json.loads(_to_bytes(model, "json"))
     # The rest is how each tree was trained: most of the file, with a date in it, and CatBoost would read it back.
-    del model["model_info"]
-    return json.dumps(model).encode()
+    del told["model_info"]
+    return json.dumps(told).encode()
 
 
 def _from_json(text: bytes) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.learners._sound import LARGEST, check_tree, refuse_unless
+from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table
 
 
@@ -68,6 +69,7 @@ class LightGBM(Learner):
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingLightGBM":
         """Bin the table."""
         check_device(device, ("cpu",), self.name)
+        drawn = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0  # LightGBM aborts where it draws no row
         own = {
             "objective": "none",
             "metric": "none",
@@ -81,8 +83,8 @@ class LightGBM(Learner):
             "min_sum_hessian_in_leaf": 1e-3,
             "lambda_l2": self.reg_lambda,
             "feature_fraction": self.colsample_bytree,
-            "bagging_fraction": self.subsample,
-            "bagging_freq": int(self.subsample < 1.0),
+            "bagging_fraction": drawn,
+            "bagging_freq": int(drawn < 1.0),
             "max_bin": self.max_bin,
             "seed": seed,
             # Without these two LightGBM times both ways of building histograms and keeps the faster: the model
@@ -357,7 +359,7 @@ class LightGBMEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        scores = self.booster.predict(plain_values(table), raw_score=True)
+        scores = self.booster.predict(plain_values(table), raw_score=True, num_threads=allowed_threads())
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:
@@ -367,7 +369,7 @@ class LightGBMEnsemble(Ensemble):
     def contributions(self, table: Table) -> Array:
         """TreeSHAP values, by LightGBM."""
         values = table.values.toarray() if table.is_sparse else table.values
-        flat = np.asarray(self.booster.predict(values, pred_contrib=True))
+        flat = np.asarray(self.booster.predict(values, pred_contrib=True, num_threads=allowed_threads()))
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 
     def files(self) -> dict[str, bytes]:

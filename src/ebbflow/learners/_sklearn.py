@@ -145,21 +145,27 @@ class ScikitLearnEnsemble(Ensemble):
 
 def _column_means(table: Table) -> NDArray[np.float64] | None:
     """Means of the known values of each column, if any value is missing."""
-    if table.is_sparse or not np.isnan(table.values).any():
+    values = table.values
+    missing = np.isnan(values.data if table.is_sparse else values)
+    if not missing.any():
         return None
-    known = ~np.isnan(table.values)
-    counts = known.sum(axis=0)
-    return np.where(known, table.values, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    if table.is_sparse:
+        column, width = values.indices, values.shape[1]
+        total = np.bincount(column, np.where(missing, 0.0, values.data), width)
+        return np.asarray(total / np.maximum(table.n_rows - np.bincount(column[missing], minlength=width), 1))
+    return np.where(missing, 0.0, values).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
 
 
 def _filled(table: Table, fill: NDArray[np.float64] | None, regressor: Any) -> Any:
-    if table.is_sparse:  # trees of scikit-learn know only short indices
+    fill = np.zeros(len(table.names)) if fill is None else fill
+    if table.is_sparse:  # trees of scikit-learn know only short indices, and no missing value among sparse ones
         values = plain_values(table)
         values.indices, values.indptr = values.indices.astype(np.int32), values.indptr.astype(np.int32)
+        missing = np.isnan(values.data)
+        if missing.any():
+            values.data = np.where(missing, fill[values.indices], values.data)
         return values
-    if get_tags(regressor).input_tags.allow_nan:
-        return table.values
     missing = np.isnan(table.values)
-    if not missing.any():
+    if get_tags(regressor).input_tags.allow_nan or not missing.any():
         return table.values
-    return np.where(missing, np.zeros(len(table.names)) if fill is None else fill, table.values)
+    return np.where(missing, fill, table.values)

@@ -9,6 +9,7 @@ import numpy as np
 from ebbflow.archive import plain_json
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.learners._sound import check_tree, keys, numbers, refuse_unless, whole_numbers
+from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table
 
 # What a file says of the objective, which is not used: the gradient comes from outside.
@@ -190,7 +191,7 @@ class XGBoostEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        data = _xgboost().DMatrix(plain_values(table), **_types(table))
+        data = _xgboost().DMatrix(plain_values(table), nthread=allowed_threads(), **_types(table))
         scores = self.booster.predict(data, output_margin=True)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
@@ -204,7 +205,7 @@ class XGBoostEnsemble(Ensemble):
 
     def contributions(self, table: Table) -> Array:
         """TreeSHAP values, by XGBoost."""
-        data = _xgboost().DMatrix(plain_values(table), **_types(table))
+        data = _xgboost().DMatrix(plain_values(table), nthread=allowed_threads(), **_types(table))
         flat = np.asarray(self.booster.predict(data, pred_contribs=True), dtype=np.float64)
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 

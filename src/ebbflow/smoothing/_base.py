@@ -55,6 +55,8 @@ class SmoothingOperator(LinearOperator, ABC):
     #: Whether no entry of P is negative. Then PᵀHP ≼ diag(PᵀHP·1) for diagonal H ≥ 0, because a symmetric
     #: matrix without negative entries is majorised by its row sums: a curvature for each node on its own.
     nonnegative: bool
+    #: Whether ``apply`` also takes sparse matrices, and returns one.
+    takes_sparse = False
 
     def __init__(self, n_nodes: int) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=(n_nodes, n_nodes))

@@ -103,7 +103,8 @@ class Kernel(Smoother):
         upper = max(system.upper - 1.0, 1e-3)  # an interval of some width, on a graph without edges too
         points = np.cos(np.pi * (np.arange(SAMPLES) + 0.5) / SAMPLES)
         with np.errstate(over="ignore", divide="ignore"):  # an infinite cost is no error: that frequency is silenced
-            energy = self.lam * self._energy(upper * np.append((points + 1.0) / 2.0, [0.0, 1.0]), upper)
+            energy = self._energy(upper * np.append((points + 1.0) / 2.0, [0.0, 1.0]), upper)
+            energy = self.lam * energy if self.lam else np.zeros_like(energy)
         response = 1.0 / (1.0 + energy)
         if self.method == "gradient":
             response = self._after_steps(energy, response)
@@ -228,6 +229,7 @@ class KernelPolynomial(SmoothingOperator):
     has none for the first two.
     """
 
+    takes_sparse = True
     #: Beyond this degree the change to powers drowns in rounding.
     most_powers = 20
     #: A bound on |P| with a norm of more than this many times that of P is worse than none.

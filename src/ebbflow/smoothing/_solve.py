@@ -23,15 +23,27 @@ class SparseSolver:
         Positive definite.
     remedy : str
         What to do if conjugate gradients do not converge, for the warning.
+    floor : float
+        A lower bound on the eigenvalues of the matrix. Where they reach farther than double precision can tell apart, the
+        system is refused: any answer would be made of rounding.
     """
+
+    #: Of the largest to the smallest eigenvalue.
+    most_apart = 1e14
 
     #: Beyond this size a factorisation may fill in: on social graphs it does, and loses to conjugate gradients.
     direct_up_to = 1_000
     max_iterations = 10_000
 
-    def __init__(self, matrix: GraphMatrix, remedy: str) -> None:
+    def __init__(self, matrix: GraphMatrix, remedy: str, floor: float) -> None:
         self.matrix = matrix
         self._remedy = remedy
+        top = 2.0 * float(matrix.diagonal.max())  # Gershgorin
+        if not top <= self.most_apart * floor:
+            raise ValueError(
+                f"A system to solve on this graph has eigenvalues from {floor:.4g} to {top:.4g}, too far apart for double "
+                f"precision. {remedy}"
+            )
         self._scale = 1.0 / matrix.diagonal
         self._factor: Any = None
         if matrix.shape[0] <= self.direct_up_to:

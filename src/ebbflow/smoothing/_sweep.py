@@ -32,12 +32,17 @@ _pool: ThreadPoolExecutor | None = None
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let sweeps use this many threads."""
+    """Let sweeps, and trees that predict, use this many threads."""
     token = _allowed.set(count)
     try:
         yield
     finally:
         _allowed.reset(token)
+
+
+def allowed_threads() -> int:
+    """Return how many threads may be used here: those of the innermost :func:`threads`, else one."""
+    return _allowed.get()
 
 
 def _workers() -> ThreadPoolExecutor:
