@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import ebbflow as eb
+from ebbflow.learners._sound import MOST_DEPTH, check_tree
 from tests.test_modelfile import NAMED, TABLE, N, fitted
 
 
@@ -324,3 +325,15 @@ def test_bombs_are_refused_with_little_memory(tmp_path, sound):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True"] * len(paths)
+
+
+def test_a_tree_too_deep_to_be_walked_is_refused():
+    def chain(depth):
+        left = np.full(2 * depth + 1, -1)
+        right = left.copy()
+        left[: 2 * depth : 2], right[: 2 * depth : 2] = np.arange(1, 2 * depth, 2), np.arange(2, 2 * depth + 1, 2)
+        return left, right
+
+    check_tree(*chain(MOST_DEPTH - 1), "tree 0")
+    with pytest.raises(ValueError, match="deeper than"):
+        check_tree(*chain(MOST_DEPTH), "tree 0")

@@ -271,7 +271,7 @@ def tried(path):
     model.summary()
     repr(model.graph_)
     model.feature_importances_
-    if model._fitted_table is not None:
+    if model._fitted_table is not None and not isinstance(model.labels_, eb.Masked):  # which has no such sum
         model.explain([0])
     if graph is not None and model.labels_ is not None and not isinstance(graph, dict):
         y = model.classes_[:1] if hasattr(model, "classes_") else [0.5]
