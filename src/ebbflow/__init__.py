@@ -12,7 +12,7 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 from ebbflow import convergence, datasets, plot
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
 from ebbflow.checking import GraphCheck, check_graph
-from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
+from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals, Predictor
 from ebbflow.evaluation import GraphBlockFold, cross_validate
 from ebbflow.explaining import Explanation
 from ebbflow.features import NeighborFeatures
@@ -52,6 +52,7 @@ __all__ = [
     "Masked",
     "NeighborFeatures",
     "Poisson",
+    "Predictor",
     "Progress",
     "ProgressBar",
     "Quantile",

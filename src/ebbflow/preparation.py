@@ -60,6 +60,16 @@ class Preparation:
             return self._encoded(table, self.encoder.transform(table), graph)
         return self._with_graph(table, graph)
 
+    def hops(self, graph: Graph | None) -> int | None:
+        """How many edges away a row can be that a column is made from; None: anywhere."""
+        if graph is None or self.low_rank is not None:
+            return 0
+        if self.positions is not None:
+            return None
+        near = 0 if self.neighbor_features is None else 1
+        far = 0 if self.feature_smoothing is None else self.feature_smoothing.hops(graph)
+        return None if far is None else max(near, far)
+
     def _encoded(self, table: Table, encoded: Table, graph: Graph | None) -> Table:
         """The encoded columns, beside graph columns made from the codes.
 

@@ -47,6 +47,10 @@ class Table:
         """Whether the values are a scipy sparse matrix."""
         return bool(sparse.issparse(self.values))
 
+    def only(self, rows: NDArray[Any]) -> "Table":
+        """Return some rows, by position or mask."""
+        return replace(self, values=self.values[rows])
+
     def with_columns(self, values: Any, names: Sequence[str], origin: Sequence[int]) -> "Table":
         """Return the table with numeric columns added on the right."""
         stacked = (
@@ -187,6 +191,19 @@ class TableReader:
                 values[:, position] = _numbers(column, name)
         _refuse_infinite(values, list(columns))
         return Table(values, tuple(columns), tuple(sorted(self.categories)), tuple(range(len(columns))))
+
+
+def count_rows(X: Any) -> int | None:
+    """Rows of anything that :func:`rows_of` can take rows from; None of anything else."""
+    whole = isinstance(X, np.ndarray) or sparse.issparse(X) or nw.dependencies.is_into_dataframe(X)
+    return int(X.shape[0]) if whole and len(X.shape) == 2 else None
+
+
+def rows_of(X: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of a dataframe, an array or a sparse matrix, as what it is."""
+    if nw.dependencies.is_into_dataframe(X):
+        return nw.from_native(X, eager_only=True)[rows].to_native()
+    return sparse.csr_array(X)[rows] if sparse.issparse(X) else X[rows]
 
 
 def _columns(X: Any) -> dict[str, Any] | None:
