@@ -110,9 +110,7 @@ def test_several_relations_and_signs_are_predicted_nearby_as_everywhere():
         neighbor_features=eb.NeighborFeatures(), random_state=0,
     ).fit(X, y, graph=relations)  # fmt: skip
     nodes = [9, 1]
-    assert np.array_equal(
-        model.predict(X, graph=relations, nodes=nodes), model.predict(X, graph=relations)[nodes]
-    )
+    assert np.array_equal(model.predict(X, graph=relations, nodes=nodes), model.predict(X, graph=relations)[nodes])
 
 
 def changed(X, nodes, seed=3):

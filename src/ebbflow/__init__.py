@@ -24,6 +24,7 @@ from ebbflow.modelfile import load
 from ebbflow.momentum import CorrectedMomentum
 from ebbflow.report import write_report
 from ebbflow.smoothing import EdgeWeights, Kernel, Laplacian, Robust, Smoother, SmoothingOperator
+from ebbflow.table import ParquetTable
 from ebbflow.tuning import tune
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ __all__ = [
     "Loss",
     "Masked",
     "NeighborFeatures",
+    "ParquetTable",
     "Poisson",
     "Predictor",
     "Progress",

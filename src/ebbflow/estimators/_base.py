@@ -30,7 +30,7 @@ from ebbflow.momentum import Momentum, as_momentum
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import EdgeWeights, IdentityOperator, Propagation, Robust, Smoother, threads
-from ebbflow.table import Table, TableReader, count_rows, rows_of
+from ebbflow.table import ParquetTable, Table, TableReader, count_rows, rows_of
 
 Array = NDArray[np.float64]
 MIN_LABELS_TO_HOLD_OUT = 50
@@ -142,7 +142,7 @@ class BaseEBBS(BaseEstimator):
 
         Parameters
         ----------
-        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
+        X : dataframe, array, sparse matrix or ParquetTable of shape (n_nodes, n_features)
             Every node, labelled or not: row i is node i of the graph.
         y : array-like
             Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
@@ -163,7 +163,7 @@ class BaseEBBS(BaseEstimator):
         self
         """
         checks.parameters(self)
-        _check_feature_names(self, X, reset=True)
+        _check_feature_names(self, _named(X), reset=True)
         self._reader = TableReader(self.categorical_features)
         table = self._reader.fit(X)
         self.n_features_in_ = len(table.names)
@@ -226,7 +226,8 @@ class BaseEBBS(BaseEstimator):
         self.history_ = history.losses
         self.stopped_because_ = found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
-        self._training, self._fitted_table = training, table
+        # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
+        self._training, self._fitted_table, self._from_disk = training, None if table.on_disk else table, table.on_disk
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
         self.smoothed_ = entrant.smoother.apply(self.scores_)
         self._learn_from_held_out(validation, out_of_fold)
@@ -372,6 +373,11 @@ class BaseEBBS(BaseEstimator):
         """Prepare the table, bin it and set up the objective for one choice."""
         classes, n_labelled = is_classifier(self), training.nodes.size
         learner = choosing.sized_learner(self.learner, n_labelled, choice, classes)
+        if table.on_disk and not learner.takes_blocks:
+            raise ValueError(
+                f"X is a ParquetTable, which learner={learner.name!r} cannot read a block at a time: use 'lightgbm' or "
+                "'xgboost', or pass a dataframe."
+            )
         preparation = choice.preparation()
         seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
         smoother = self._operator(choice.smoothing, self.graph_, table.n_rows)
@@ -445,7 +451,7 @@ class BaseEBBS(BaseEstimator):
 
     def _predicted_near(self, X: Any, graph: Graphs | None, nodes: Any) -> Array:
         """Predictions of some rows of another table, from those rows alone that they are made of."""
-        _check_feature_names(self, X, reset=False)
+        _check_feature_names(self, _named(X), reset=False)
         n_rows = count_rows(X)
         one = None if n_rows is None else self._graph_of(X, n_rows, graph)
         columns, scores_from = self._preparation.hops(one), self._smoothing_hops(one)
@@ -470,11 +476,11 @@ class BaseEBBS(BaseEstimator):
 
     def _scores(self, table: Table) -> Array:
         """Scores f of a prepared table."""
-        return self.ensemble_.predict(table)
+        return np.vstack([self.ensemble_.predict(block) for block in table.blocks()])
 
     def _read(self, X: Any) -> Table:
         """Another table, refused if its columns are not those fitted on."""
-        _check_feature_names(self, X, reset=False)
+        _check_feature_names(self, _named(X), reset=False)
         table = self._reader.read(X)
         checks.same_columns(table, self)
         return table
@@ -604,6 +610,8 @@ class BaseEBBS(BaseEstimator):
         if self.race_:
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
+        if self.graph_ is not None and getattr(self, "_from_disk", False):
+            lines.append("columns     those of the file: what is made from neighbours' needs the table in memory")
         lines.append(f"smoothing   {self.smoothing_}")
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
@@ -663,3 +671,8 @@ class BaseEBBS(BaseEstimator):
 
     def _class_weight(self, values: NDArray[Any]) -> Array | float:
         return 1.0
+
+
+def _named(X: Any) -> Any:
+    """What scikit-learn reads the names of columns from."""
+    return X.empty if isinstance(X, ParquetTable) else X

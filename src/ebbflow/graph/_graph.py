@@ -22,6 +22,7 @@ from ebbflow.graph._build import Metric, knn_edges, radius_edges
 from ebbflow.graph._edges import edge_weights, node_positions, symmetric_adjacency, symmetrize
 from ebbflow.graph._graphml import read_graphml, whole_numbers
 from ebbflow.graph._ids import as_id_array, lookup, plain_range, refuse_duplicates
+from ebbflow.graph._parquet import EdgesOnDisk, adjacency_from_blocks, opened
 from ebbflow.graph._relations import check_relations, check_strengths, mixed_adjacency
 from ebbflow.graph._twins import can_compare, twin_weights
 
@@ -196,6 +197,58 @@ class Graph:
         else:
             ids = as_id_array(nodes, "nodes")
         return cls._from_named(ids, ends[0], ends[1], weights, (f"edges[{source!r}]", f"edges[{target!r}]"))
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        n_nodes: int | None = None,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> "Graph":
+        """Make a graph from an edge list in Parquet files that may be larger than memory.
+
+        The edges are read twice, a block at a time, and merged as :meth:`from_edges` merges them.
+
+        Parameters
+        ----------
+        path : path
+            A file, or a folder of ``*.parquet`` files, taken in the order of their names.
+        source, target : str, optional
+            Columns with the two ends, as row numbers of your table; default: the first and the second column.
+        weight : str, optional
+            Column with the weights.
+        n_nodes : int, optional
+            Number of nodes. Default: the largest position plus one.
+        directory : path, optional
+            A folder to keep the graph in, made if there is none. The adjacency is then read from its files as it is
+            needed, and :meth:`open` has the graph back. Default: in memory, with twelve bytes for each end of an edge.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, pandas as pd, os, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> edges = os.path.join(folder, "edges.parquet")
+        >>> pd.DataFrame({"from": [0, 1], "to": [1, 2]}).to_parquet(edges)
+        >>> eb.Graph.from_parquet(edges, directory=os.path.join(folder, "graph"))
+        Graph(n_nodes=3, n_edges=2, n_components=1, isolates=0)
+        >>> eb.Graph.open(os.path.join(folder, "graph")).neighbors(1).tolist()
+        [0, 2]
+        """
+        if n_nodes is not None and (not isinstance(n_nodes, (int, np.integer)) or n_nodes < 1):
+            raise ValueError(f"n_nodes must be a whole number of at least 1, got {n_nodes!r}.")
+        edges = EdgesOnDisk(path, source, target, weight)
+        adjacency, n_one_way = adjacency_from_blocks(edges, None if n_nodes is None else int(n_nodes), directory)
+        _say_if_directed(n_one_way)
+        return cls(adjacency)
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> "Graph":
+        """Return the graph that :meth:`from_parquet` keeps in a folder; its edges are read as they are needed."""
+        return cls(opened(directory))
 
     @classmethod
     def from_networkx(cls, graph: Any, weight: str | None = "weight", nodes: Iterable[Any] | None = None) -> "Graph":

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
-from ebbflow.table import Table
+from ebbflow.table import Table, ValuesOnDisk
+
+FEW_ROWS = 200
+BATCH = 1 << 16
 
 
 class LightGBM(Learner):
@@ -41,6 +44,7 @@ class LightGBM(Learner):
     """
 
     name = "lightgbm"
+    takes_blocks = True
 
     def __init__(
         self,
@@ -104,7 +108,7 @@ class GrowingLightGBM(Growing):
         import lightgbm
 
         data = lightgbm.Dataset(
-            plain_values(table),
+            _rows(table.values) if table.on_disk else plain_values(table),
             label=np.zeros(table.n_rows),
             categorical_feature=list(table.categorical),
             params=params,
@@ -113,7 +117,7 @@ class GrowingLightGBM(Growing):
         self._booster = lightgbm.Booster(params, data)
         self._error = lightgbm.basic.LightGBMError
         # LightGBM calls a table of constant columns a fatal error, on the terminal too.
-        self._constant = not table.is_sparse and not _varies(table.values)
+        self._constant = not table.is_sparse and not _varies(table)
         self._shape = (table.n_rows, n_outputs)
         self._scores = np.zeros(self._shape)
 
@@ -179,10 +183,33 @@ def _weighted(text: str, weights: Sequence[float]) -> str:
     return "".join([_SIZES.sub(sizes, head), *trees, rest])
 
 
-def _varies(values: NDArray[Any]) -> bool:
+def _varies(table: Table) -> bool:
     """Whether any column holds two values, a missing one counting as a value."""
-    first = values[:1]
-    return bool(((values != first) & ~(np.isnan(values) & np.isnan(first))).any())
+    first: Any = None
+    for block in table.blocks():
+        values = block.values
+        first = values[:1] if first is None else first
+        if ((values != first) & ~(np.isnan(values) & np.isnan(first))).any():
+            return True
+    return False
+
+
+def _rows(values: ValuesOnDisk) -> Any:
+    """The rows of a table in files, as LightGBM asks for them: a sample of single ones first, then all in turn."""
+    import lightgbm
+
+    class Rows(lightgbm.Sequence):  # type: ignore[misc]
+        batch_size = BATCH
+
+        def __len__(self) -> int:
+            return int(values.shape[0])
+
+        def __getitem__(self, place: Any) -> NDArray[np.float64]:
+            if isinstance(place, slice):
+                return values.rows(place.start, place.stop)
+            return values.rows(int(place), int(place) + 1)[0]
+
+    return Rows()
 
 
 class LightGBMEnsemble(Ensemble):
@@ -203,7 +230,9 @@ class LightGBMEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        scores = self.booster.predict(plain_values(table), raw_score=True)
+        # For a few rows, waking a second thread takes longer than the rows.
+        threads = 1 if table.n_rows <= FEW_ROWS else 0
+        scores = self.booster.predict(plain_values(table), raw_score=True, num_threads=threads)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:
