@@ -60,14 +60,21 @@ def main() -> None:
     model.predict(X, graph=graph)
     print(f"{'predict all of a table and graph, seconds':44}{time.perf_counter() - start:12.1f}", flush=True)
     ask, rows = rng.integers(0, size.nodes, (200_000, 10)), rng.normal(size=(20_000, size.columns))
+
+    def update(number: int, count: int) -> None:
+        nodes = np.unique(ask[number, :count])
+        predictor.update(nodes, rows[number : number + nodes.size])
+
     rates = {
         "predictor.predict, 1 node": a_second(lambda i: predictor.predict(ask[i, :1]), 100_000),
         "predictor.predict, 10 nodes": a_second(lambda i: predictor.predict(ask[i]), 100_000),
         "model.predict(nodes=), 10 fitted nodes": a_second(lambda i: model.predict(nodes=ask[i]), 100_000),
-        "predictor.update, 1 row": a_second(lambda i: predictor.update(ask[i, :1], rows[i : i + 1]), 10_000),
-        "predictor.update, 10 rows": a_second(lambda i: predictor.update(np.unique(ask[i]), rows[: np.unique(ask[i]).size]), 1_000),
-        "model.predict(X, graph=, nodes=), 1 node": a_second(lambda i: model.predict(X, graph=graph, nodes=ask[i, :1]), 1_000),
-    }  # fmt: skip
+        "predictor.update, 1 row": a_second(lambda i: update(i, 1), 10_000),
+        "predictor.update, 10 rows": a_second(lambda i: update(i, 10), 1_000),
+        "model.predict(X, graph=, nodes=), 1 node": a_second(
+            lambda i: model.predict(X, graph=graph, nodes=ask[i, :1]), 1_000
+        ),
+    }
     for name, rate in rates.items():
         print(f"{name + ', a second':44}{rate:12,.1f}")
     print(f"{'peak memory, GiB':44}{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:12.2f}")

@@ -70,7 +70,7 @@ def test_only_rows_within_reach_are_read(made):
     X[: 50 - reach], X[50 + reach + 1 :] = np.inf, np.inf  # refused wherever it is read
     assert model.predict(X, graph=path, nodes=[50]) == told
     X[50 + reach, 1] = np.inf
-    with pytest.raises(ValueError, match="row 0, column 'x0'|row 0, column 0"):  # counted as in X
+    with pytest.raises(ValueError, match="row 0, column 0"):  # counted as in X
         model.predict(X, graph=path, nodes=[50])
 
 

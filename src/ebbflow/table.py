@@ -17,7 +17,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from ebbflow.graph._ids import is_missing
-from ebbflow.graph._parquet import BLOCK, parquet_files, read_blocks
+from ebbflow.graph._parquet import parquet_files, read_blocks
+
+BLOCK = 1 << 19  # numbers of a table in files that are read at a time: 4 MB
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class ParquetTable:
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"{path}: columns of the same name, or named twice, in {list(self.names)}.")
         self.shape = (sum(file.metadata.num_rows for file in files), len(self.names))
+        self.rows_a_block = max(BLOCK // max(self.shape[1], 1), 1)
         #: A table of the same columns without a row.
         self.empty = present.empty_table().select(list(self.names))
 
@@ -122,7 +125,7 @@ class ParquetTable:
 
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Pyarrow tables of some rows each, one after the other; all columns, or these."""
-        return read_blocks(self.path, self.names if columns is None else columns, BLOCK)
+        return read_blocks(self.path, self.names if columns is None else columns, self.rows_a_block)
 
     def take(self, rows: NDArray[np.int64]) -> Any:
         """Some rows as a pyarrow table; of the files, only the groups of rows that hold them are read."""
@@ -152,6 +155,7 @@ class ValuesOnDisk:
         self._source, self._reader = source, reader
         self.shape = source.shape
         self.size = source.shape[0] * source.shape[1]
+        self.rows_a_block = source.rows_a_block
         self._ahead: Iterator[NDArray[np.float64]] = iter(())
         self._block, self._first = np.zeros((0, source.shape[1])), 0
 

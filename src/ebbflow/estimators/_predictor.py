@@ -139,7 +139,7 @@ class Predictor:
     def _refinished(
         self, moved: NDArray[np.int64], scores: Array, reached: NDArray[np.int64], smoothed: Array
     ) -> tuple[Any, Array]:
-        """The nodes whose predictions depend on these, and the predictions: of all, where what is known of one node speaks for others."""
+        """The nodes whose predictions depend on these, all where labels speak for others, and the predictions."""
         model = self._model
         spoken = isinstance(model.labels_, Field) and self._known is not None
         if not spoken and not isinstance(model.labels_, Masked):

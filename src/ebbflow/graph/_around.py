@@ -11,7 +11,7 @@ IntArray = NDArray[np.int64]
 
 def surroundings(
     adjacency: sparse.csr_array, nodes: IntArray, hops: int
-) -> tuple[IntArray, NDArray[np.int32], sparse.csr_array]:
+) -> tuple[IntArray, NDArray[np.int16], sparse.csr_array]:
     """Return the nodes within ``hops`` edges, how far each is, and the edges between them that are walked on.
 
     An edge between two nodes of the outermost ring is left out: no walk of ``hops`` edges that starts or ends at
@@ -19,19 +19,17 @@ def surroundings(
     """
     start, column = adjacency.indptr, adjacency.indices
     place = np.empty(adjacency.shape[0], dtype=np.int32)  # read only where it was written
-    seen = np.zeros(adjacency.shape[0], dtype=bool)
+    far = np.zeros(adjacency.shape[0], dtype=np.int16)  # one more than the distance, of nodes that were seen
     rings, entries = [_distinct(nodes, place)], []
-    seen[rings[0]] = True
-    for _ in range(hops):
+    far[rings[0]] = 1
+    for hop in range(hops):
         entries.append(_entries(start, rings[-1]))
         reached = column[entries[-1]]
-        rings.append(_distinct(reached[~seen[reached]], place))
-        seen[rings[-1]] = True
-    found = np.concatenate(rings)
+        rings.append(_distinct(reached[far[reached] == 0], place))
+        far[rings[-1]] = hop + 2
     # In the order of the whole graph, so that sums over neighbours are added up in the same order too.
-    order = np.argsort(found, kind="stable")
-    members = found[order].astype(np.int64)
-    distance = np.repeat(np.arange(len(rings), dtype=np.int32), [ring.size for ring in rings])[order]
+    members = np.sort(np.concatenate(rings))
+    distance = far[members] - np.int16(1)
     place[members] = np.arange(members.size, dtype=np.int32)
     inside = [np.repeat(place[ring], start[ring + 1] - start[ring]) for ring in rings[:-1]]
     row = np.concatenate([*inside, np.zeros(0, dtype=np.int32)])

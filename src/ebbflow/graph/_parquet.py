@@ -41,7 +41,7 @@ def parquet_files(path: Path_) -> list[Any]:
     names = sorted(found.glob("*.parquet")) if found.is_dir() else [found]
     if not names:
         raise FileNotFoundError(f"{found} is a folder without any file whose name ends in .parquet.")
-    files = [parquet.ParquetFile(name, memory_map=True) for name in names]
+    files = [parquet.ParquetFile(name, pre_buffer=False) for name in names]
     for name, file in zip(names, files, strict=True):
         if file.schema_arrow.names != files[0].schema_arrow.names:
             raise ValueError(f"{name} has other columns than {names[0]}: {file.schema_arrow.names}.")

@@ -12,7 +12,6 @@ from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_devi
 from ebbflow.table import Table, ValuesOnDisk
 
 FEW_ROWS = 200
-BATCH = 1 << 16
 
 
 class LightGBM(Learner):
@@ -198,8 +197,8 @@ def _rows(values: ValuesOnDisk) -> Any:
     """The rows of a table in files, as LightGBM asks for them: a sample of single ones first, then all in turn."""
     import lightgbm
 
-    class Rows(lightgbm.Sequence):  # type: ignore[misc]
-        batch_size = BATCH
+    class Rows(lightgbm.Sequence):
+        batch_size = values.rows_a_block
 
         def __len__(self) -> int:
             return int(values.shape[0])
