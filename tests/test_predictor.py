@@ -156,6 +156,29 @@ def test_fitted_nodes_keep_their_labels_and_take_new_rows():
     assert np.abs(predictor.predict() - model.predict()).max() > 1e-3
 
 
+@pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
+def test_labels_are_heard_of_no_farther_than_it_matters(kind):
+    rng = np.random.default_rng(0)
+    place = rng.random((4000, 2))
+    graph, X = eb.Graph.build_knn(place[:, :1], k=6), np.hstack([place[:, 1:], rng.normal(size=(4000, 1))])
+    y = np.sin(9 * place[:, 0]) + X[:, 0]
+    y = y if kind is eb.EBBSRegressor else (y > 0.5).astype(int)
+    model = kind(10, 0.3, smoothing=eb.Laplacian(1.0, 2), labels="field", random_state=0, **MADE["own columns"])
+    known = rng.permutation(4000)[:2000]
+    model.fit(X, y[known], nodes=known, graph=graph)
+    predictor, before = model.predictor(X, graph=graph, known=(known, y[known])), None
+    for nodes in ([11], [3999, 5]):
+        before = predictor.predict_proba() if kind is eb.EBBSClassifier else predictor.predict()
+        X = X.copy()
+        X[nodes] = 3.0 * rng.normal(size=(len(nodes), 2))
+        predictor.update(nodes, X[nodes])
+    told = predictor.predict_proba() if kind is eb.EBBSClassifier else predictor.predict()
+    ask = model.predict_proba if kind is eb.EBBSClassifier else model.predict
+    assert np.abs(told - ask(X, graph=graph, known=(known, y[known]))).max() < 1e-7
+    still = (told == before).reshape(4000, -1).all(axis=1)
+    assert 0.5 < still.mean() < 1.0
+
+
 @pytest.mark.parametrize("labels", ["none", "field"])
 def test_a_classifier_serves_classes_and_probabilities(labels):
     model = fitted(eb.EBBSClassifier, labels=labels)

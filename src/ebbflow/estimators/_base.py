@@ -23,7 +23,7 @@ from ebbflow.estimators._predictor import Predictor
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph, Graphs, check_strengths
-from ebbflow.labels import Field, Masked, objective_for
+from ebbflow.labels import Field, FieldOperator, Masked, objective_for
 from ebbflow.learners import Growing
 from ebbflow.losses import Loss, SquaredError
 from ebbflow.momentum import Momentum, as_momentum
@@ -518,6 +518,12 @@ class BaseEBBS(BaseEstimator):
         smoothed = self._operator(self.smoothing_, one, table.n_rows).apply(scores)
         return scores, self.base_ + smoothed, one
 
+    def _field(self, graph: Graph | None, known: Labels | None) -> FieldOperator | None:
+        """The field of known labels, if there are any and the model uses it."""
+        if graph is None or known is None or not isinstance(self.labels_, Field):
+            return None
+        return self.labels_.on(graph, known.nodes, known.weight)
+
     def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
         """Labels that a prediction may use: the training labels of fitted nodes, and those handed over."""
         own = self._training if X is None and self.labels_ is not None else None
@@ -663,6 +669,8 @@ class BaseEBBS(BaseEstimator):
     _learn_from_held_out: Any
     _predicted_fitted_nodes: Any
     _finished: Any
+    _said: Any
+    _heard: Any
     _summary_lines: Any
     _explained_scores: Any
 

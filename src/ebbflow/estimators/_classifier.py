@@ -14,7 +14,7 @@ from ebbflow import checks
 from ebbflow.estimators._base import BaseEBBS
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph, Graphs
-from ebbflow.labels import Field, FieldOperator, ProbabilityField, expected_calibration_error
+from ebbflow.labels import Field, ProbabilityField, expected_calibration_error
 from ebbflow.learners import CatBoost
 from ebbflow.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax
 from ebbflow.momentum import Momentum
@@ -143,6 +143,12 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         """Probabilities of smoothed scores, with what known labels say added."""
         return self._calibrated.probabilities(smoothed, self.loss_, known, self._field(graph, known))
 
+    def _said(self, smoothed: Array, target: Array) -> Array:
+        return self._calibrated.errors(smoothed, self.loss_, target)
+
+    def _heard(self, smoothed: Array, spread: Array) -> Array:
+        return self._calibrated.corrected(smoothed, self.loss_, spread)
+
     def score(
         self,
         X: Any = None,
@@ -224,11 +230,6 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
     def label_strength_(self) -> float:
         """How much of the field of labels is added to the probabilities, 0 to 1."""
         return self._calibrated.strength
-
-    def _field(self, graph: Graph | None, known: Labels | None) -> FieldOperator | None:
-        if graph is None or known is None or not isinstance(self.labels_, Field):
-            return None
-        return self.labels_.on(graph, known.nodes, known.weight)
 
     def _predicted_fitted_nodes(self) -> Array:
         return self._finished(self.scores_, self.base_ + self.smoothed_, self.graph_, self._training)

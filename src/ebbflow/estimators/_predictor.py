@@ -21,11 +21,13 @@ Array = NDArray[np.float64]
 class Predictor:
     """The predictions of every node of a graph, for a few at a time; made by ``model.predictor()``.
 
-    Reading is a look-up. An update computes as many trees as rows have changed and smooths as many nodes as the model's
-    smoothing reaches from there; where known labels take part in predictions, their field is solved for once more, over
-    the whole graph, so that changes are better handed over together. Threads may share a predictor: each reads the
-    predictions before an update or after it, and nothing between.
+    Reading is a look-up. An update scores the rows that have changed and smooths the difference as far as the model's
+    smoothing reaches from there. Where known labels take part in predictions, their field moves as well, with a reach that
+    has no end: it is followed until no prediction can be off by more than ``tolerance`` of the largest change at a label.
+    Threads may share a predictor: each reads the predictions before an update or after it, and nothing between.
     """
+
+    tolerance = 1e-8
 
     def __init__(self, model: Any, X: Any, graph: Any, known: Any) -> None:
         scores, smoothed, self._graph = model._uncorrected(X, graph)
@@ -35,6 +37,9 @@ class Predictor:
             self._predicted = model.predicted_.copy()
         else:
             self._predicted = model._finished(scores, smoothed, self._graph, self._known).copy()
+        self._field: Any = None
+        #: K W e of the field, from the first update on.
+        self._spread: Array | None = None
         self._fixed = ""  # why rows may not change, if they may not
         #: The table, where columns are made from neighbours: they are made anew when a neighbour changes.
         self._table: Table | None = None
@@ -100,7 +105,12 @@ class Predictor:
         with self._writing:
             moved, scores = self._rescored(nodes, table)
             reached, smoothed = self._resmoothed(moved, scores)
-            where, predicted = self._refinished(moved, scores, reached, smoothed)
+            if isinstance(self._model.labels_, Masked):
+                where, predicted = self._remasked(moved, scores, reached, smoothed)
+            elif isinstance(self._model.labels_, Field) and self._known is not None and self._graph is not None:
+                where, predicted = self._reheard(reached, smoothed)
+            else:
+                where, predicted = reached, self._model._finished(scores, smoothed, None, None)
             with self._reading:
                 if self._table is not None:
                     self._table.values[nodes] = table.values
@@ -136,17 +146,34 @@ class Predictor:
         operator = model._operator(model.smoothing_, near.graph, near.nodes.size)
         return near.nodes, self._smoothed[near.nodes] + operator.apply(start)
 
-    def _refinished(
+    def _remasked(
         self, moved: NDArray[np.int64], scores: Array, reached: NDArray[np.int64], smoothed: Array
     ) -> tuple[Any, Array]:
-        """The nodes whose predictions depend on these, all where labels speak for others, and the predictions."""
-        model = self._model
-        spoken = isinstance(model.labels_, Field) and self._known is not None
-        if not spoken and not isinstance(model.labels_, Masked):
-            return reached, model._finished(scores, smoothed, None, None)
+        """All predictions of the published way, which smooths labels and scores as one."""
         all_scores, all_smoothed = self._scores.copy(), self._smoothed.copy()
         all_scores[moved], all_smoothed[reached] = scores, smoothed
-        return slice(None), model._finished(all_scores, all_smoothed, self._graph, self._known)
+        return slice(None), self._model._finished(all_scores, all_smoothed, self._graph, self._known)
+
+    def _reheard(self, reached: NDArray[np.int64], smoothed: Array) -> tuple[NDArray[np.int64], Array]:
+        """The nodes that hear of the change, from their own scores or from labels, and their predictions."""
+        model, known = self._model, self._known
+        if self._spread is None:
+            self._field = model._field(self._graph, known)
+            self._spread = self._field.spread(model._said(self._smoothed[known.nodes], known.target))
+            self._label_at = np.full(len(self._scores), -1)
+            self._label_at[known.nodes] = np.arange(known.nodes.size)
+        labelled = self._label_at[reached] >= 0
+        nodes, label = reached[labelled], self._label_at[reached[labelled]]
+        target = known.target[label]
+        change = model._said(smoothed[labelled], target) - model._said(self._smoothed[nodes], target)
+        heard, moved = nodes, np.zeros((0, change.shape[1]))
+        if nodes.size:
+            heard, moved = self._field.around(nodes, self._field.weight[label, None] * change, self.tolerance)
+        self._spread[heard] += moved
+        where = np.union1d(reached, heard)
+        everywhere = self._smoothed[where]
+        everywhere[np.searchsorted(where, reached)] = smoothed
+        return where, model._heard(everywhere, self._spread[where])
 
     def __repr__(self) -> str:
         return f"Predictor({type(self._model).__name__}, n_nodes={len(self._predicted)})"

@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from ebbflow import checks
 from ebbflow.estimators._base import BaseEBBS
 from ebbflow.graph import Graph, Graphs
-from ebbflow.labels import Field, Masked, masked_prediction
+from ebbflow.labels import Masked, masked_prediction
 from ebbflow.learners import CatBoost
 from ebbflow.losses import Loss, regression_loss
 from ebbflow.objective import Labels
@@ -185,10 +185,18 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
             nothing = Labels(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
             operator = self._operator(self.smoothing_, graph, len(scores))
             return masked_prediction(self.labels_, operator, scores, known or nothing, self.base_)
-        if known is None or graph is None or not isinstance(self.labels_, Field):
+        field = self._field(graph, known)
+        if field is None or known is None:
             return smoothed
-        field = self.labels_.on(graph, known.nodes, known.weight)
-        return smoothed + field.spread(known.target - smoothed[known.nodes])
+        return self._heard(smoothed, field.spread(self._said(smoothed[known.nodes], known.target)))
+
+    def _said(self, smoothed: Array, target: Array) -> Array:
+        """What labels say that the scores of their nodes do not."""
+        return target - smoothed
+
+    def _heard(self, smoothed: Array, spread: Array) -> Array:
+        """Predictions of nodes with these scores and their share of the field."""
+        return smoothed + spread
 
     def _predicted_fitted_nodes(self) -> Array:
         return self._finished(self.scores_, self.base_ + self.smoothed_, self.graph_, self._training)

@@ -11,7 +11,7 @@ IntArray = NDArray[np.int64]
 
 def surroundings(
     adjacency: sparse.csr_array, nodes: IntArray, hops: int
-) -> tuple[IntArray, NDArray[np.int16], sparse.csr_array]:
+) -> tuple[IntArray, NDArray[np.int32], sparse.csr_array]:
     """Return the nodes within ``hops`` edges, how far each is, and the edges between them that are walked on.
 
     An edge between two nodes of the outermost ring is left out: no walk of ``hops`` edges that starts or ends at
@@ -19,7 +19,7 @@ def surroundings(
     """
     start, column = adjacency.indptr, adjacency.indices
     place = np.empty(adjacency.shape[0], dtype=np.int32)  # read only where it was written
-    far = np.zeros(adjacency.shape[0], dtype=np.int16)  # one more than the distance, of nodes that were seen
+    far = np.zeros(adjacency.shape[0], dtype=np.int32)  # one more than the distance, of nodes that were seen
     rings, entries = [_distinct(nodes, place)], []
     far[rings[0]] = 1
     for hop in range(hops):
@@ -29,7 +29,7 @@ def surroundings(
         far[rings[-1]] = hop + 2
     # In the order of the whole graph, so that sums over neighbours are added up in the same order too.
     members = np.sort(np.concatenate(rings))
-    distance = far[members] - np.int16(1)
+    distance = far[members] - np.int32(1)
     place[members] = np.arange(members.size, dtype=np.int32)
     inside = [np.repeat(place[ring], start[ring + 1] - start[ring]) for ring in rings[:-1]]
     row = np.concatenate([*inside, np.zeros(0, dtype=np.int32)])

@@ -587,7 +587,7 @@ class Surroundings(NamedTuple):
 
     graph: Graph
     nodes: NDArray[np.int64]
-    distance: NDArray[np.int16]
+    distance: NDArray[np.int32]
 
 
 #: What ``graph=`` takes: one graph, or several relations between the same nodes, by name.

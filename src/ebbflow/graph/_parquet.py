@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ebbflow.graph._edges import edge_weights, node_positions
 
-BLOCK = 1 << 16  # rows or edges
+BLOCK = 1 << 15  # edges
 FACTS = "graph.json"
 PARTS = {"indptr": "starts", "indices": "neighbors", "data": "weights"}
 
