@@ -1,9 +1,11 @@
 """Requests per second of one core's time for the predictions of a few nodes of a large graph.
 
     python benchmarks/serving.py [--nodes 1000000] [--edges 5000000] [--columns 20] [--rounds 100] [--steps 5] [--near]
+                                 [--labels]
 
 Reads from a predictor, updates of one row, and predictions of one node of a table never seen, on a graph of random edges,
 where five steps reach a tenth of all nodes, or with ``--near`` on one of nodes in the plane tied to their nearest.
+With ``--labels`` half the nodes are labelled, and their labels speak for the others.
 """
 
 import argparse
@@ -21,6 +23,7 @@ def parsed() -> argparse.Namespace:
     for name, default in (("nodes", 1_000_000), ("edges", 5_000_000), ("columns", 20), ("rounds", 100), ("steps", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--near", action="store_true", help="a graph of neighbours in the plane")
+    parser.add_argument("--labels", action="store_true", help="use the field of known labels")
     return parser.parse_args()
 
 
@@ -45,7 +48,15 @@ def main() -> None:
         graph = eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=size.nodes)
         del ends
     y = X[:, 0] * X[:, 1] + 0.3 * (graph.adjacency @ X[:, 2]) / 5.0
-    settings = {"labels": "none", "learner": eb.LightGBM(), "early_stopping": False, "n_jobs": 1, "random_state": 0}
+    if size.labels:
+        y[rng.random(size.nodes) < 0.5] = np.nan
+    settings = {
+        "labels": "field" if size.labels else "none",
+        "learner": eb.LightGBM(),
+        "early_stopping": False,
+        "n_jobs": 1,
+        "random_state": 0,
+    }
     model = eb.EBBSRegressor(size.rounds, 0.1, smoothing=eb.Laplacian(2.0, size.steps), **settings)
     model.fit(X, y, graph=graph)
     print(f"n = {graph.n_nodes:,}, |E| = {graph.n_edges:,}, k = {size.steps}, {model.n_iter_} rounds", flush=True)

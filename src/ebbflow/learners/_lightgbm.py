@@ -106,6 +106,8 @@ class GrowingLightGBM(Growing):
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         import lightgbm
 
+        if table.on_disk:  # LightGBM draws its sample of such rows before it looks at the seed
+            params = {"data_random_seed": _data_seed(params["seed"]), **params}
         data = lightgbm.Dataset(
             _rows(table.values) if table.on_disk else plain_values(table),
             label=np.zeros(table.n_rows),
@@ -191,6 +193,11 @@ def _varies(table: Table) -> bool:
         if ((values != first) & ~(np.isnan(values) & np.isnan(first))).any():
             return True
     return False
+
+
+def _data_seed(seed: int) -> int:
+    """The seed that LightGBM draws a sample with, of the seed for everything: the first number of its generator."""
+    return (((214013 * seed + 2531011) & 0xFFFFFFFF) >> 16 & 0x7FFF) % 0x7FFF
 
 
 def _rows(values: ValuesOnDisk) -> Any:
