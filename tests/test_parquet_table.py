@@ -132,6 +132,18 @@ def test_what_needs_the_table_in_memory_is_refused(files, changes, message):
         eb.EBBSRegressor(5, **settings).fit(X, y, graph=graph)
 
 
+def test_what_knows_no_blocks_says_that_it_needs_the_table(files):
+    X, _, y = files
+    graph = random_graph(600, 1500)
+    for call in (
+        lambda: eb.NeighborFeatures().fit_transform(X, graph=graph),
+        lambda: eb.check_graph(X, y, graph),
+        lambda: np.asarray(X),
+    ):
+        with pytest.raises(TypeError, match="needs the table in memory, and X is a ParquetTable: read it"):
+            call()
+
+
 def test_a_model_with_columns_of_neighbours_predicts_some_nodes_of_a_file(files):
     X, table, y = files
     graph = random_graph(600, 700)

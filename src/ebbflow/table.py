@@ -123,6 +123,12 @@ class ParquetTable:
     def __repr__(self) -> str:
         return f"ParquetTable({str(self.path)!r}, {self.shape[0]} rows, {self.shape[1]} columns)"
 
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        raise TypeError(
+            "This needs the table in memory, and X is a ParquetTable: read it, or some rows of it, with "
+            f"pandas.read_parquet({str(self.path)!r})."
+        )
+
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Pyarrow tables of some rows each, one after the other; all columns, or these."""
         return read_blocks(self.path, self.names if columns is None else columns, self.rows_a_block)
@@ -158,6 +164,9 @@ class ValuesOnDisk:
         self.rows_a_block = source.rows_a_block
         self._ahead: Iterator[NDArray[np.float64]] = iter(())
         self._block, self._first = np.zeros((0, source.shape[1])), 0
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        return self._source.__array__()
 
     def blocks(self) -> Iterator[NDArray[np.float64]]:
         """Arrays of some rows each, one after the other."""

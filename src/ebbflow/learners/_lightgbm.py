@@ -106,10 +106,11 @@ class GrowingLightGBM(Growing):
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         import lightgbm
 
-        if table.on_disk:  # LightGBM draws its sample of such rows before it looks at the seed
-            params = {"data_random_seed": _data_seed(params["seed"]), **params}
-        data = lightgbm.Dataset(
-            _rows(table.values) if table.on_disk else plain_values(table),
+        dataset, rows = (
+            (_in_blocks(), _rows(table.values)) if table.on_disk else (lightgbm.Dataset, plain_values(table))
+        )
+        data = dataset(
+            rows,
             label=np.zeros(table.n_rows),
             categorical_feature=list(table.categorical),
             params=params,
@@ -195,9 +196,15 @@ def _varies(table: Table) -> bool:
     return False
 
 
-def _data_seed(seed: int) -> int:
-    """The seed that LightGBM draws a sample with, of the seed for everything: the first number of its generator."""
-    return (((214013 * seed + 2531011) & 0xFFFFFFFF) >> 16 & 0x7FFF) % 0x7FFF
+def _in_blocks() -> Any:
+    """LightGBM's Dataset for tables in files: it samples rows with these settings, and is told all, seed and silence too."""
+    import lightgbm
+
+    class InBlocks(lightgbm.Dataset):
+        def get_params(self) -> dict[str, Any]:
+            return dict(self.params)
+
+    return InBlocks
 
 
 def _rows(values: ValuesOnDisk) -> Any:
