@@ -21,17 +21,18 @@ from ebbflow.boosting import Boosting, boost
 from ebbflow.callbacks import Callback, EarlyStopping, History, Interrupt, Progress, ProgressBar
 from ebbflow.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
 from ebbflow.choosing import Choice
+from ebbflow.estimators._predictor import Predictor
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph, Graphs, check_strengths
-from ebbflow.labels import Field, Masked, objective_for
+from ebbflow.labels import Field, FieldOperator, Masked, objective_for
 from ebbflow.learners import Growing
 from ebbflow.losses import Loss, SquaredError
 from ebbflow.momentum import Momentum, as_momentum
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import EdgeWeights, IdentityOperator, Propagation, Robust, Smoother, threads
-from ebbflow.table import Table, TableReader
+from ebbflow.table import ParquetTable, Table, TableReader, count_rows, rows_of
 
 Array = NDArray[np.float64]
 MIN_LABELS_TO_HOLD_OUT = 50
@@ -153,7 +154,7 @@ class BaseEBBS(BaseEstimator):
 
         Parameters
         ----------
-        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
+        X : dataframe, array, sparse matrix or ParquetTable of shape (n_nodes, n_features)
             Every node, labelled or not: row i is node i of the graph.
         y : array-like
             Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
@@ -200,7 +201,7 @@ class BaseEBBS(BaseEstimator):
         keeper: Keeper | None,
     ) -> Self:
         checks.parameters(self)
-        _check_feature_names(self, X, reset=True)
+        _check_feature_names(self, _named(X), reset=True)
         self._reader = TableReader(self.categorical_features)
         table = self._reader.fit(X)
         self.n_features_in_ = len(table.names)
@@ -291,7 +292,8 @@ class BaseEBBS(BaseEstimator):
         self.history_ = history.losses
         self.stopped_because_ = interrupt.reason if interrupt.asked else found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
-        self._training, self._fitted_table = training, table
+        # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
+        self._training, self._fitted_table, self._from_disk = training, None if table.on_disk else table, table.on_disk
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
         self.smoothed_ = entrant.smoother.apply(self.scores_)
         self._learn_from_held_out(validation, out_of_fold)
@@ -486,6 +488,11 @@ class BaseEBBS(BaseEstimator):
         """Prepare the table, bin it and set up the objective for one choice; what another one has prepared, it shares."""
         classes, n_labelled = is_classifier(self), training.nodes.size
         learner = choosing.sized_learner(self.learner, n_labelled, choice, classes)
+        if table.on_disk and not learner.takes_blocks:
+            raise ValueError(
+                f"X is a ParquetTable, which learner={learner.name!r} cannot read a block at a time: use 'lightgbm' or "
+                "'xgboost', or pass a dataframe."
+            )
         alike = next((other for other in others if other.choice.prepares_like(choice)), None)
         preparation = choice.preparation() if alike is None else alike.preparation
         growing, seen = None, None
@@ -522,16 +529,92 @@ class BaseEBBS(BaseEstimator):
 
     # ------------------------------------------------------------------ predict
 
-    def _uncorrected(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
-        """Base scores f, smoothed scores and graph: of the fitted nodes, or of another table and graph."""
+    def predictor(self, X: Any = None, *, graph: Graphs | None = None, known: Any = None) -> Predictor:
+        """Return an object that keeps the predictions of every node and answers for a few of them at once.
+
+        Parameters
+        ----------
+        X, graph, known
+            As in :meth:`predict`; default: the fitted nodes.
+
+        Returns
+        -------
+        Predictor
+            ``predict(nodes)`` looks predictions up, ``update(nodes, rows)`` takes rows that have changed; any number of
+            threads may share one.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> g = eb.Graph.build_knn(X[:, :1], k=5)
+        >>> m = eb.EBBSRegressor(20, smoothing=eb.Laplacian(), labels="none", random_state=0).fit(X, X[:, 0], graph=g)
+        >>> predictor = m.predictor()
+        >>> before = predictor.predict([7])
+        >>> predictor.update([7], X[[7]] + 1.0)
+        >>> bool(predictor.predict([7]) > before)
+        True
+        """
+        return Predictor(self, X, graph, known)
+
+    def _predicted(self, X: Any, graph: Graphs | None, nodes: Any, known: Any) -> Array:
+        """Predictions, of the nodes asked for; of another table, what they do not need is not computed."""
         check_is_fitted(self, "ensemble_")
-        if X is None:
-            if graph is not None:
-                raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
-            return self.scores_, self.base_ + self.smoothed_, self.graph_
-        _check_feature_names(self, X, reset=False)
+        if X is None and graph is None and known is None:
+            predicted = self.predicted_
+        elif X is not None and nodes is not None and known is None:
+            return self._predicted_near(X, graph, nodes)
+        else:
+            scores, smoothed, one = self._uncorrected(X, graph)
+            predicted = self._finished(scores, smoothed, one, self._known(X, known, len(scores)))
+        return predicted if nodes is None else predicted[checks.node_positions(nodes, len(predicted), repeats=True)]
+
+    def _predicted_near(self, X: Any, graph: Graphs | None, nodes: Any) -> Array:
+        """Predictions of some rows of another table, from those rows alone that they are made of."""
+        _check_feature_names(self, _named(X), reset=False)
+        n_rows = count_rows(X)
+        one = None if n_rows is None else self._graph_of(X, n_rows, graph)
+        columns, scores_from = self._preparation.hops(one), self._smoothing_hops(one)
+        if n_rows is None or columns is None or scores_from is None:
+            scores, smoothed, one = self._uncorrected(X, graph)
+            rows = checks.node_positions(nodes, len(scores), repeats=True)
+            return self._finished(scores, smoothed, one, None)[rows]
+        rows = checks.node_positions(nodes, n_rows, repeats=True)
+        centre = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)  # no table is without a row
+        if one is None:
+            scores = self._scores(self._preparation.apply(self._read_rows(X, centre), None))
+            return self._finished(scores, self.base_ + scores, None, None)[np.searchsorted(centre, rows)]
+        wide = one.around(centre, columns + scores_from)
+        seen = self._preparation.apply(self._read_rows(X, wide.nodes), wide.graph)
+        near = one.around(centre, scores_from) if columns else wide
+        scores = self._scores(seen.only(wide.distance <= scores_from) if columns else seen)
+        smoothed = self.base_ + self._operator(self.smoothing_, near.graph, len(scores)).apply(scores)
+        return self._finished(scores, smoothed, near.graph, None)[np.searchsorted(near.nodes, rows)]
+
+    def _smoothing_hops(self, graph: Graph | None) -> int | None:
+        return 0 if graph is None or self.smoothing_ is None else self.smoothing_.hops(graph)
+
+    def _scores(self, table: Table) -> Array:
+        """Scores f of a prepared table."""
+        return np.vstack([self.ensemble_.predict(block) for block in table.blocks()])
+
+    def _read(self, X: Any) -> Table:
+        """Another table, refused if its columns are not those fitted on."""
+        _check_feature_names(self, _named(X), reset=False)
         table = self._reader.read(X)
         checks.same_columns(table, self)
+        return table
+
+    def _read_rows(self, X: Any, rows: NDArray[np.int64]) -> Table:
+        """Some rows of another table."""
+        try:
+            return self._read(rows_of(X, rows))
+        except (TypeError, ValueError):
+            self._read(X)  # to name the place as the user counts
+            raise
+
+    def _graph_of(self, X: Any, n_rows: int, graph: Graphs | None) -> Graph | None:
+        """The graph of another table, refused if it is missing, does not fit, or is one too many."""
         if self.graph_ is not None and graph is None:
             raise ValueError(
                 "This model was fitted on a graph, so a prediction needs one: call predict() for the fitted nodes, or "
@@ -539,12 +622,28 @@ class BaseEBBS(BaseEstimator):
             )
         if self.graph_ is None and graph is not None:
             raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
-        checks.graph_fits(graph, table.n_rows, X)
-        graph = self._one_graph(graph)
+        checks.graph_fits(graph, n_rows, X)
+        return self._one_graph(graph)
+
+    def _uncorrected(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
+        """Base scores f, smoothed scores and graph: of the fitted nodes, or of another table and graph."""
+        check_is_fitted(self, "ensemble_")
+        if X is None:
+            if graph is not None:
+                raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
+            return self.scores_, self.base_ + self.smoothed_, self.graph_
+        table = self._read(X)
+        one = self._graph_of(X, table.n_rows, graph)
         with threads(self._threads(table)):
-            scores = self.ensemble_.predict(self._preparation.apply(table, graph))
-            smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
-        return scores, self.base_ + smoothed, graph
+            scores = self._scores(self._preparation.apply(table, one))
+            smoothed = self._operator(self.smoothing_, one, table.n_rows).apply(scores)
+        return scores, self.base_ + smoothed, one
+
+    def _field(self, graph: Graph | None, known: Labels | None) -> FieldOperator | None:
+        """The field of known labels, if there are any and the model uses it."""
+        if graph is None or known is None or not isinstance(self.labels_, Field):
+            return None
+        return self.labels_.on(graph, known.nodes, known.weight)
 
     def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
         """Labels that a prediction may use: the training labels of fitted nodes, and those handed over."""
@@ -639,6 +738,8 @@ class BaseEBBS(BaseEstimator):
         if self.race_:
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
+        if self.graph_ is not None and getattr(self, "_from_disk", False):
+            lines.append("columns     those of the file: what is made from neighbours' needs the table in memory")
         lines.append(f"smoothing   {self.smoothing_}")
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
@@ -689,6 +790,9 @@ class BaseEBBS(BaseEstimator):
     _loss: Any
     _learn_from_held_out: Any
     _predicted_fitted_nodes: Any
+    _finished: Any
+    _said: Any
+    _heard: Any
     _summary_lines: Any
     _explained_scores: Any
 
@@ -697,3 +801,8 @@ class BaseEBBS(BaseEstimator):
 
     def _class_weight(self, values: NDArray[Any]) -> Array | float:
         return 1.0
+
+
+def _named(X: Any) -> Any:
+    """What scikit-learn reads the names of columns from."""
+    return X.empty if isinstance(X, ParquetTable) else X

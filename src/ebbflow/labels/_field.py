@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebbflow.graph import Graph
@@ -24,6 +25,7 @@ from ebbflow.objective import EXACT_UP_TO, Iterate, Labels, Objective
 from ebbflow.smoothing import GraphMatrix, Propagation, SparseSolver
 
 Array = NDArray[np.float64]
+FIRST_HOPS = 8
 
 
 class Field(BaseEstimator):
@@ -96,6 +98,7 @@ class FieldOperator:
         unlabelled: float = 0.0,
         normalized: bool = True,
     ) -> None:
+        self._graph = graph
         self.nodes, self.n_nodes, self.unlabelled, self.tau = nodes, graph.n_nodes, unlabelled, tau
         self.weight = weight / weight.mean()
         degrees, self.signed = graph.degrees, graph.is_signed
@@ -109,10 +112,10 @@ class FieldOperator:
         ties = np.where(degrees > 0, ties, float(normalized))
         matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * ties, lam, root)
         self._floor = on_nodes + tau
-        remedy = (
+        self._remedy = (
             f"Use a smaller lam (now {lam}) or a larger tau (now {tau}){'' if normalized else ', or normalized=True'}."
         )
-        self._solver = SparseSolver(matrix, remedy, float(self._floor.min()))
+        self._solver = SparseSolver(matrix, self._remedy, float(self._floor.min()))
         self._diagonal: Array | None = None
 
     def spread(self, errors: Array, tolerance: float = 1e-10) -> Array:
@@ -124,6 +127,35 @@ class FieldOperator:
         right = np.zeros((self.n_nodes, values.shape[1]))
         right[self.nodes] = values
         return self._solver.solve(right, tolerance)
+
+    def around(self, nodes: NDArray[np.int64], values: Array, tolerance: float) -> tuple[NDArray[np.int64], Array]:
+        """Return K v for v at ``nodes`` alone, near them, and where: nowhere off by more than ``tolerance``·max |v|.
+
+        The system is solved on a ball B, as if z were 0 beyond it. What that leaves unsolved is the pull of z on the nodes
+        just outside, and as every row of K⁻¹ exceeds its other entries by w_i + τ, no entry of z is off by more than the
+        largest of it divided by the least w_i + τ. The ball grows until that is small; one that holds a quarter of all
+        nodes is not worth it, and all is solved for.
+        """
+        matrix, hops = self._solver.matrix, FIRST_HOPS
+        allowed = tolerance * float(np.abs(values).max(initial=0.0)) * float(self._floor.min())
+        while True:
+            near = self._graph.around(nodes, hops)
+            if near.nodes.size > self.n_nodes // 4:
+                right = np.zeros((self.n_nodes, values.shape[1]))
+                right[nodes] = values
+                return np.arange(self.n_nodes), self.reach(right)
+            inner = near.distance < hops
+            inside, ring, ties = near.nodes[inner], near.nodes[~inner], near.graph.adjacency[inner]
+            root, diagonal = matrix.root[inside], matrix.diagonal[inside]
+            within = GraphMatrix(sparse.csr_array(ties[:, inner]), diagonal, matrix.strength, root)
+            right = np.zeros((inside.size, values.shape[1]))
+            right[np.searchsorted(inside, nodes)] = values
+            found = SparseSolver(within, self._remedy, float(self._floor.min())).solve(right)
+            outward = ties[:, ~inner].T @ (root[:, None] * found)
+            unsolved = np.abs(matrix.strength * matrix.root[ring, None] * outward).max(initial=0.0)
+            if unsolved <= allowed:
+                return inside, found
+            hops += hops // 2
 
     def reach(self, values: Array) -> Array:
         """Return K v on all nodes, for v on all nodes."""

@@ -27,6 +27,8 @@ class Learner(BaseEstimator, ABC):
 
     #: Whether columns of category codes can be handed over as they are; otherwise they are target-encoded first.
     takes_categories = True
+    #: Whether it bins a table that is read a block at a time.
+    takes_blocks = False
     #: The name under which the model file finds the class again.
     name: str
 

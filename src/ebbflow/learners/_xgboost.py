@@ -53,6 +53,7 @@ class XGBoost(Learner):
     """
 
     name = "xgboost"
+    takes_blocks = True
 
     def __init__(
         self,
@@ -106,9 +107,12 @@ class GrowingXGBoost(Growing):
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         xgboost = _xgboost()
-        self._data = xgboost.QuantileDMatrix(
-            plain_values(table), max_bin=params["max_bin"], nthread=params["nthread"], **_types(table)
-        )
+        settings = {"max_bin": params["max_bin"], "nthread": params["nthread"]}
+        if table.on_disk:
+            settings |= {"enable_categorical": True}
+            self._data = xgboost.QuantileDMatrix(_blocks(table), **settings)
+        else:
+            self._data = xgboost.QuantileDMatrix(plain_values(table), **settings, **_types(table))
         self._booster = xgboost.Booster(params, [self._data])
         self._params, self._shape = params, (table.n_rows, n_outputs)
         self._rounds = 0
@@ -279,6 +283,23 @@ def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, 
     refuse_unless(counts.size == by_set.sum() and counts.sum() == codes.size, f"categories_sizes of {name}")
     known = np.array([categories.get(at, 0) for at in column[by_set].tolist()], dtype=np.int64)
     refuse_unless((codes < np.repeat(known, counts)).all(), f"categories of {name} that the table does not have")
+
+
+def _blocks(table: Table) -> Any:
+    """The blocks of a table in files, as XGBoost asks for them, from the start as often as it likes."""
+    kinds = _types(table).get("feature_types")
+
+    class Blocks(_xgboost().DataIter):  # type: ignore[misc]
+        def reset(self) -> None:
+            self.ahead = table.blocks()
+
+        def next(self, input_data: Any) -> bool:
+            block = next(self.ahead, None)
+            if block is not None:
+                input_data(data=block.values, feature_types=kinds)
+            return block is not None
+
+    return Blocks()
 
 
 def _types(table: Table) -> dict[str, Any]:

@@ -81,6 +81,10 @@ class Laplacian(Smoother):
             operator.unsigned = self._operator(self.system(graph.unsigned), n_steps, alpha)
         return operator
 
+    def hops(self, graph: Graph) -> int | None:
+        """Return k; of an inverse, and of steps whose number depends on the graph, None."""
+        return None if self.method == "exact" or self.n_steps == "auto" else int(self.n_steps)
+
     def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> SmoothingOperator:
         if self.method == "exact":
             return ExactInverse(system)

@@ -117,6 +117,10 @@ class Robust(Smoother):
         filled: Robust = clone(self).set_params(scale=AUTO_SCALE * (spread() or 1.0))
         return filled
 
+    def hops(self, graph: Graph) -> int:
+        """Return k."""
+        return self.n_steps
+
     def on(self, graph: Graph) -> "RobustOperator":
         """Return f ↦ Z on ``graph``."""
         check_steps(self.lam, self.n_steps)

@@ -92,6 +92,7 @@ class LaplacianSystem:
     """
 
     def __init__(self, graph: Graph, lam: float, normalized: bool) -> None:
+        self._graph = graph
         self.n_nodes = graph.n_nodes
         self.lam = lam
         self.normalized = normalized
@@ -102,13 +103,20 @@ class LaplacianSystem:
         self.diagonal = 1.0 + lam - lam * root**2 if root is not None else 1.0 + lam * graph.degrees
         self.matrix = GraphMatrix(graph.adjacency, self.diagonal, lam, root)
 
-    @cached_property
+    @property
     def upper(self) -> float:
-        """σ of Lemma 1, the largest eigenvalue of I + λL, from above by at most one percent.
+        """σ of Lemma 1, the largest eigenvalue of I + λL, from above by at most one percent; of a part, that of the whole.
 
         Lanczos approaches it from below, hence the percent; Gershgorin's circles are a bound that needs no
         iteration, and the answer where Lanczos does not converge.
         """
+        whole, what = self._graph.whole, (self.lam, self.normalized)
+        if what not in whole.spectra:
+            system = self if whole is self._graph else LaplacianSystem(whole, self.lam, self.normalized)
+            whole.spectra[what] = system._largest()
+        return whole.spectra[what]
+
+    def _largest(self) -> float:
         gershgorin = 1.0 + 2.0 * self.lam * (1.0 if self.normalized else float(self.degrees.max(initial=0.0)))
         if self.n_nodes < 50:
             return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.csr.toarray())[-1]))
