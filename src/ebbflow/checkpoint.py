@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Checkpoint:
     Parameters
     ----------
     folder : path
-        Made if it is not there. One folder for each fit.
+        Made if it is not there. One folder for each fit; what is in it stays when the fit has ended.
     every : int, optional
         Rounds after which to write.
     seconds : float, optional
@@ -76,7 +77,7 @@ class Checkpoint:
         *,
         pickle: bool = False,
     ) -> None:
-        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        if every is not None and (isinstance(every, bool) or not isinstance(every, Integral) or every < 1):
             raise ValueError(f"Checkpoint's every must be a number of rounds of at least 1, or None, got {every!r}.")
         if seconds is not None and not seconds >= 0.0:
             raise ValueError(f"Checkpoint's seconds must be a number of at least 0, or None, got {seconds!r}.")
