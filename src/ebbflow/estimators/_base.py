@@ -19,6 +19,7 @@ from ebbflow import checks, choosing, modelfile
 from ebbflow.boosting import Boosting, boost
 from ebbflow.callbacks import Callback, EarlyStopping, History, Progress, ProgressBar
 from ebbflow.choosing import Choice
+from ebbflow.devices import Cpu, as_device
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph, Graphs, check_strengths
@@ -172,8 +173,8 @@ class BaseEBBS(BaseEstimator):
         training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
         self.relation_strengths_ = self._strengths(graph, training)
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
-        with threads(self._threads(table)):
-            self._train(table, training, validation, seed, callbacks)
+        with threads(self._threads(table)), as_device(self.device) as device:
+            self._train(table, training, validation, seed, callbacks, device)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
             self._training = training.joined(self._held_back)
             del self._held_back
@@ -187,11 +188,12 @@ class BaseEBBS(BaseEstimator):
         validation: Labels | None,
         seed: int,
         callbacks: Sequence[Callback],
+        device: Cpu,
     ) -> None:
         """Choose how to use the graph, boost, and keep what was found."""
         graph, classes, n_labelled = self.graph_, is_classifier(self), training.nodes.size
         entrants = {
-            choice.name: self._entrant(choice, table, training, validation, seed)
+            choice.name: self._entrant(choice, table, training, validation, seed, device)
             for choice in choosing.choices(self._asked(training), graph, training, classes, table)
         }
         winner, done = next(iter(entrants)), list[Progress]()
@@ -212,22 +214,22 @@ class BaseEBBS(BaseEstimator):
         if self.early_stopping and validation is not None:
             watchers.append(self._stopping(n_labelled))
         elif self.early_stopping:
-            entrant.boosting.n_rounds, out_of_fold = self._cross_fitted(entrant.choice, table, training, seed)
+            entrant.boosting.n_rounds, out_of_fold = self._cross_fitted(entrant.choice, table, training, seed, device)
         if self.verbose:
             watchers.append(ProgressBar())
         found = boost(entrant.boosting, [history, *watchers], done)
         self.choice_ = winner
         self.smoothing_, self.labels_ = entrant.choice.smoothing, entrant.choice.labels
         self.ensemble_ = entrant.growing.compile(found.best.weights)
-        self.base_ = entrant.objective.base
-        self.scores_ = found.best.scores
+        self.base_ = device.host(entrant.objective.base)
+        self.scores_ = device.host(found.best.scores)
         self.n_iter_ = found.n_rounds
         self.history_ = history.losses
         self.stopped_because_ = found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
         self._training, self._fitted_table = training, table
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
-        self.smoothed_ = entrant.smoother.apply(self.scores_)
+        self.smoothed_ = device.host(entrant.smoother.apply(found.best.scores))
         self._learn_from_held_out(validation, out_of_fold)
         self._keep_validation(validation)
 
@@ -275,7 +277,9 @@ class BaseEBBS(BaseEstimator):
             stopping.least_gain = 0.0
         return stopping
 
-    def _cross_fitted(self, choice: Choice, table: Table, training: Labels, seed: int) -> tuple[int, Array | None]:
+    def _cross_fitted(
+        self, choice: Choice, table: Table, training: Labels, seed: int, device: Cpu
+    ) -> tuple[int, Array | None]:
         """Where labels are too few to hold any out: rounds, and predictions of each label without it, from 5 folds."""
         n_labelled = training.nodes.size
         if n_labelled < 2 * FOLDS:
@@ -284,10 +288,10 @@ class BaseEBBS(BaseEstimator):
         predicted, rounds = np.zeros_like(training.target), []
         for number in range(FOLDS):
             held = training.only(fold == number)
-            entrant = self._entrant(choice, table, training.only(fold != number), held, seed)
+            entrant = self._entrant(choice, table, training.only(fold != number), held, seed, device)
             found = boost(entrant.boosting, [self._stopping(n_labelled)])
             rounds.append(found.n_rounds)
-            predicted[fold == number] = entrant.objective.predict(found.best)[held.nodes]
+            predicted[fold == number] = device.host(entrant.objective.predict(found.best))[held.nodes]
         return max(int(np.median(rounds)), 1), predicted
 
     def _labels(
@@ -366,20 +370,19 @@ class BaseEBBS(BaseEstimator):
         return use
 
     def _entrant(
-        self, choice: Choice, table: Table, training: Labels, validation: Labels | None, seed: int
+        self, choice: Choice, table: Table, training: Labels, validation: Labels | None, seed: int, device: Cpu
     ) -> _Entrant:
         """Prepare the table, bin it and set up the objective for one choice."""
         classes, n_labelled = is_classifier(self), training.nodes.size
         learner = choosing.sized_learner(self.learner, n_labelled, choice, classes)
         preparation = choice.preparation()
         seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
-        smoother = self._operator(choice.smoothing, self.graph_, table.n_rows)
-        objective = objective_for(
-            choice.labels, self.graph_, smoother, self.loss_, training, validation, self.penalty, seed
-        )
-        growing = learner.start(
-            seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(seen), device=self.device
-        )
+        n_outputs = training.target.shape[1]
+        device.expect(seen.n_rows, len(seen.names), n_outputs)
+        graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
+        smoother = self._operator(choice.smoothing, graph, table.n_rows)
+        objective = objective_for(choice.labels, graph, smoother, self.loss_, known, held, self.penalty, seed)
+        growing = learner.start(seen, n_outputs=n_outputs, seed=seed, n_jobs=self._threads(seen), device=self.device)
         boosting = Boosting(
             objective,
             growing,

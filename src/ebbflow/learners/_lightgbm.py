@@ -64,7 +64,7 @@ class LightGBM(Learner):
 
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingLightGBM":
         """Bin the table."""
-        check_device(device, ("cpu",), self.name)
+        check_device(device, self.devices, self.name)
         own = {
             "objective": "none",
             "metric": "none",

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ebbflow.devices import cupy
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.table import Table
+
+MOVED_AT_ONCE = 16_000_000  # entries of a table
 
 
 def _xgboost() -> Any:
@@ -37,6 +40,7 @@ class XGBoost(Learner):
     """
 
     name = "xgboost"
+    devices = ("cpu", "cuda")
 
     def __init__(
         self,
@@ -58,8 +62,9 @@ class XGBoost(Learner):
 
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingXGBoost":
         """Bin the table."""
-        check_device(device, ("cpu",), self.name)
+        check_device(device, self.devices, self.name)
         own = {
+            "device": device,
             "tree_method": "hist",
             "eta": 1.0,  # the loop finds the step
             "base_score": 0.0,
@@ -87,22 +92,38 @@ class GrowingXGBoost(Growing):
     """A live XGBoost booster."""
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
-        xgboost = _xgboost()
+        xgboost, values = _xgboost(), plain_values(table)
+        self._on_gpu: Any = None  # a dense table, if that is where the trees grow
+        if params["device"] == "cuda":
+            if not xgboost.build_info().get("USE_CUDA"):
+                raise ImportError(
+                    "device='cuda' needs XGBoost's full wheel, and the one installed knows no GPU: pip uninstall "
+                    "xgboost-cpu, then pip install 'ebbflow[cuda]'."
+                )
+            if not table.is_sparse:
+                values = self._on_gpu = _moved(values)
         self._data = xgboost.QuantileDMatrix(
-            plain_values(table), max_bin=params["max_bin"], nthread=params["nthread"], **_types(table)
+            values, max_bin=params["max_bin"], nthread=params["nthread"], **_types(table)
         )
         self._booster = xgboost.Booster(params, [self._data])
         self._shape = (table.n_rows, n_outputs)
         self._rounds = 0
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Add one tree per output and read its values alone: differences of float32 scores would lose digits."""
-        curvature = np.ascontiguousarray(np.broadcast_to(curvature, self._shape))
-        self._booster.boost(self._data, self._rounds, grad=np.ascontiguousarray(gradient), hess=curvature)
+        """Add one tree per output and read its values alone: differences of float32 scores would lose digits.
+
+        From a table on the GPU XGBoost reads them there; its predictions from bins come by way of the CPU.
+        """
+        curvature = np.ascontiguousarray(np.broadcast_to(curvature, self._shape), like=gradient)
+        gradient = np.ascontiguousarray(gradient, like=gradient)
+        self._booster.boost(self._data, self._rounds, grad=gradient, hess=curvature)
         only = (self._rounds, self._rounds + 1)
         self._rounds += 1
-        values = self._booster.predict(self._data, output_margin=True, iteration_range=only)
-        tree = np.asarray(values, dtype=np.float64).reshape(self._shape)
+        if self._on_gpu is None:
+            values = self._booster.predict(self._data, output_margin=True, iteration_range=only)
+        else:
+            values = self._booster.inplace_predict(self._on_gpu, predict_type="margin", iteration_range=only)
+        tree = np.asarray(values, dtype=np.float64, like=gradient).reshape(self._shape)
         return tree if tree.any() else None
 
     def compile(self, weights: Sequence[float]) -> "XGBoostEnsemble":
@@ -162,6 +183,15 @@ class XGBoostEnsemble(Ensemble):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_text": self._text, "_parsed": None}
+
+
+def _moved(values: Array) -> Any:
+    """The table on the GPU as float32, to which XGBoost rounds every table; some rows at a time, to need little more."""
+    array = cupy().empty(values.shape, dtype=np.float32)
+    rows = max(MOVED_AT_ONCE // max(values.shape[1], 1), 1)
+    for start in range(0, len(values), rows):
+        array[start : start + rows].set(np.ascontiguousarray(values[start : start + rows], dtype=np.float32))
+    return array
 
 
 def _types(table: Table) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class GradientSteps(SmoothingOperator):
             return self._on_sparse(scores)
         # In v = R z the weights of the edges are those of the adjacency: v ← (1−αδ)∘v + αc r²∘(A v) + α r∘f.
         root, scale, keep = self._vectors(scores)
-        v = np.ascontiguousarray(columnwise(root, scores) * scores)
+        v = np.ascontiguousarray(columnwise(root, scores) * scores, like=scores)
         return self._matrix.sweep.repeated(v, scale, keep, self.alpha * v, self.n_steps) / columnwise(root, scores)
 
     def _vectors(self, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -195,7 +195,7 @@ class JacobiSteps(SmoothingOperator):
         self._root, self._after = root, system.lam * root * self._inverse_diagonal
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
         self._sweep = system.matrix.remade(system.diagonal, system.lam, unsigned=system.signed).sweep
-        ones = np.ones(system.n_nodes)
+        ones = np.ones(system.n_nodes, like=root)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
         self._sweep = system.matrix.sweep
 
@@ -238,14 +238,14 @@ class ChebyshevSteps(SmoothingOperator):
         if self.n_steps == 0 or self._radius <= 0:  # no edges: I + λL = I
             return scores
         matrix = self._matrix
-        z, residual = scores, scores - matrix @ scores
+        z, residual = scores, scores - matrix.times(scores)
         move = residual / self._centre
         rho = self._radius / self._centre
         for step in range(self.n_steps):
             z = z + move
             if step == self.n_steps - 1:
                 break
-            residual = residual - matrix @ move
+            residual = residual - matrix.times(move)
             last, rho = rho, 1.0 / (2.0 * self._centre / self._radius - rho)
             move = (rho * last) * move + (2.0 * rho / self._radius) * residual
         return z

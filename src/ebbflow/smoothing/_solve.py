@@ -34,7 +34,7 @@ class SparseSolver:
         self._remedy = remedy
         self._scale = 1.0 / matrix.diagonal
         self._factor: Any = None
-        if matrix.shape[0] <= self.direct_up_to:
+        if matrix.shape[0] <= self.direct_up_to and isinstance(matrix.diagonal, np.ndarray):
             options = {"SymmetricMode": True}
             self._factor = splu(matrix.csr.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
@@ -86,7 +86,7 @@ class SparseSolver:
         for _ in range(self.max_iterations):
             if (_norms(residual) <= target).all():
                 return z
-            image = self.matrix @ direction
+            image = self.matrix.times(direction)
             curvature = (direction * image).sum(axis=0)
             step = np.divide(product, curvature, out=np.zeros_like(product), where=curvature > 0)
             z += step * direction

@@ -37,7 +37,7 @@ class GraphMatrix(LinearOperator):
         super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
         self.sweep = sweep_on(adjacency)
         self.diagonal, self.strength = diagonal, strength
-        self.root = np.ones(adjacency.shape[0]) if root is None else root
+        self.root = np.ones(adjacency.shape[0], like=diagonal) if root is None else root
         self._adjacency = adjacency
 
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -56,7 +56,7 @@ class GraphMatrix(LinearOperator):
 
     def remade(self, diagonal: NDArray[np.float64], strength: float, unsigned: bool = False) -> "GraphMatrix":
         """Return the matrix with another diagonal and strength, and without the signs of A if asked to."""
-        adjacency = sparse.csr_array(abs(self._adjacency)) if unsigned else self._adjacency
+        adjacency = abs(self._adjacency) if unsigned else self._adjacency
         return GraphMatrix(adjacency, diagonal, strength, self.root)
 
     @cached_property
@@ -93,6 +93,7 @@ class LaplacianSystem:
 
     def __init__(self, graph: Graph, lam: float, normalized: bool) -> None:
         self.n_nodes = graph.n_nodes
+        self._host: Graph | None = getattr(graph, "host", None)  # of a graph on a GPU
         self.lam = lam
         self.normalized = normalized
         self.degrees = graph.degrees
@@ -109,6 +110,8 @@ class LaplacianSystem:
         Lanczos approaches it from below, hence the percent; Gershgorin's circles are a bound that needs no
         iteration, and the answer where Lanczos does not converge.
         """
+        if self._host is not None:
+            return LaplacianSystem(self._host, self.lam, self.normalized).upper
         gershgorin = 1.0 + 2.0 * self.lam * (1.0 if self.normalized else float(self.degrees.max(initial=0.0)))
         if self.n_nodes < 50:
             return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.csr.toarray())[-1]))
