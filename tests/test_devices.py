@@ -132,7 +132,7 @@ def test_a_missing_gpu_is_said():
     module = pytest.importorskip("cupy")
     if module.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(RuntimeError, match="no NVIDIA GPU .* use device='cpu'"):
+    with pytest.raises(RuntimeError, match=r"no NVIDIA GPU .* use device='cpu'"):
         fit_on_cuda()
 
 
@@ -140,7 +140,7 @@ def test_a_wheel_of_xgboost_without_gpus_says_what_to_install(monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     monkeypatch.setattr(xgboost, "build_info", lambda: {"USE_CUDA": False})
     monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
-    with pytest.raises(ImportError, match="full wheel.*pip uninstall xgboost-cpu"):
+    with pytest.raises(ImportError, match=r"full wheel.*pip uninstall xgboost-cpu"):
         fit_on_cuda()
 
 
