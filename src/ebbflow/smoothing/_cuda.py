@@ -15,6 +15,7 @@ from ebbflow.graph import Graph
 from ebbflow.smoothing._sweep import sweep_on
 
 THREADS = 256
+BATCH = 4
 #: Rows with more neighbours than this have a block of threads to themselves.
 HUB = 2_048
 #: Conjugate gradients ask how far they are once in so many iterations: the GPU must stop for an answer.
@@ -91,7 +92,7 @@ class CudaEdges:
         width = 1 if v.ndim == 1 else v.shape[1]
         columns = min(2 ** int(np.ceil(np.log2(max(width, 1)))), 32)
         lanes = max(self.lanes, columns)
-        sweep, hubs = _kernels(v.dtype == np.float32, lanes, columns)
+        sweep, hubs = _kernels(v.dtype == np.float32, lanes, columns, self.is_weighted)
         given = [0 if part is None else cupy.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
         rest = (self._start, self._column, self._weights_like(v), *given, v, out)
         tiles = -(-width // columns)
@@ -146,10 +147,11 @@ def _ratio(above: Any, below: Any) -> Any:
 
 
 @lru_cache
-def _kernels(short: bool, lanes: int, columns: int) -> tuple[Any, Any]:
+def _kernels(short: bool, lanes: int, columns: int, weighted: bool) -> tuple[Any, Any]:
     import cupy
 
     source = Path(__file__).with_name("_sweep.cu").read_text(encoding="utf-8")
-    named = {"REAL": "float" if short else "double", "LANES": lanes, "COLUMNS": columns, "THREADS": THREADS}
+    real = "float" if short else "double"
+    named = {"REAL": real, "LANES": lanes, "COLUMNS": columns, "WEIGHTED": int(weighted), "BATCH": BATCH, "THREADS": THREADS}
     module = cupy.RawModule(code=source, options=tuple(f"-D{name}={value}" for name, value in named.items()))
     return module.get_function("sweep"), module.get_function("hubs")

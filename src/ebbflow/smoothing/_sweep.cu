@@ -3,7 +3,7 @@
    LANES threads share a row: COLUMNS of them take a column of v each, the others the neighbours in turn. Rows of more than
    `most` neighbours are left to `hubs`, a block of threads each: one of a million would hold up all others. Neither adds up in
    an order that changes from run to run. What bounds both is gathering v, which stays in the GPU's cache: indices are read past
-   it. REAL, LANES and COLUMNS are set when this is compiled; with weight = NULL all weights are one. */
+   it. REAL, LANES, COLUMNS, WEIGHTED, BATCH and THREADS are set when this is compiled. */
 
 typedef long long size;
 
@@ -11,14 +11,19 @@ __device__ REAL gathered(size first, size step, size end, const int *__restrict_
                          const REAL *__restrict__ v, size width)
 {
     REAL sum = 0;
-    if (weight) {
-#pragma unroll 4
-        for (size edge = first; edge < end; edge += step)
-            sum += __ldcs(weight + edge) * __ldg(v + __ldcs(column + edge) * width);
-    } else {
-#pragma unroll 4
-        for (size edge = first; edge < end; edge += step)
-            sum += __ldg(v + __ldcs(column + edge) * width);
+    for (size edge = first; edge < end; edge += BATCH * step) {
+        int at[BATCH]; /* several loads under way at once, the last ones too */
+        REAL by[BATCH];
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            const bool there = edge + k * step < end;
+            at[k] = there ? __ldcs(column + edge + k * step) : -1;
+            by[k] = WEIGHTED && there ? __ldcs(weight + edge + k * step) : 1;
+        }
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            if (at[k] >= 0)
+                sum += by[k] * __ldg(v + at[k] * width);
     }
     return sum;
 }
