@@ -19,12 +19,13 @@ import xgboost
 from scipy import sparse
 
 import ebbflow as eb
+from ebbflow.learners import _xgboost
 from ebbflow.smoothing import _laplacian
 
 PARTS = {
     "propagation": (_laplacian.GradientSteps, "apply"),
     "trees": (xgboost.Booster, "boost"),
-    "values": (xgboost.Booster, "inplace_predict"),
+    "values": (_xgboost.GrowingXGBoost, "_newest_values"),
 }
 
 

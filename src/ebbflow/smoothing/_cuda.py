@@ -152,6 +152,13 @@ def _kernels(short: bool, lanes: int, columns: int, weighted: bool) -> tuple[Any
 
     source = Path(__file__).with_name("_sweep.cu").read_text(encoding="utf-8")
     real = "float" if short else "double"
-    named = {"REAL": real, "LANES": lanes, "COLUMNS": columns, "WEIGHTED": int(weighted), "BATCH": BATCH, "THREADS": THREADS}
+    named = {
+        "REAL": real,
+        "LANES": lanes,
+        "COLUMNS": columns,
+        "WEIGHTED": int(weighted),
+        "BATCH": BATCH,
+        "THREADS": THREADS,
+    }
     module = cupy.RawModule(code=source, options=tuple(f"-D{name}={value}" for name, value in named.items()))
     return module.get_function("sweep"), module.get_function("hubs")
