@@ -114,6 +114,12 @@ class CudaEdges:
             v = self(v, scale, keep, source, out=buffers[step % 2])
         return v
 
+    def steps(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
+        """Return v/root after ``count`` sweeps v ← scale∘(A v) + keep∘v + α v⁰ from v⁰ = root∘scores."""
+        root = root if scores.ndim == 1 else root[:, None]
+        v = root * scores
+        return self.repeated(v, scale, keep, alpha * v, count) / root
+
     def conjugate_gradients(
         self, right: Any, diagonal: Any, inverse: Any, size: Any, target: float, most: int
     ) -> tuple[Any, float]:
