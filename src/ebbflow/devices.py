@@ -39,8 +39,8 @@ class Cpu:
         """Return an array, here."""
         return array
 
-    def expect(self, n_rows: int, n_columns: int, n_outputs: int) -> None:
-        """Hear of a table that is about to be moved."""
+    def expect(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
+        """Hear of the table of a way of using the graph, which is about to be moved."""
         return
 
 
@@ -50,7 +50,7 @@ class Cuda(Cpu):
     def __init__(self) -> None:
         self._cupy = cupy()
         self._graphs: dict[int, Any] = {}
-        self._tables: list[tuple[int, int, int]] = []
+        self._tables: dict[str, tuple[int, int, int]] = {}
         self._free = 0
 
     def __enter__(self) -> Self:
@@ -64,7 +64,7 @@ class Cuda(Cpu):
         if error is not None and _is_out_of_memory(error):
             edges = [graph.adjacency for graph in self._graphs.values()]
             held = sum((12 if each.is_weighted else 4) * each.n_edges for each in edges)
-            raise MemoryError(too_large(self._tables, held, self._free)) from error
+            raise MemoryError(too_large(list(self._tables.values()), held, self._free)) from error
         self._graphs.clear()
         self._cupy.get_default_memory_pool().free_all_blocks()
 
@@ -89,9 +89,9 @@ class Cuda(Cpu):
         """Return an array as numpy's."""
         return self._cupy.asnumpy(array)
 
-    def expect(self, n_rows: int, n_columns: int, n_outputs: int) -> None:
-        """Note a table, for what is said if there is no room for it."""
-        self._tables.append((n_rows, n_columns, n_outputs))
+    def expect(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
+        """Note the table, for what is said if there is no room for it."""
+        self._tables[name] = n_rows, n_columns, n_outputs
 
 
 def too_large(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> str:

@@ -378,7 +378,7 @@ class BaseEBBS(BaseEstimator):
         preparation = choice.preparation()
         seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
         n_outputs = training.target.shape[1]
-        device.expect(seen.n_rows, len(seen.names), n_outputs)
+        device.expect(choice.name, seen.n_rows, len(seen.names), n_outputs)
         graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
         smoother = self._operator(choice.smoothing, graph, table.n_rows)
         objective = objective_for(choice.labels, graph, smoother, self.loss_, known, held, self.penalty, seed)
