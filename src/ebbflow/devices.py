@@ -49,6 +49,7 @@ class Cuda(Cpu):
 
     def __init__(self) -> None:
         self._cupy = cupy()
+        self._hosts: list[Graph] = []
         self._graphs: dict[int, Any] = {}
         self._tables: dict[str, tuple[int, int, int]] = {}
         self._free = 0
@@ -62,9 +63,8 @@ class Cuda(Cpu):
         """Say what a fit that found too little memory would have needed."""
         error = failure[1]
         if error is not None and _is_out_of_memory(error):
-            edges = [graph.adjacency for graph in self._graphs.values()]
-            held = sum((12 if each.is_weighted else 4) * each.n_edges for each in edges)
-            raise MemoryError(too_large(list(self._tables.values()), held, self._free)) from error
+            edges = sum(_bytes(graph) for graph in self._hosts)
+            raise MemoryError(too_large(list(self._tables.values()), edges, self._free)) from error
         self._graphs.clear()
         self._cupy.get_default_memory_pool().free_all_blocks()
 
@@ -75,6 +75,7 @@ class Cuda(Cpu):
         from ebbflow.smoothing._cuda import CudaGraph
 
         if id(graph) not in self._graphs:
+            self._hosts.append(graph)
             self._graphs[id(graph)] = CudaGraph(graph)
         return self._graphs[id(graph)]
 
@@ -109,6 +110,12 @@ def too_large(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> 
         "neighbor_features=None and feature_smoothing=None to leave columns out, or smoothing and labels other than 'auto', "
         "so that nothing is compared; end what else runs on the GPU; or use device='cpu'."
     )
+
+
+def _bytes(graph: Graph) -> int:
+    """What the edges take on the GPU: a position each and, unless all weigh one, a weight in either float type."""
+    adjacency = graph.adjacency
+    return int(adjacency.nnz) * (4 if (adjacency.data == 1.0).all() else 16)
 
 
 def as_device(name: str) -> Cpu:

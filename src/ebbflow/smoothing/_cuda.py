@@ -56,7 +56,7 @@ class CudaEdges:
     def __init__(self, adjacency: sparse.csr_array) -> None:
         import cupy
 
-        self.shape, self.n_edges = adjacency.shape, adjacency.nnz
+        self.shape = adjacency.shape
         lengths = np.diff(adjacency.indptr)
         self._start = cupy.asarray(adjacency.indptr, dtype=np.int64)
         self._column = cupy.asarray(adjacency.indices, dtype=np.int32)
