@@ -58,6 +58,9 @@ class Elsewhere(NDArrayOperatorsMixin):
     def __float__(self) -> float:
         return float(self.held)
 
+    def __int__(self) -> int:
+        return int(self.held)
+
     def __bool__(self) -> bool:
         return bool(self.held)
 
