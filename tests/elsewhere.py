@@ -14,7 +14,7 @@ from ebbflow.objective import Labels
 from ebbflow.smoothing._cuda import CudaEdges, CudaGraph
 from ebbflow.smoothing._sweep import Sweep
 
-MOVES = (np.asarray, np.full)
+MOVES = (np.asarray,)
 
 
 class Elsewhere(NDArrayOperatorsMixin):
@@ -27,13 +27,15 @@ class Elsewhere(NDArrayOperatorsMixin):
         raise TypeError("An array elsewhere was converted to numpy.")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        if method != "__call__":
+        if method != "__call__" or "where" in options:
             return NotImplemented
         options = {name: _unwrapped(part) for name, part in options.items()}
         found = ufunc(*map(_unwrapped, inputs), out=out if out is None else _unwrapped(out), **options)
         return _wrapped(found) if out is None else out[0]
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        if "device" in options:  # which numpy's full and ones hand on, and CuPy's do not take
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument 'device'")
         if function in MOVES and isinstance(arguments[0], np.ndarray):
             return Elsewhere(function(*arguments, **options))
         return _wrapped(function(*_unwrapped(arguments), **{name: _unwrapped(part) for name, part in options.items()}))

@@ -1,4 +1,3 @@
-import json
 import sys
 
 import numpy as np
@@ -12,8 +11,7 @@ from sklearn.tree import ExtraTreeRegressor
 
 import ebbflow as eb
 from ebbflow.learners import as_learner
-from ebbflow.learners._cuda import packed
-from ebbflow.table import Table, TableReader
+from ebbflow.table import Table
 from tests.strategies import random_graph
 
 LEARNERS = {
@@ -198,23 +196,3 @@ def test_a_model_without_trees_predicts_the_mean(name):
     m = eb.EBBSRegressor(3, learner=LEARNERS[name], n_jobs=1, early_stopping=False, labels="none")
     m.fit(X, y, graph=graph, callbacks=[StopAtOnce()])
     np.testing.assert_allclose(m.predict(X, graph=graph), np.nanmean(y))
-
-
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_trees_packed_for_a_gpu_say_what_xgboost_says(n_outputs):
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((400, 5)) < 0.2, np.nan, rng.normal(size=(400, 5))).astype(np.float32)
-    growing = eb.XGBoost(5).start(TableReader().fit(X), n_outputs=n_outputs, seed=0, n_jobs=1, device="cpu")
-    gradient = rng.normal(size=(400, n_outputs)) + np.nan_to_num(X[:, :1])
-    expected = growing.grow(gradient, np.ones((400, 1)))
-    trees = json.loads(growing._booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
-    assert len(trees) == n_outputs
-    for output, tree in enumerate(trees):
-        nodes = packed(tree)
-        for row, value in zip(X, expected[:, output], strict=True):
-            left, right, column, number = nodes[0]
-            while left >= 0:
-                entry = row[column & 0x7FFFFFFF]
-                goes_left = column < 0 if np.isnan(entry) else entry < number.view(np.float32)
-                left, right, column, number = nodes[left if goes_left else right]
-            assert number.view(np.float32) == value

@@ -175,7 +175,7 @@ class Objective:
 
     def _filled(self, number: float, n_columns: int = 1) -> Array:
         """A number for every node, where the labels are: on the CPU or on a GPU."""
-        return np.full((self.smoother.shape[0], n_columns), number, like=self.labels.target)
+        return np.zeros((self.smoother.shape[0], n_columns), like=self.labels.target) + number
 
     def _carried(self, smoothed: Array) -> Array:
         """What an iterate carries along, of scores just smoothed: those."""

@@ -103,7 +103,7 @@ class FieldOperator:
         if normalized:
             root = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
             ties = root * (graph.unsigned.adjacency @ root)
-        on_nodes = np.full(graph.n_nodes, float(unlabelled), like=degrees)
+        on_nodes = np.full_like(degrees, float(unlabelled))
         on_nodes[nodes] = self.weight
         # A node without edges would be free to explain its whole error away; it is held as firmly as any other.
         ties = np.where(degrees > 0, ties, float(normalized))

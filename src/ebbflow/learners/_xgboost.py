@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ebbflow.devices import cupy
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
-from ebbflow.learners._cuda import CudaTable
 from ebbflow.table import Table
+
+MOVED_AT_ONCE = 16_000_000  # entries of a table
 
 
 def _xgboost() -> Any:
@@ -99,8 +101,7 @@ class GrowingXGBoost(Growing):
                     "xgboost-cpu, then pip install 'ebbflow[cuda]'."
                 )
             if not table.is_sparse:
-                self._on_gpu = CudaTable(values)
-                values = self._on_gpu.array
+                values = self._on_gpu = _moved(values)
         self._data = xgboost.QuantileDMatrix(
             values, max_bin=params["max_bin"], nthread=params["nthread"], **_types(table)
         )
@@ -122,11 +123,7 @@ class GrowingXGBoost(Growing):
         only = (self._rounds - 1, self._rounds)
         if self._on_gpu is None:
             return self._booster.predict(self._data, output_margin=True, iteration_range=only)
-        trees = _trees(json.loads(self._booster[slice(*only)].save_raw("json")))
-        if len(trees) == self._shape[1] and not any(tree["categories"] for tree in trees):
-            return self._on_gpu.values(trees)
-        # Takes all columns of a row to look at a few: at a hundred of them, ten times as long.
-        return self._booster.inplace_predict(self._on_gpu.array, predict_type="margin", iteration_range=only)
+        return self._booster.inplace_predict(self._on_gpu, predict_type="margin", iteration_range=only)
 
     def compile(self, weights: Sequence[float]) -> "XGBoostEnsemble":
         """Scale the leaves in XGBoost's JSON format."""
@@ -135,7 +132,7 @@ class GrowingXGBoost(Growing):
             model = json.loads(self._booster[:1].save_raw("json"))
             weights = [0.0]
         per_round = self._shape[1]
-        for index, tree in enumerate(_trees(model)):
+        for index, tree in enumerate(model["learner"]["gradient_booster"]["model"]["trees"]):
             weight = weights[index // per_round]
             tree["base_weights"] = [weight * value for value in tree["base_weights"]]
             tree["split_conditions"] = [
@@ -187,9 +184,13 @@ class XGBoostEnsemble(Ensemble):
         return {"_text": self._text, "_parsed": None}
 
 
-def _trees(model: dict[str, Any]) -> list[dict[str, Any]]:
-    trees: list[dict[str, Any]] = model["learner"]["gradient_booster"]["model"]["trees"]
-    return trees
+def _moved(values: Array) -> Any:
+    """The table on the GPU as float32, to which XGBoost rounds every table; some rows at a time, to need little more."""
+    array = cupy().empty(values.shape, dtype=np.float32)
+    rows = max(MOVED_AT_ONCE // max(values.shape[1], 1), 1)
+    for start in range(0, len(values), rows):
+        array[start : start + rows].set(np.ascontiguousarray(values[start : start + rows], dtype=np.float32))
+    return array
 
 
 def _types(table: Table) -> dict[str, Any]:

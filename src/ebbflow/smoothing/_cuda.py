@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ebbflow.graph import Graph
+from ebbflow.smoothing._solve import ratio
 from ebbflow.smoothing._sweep import sweep_on
 
 THREADS = 256
@@ -64,9 +65,9 @@ class CudaEdges:
         self._weights: dict[Any, Any] = {}
         if not (adjacency.data == 1.0).all():
             self._weights[np.dtype(np.float64)] = cupy.asarray(adjacency.data, dtype=np.float64)
-        # As many threads for a row as leave each a few neighbours to add up: fewer wait on one another's, more idle.
+        # As many threads for a row as leave each a few neighbours to add up: with fewer they wait, with more they idle.
         mean = adjacency.nnz / max(adjacency.shape[0], 1)
-        self.lanes = int(np.clip(2 ** np.round(np.log2(max(mean, 1.0) / 6.0)), 2, 32))
+        self.lanes = int(np.clip(2 ** np.round(np.log2(max(mean, 1.0) / 2.0)), 2, 32))
 
     @property
     def is_weighted(self) -> bool:
@@ -133,23 +134,18 @@ class CudaEdges:
                 if not reached > target:  # of what are no numbers, neither is
                     break
             image = self(direction, scale=minus, keep=diagonal)
-            step = _ratio(product, (direction * image).sum())
+            step = ratio(product, (direction * image).sum())
             z += step * direction
             residual -= step * image
             preconditioned = inverse * residual
             last, product = product, (residual * preconditioned).sum()
-            direction = preconditioned + _ratio(product, last) * direction
+            direction = preconditioned + ratio(product, last) * direction
         return z, reached
 
 
 @sweep_on.register
 def _(adjacency: CudaEdges) -> CudaEdges:
     return adjacency
-
-
-def _ratio(above: Any, below: Any) -> Any:
-    """Their quotient without a look at either: 0 where there is nothing left to divide by."""
-    return np.where(below > 0, above / np.where(below > 0, below, 1.0), 0.0)
 
 
 @lru_cache

@@ -88,13 +88,12 @@ class SparseSolver:
                 return z
             image = self.matrix.times(direction)
             curvature = (direction * image).sum(axis=0)
-            step = np.divide(product, curvature, out=np.zeros_like(product), where=curvature > 0)
+            step = ratio(product, curvature)
             z += step * direction
             residual -= step * image
             preconditioned = scale * residual
             last, product = product, (residual * preconditioned).sum(axis=0)
-            grown = np.divide(product, last, out=np.zeros_like(product), where=last > 0)
-            direction = preconditioned + grown * direction
+            direction = preconditioned + ratio(product, last) * direction
         self._warn(float((_norms(residual) / target).max() * tolerance), tolerance)
         return z
 
@@ -105,6 +104,12 @@ class SparseSolver:
             ConvergenceWarning,
             stacklevel=5,
         )
+
+
+def ratio(above: Any, below: Any) -> Any:
+    """Their quotient, 0 where there is nothing left to divide by; without a look at either, which a GPU would wait for."""
+    some = below > 0
+    return np.where(some, above / np.where(some, below, 1.0), 0.0)
 
 
 def _norms(columns: Array) -> Any:

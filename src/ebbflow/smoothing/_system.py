@@ -37,7 +37,7 @@ class GraphMatrix(LinearOperator):
         super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
         self.sweep = sweep_on(adjacency)
         self.diagonal, self.strength = diagonal, strength
-        self.root = np.ones(adjacency.shape[0], like=diagonal) if root is None else root
+        self.root = np.ones_like(diagonal) if root is None else root
         self._adjacency = adjacency
 
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
