@@ -86,6 +86,10 @@ def coarse(n=2_000):
     return np.round(X * 8.0) / 8.0, y, graph
 
 
+# XGBoost picks a column's best split on the GPU before it asks whether min_child_weight allows it, on the CPU after.
+LEARNER = eb.XGBoost(4, min_child_weight=0.0, reg_lambda=1.0)
+
+
 def both(model, X, y, graph):
     here = model.set_params(device="cpu").fit(X, y, graph=graph)
     told = here.predict_proba() if hasattr(here, "classes_") else here.predict()
@@ -96,11 +100,11 @@ def both(model, X, y, graph):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_fit_is_the_fit_of_the_cpu(name):
-    model = eb.EBBSRegressor(30, 0.3, learner=eb.XGBoost(4), random_state=0, **SETTINGS[name])
+    model = eb.EBBSRegressor(30, 0.3, learner=LEARNER, random_state=0, **SETTINGS[name])
     here, there, history, fitted = both(model, *coarse())
     rounds = min(len(history["training"]), len(fitted.history_["training"]))
-    np.testing.assert_allclose(fitted.history_["training"][:rounds], history["training"][:rounds], rtol=2e-3)
-    assert np.sqrt(np.mean((there - here) ** 2)) < 0.02 * here.std()
+    np.testing.assert_allclose(fitted.history_["training"][:rounds], history["training"][:rounds], rtol=1e-3)
+    assert np.sqrt(np.mean((there - here) ** 2)) < 0.01 * here.std()
     assert type(fitted.scores_) is type(fitted.smoothed_) is type(fitted.base_) is np.ndarray
 
 
@@ -109,9 +113,9 @@ def test_classes_are_those_of_the_cpu(n_classes):
     X, y, graph = coarse()
     classes, known = np.array([None] * y.size, dtype=object), ~np.isnan(y)
     classes[known] = np.digitize(y[known], [1.0, 1.5, 2.0][: n_classes - 1])
-    model = eb.EBBSClassifier(20, learner=eb.XGBoost(4), random_state=0, smoothing=eb.Laplacian(2.0, 3), labels="field")
+    model = eb.EBBSClassifier(20, learner=LEARNER, random_state=0, smoothing=eb.Laplacian(2.0, 3), labels="field")
     here, there, _, _ = both(model, X, classes, graph)
-    assert np.abs(there - here).mean() < 0.01
+    assert np.abs(there - here).mean() < 1e-3
 
 
 def test_sparse_tables_and_categories_train_too():
@@ -119,13 +123,13 @@ def test_sparse_tables_and_categories_train_too():
 
     X, y, graph = coarse()
     cut = sparse.csr_array(np.where(np.abs(X) > 1.0, X, 0.0))
-    model = eb.EBBSRegressor(10, learner=eb.XGBoost(3), random_state=0, **SETTINGS["smoothing"])
+    model = eb.EBBSRegressor(10, learner=LEARNER, random_state=0, **SETTINGS["smoothing"])
     here, there, _, _ = both(model, cut, y, graph)
-    assert np.sqrt(np.mean((there - here) ** 2)) < 0.02 * here.std()
+    assert np.sqrt(np.mean((there - here) ** 2)) < 0.01 * here.std()
     X[:, 3] = np.random.default_rng(0).integers(0, 12, len(X))
     model.set_params(categorical_features=[3])
     here, there, _, _ = both(model, X, y, graph)
-    assert np.sqrt(np.mean((there - here) ** 2)) < 0.02 * here.std()
+    assert np.sqrt(np.mean((there - here) ** 2)) < 0.01 * here.std()
 
 
 def test_rounds_hand_over_what_lies_on_the_gpu():

@@ -18,7 +18,7 @@ from ebbflow.smoothing._sweep import sweep_on
 THREADS = 256
 BATCH = 4
 #: Rows with more neighbours than this have a block of threads to themselves.
-HUB = 2_048
+HUB = 256
 #: Conjugate gradients ask how far they are once in so many iterations: the GPU must stop for an answer.
 LOOK_EVERY = 4
 
