@@ -402,6 +402,8 @@ def _flat(value: Any, entries: dict[str, bytes], known: dict[int, tuple[Any, str
         return value.item()
     if isinstance(value, np.ndarray):
         return entry(value, "npy", lambda: _array_bytes(value))
+    if hasattr(value, "__cuda_array_interface__"):
+        return entry(value, "npy", lambda: _array_bytes(value.get()))
     if isinstance(value, bytes):
         return entry(value, "bin", lambda: value)
     if isinstance(value, Iterate):
@@ -438,7 +440,8 @@ def _revived(value: Any, entries: dict[str, bytes], objective: Objective, may_pi
     if kind == "dict":
         return {key: _revived(item, entries, objective, may_pickle) for key, item in content.items()}
     if kind == "npy":
-        return np.lib.format.read_array(io.BytesIO(entries[content]), allow_pickle=False)
+        array = np.lib.format.read_array(io.BytesIO(entries[content]), allow_pickle=False)
+        return np.asarray(array, like=objective.labels.target)  # on the GPU if that is where the labels are
     if kind == "bin":
         return entries[content]
     if kind == "pickle":

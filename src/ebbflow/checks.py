@@ -13,6 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from ebbflow.callbacks import Callback
 from ebbflow.graph import Graph, check_relations
 from ebbflow.graph._ids import is_missing
+from ebbflow.learners import as_learner, check_device
 from ebbflow.momentum import CorrectedMomentum, Momentum
 from ebbflow.table import Table
 
@@ -44,6 +45,9 @@ def parameters(estimator: Any) -> None:
     _momentum(estimator.momentum)
     if estimator.device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
+    if estimator.device == "cuda":  # before anything is prepared
+        learner = as_learner(estimator.learner)
+        check_device("cuda", learner.devices, learner.name)
     n_jobs = estimator.n_jobs
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):

@@ -21,6 +21,7 @@ from ebbflow.boosting import Boosting, boost
 from ebbflow.callbacks import Callback, EarlyStopping, History, Interrupt, Progress, ProgressBar
 from ebbflow.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
 from ebbflow.choosing import Choice
+from ebbflow.devices import Cpu, as_device
 from ebbflow.estimators._predictor import Predictor
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
@@ -216,8 +217,8 @@ class BaseEBBS(BaseEstimator):
         if keeper is not None:
             keeper.same(self._fingerprint(table, training, validation, seed, callbacks))
         self._environment = modelfile.environment(self._threads(table))
-        with threads(self._threads(table)):
-            self._train(table, training, validation, seed, callbacks, keeper)
+        with threads(self._threads(table)), as_device(self.device) as device:
+            self._train(table, training, validation, seed, callbacks, keeper, device)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
             self._training = training.joined(self._held_back)
             del self._held_back
@@ -232,6 +233,7 @@ class BaseEBBS(BaseEstimator):
         seed: int,
         callbacks: Sequence[Callback],
         keeper: Keeper | None,
+        device: Cpu,
     ) -> None:
         """Choose how to use the graph, boost, and keep what was found."""
         n_labelled, interrupt, history = training.nodes.size, Interrupt(), History()
@@ -247,7 +249,7 @@ class BaseEBBS(BaseEstimator):
         done: list[Progress] = []
         if keeper is not None and keeper.choice is not None:
             (choice,) = (choice for choice in choices if choice.name == keeper.choice)
-            entrant = self._entrant(choice, table, training, validation, seed)
+            entrant = self._entrant(choice, table, training, validation, seed, device)
             kept = keeper.loaded(entrant.objective)
             entrant.boosting.restore(kept["boosting"])
             self.race_, out_of_fold, told = kept["race"], kept["out_of_fold"], iter(kept["callbacks"])
@@ -255,7 +257,9 @@ class BaseEBBS(BaseEstimator):
         else:
             entrants: dict[str, _Entrant] = {}
             for choice in choices:
-                entrants[choice.name] = self._entrant(choice, table, training, validation, seed, entrants.values())
+                entrants[choice.name] = self._entrant(
+                    choice, table, training, validation, seed, device, entrants.values()
+                )
             if keeper is not None:
                 keeper.check(next(iter(entrants.values())).growing.state())
             with interrupt:
@@ -265,7 +269,8 @@ class BaseEBBS(BaseEstimator):
             if interrupt.asked:  # who would have won the whole race is not known: it is to be run again
                 keeper = None
             if self.early_stopping and validation is None:
-                entrant.boosting.n_rounds, out_of_fold = self._cross_fitted(entrant.choice, table, training, seed)
+                cross_fitted = self._cross_fitted(entrant.choice, table, training, seed, device)
+                entrant.boosting.n_rounds, out_of_fold = cross_fitted
         if keeper is not None:
             keeper.interrupt = interrupt
             keeper.collect = lambda: {
@@ -286,8 +291,8 @@ class BaseEBBS(BaseEstimator):
         self.choice_ = entrant.choice.name
         self.smoothing_, self.labels_ = entrant.choice.smoothing, entrant.choice.labels
         self.ensemble_ = entrant.growing.compile(found.best.weights)
-        self.base_ = entrant.objective.base
-        self.scores_ = found.best.scores
+        self.base_ = device.host(entrant.objective.base)
+        self.scores_ = device.host(found.best.scores)
         self.n_iter_ = found.n_rounds
         self.history_ = history.losses
         self.stopped_because_ = interrupt.reason if interrupt.asked else found.stopped_because
@@ -295,7 +300,7 @@ class BaseEBBS(BaseEstimator):
         # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
         self._training, self._fitted_table, self._from_disk = training, None if table.on_disk else table, table.on_disk
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
-        self.smoothed_ = entrant.smoother.apply(self.scores_)
+        self.smoothed_ = device.host(entrant.smoother.apply(found.best.scores))
         self._learn_from_held_out(validation, out_of_fold)
         self._keep_validation(validation)
 
@@ -386,7 +391,9 @@ class BaseEBBS(BaseEstimator):
             stopping.least_gain = 0.0
         return stopping
 
-    def _cross_fitted(self, choice: Choice, table: Table, training: Labels, seed: int) -> tuple[int, Array | None]:
+    def _cross_fitted(
+        self, choice: Choice, table: Table, training: Labels, seed: int, device: Cpu
+    ) -> tuple[int, Array | None]:
         """Where labels are too few to hold any out: rounds, and predictions of each label without it, from 5 folds."""
         n_labelled = training.nodes.size
         if n_labelled < 2 * FOLDS:
@@ -395,10 +402,10 @@ class BaseEBBS(BaseEstimator):
         predicted, rounds = np.zeros_like(training.target), []
         for number in range(FOLDS):
             held = training.only(fold == number)
-            entrant = self._entrant(choice, table, training.only(fold != number), held, seed)
+            entrant = self._entrant(choice, table, training.only(fold != number), held, seed, device)
             found = boost(entrant.boosting, [self._stopping(n_labelled)])
             rounds.append(found.n_rounds)
-            predicted[fold == number] = entrant.objective.predict(found.best)[held.nodes]
+            predicted[fold == number] = device.host(entrant.objective.predict(found.best))[held.nodes]
         return max(int(np.median(rounds)), 1), predicted
 
     def _labels(
@@ -483,6 +490,7 @@ class BaseEBBS(BaseEstimator):
         training: Labels,
         validation: Labels | None,
         seed: int,
+        device: Cpu,
         others: Iterable[_Entrant] = (),
     ) -> _Entrant:
         """Prepare the table, bin it and set up the objective for one choice; what another one has prepared, it shares."""
@@ -500,12 +508,13 @@ class BaseEBBS(BaseEstimator):
             seen, growing = alike.seen, alike.growing.beside()
         if seen is None:
             seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
-        smoother = self._operator(choice.smoothing, self.graph_, table.n_rows)
-        objective = objective_for(
-            choice.labels, self.graph_, smoother, self.loss_, training, validation, self.penalty, seed
-        )
+        n_outputs = training.target.shape[1]
+        device.expect(choice.name, seen.n_rows, len(seen.names), n_outputs)
+        graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
+        smoother = self._operator(choice.smoothing, graph, table.n_rows)
+        objective = objective_for(choice.labels, graph, smoother, self.loss_, known, held, self.penalty, seed)
         growing = growing or learner.start(
-            seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(seen), device=self.device
+            seen, n_outputs=n_outputs, seed=seed, n_jobs=self._threads(seen), device=self.device
         )
         boosting = Boosting(
             objective,

@@ -106,7 +106,7 @@ class FieldOperator:
         if normalized:
             root = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
             ties = root * (graph.unsigned.adjacency @ root)
-        on_nodes = np.full(graph.n_nodes, float(unlabelled))
+        on_nodes = np.full_like(degrees, float(unlabelled))
         on_nodes[nodes] = self.weight
         # A node without edges would be free to explain its whole error away; it is held as firmly as any other.
         ties = np.where(degrees > 0, ties, float(normalized))
@@ -124,7 +124,7 @@ class FieldOperator:
 
     def pulled(self, values: Array, tolerance: float = 1e-10) -> Array:
         """Return K v on all nodes, for v at the labelled nodes."""
-        right = np.zeros((self.n_nodes, values.shape[1]))
+        right = np.zeros((self.n_nodes, values.shape[1]), like=values)
         right[self.nodes] = values
         return self._solver.solve(right, tolerance)
 
@@ -180,19 +180,19 @@ class FieldOperator:
         return self._diagonal
 
     def _exact_diagonal(self) -> Array:
-        found = np.empty(self.nodes.size)
+        found = np.empty(self.nodes.size, like=self.weight)
         for start in range(0, self.nodes.size, 256):
             block = self.nodes[start : start + 256]
-            right = np.zeros((self.n_nodes, block.size))
-            right[block, np.arange(block.size)] = 1.0
-            found[start : start + 256] = self._solver.solve(right)[block, np.arange(block.size)]
+            right, column = np.zeros((self.n_nodes, block.size), like=self.weight), np.arange(block.size, like=block)
+            right[block, column] = 1.0
+            found[start : start + 256] = self._solver.solve(right)[block, column]
         return found
 
     def _estimated(self) -> Array:
         random = np.random.default_rng(0)
-        total = np.zeros(self.n_nodes)
+        total = np.zeros(self.n_nodes, like=self.weight)
         for _ in range(self.probes // 16):
-            signs = random.choice([-1.0, 1.0], (self.n_nodes, 16))
+            signs = np.asarray(random.choice([-1.0, 1.0], (self.n_nodes, 16)), like=self.weight)
             total += (signs * self._solver.solve(signs, 1e-4)).sum(axis=1)
         bounded = np.clip(total / self.probes, 1.0 / self._solver.matrix.diagonal, 1.0 / self._floor)
         found: Array = bounded[self.nodes]
@@ -288,13 +288,13 @@ class LeftOutObjective(FieldObjective):
         """Return |S|P's row sums, where |S| has the entries of S without their signs: K has none that is negative."""
         if self._fixed_curvature is None or not self.smoother.linear:
             smoother = self.at(point)
-            nodes, n_nodes = self.labels.nodes, smoother.shape[0]
+            nodes = self.labels.nodes
             weight, own = self.labels.weight[:, None], (self.field.weight * self.field.diagonal)[:, None]
-            magnitude, everyone = smoother.magnitude, np.ones((n_nodes, 1))
+            magnitude, everyone = smoother.magnitude, self._filled(1.0)
             heard = (everyone if magnitude is None else magnitude.apply(everyone))[nodes]
             sized = self._amplified * ((1.0 - 2.0 * own) * heard + self.field.spread(heard)[nodes])
             back = weight * self._amplified * sized
-            on_nodes = np.zeros((n_nodes, 1))
+            on_nodes = self._filled(0.0)
             on_nodes[nodes] = (1.0 - 2.0 * own) * back + weight * self.field.pulled(back)[nodes]
             if magnitude is None:
                 on_nodes[:] = on_nodes.max() * smoother.norm_bound**2

@@ -71,7 +71,7 @@ class LightGBM(Learner):
 
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingLightGBM":
         """Bin the table."""
-        check_device(device, ("cpu",), self.name)
+        check_device(device, self.devices, self.name)
         drawn = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0  # LightGBM aborts where it draws no row
         own = {
             "objective": "none",

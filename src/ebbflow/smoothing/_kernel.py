@@ -251,7 +251,7 @@ class KernelPolynomial(SmoothingOperator):
         series = Chebyshev(coefficients)
         seen = np.abs(series(np.cos(np.pi * (np.arange(n_points) + 0.5) / n_points))).max()
         self.norm_bound = float(seen / np.cos(np.pi * self.degree / (2 * n_points)))
-        self._largest_degree = 1.0 if system.normalized else float(system.degrees.max(initial=0.0)) or 1.0
+        self._largest_degree = 1.0 if system.normalized else float(system.degrees.max()) or 1.0
         self._powers: Array | None = None
         if self.degree <= self.most_powers:
             to_eigenvalue = Polynomial([self._largest_degree, -self._largest_degree])

@@ -198,7 +198,7 @@ class JacobiSteps(SmoothingOperator):
         self._root, self._after = root, system.lam * root * self._inverse_diagonal
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
         self._sweep = system.matrix.remade(system.diagonal, system.lam, unsigned=system.signed).sweep
-        ones = np.ones(system.n_nodes)
+        ones = np.ones_like(root)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
         self._sweep = system.matrix.sweep
 

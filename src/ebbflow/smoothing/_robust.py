@@ -127,6 +127,11 @@ class Robust(Smoother):
         if not isinstance(self.scale, Real) or not 0 < float(self.scale) < np.inf:
             hint = " (an estimator fills 'auto' in from its labels)" if self.scale == "auto" else ""
             raise ValueError(f"scale must be a positive number, in units of the scores, got {self.scale!r}{hint}.")
+        if not isinstance(graph, Graph):
+            raise ValueError(
+                "eb.Robust weighs its edges anew in every step, on the CPU alone: use device='cpu', or eb.Laplacian() or "
+                "eb.Kernel() with device='cuda'."
+            )
         if graph.is_signed:
             raise ValueError(
                 "eb.Robust weighs edges by how alike their ends are: it takes no relations of negative strength. Give "
