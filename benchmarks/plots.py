@@ -56,8 +56,10 @@ def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) ->
             ax.plot(steps, run.curve[part], label=name, color=COLOURS.get(name), linewidth=1.2)
         ax.set(xlabel="iteration", ylabel=_told(part, next(iter(shown.values()))), title=f"{dataset}, split {split}")
         ax.set_xscale("log")
+        lowest = min(min(run.curve[part]) for run in shown.values())
         highest = max(max(run.curve[part][len(run.curve[part]) // 10 :]) for run in shown.values())
-        ax.set_ylim(top=1.3 * highest)
+        margin = 0.1 * (highest - lowest)
+        ax.set_ylim(lowest - margin, highest + 3 * margin)
         ax.legend(frameon=False, fontsize="small")
     return figure
 
