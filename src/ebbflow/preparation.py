@@ -69,7 +69,7 @@ class Preparation:
         if self.positions is not None:
             return None
         near = 0 if self.neighbor_features is None else 1
-        far = 0 if self.feature_smoothing is None else self.feature_smoothing.hops(graph)
+        far = 0 if self.feature_smoothing is None else self.feature_smoothing.hops(graph.unsigned)
         return None if far is None else max(near, far)
 
     def _refuse_on_disk(self, table: Table) -> None:
