@@ -438,8 +438,10 @@ def class_weight(given: Any, classes: NDArray[Any]) -> None:
         return
     if not isinstance(given, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of class to weight, got {given!r}.")
+    known = classes.tolist()
+    strange, left = [name for name in given if name not in known], [name for name in known if name not in given]
+    if strange and left:  # a class that a share of the labels lacks is no mistake, a misspelt one is
+        raise ValueError(f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no weight.")
     for name, weight in given.items():
-        if name not in classes.tolist():
-            raise ValueError(f"class_weight names {name!r}, which is no class of y: there are {classes.tolist()}.")
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 < float(weight) < LARGEST_WEIGHT:
             raise ValueError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")
