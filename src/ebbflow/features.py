@@ -28,21 +28,31 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
 
     Columns of category codes have no P_x X and are left alone.
     """
-    columns = [column for column in range(len(table.names)) if column not in table.categorical]
-    names = [f"smoothed({table.names[column]})" for column in columns]
-    origin = [table.origin[column] for column in columns]
-    values = table.values if not table.categorical else table.values[:, columns]
-    if table.is_sparse:
-        return table.with_columns(smoother.apply(values), names, origin)
+    numeric = table.only([column for column in range(len(table.names)) if column not in table.categorical])
+    names = [f"smoothed({name})" for name in numeric.names]
+    smoothed = [table.own(_smoothed(batch.values, smoother)) for batch in numeric.batches()]
+    return table.with_columns(_beside(smoothed, numeric.values), names, numeric.origin)
+
+
+def _smoothed(values: Any, smoother: Propagation) -> Any:
+    if sparse.issparse(values):
+        return smoother.apply(values)
     known = ~np.isnan(values)
     if known.all():
-        return table.with_columns(smoother.apply(values), names, origin)
+        return smoother.apply(values)
     reached = smoother.apply(known.astype(values.dtype))
     total = smoother.apply(np.where(known, values, 0.0))
-    level = smoother.apply(np.ones((table.n_rows, 1), dtype=values.dtype))
+    level = smoother.apply(np.ones((len(values), 1), dtype=values.dtype))
     smoothed = np.full_like(total, np.nan)
     np.divide(total * level, reached, out=smoothed, where=np.abs(reached) > 1e-12)
-    return table.with_columns(smoothed, names, origin)
+    return smoothed
+
+
+def _beside(batches: Sequence[Any], like: Any) -> Any:
+    """Batches of columns as one; one alone, as usual, is not copied."""
+    if len(batches) == 1:
+        return batches[0]
+    return np.hstack(batches) if batches else like[:, :0]
 
 
 def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Table:
@@ -51,21 +61,25 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
     Category codes are ranks of their sorted values and are treated as numbers. A sparse table stays sparse and has
     means only, as nearly every minimum is 0.
     """
-    values = table.values
+    given, width = table, len(table.names)
     for statistic in statistics:
         if table.is_sparse and statistic != "mean":
             continue
-        columns = neighbor_mean(values, graph) if statistic == "mean" else _extreme(values, graph, statistic)
-        names = [f"{statistic}({name})" for name in table.names[: values.shape[1]]]
-        table = table.with_columns(columns, names, table.origin[: values.shape[1]])
+        made = [given.own(_over_neighbours(batch.values, graph, statistic)) for batch in given.batches()]
+        names = [f"{statistic}({name})" for name in given.names]
+        table = table.with_columns(_beside(made, given.values), names, given.origin[:width])
     if degree:
         own = graph.degrees[:, None]
         around = neighbor_mean(own, graph)
-        columns = np.hstack([own, np.where(np.isnan(around), 0.0, around)])
+        columns = given.own(np.hstack([own, np.where(np.isnan(around), 0.0, around)]))
         table = table.with_columns(
             sparse.csr_array(columns) if table.is_sparse else columns, ["degree", "mean(degree)"], [-1, -1]
         )
     return table
+
+
+def _over_neighbours(values: Any, graph: Graph, statistic: str) -> Any:
+    return neighbor_mean(values, graph) if statistic == "mean" else _extreme(values, graph, statistic)
 
 
 def neighbor_mean(values: Any, graph: Graph) -> Any:
@@ -81,14 +95,20 @@ def neighbor_mean(values: Any, graph: Graph) -> Any:
 def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.float64]:
     """Smallest or largest known value among neighbours."""
     pick, nothing = (np.minimum, np.inf) if statistic == "min" else (np.maximum, -np.inf)
-    start, neighbours = graph.adjacency.indptr, graph.adjacency.indices
-    tied = np.flatnonzero(np.diff(start) > 0)
-    found = np.full(values.shape, np.nan)
     filled = np.where(np.isnan(values), nothing, values)
-    for column in range(values.shape[1] if tied.size else 0):  # one at a time: a value per edge is enough to hold
-        found[tied, column] = pick.reduceat(filled[neighbours, column], start[tied])
-    found[np.isinf(found)] = np.nan
-    return found
+
+    def of_rows(adjacency: sparse.csr_array) -> NDArray[np.float64]:
+        start, neighbours = adjacency.indptr, adjacency.indices
+        tied = np.flatnonzero(np.diff(start) > 0)
+        found = np.full(values.shape, np.nan)
+        for column in range(values.shape[1] if tied.size else 0):  # one at a time: a value per edge is enough to hold
+            found[tied, column] = pick.reduceat(filled[neighbours, column], start[tied])
+        found[np.isinf(found)] = np.nan
+        return found
+
+    adjacency = graph.adjacency
+    # Where rows are spread over processes, each takes its own.
+    return adjacency.by_rows(of_rows) if hasattr(adjacency, "by_rows") else of_rows(adjacency)
 
 
 class NeighborFeatures(TransformerMixin, BaseEstimator):

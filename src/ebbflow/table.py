@@ -4,7 +4,7 @@ Text and category columns become codes (a missing or never-seen category is NaN)
 at prediction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -53,6 +53,20 @@ class Table:
             sparse.hstack([self.values, values], format="csr") if self.is_sparse else np.hstack([self.values, values])
         )
         return replace(self, values=stacked, names=(*self.names, *names), origin=(*self.origin, *origin))
+
+    def only(self, columns: Sequence[int]) -> "Table":
+        """Return the table with some of its numeric columns."""
+        picked = self.values if len(columns) == len(self.names) else self.values[:, columns]
+        names, origin = (tuple(of_all[column] for column in columns) for of_all in (self.names, self.origin))
+        return replace(self, values=picked, names=names, categorical=(), origin=origin)
+
+    def batches(self) -> "Iterator[Table]":
+        """The columns as they are carried over the graph: for all rows, and no more at a time than can be held."""
+        yield self
+
+    def own(self, values: Any) -> Any:
+        """Of columns made for all rows, those rows that this table holds."""
+        return values
 
 
 class TableReader:

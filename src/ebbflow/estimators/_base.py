@@ -19,6 +19,7 @@ from ebbflow import checks, choosing, modelfile
 from ebbflow.boosting import Boosting, boost
 from ebbflow.callbacks import Callback, EarlyStopping, History, Progress, ProgressBar
 from ebbflow.choosing import Choice
+from ebbflow.distributed import Cluster, gathered, is_dask, scores_of
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph, Graphs, check_strengths
@@ -59,6 +60,9 @@ class _Entrant:
 
 class BaseEBBS(BaseEstimator):
     """Everything but the meaning of y."""
+
+    #: The other workers, while a worker of a cluster trains.
+    _peers: Any = None
 
     def __init__(
         self,
@@ -142,7 +146,8 @@ class BaseEBBS(BaseEstimator):
         Parameters
         ----------
         X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
-            Every node, labelled or not: row i is node i of the graph.
+            Every node, labelled or not: row i is node i of the graph. A Dask dataframe or array is trained on where it lies, by
+            all workers of the current ``distributed.Client`` that have rows of it; needs ``learner="xgboost"``.
         y : array-like
             Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
         sample_weight : array-like, optional
@@ -156,24 +161,37 @@ class BaseEBBS(BaseEstimator):
             Labelled nodes that are not trained on, to choose and to stop on. Without it, and if ``early_stopping``, a
             share ``validation_fraction`` of the labelled nodes is held out once there are 50 of them.
         callbacks : sequence of Callback, optional
+            On a cluster they run in one of the workers, and what they have noted comes back.
 
         Returns
         -------
         self
         """
         checks.parameters(self)
+        cluster = None
+        if is_dask(X):
+            cluster = Cluster(X, self.learner)
+            X, n_rows, self.n_features_in_ = cluster.meta, cluster.n_rows, cluster.n_columns
+        y, sample_weight, nodes, eval_set = gathered(y, sample_weight, nodes, eval_set)
         _check_feature_names(self, X, reset=True)
-        self._reader = TableReader(self.categorical_features)
-        table = self._reader.fit(X)
-        self.n_features_in_ = len(table.names)
-        checks.graph_fits(graph, table.n_rows, X)
+        if cluster is None:
+            self._reader = TableReader(self.categorical_features)
+            table = self._reader.fit(X)
+            n_rows, self.n_features_in_ = table.n_rows, len(table.names)
+        checks.graph_fits(graph, n_rows, X)
         checks.same_order(X, y)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
+        training, validation = self._labels(y, nodes, eval_set, sample_weight, n_rows, seed)
         self.relation_strengths_ = self._strengths(graph, training)
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
-        with threads(self._threads(table)):
-            self._train(table, training, validation, seed, callbacks)
+        with threads(self._threads(table) if cluster is None else 1):
+            if cluster is None:
+                out_of_fold = self._train(table, training, validation, seed, callbacks)
+            else:
+                out_of_fold = cluster.train(self, training, validation, seed, checks.callback_list(callbacks))
+            self._training = training
+            self._learn_from_held_out(validation, out_of_fold)
+            self._keep_validation(validation)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
             self._training = training.joined(self._held_back)
             del self._held_back
@@ -187,8 +205,8 @@ class BaseEBBS(BaseEstimator):
         validation: Labels | None,
         seed: int,
         callbacks: Sequence[Callback],
-    ) -> None:
-        """Choose how to use the graph, boost, and keep what was found."""
+    ) -> Array | None:
+        """Choose how to use the graph, boost, keep what was found; returns predictions of each label without it, if any."""
         graph, classes, n_labelled = self.graph_, is_classifier(self), training.nodes.size
         entrants = {
             choice.name: self._entrant(choice, table, training, validation, seed)
@@ -225,11 +243,10 @@ class BaseEBBS(BaseEstimator):
         self.history_ = history.losses
         self.stopped_because_ = found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
-        self._training, self._fitted_table = training, table
+        self._fitted_table = table
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
         self.smoothed_ = entrant.smoother.apply(self.scores_)
-        self._learn_from_held_out(validation, out_of_fold)
-        self._keep_validation(validation)
+        return out_of_fold
 
     def _keep_validation(self, validation: Labels | None) -> None:
         """What was held out, and what was predicted there before any of it was used."""
@@ -377,6 +394,8 @@ class BaseEBBS(BaseEstimator):
         objective = objective_for(
             choice.labels, self.graph_, smoother, self.loss_, training, validation, self.penalty, seed
         )
+        if self._peers is not None:
+            objective = self._peers.agreeing(objective)
         growing = learner.start(
             seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(seen), device=self.device
         )
@@ -409,9 +428,13 @@ class BaseEBBS(BaseEstimator):
             if graph is not None:
                 raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
             return self.scores_, self.base_ + self.smoothed_, self.graph_
-        _check_feature_names(self, X, reset=False)
-        table = self._reader.read(X)
-        checks.same_columns(table, self)
+        spread = X if is_dask(X) else None
+        if spread is not None and self._preparation.uses_graph:  # columns of neighbours: here, not where the blocks are
+            (X,), spread = gathered(X), None
+        _check_feature_names(self, X if spread is None else X._meta, reset=False)
+        table = self._reader.read(X) if spread is None else None
+        if table is not None:
+            checks.same_columns(table, self)
         if self.graph_ is not None and graph is None:
             raise ValueError(
                 "This model was fitted on a graph, so a prediction needs one: call predict() for the fitted nodes, or "
@@ -419,10 +442,15 @@ class BaseEBBS(BaseEstimator):
             )
         if self.graph_ is None and graph is not None:
             raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
-        checks.graph_fits(graph, table.n_rows, X)
-        graph = self._one_graph(graph)
-        scores = self.ensemble_.predict(self._preparation.apply(table, graph))
-        smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
+        if table is not None:
+            checks.graph_fits(graph, table.n_rows, X)
+            graph = self._one_graph(graph)
+            scores = self.ensemble_.predict(self._preparation.apply(table, graph))
+        else:
+            scores = scores_of(spread, self)
+            checks.graph_fits(graph, len(scores), None)
+            graph = self._one_graph(graph)
+        smoothed = self._operator(self.smoothing_, graph, len(scores)).apply(scores)
         return scores, self.base_ + smoothed, graph
 
     def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
@@ -517,6 +545,8 @@ class BaseEBBS(BaseEstimator):
         if self.race_:
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
+        if getattr(self, "n_workers_", 0):
+            lines.append(f"trained by  {self.n_workers_} workers of a Dask cluster")
         lines.append(f"smoothing   {self.smoothing_}")
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")

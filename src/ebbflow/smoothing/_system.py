@@ -56,7 +56,7 @@ class GraphMatrix(LinearOperator):
 
     def remade(self, diagonal: NDArray[np.float64], strength: float, unsigned: bool = False) -> "GraphMatrix":
         """Return the matrix with another diagonal and strength, and without the signs of A if asked to."""
-        adjacency = sparse.csr_array(abs(self._adjacency)) if unsigned else self._adjacency
+        adjacency = abs(self._adjacency) if unsigned else self._adjacency
         return GraphMatrix(adjacency, diagonal, strength, self.root)
 
     @cached_property

@@ -1,0 +1,244 @@
+"""The user's side of a fit on a cluster: where the rows are, who trains, and what to say when a worker is lost."""
+
+import copy
+import sys
+import time
+from collections.abc import Sequence
+from threading import Thread
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbflow.callbacks import Callback
+from ebbflow.distributed._blocks import GraphRows, Rows
+from ebbflow.distributed._worker import Found, Screen, Task, train
+from ebbflow.graph import Graph
+from ebbflow.labels import Field
+from ebbflow.learners import Ensemble, XGBoost, as_learner
+from ebbflow.objective import Labels
+from ebbflow.preparation import Preparation
+from ebbflow.table import TableReader
+
+#: Up to this many weights of its adjacency a graph is given to every worker as a whole: sweeping it alone takes less time
+#: than asking the others.
+WHOLE_UP_TO = 2_000_000
+# Seconds between two looks at the workers, and until those that are left must have noticed that one is lost.
+LOOK_EVERY, NOTICE_WITHIN = 0.5, 30.0
+
+
+def is_dask(X: Any) -> bool:
+    """Whether this is a collection of Dask's, without importing it."""
+    return type(X).__module__.partition(".")[0] == "dask"
+
+
+def gathered(*values: Any) -> tuple[Any, ...]:
+    """What is small, such as labels and weights, as ordinary arrays."""
+    return tuple(
+        gathered(*value) if isinstance(value, tuple) else value.compute() if is_dask(value) else value
+        for value in values
+    )
+
+
+class Cluster:
+    """A table spread over the workers of a Dask cluster: row i of its blocks, one after the other, is node i.
+
+    Parameters
+    ----------
+    X : dask dataframe or array
+    learner : str or Learner
+        As the estimator was given it; all workers grow its trees together, which XGBoost's alone can.
+    """
+
+    def __init__(self, X: Any, learner: Any) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise ImportError("X is a Dask collection: training on it needs pip install 'ebbflow[dask]'.") from None
+        self.learner = as_learner(learner)
+        if not isinstance(self.learner, XGBoost):
+            raise ValueError(
+                f"X is a Dask collection, and on a cluster only XGBoost grows trees: use learner='xgboost' or "
+                f"eb.XGBoost(...), got learner={learner!r}; or pass X.compute()."
+            )
+        try:
+            self.client = distributed.get_client()
+        except ValueError:
+            raise ValueError(
+                "X is a Dask collection, but there is no Dask client to train with: start one with "
+                "client = distributed.Client(...), or pass X.compute()."
+            ) from None
+        #: An empty table with the same columns, and their number.
+        self.meta, self.n_columns = X._meta, int(X.shape[1])
+        self._place(X)
+
+    def _place(self, X: Any) -> None:
+        """Have the blocks computed, and note which worker has which rows."""
+        import distributed
+
+        blocks = self.client.compute(np.ravel(_in_rows(X).to_delayed()).tolist())
+        distributed.wait(blocks)
+        lengths = self.client.gather(self.client.map(len, blocks, pure=False))
+        ends = np.cumsum(lengths).tolist()
+        self.n_rows = ends[-1] if ends else 0
+        if not self.n_rows:
+            raise ValueError("X has no rows.")
+        holders = self.client.who_has(blocks)
+        self.blocks: dict[str, list[Any]] = {}
+        ranges: dict[str, list[tuple[int, int]]] = {}
+        for block, length, end in zip(blocks, lengths, ends, strict=True):
+            if length:
+                worker = min(holders[block.key])
+                self.blocks.setdefault(worker, []).append(block)
+                ranges.setdefault(worker, []).append((end - length, end))
+        #: The workers that have rows, and which.
+        self.rows = {worker: Rows(tuple(mine), self.n_rows) for worker, mine in sorted(ranges.items())}
+
+    def train(
+        self,
+        estimator: Any,
+        training: Labels,
+        validation: Labels | None,
+        seed: int,
+        callbacks: Sequence[Callback],
+    ) -> NDArray[np.float64] | None:
+        """Train on the workers that have rows, and put what they found on the estimator; returns out-of-fold predictions."""
+        from distributed import MultiLock
+
+        client, workers = self.client, list(self.rows)
+        sent = copy.copy(estimator)
+        sent.learner, graph, sent.graph_ = self.learner, sent.graph_, None
+        screen = Screen(f"ebbflow-{uuid4()}", sys.stderr.isatty()) if estimator.verbose else None
+        task = Task(sent, training, validation, seed, list(callbacks), screen)
+        graphs = self._spread(graph, estimator)
+        everything = client.scatter(task, broadcast=True, hash=False)
+        with MultiLock(workers, client):  # two fits that each hold some of the workers would wait for ever
+            address = client.submit(_meeting_place, len(workers), workers=workers[0], pure=False).result()
+            futures = [
+                client.submit(
+                    _in_worker, everything, self.blocks[worker], self.rows[worker], graphs[worker], rank, address,
+                    workers=[worker], allow_other_workers=False, retries=0, pure=False,
+                )  # fmt: skip
+                for rank, worker in enumerate(workers)
+            ]
+            try:
+                if screen is not None:
+                    client.subscribe_topic(screen.topic, _show)
+                found = self._watched(dict(zip(workers, futures, strict=True)))
+            finally:
+                client.cancel(futures)
+                if screen is not None:
+                    client.unsubscribe_topic(screen.topic)
+        if len({one.digest for one in found}) > 1:
+            raise RuntimeError(
+                "The workers ended with different trees, which should never be: do all of them run the same versions of "
+                "ebbflow, numpy and xgboost?"
+            )
+        first = found[0]
+        for name, value in first.attributes.items():
+            setattr(estimator, name, value)
+        for mine, theirs in zip(callbacks, first.callbacks, strict=True):
+            vars(mine).update(vars(theirs))
+        estimator.n_workers_ = len(workers)
+        estimator._fitted_table = estimator._fitted_columns = None  # nowhere as a whole
+        return first.out_of_fold
+
+    def _spread(self, graph: Graph | None, estimator: Any) -> dict[str, Any]:
+        """The graph as each worker gets it: as a whole, or its rows."""
+        client = self.client
+        if graph is None:
+            return dict.fromkeys(self.rows)
+        # Weights that depend on the scores, and nodes compared by their neighbours, need more than some rows.
+        labels = estimator.labels
+        asks_for_all = not getattr(estimator.smoothing, "linear", True) or (isinstance(labels, Field) and labels.twins)
+        if asks_for_all or graph.adjacency.nnz <= WHOLE_UP_TO:
+            return dict.fromkeys(self.rows, client.scatter(graph, broadcast=True, hash=False))
+        return {
+            worker: client.scatter(GraphRows.cut(graph, rows), workers=[worker], hash=False)
+            for worker, rows in self.rows.items()
+        }
+
+    def _watched(self, futures: dict[str, Any]) -> list[Found]:
+        """Wait for all workers; when one fails or is lost, say which and why."""
+        import distributed
+
+        broken_since = None
+        while True:
+            failed = {worker: f for worker, f in futures.items() if f.status in ("error", "cancelled", "lost")}
+            lost = sorted(set(futures) - set(self.client.nthreads()))
+            if lost:
+                raise RuntimeError(
+                    f"Lost the worker {' and '.join(lost)} during the fit: its process ended, was killed (out of memory?) or "
+                    "cannot be reached. Fit again on the workers that are left"
+                )
+            # A worker that fails leaves the others in the middle of a sum: theirs is not the error to show.
+            causes = [error for f in failed.values() if not _is_echo(error := f.exception())]
+            if causes:
+                raise causes[0]
+            if failed:
+                broken_since = broken_since or time.monotonic()
+                if time.monotonic() - broken_since > NOTICE_WITHIN or len(failed) == len(futures):
+                    worker, future = next(iter(failed.items()))
+                    raise RuntimeError(f"The worker {worker} lost the others during the fit.") from future.exception()
+            if all(f.status == "finished" for f in futures.values()):
+                found: list[Found] = self.client.gather(list(futures.values()))
+                return found
+            try:
+                distributed.wait(
+                    [f for f in futures.values() if not f.done()], LOOK_EVERY, return_when="FIRST_COMPLETED"
+                )
+            except TimeoutError:
+                continue
+
+
+def _in_rows(X: Any) -> Any:
+    """The collection in blocks that each hold whole rows."""
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional, one row per node, got {X.ndim} dimension(s).")
+    return X.rechunk({1: -1}) if len(getattr(X, "chunks", ((), ()))[1]) > 1 else X
+
+
+def _is_echo(error: Any) -> bool:
+    """Whether this is what a worker says when another one has left."""
+    return error is None or type(error).__name__ in ("XGBoostError", "CancelledError", "KilledWorker")
+
+
+def _show(event: tuple[float, str]) -> None:
+    sys.stderr.write(event[1])
+    sys.stderr.flush()
+
+
+def _meeting_place(count: int) -> dict[str, Any]:
+    """Start XGBoost's tracker in this worker: as many find each other there."""
+    from distributed import get_worker
+    from distributed.comm import get_address_host
+    from xgboost.tracker import RabitTracker
+
+    tracker = RabitTracker(count, get_address_host(get_worker().address), sortby="task")
+    tracker.start()
+    Thread(target=tracker.wait_for, daemon=True).start()  # until the last has left
+    found: dict[str, Any] = tracker.worker_args()
+    return found
+
+
+def _in_worker(*arguments: Any) -> Found:
+    from distributed import get_worker
+
+    return train(*arguments, n_threads=get_worker().state.nthreads)
+
+
+def scores_of(X: Any, model: Any) -> NDArray[np.float64]:
+    """Return the trees' scores of a Dask collection, computed where its blocks are."""
+    import dask
+
+    scores = dask.delayed(_scores)
+    blocks = np.ravel(_in_rows(X).to_delayed()).tolist()
+    parts = [dask.delayed(part) for part in (model._reader, model._preparation, model.ensemble_)]
+    found = dask.compute([scores(block, *parts) for block in blocks])[0]
+    return np.concatenate(found)
+
+
+def _scores(block: Any, reader: TableReader, preparation: Preparation, ensemble: Ensemble) -> NDArray[np.float64]:
+    table = reader.read(block)
+    return ensemble.predict(preparation.apply(table, None))
