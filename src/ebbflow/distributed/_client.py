@@ -25,7 +25,7 @@ from ebbflow.table import TableReader
 #: than asking the others.
 WHOLE_UP_TO = 2_000_000
 # Seconds between two looks at the workers, and until those that are left must have noticed that one is lost.
-LOOK_EVERY, NOTICE_WITHIN = 0.5, 30.0
+LOOK_EVERY, NOTICE_WITHIN = 0.05, 10.0
 
 
 def is_dask(X: Any) -> bool:
@@ -70,6 +70,7 @@ class Cluster:
                 "client = distributed.Client(...), or pass X.compute()."
             ) from None
         #: An empty table with the same columns, and their number.
+        X = _in_rows(X)
         self.meta, self.n_columns = X._meta, int(X.shape[1])
         self._place(X)
 
@@ -77,7 +78,7 @@ class Cluster:
         """Have the blocks computed, and note which worker has which rows."""
         import distributed
 
-        blocks = self.client.compute(np.ravel(_in_rows(X).to_delayed()).tolist())
+        blocks = self.client.compute(np.ravel(X.to_delayed()).tolist())
         distributed.wait(blocks)
         lengths = self.client.gather(self.client.map(len, blocks, pure=False))
         ends = np.cumsum(lengths).tolist()
@@ -161,35 +162,27 @@ class Cluster:
 
     def _watched(self, futures: dict[str, Any]) -> list[Found]:
         """Wait for all workers; when one fails or is lost, say which and why."""
-        import distributed
-
-        broken_since = None
-        while True:
-            failed = {worker: f for worker, f in futures.items() if f.status in ("error", "cancelled", "lost")}
+        patience = time.monotonic() + np.inf
+        while any(future.status != "finished" for future in futures.values()):
             lost = sorted(set(futures) - set(self.client.nthreads()))
             if lost:
                 raise RuntimeError(
                     f"Lost the worker {' and '.join(lost)} during the fit: its process ended, was killed (out of memory?) or "
-                    "cannot be reached. Fit again on the workers that are left"
+                    "cannot be reached. Fit again: the workers that are left take over its rows."
                 )
-            # A worker that fails leaves the others in the middle of a sum: theirs is not the error to show.
-            causes = [error for f in failed.values() if not _is_echo(error := f.exception())]
-            if causes:
-                raise causes[0]
-            if failed:
-                broken_since = broken_since or time.monotonic()
-                if time.monotonic() - broken_since > NOTICE_WITHIN or len(failed) == len(futures):
-                    worker, future = next(iter(failed.items()))
-                    raise RuntimeError(f"The worker {worker} lost the others during the fit.") from future.exception()
-            if all(f.status == "finished" for f in futures.values()):
-                found: list[Found] = self.client.gather(list(futures.values()))
-                return found
-            try:
-                distributed.wait(
-                    [f for f in futures.values() if not f.done()], LOOK_EVERY, return_when="FIRST_COMPLETED"
-                )
-            except TimeoutError:
-                continue
+            errors = {worker: future.exception() for worker, future in futures.items() if future.status == "error"}
+            for worker, error in errors.items():
+                if type(error).__name__ != "XGBoostError":
+                    error.add_note(f"This is from the worker {worker}; it counts the rows of each block of X from 0.")
+                    raise error
+            # One that fails leaves the others in the middle of a sum, and what they say then is not what went wrong.
+            patience = min(patience, time.monotonic() + NOTICE_WITHIN) if errors else patience
+            if errors and (len(errors) == len(futures) or time.monotonic() > patience):
+                worker, error = next(iter(errors.items()))
+                raise RuntimeError(f"The worker {worker} lost the others during the fit: {error}") from error
+            time.sleep(LOOK_EVERY)
+        found: list[Found] = self.client.gather(list(futures.values()))
+        return found
 
 
 def _in_rows(X: Any) -> Any:
@@ -197,11 +190,6 @@ def _in_rows(X: Any) -> Any:
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional, one row per node, got {X.ndim} dimension(s).")
     return X.rechunk({1: -1}) if len(getattr(X, "chunks", ((), ()))[1]) > 1 else X
-
-
-def _is_echo(error: Any) -> bool:
-    """Whether this is what a worker says when another one has left."""
-    return error is None or type(error).__name__ in ("XGBoostError", "CancelledError", "KilledWorker")
 
 
 def _show(event: tuple[float, str]) -> None:
@@ -236,9 +224,10 @@ def scores_of(X: Any, model: Any) -> NDArray[np.float64]:
     blocks = np.ravel(_in_rows(X).to_delayed()).tolist()
     parts = [dask.delayed(part) for part in (model._reader, model._preparation, model.ensemble_)]
     found = dask.compute([scores(block, *parts) for block in blocks])[0]
-    return np.concatenate(found)
+    return np.concatenate([block for block in found if block is not None])
 
 
-def _scores(block: Any, reader: TableReader, preparation: Preparation, ensemble: Ensemble) -> NDArray[np.float64]:
-    table = reader.read(block)
-    return ensemble.predict(preparation.apply(table, None))
+def _scores(block: Any, reader: TableReader, preparation: Preparation, ensemble: Ensemble) -> Any:
+    if not len(block):
+        return None
+    return ensemble.predict(preparation.apply(reader.read(block), None))

@@ -82,7 +82,7 @@ def train(
     from xgboost.collective import CommunicatorContext
 
     # Ranks go by the order of these names; numbers of one length sort as numbers do.
-    with CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}"):
+    with CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}", dmlc_retry=1):
         peers = Peers()
         estimator, watchers = copy.copy(task.estimator), _watchers(task, peers)
         estimator._peers, estimator.verbose, estimator.n_jobs = peers, 0, estimator.n_jobs or n_threads
