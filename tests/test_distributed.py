@@ -113,7 +113,7 @@ def test_rows_cut_out_of_a_graph_add_up_to_it():
 
 
 def test_operators_and_field_of_all_rows_in_one_block_are_those_of_the_graph():
-    X, _, graph = data(1200)
+    _, _, graph = data(1200)
     everyone = Rows(((0, 500), (500, 1200)), 1200)
     block = BlockGraph(GraphRows.cut(graph, everyone), everyone, peers := Alone())
     peers.agreed = float
@@ -161,6 +161,12 @@ def test_columns_of_neighbours_are_made_column_by_column_in_the_same_order():
     np.testing.assert_allclose(parts.values, whole.values)
 
 
+def test_without_a_client_it_is_said_how_to_start_one():
+    X, y, graph = data()
+    with pytest.raises(ValueError, match=r"distributed\.Client"):
+        fitted(X=spread(X), y=y, graph=graph)
+
+
 # ---------------------------------------------------------------------- two workers
 
 
@@ -169,7 +175,12 @@ def test_columns_of_neighbours_are_made_column_by_column_in_the_same_order():
     [
         {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "momentum": True},
         {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "patience": 5},
-        {"smoothing": eb.Laplacian(2.0, normalized=False), "labels": "none", "momentum": "corrected", "n_estimators": 8},
+        {
+            "smoothing": eb.Laplacian(2.0, normalized=False),
+            "labels": "none",
+            "momentum": "corrected",
+            "n_estimators": 8,
+        },
         {"neighbor_features": eb.NeighborFeatures(["mean", "max"]), "smoothing": None, "labels": "none"},
     ],
     ids=["momentum", "field", "corrected", "features"],
@@ -292,38 +303,63 @@ def test_mistakes_that_are_seen_before_anything_is_sent(client):
         fitted(X=spread(X[:800], 500), y=y, graph=graph)
     with pytest.raises(ValueError, match="one row per node"):
         fitted(X=da.from_array(X[:, 0]), y=y, graph=graph)
-    sparse_blocks = spread(X).map_blocks(sparse.csr_matrix, dtype=float)
-    with pytest.raises(ValueError, match="dense"):
-        fitted(X=sparse_blocks, y=y, graph=graph)
+    with pytest.raises(TypeError, match="sparse"):
+        fitted(X=spread(X).map_blocks(sparse.csr_matrix, dtype=float), y=y, graph=graph)
 
 
 class Slow(eb.Callback):
     def after_round(self, progress):
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_killed_worker_fails_the_fit_at_once_by_name(in_blocks, victim):
+def test_a_killed_worker_fails_the_fit_by_name_and_resume_goes_on_from_the_checkpoint(in_blocks, victim, tmp_path):
     from distributed import Client, LocalCluster
 
     X, y, graph = data()
-    parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "early_stopping": False, "n_estimators": 300}
+    parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "n_estimators": 60, "patience": 60}
+    parameters |= {"momentum": True, "learning_rate": 0.1}
+    kept = {"checkpoint": eb.Checkpoint(tmp_path / "kept", every=3)}
     with (
         LocalCluster(2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1") as cluster,
         Client(cluster) as client,
     ):
-        fitted(X=spread(X), y=y, graph=graph, **parameters | {"n_estimators": 1})  # all is imported
+        undisturbed = fitted(X=spread(X), y=y, graph=graph, **parameters)
         address, process = sorted(client.run(os.getpid).items())[victim]
-        threading.Timer(1.0, os.kill, (process, signal.SIGKILL)).start()
-        started = time.monotonic()
+
+        def kill():
+            while not list(tmp_path.glob("kept/*.ckpt")):
+                time.sleep(0.01)
+            os.kill(process, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
         with pytest.raises(RuntimeError, match=f"Lost the worker {address}"):
-            fitted(X=spread(X), y=y, graph=graph, fit={"callbacks": [Slow()]}, **parameters)
-        assert time.monotonic() - started < 15.0
-        again = fitted(X=spread(X), y=y, graph=graph, **parameters | {"n_estimators": 2})
-        assert again.n_iter_ == 2
+            fitted(X=spread(X), y=y, graph=graph, fit=kept | {"callbacks": [Slow()]}, **parameters)
+        killer.join()
+        resumed = fitted(X=spread(X), y=y, graph=graph, fit=kept | {"resume": True}, **parameters)
+        assert resumed.history_["training"][:3] != [] and len(resumed.history_["training"]) == 60
+        assert_same_model(undisturbed, resumed)
+        np.testing.assert_allclose(resumed.history_["validation"], undisturbed.history_["validation"], rtol=1e-4)
+        with pytest.raises(ValueError, match="X differs"):
+            fitted(X=spread(X + 1.0), y=y, graph=graph, fit=kept | {"resume": True}, **parameters)
 
 
-def test_without_a_client_it_is_said_how_to_start_one():
+def test_a_fit_resumed_by_the_same_workers_is_the_same_to_the_last_bit(client, in_blocks, tmp_path):
     X, y, graph = data()
-    with pytest.raises(ValueError, match="distributed.Client"):
-        fitted(X=spread(X), y=y, graph=graph)
+    parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "early_stopping": False, "n_estimators": 12}
+    kept = {"checkpoint": eb.Checkpoint(tmp_path / "kept", every=5)}
+    whole = fitted(X=spread(X), y=y, graph=graph, **parameters)
+    stopped = fitted(X=spread(X), y=y, graph=graph, fit=kept | {"callbacks": [Stopping()]}, **parameters)
+    assert stopped.n_iter_ == 7
+    with pytest.raises(ValueError, match="resume=True"):
+        fitted(X=spread(X), y=y, graph=graph, fit=kept, **parameters)
+    resumed = fitted(X=spread(X), y=y, graph=graph, fit=kept | {"resume": True}, **parameters)
+    assert resumed.n_iter_ == 12 and (resumed.scores_ == whole.scores_).all()
+    with pytest.raises(ValueError, match="random_state"):
+        fitted(X=spread(X), y=y, graph=graph, fit=kept | {"resume": True}, **parameters | {"random_state": None})
+
+
+class Stopping(eb.Callback):
+    def after_round(self, progress):
+        return progress.round == 6

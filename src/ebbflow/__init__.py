@@ -12,6 +12,7 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 from ebbflow import convergence, datasets, plot
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
 from ebbflow.checking import GraphCheck, check_graph
+from ebbflow.checkpoint import Checkpoint
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
 from ebbflow.evaluation import GraphBlockFold, cross_validate
 from ebbflow.explaining import Explanation
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Callback",
     "CatBoost",
+    "Checkpoint",
     "CorrectedMomentum",
     "EBBSClassifier",
     "EBBSRegressor",

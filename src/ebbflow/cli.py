@@ -29,7 +29,7 @@ from typer.core import TyperGroup
 
 import ebbflow
 from ebbflow import columns, files, modelfile
-from ebbflow.callbacks import Callback
+from ebbflow.callbacks import Callback, Interrupt
 from ebbflow.callbacks import Progress as Round
 from ebbflow.checking import GraphCheck, check_graph, figure
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor
@@ -45,12 +45,11 @@ class _OneLine(TyperGroup):
         """Run, and leave with the code that the outcome has earned."""
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
-        except (KeyboardInterrupt, typer.Abort):
+        except (KeyboardInterrupt, typer.Abort) as stop:
             code = 130
+            _complain(str(stop) or "stopped; no file was changed.")
         except Exception as error:
             code = _say(error)
-        if code == 130:
-            _complain("stopped; no file was changed.")
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -382,10 +381,19 @@ def fit(
     interval: Annotated[
         float, typer.Option(min=0.01, max=0.999, metavar="SHARE", help="Share of truths that intervals hold.")
     ] = 0.9,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", readable=False, help="Keep there what --resume needs, every 30 seconds."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from --checkpoint after a crash or Ctrl-C, to the same model.")
+    ] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Train on a table and its edges, and write a model file."""
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint FOLDER: where to go on from.")
     files.check_writable(output)
     if files.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
@@ -394,7 +402,10 @@ def fit(
     X, y, kind = _columns(data.table, target, task, drop, categorical, nodes)
     model: Any = (EBBSClassifier if kind == "classification" else EBBSRegressor)(rounds, random_state=seed)
     with _quiet(), _progress("trying ways of using the graph") as (bar, job):
-        model.fit(X, y, graph=data.graph, callbacks=[_RoundsBar(bar, job)])
+        watching = [_RoundsBar(bar, job)]
+        model.fit(X, y, graph=data.graph, callbacks=watching, checkpoint=checkpoint, resume=resume)
+        if model.stopped_because_ == Interrupt.reason:
+            raise KeyboardInterrupt("" if checkpoint is None else "stopped; the same command with --resume goes on.")
     model.names_ = {"id": data.id_name or "row", "target": target}
     with _progress(f"writing {output.name}"):
         model.save(output, table=True)

@@ -161,6 +161,14 @@ class Objective:
             return Iterate(zeros, self._carried(zeros))
         return Iterate(zeros, lambda point: self._carried(self.at(point).apply(point.scores)))
 
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must keep, beside what follows from data and parameters."""
+        return {"exact": self.exact}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.exact = state["exact"]
+
     def at(self, point: Iterate) -> SmoothingOperator:
         """Return P as the linear map that it is at a point, kept for the last point alone: it may be large."""
         if self._last_at is None or self._last_at[0] is not point:

@@ -57,8 +57,8 @@ class Table:
     def only(self, columns: Sequence[int]) -> "Table":
         """Return the table with some of its numeric columns."""
         picked = self.values if len(columns) == len(self.names) else self.values[:, columns]
-        names, origin = (tuple(of_all[column] for column in columns) for of_all in (self.names, self.origin))
-        return replace(self, values=picked, names=names, categorical=(), origin=origin)
+        names = tuple(self.names[column] for column in columns)
+        return replace(self, values=picked, names=names, categorical=(), origin=tuple(self.origin[c] for c in columns))
 
     def batches(self) -> "Iterator[Table]":
         """The columns as they are carried over the graph: for all rows, and no more at a time than can be held."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebbflow.checkpoint import fingerprint_of
 from ebbflow.distributed._peers import Peers
 from ebbflow.graph import Graph
 from ebbflow.smoothing import Sweep, sweep_on
@@ -218,7 +219,7 @@ class Shard(Table):
 
     @property
     def local(self) -> Table:
-        """This worker's rows, as a table of their own."""
+        """The rows of this worker, as a table of their own."""
         return Table(self.values, self.names, self.categorical, self.origin)
 
     def batches(self) -> Iterator[Table]:
@@ -230,3 +231,12 @@ class Shard(Table):
     def own(self, values: Any) -> Any:
         """Return this worker's rows of columns made for all."""
         return self.rows.of(values)
+
+    def fingerprint(self) -> str:
+        """Return a digest of the whole table, whichever worker has which rows."""
+        ends = np.cumsum([stop - start for start, stop in self.rows.ranges])[:-1]
+        mine = [fingerprint_of(block) for block in np.split(self.values, ends)]
+        blocks = [
+            pair for worker in self.peers.everyones(list(zip(self.rows.ranges, mine, strict=True))) for pair in worker
+        ]
+        return fingerprint_of(self.names, self.categorical, *(digest for _, digest in sorted(blocks)))

@@ -4,6 +4,7 @@ import copy
 import sys
 import time
 from collections.abc import Sequence
+from numbers import Integral
 from threading import Thread
 from typing import Any
 from uuid import uuid4
@@ -12,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.callbacks import Callback
-from ebbflow.distributed._blocks import GraphRows, Rows
+from ebbflow.checkpoint import as_checkpoint
+from ebbflow.checks import callback_list
+from ebbflow.distributed._blocks import GraphRows, Rows, Shard
 from ebbflow.distributed._worker import Found, Screen, Task, train
 from ebbflow.graph import Graph
 from ebbflow.labels import Field
 from ebbflow.learners import Ensemble, XGBoost, as_learner
 from ebbflow.objective import Labels
 from ebbflow.preparation import Preparation
-from ebbflow.table import TableReader
+from ebbflow.table import Table, TableReader
 
 #: Up to this many weights of its adjacency a graph is given to every worker as a whole: sweeping it alone takes less time
 #: than asking the others.
@@ -49,9 +52,11 @@ class Cluster:
     X : dask dataframe or array
     learner : str or Learner
         As the estimator was given it; all workers grow its trees together, which XGBoost's alone can.
+    checkpoint, resume
+        As ``fit`` was given them.
     """
 
-    def __init__(self, X: Any, learner: Any) -> None:
+    def __init__(self, X: Any, learner: Any, checkpoint: Any = None, resume: bool = False) -> None:
         try:
             import distributed
         except ImportError:
@@ -69,10 +74,21 @@ class Cluster:
                 "X is a Dask collection, but there is no Dask client to train with: start one with "
                 "client = distributed.Client(...), or pass X.compute()."
             ) from None
-        #: An empty table with the same columns, and their number.
+        if checkpoint is None and resume:
+            raise ValueError("resume=True needs to know where: pass checkpoint=folder too.")
+        self._checkpoint = None if checkpoint is None else as_checkpoint(checkpoint)
+        self._resume = resume
         X = _in_rows(X)
-        self.meta, self.n_columns = X._meta, int(X.shape[1])
         self._place(X)
+        #: An empty table with the same columns, and one that says how many rows there are.
+        self.columns = X._meta
+        names = [str(name) for name in getattr(X, "columns", range(X.shape[1]))]
+        self.outline: Table = Shard(np.zeros((0, len(names))), tuple(names), rows=Rows((), self.n_rows))
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there will be checkpoints."""
+        return self._checkpoint is not None
 
     def _place(self, X: Any) -> None:
         """Have the blocks computed, and note which worker has which rows."""
@@ -103,32 +119,38 @@ class Cluster:
         validation: Labels | None,
         seed: int,
         callbacks: Sequence[Callback],
+        fingerprint: dict[str, Any],
     ) -> NDArray[np.float64] | None:
         """Train on the workers that have rows, and put what they found on the estimator; returns out-of-fold predictions."""
         from distributed import MultiLock
 
-        client, workers = self.client, list(self.rows)
+        if self.keeps and not isinstance(estimator.random_state, Integral):
+            raise ValueError("On a cluster a checkpoint needs random_state to be a number: another is drawn each time.")
+        client, workers, callbacks = self.client, list(self.rows), callback_list(callbacks)
         sent = copy.copy(estimator)
         sent.learner, graph, sent.graph_ = self.learner, sent.graph_, None
         screen = Screen(f"ebbflow-{uuid4()}", sys.stderr.isatty()) if estimator.verbose else None
-        task = Task(sent, training, validation, seed, list(callbacks), screen)
+        task = Task(
+            sent, training, validation, seed, callbacks, screen, self._checkpoint, self._resume, fingerprint
+        )  # fmt: skip
         graphs = self._spread(graph, estimator)
         everything = client.scatter(task, broadcast=True, hash=False)
         with MultiLock(workers, client):  # two fits that each hold some of the workers would wait for ever
             address = client.submit(_meeting_place, len(workers), workers=workers[0], pure=False).result()
-            futures = [
-                client.submit(
-                    _in_worker, everything, self.blocks[worker], self.rows[worker], graphs[worker], rank, address,
-                    workers=[worker], allow_other_workers=False, retries=0, pure=False,
-                )  # fmt: skip
-                for rank, worker in enumerate(workers)
-            ]
+            only = {"allow_other_workers": False, "retries": 0, "pure": False}
+            futures = {}
+            for rank, (worker, rows) in enumerate(self.rows.items()):
+                own = everything, self.blocks[worker], rows, graphs[worker], rank, address
+                futures[worker] = client.submit(_in_worker, *own, workers=[worker], **only)
             try:
                 if screen is not None:
                     client.subscribe_topic(screen.topic, _show)
-                found = self._watched(dict(zip(workers, futures, strict=True)))
+                found = self._watched(futures)
+            except Exception:
+                self._left_alone(futures)
+                raise
             finally:
-                client.cancel(futures)
+                client.cancel(list(futures.values()))
                 if screen is not None:
                     client.unsubscribe_topic(screen.topic)
         if len({one.digest for one in found}) > 1:
@@ -167,8 +189,9 @@ class Cluster:
             lost = sorted(set(futures) - set(self.client.nthreads()))
             if lost:
                 raise RuntimeError(
-                    f"Lost the worker {' and '.join(lost)} during the fit: its process ended, was killed (out of memory?) or "
-                    "cannot be reached. Fit again: the workers that are left take over its rows."
+                    f"Lost the worker {' and '.join(lost)} during the fit: its process ended, was killed (out of memory?) "
+                    "or cannot be reached. Fit again, with resume=True if there is a checkpoint: those that are left take "
+                    "over its rows."
                 )
             errors = {worker: future.exception() for worker, future in futures.items() if future.status == "error"}
             for worker, error in errors.items():
@@ -183,6 +206,15 @@ class Cluster:
             time.sleep(LOOK_EVERY)
         found: list[Found] = self.client.gather(list(futures.values()))
         return found
+
+    def _left_alone(self, futures: dict[str, Any]) -> None:
+        """Wait for the other workers to notice, so that they and a folder of checkpoints are free for another fit."""
+        until = time.monotonic() + NOTICE_WITHIN
+        while time.monotonic() < until:
+            there = self.client.nthreads()
+            if not any(future.status == "pending" for worker, future in futures.items() if worker in there):
+                return
+            time.sleep(LOOK_EVERY)
 
 
 def _in_rows(X: Any) -> Any:
@@ -213,7 +245,7 @@ def _meeting_place(count: int) -> dict[str, Any]:
 def _in_worker(*arguments: Any) -> Found:
     from distributed import get_worker
 
-    return train(*arguments, n_threads=get_worker().state.nthreads)
+    return train(get_worker().state.nthreads, *arguments)
 
 
 def scores_of(X: Any, model: Any) -> NDArray[np.float64]:

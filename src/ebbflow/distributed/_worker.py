@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.callbacks import Callback, Progress, ProgressBar
+from ebbflow.checkpoint import Checkpoint, Keeper, fingerprint_of, keeping
 from ebbflow.distributed._blocks import BlockGraph, GraphRows, Rows, Shard
 from ebbflow.distributed._peers import Peers
 from ebbflow.graph import Graph
@@ -57,6 +59,9 @@ class Task:
     seed: int
     callbacks: Sequence[Callback]
     screen: Screen | None
+    checkpoint: Checkpoint | None
+    resume: bool
+    fingerprint: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -70,37 +75,61 @@ class Found:
 
 
 def train(
+    n_threads: int,
     task: Task,
     parts: Sequence[Any],
     rows: Rows,
     graph: Graph | GraphRows | None,
     rank: int,
     address: dict[str, Any],
-    n_threads: int,
 ) -> Found:
     """Train together with the workers that meet at ``address``; runs in each of them at the same time."""
     from xgboost.collective import CommunicatorContext
 
-    # Ranks go by the order of these names; numbers of one length sort as numbers do.
-    with CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}", dmlc_retry=1):
+    with ExitStack() as stack:
+        # Ranks go by the order of these names; numbers of one length sort as numbers do.
+        stack.enter_context(CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}", dmlc_retry=1))
         peers = Peers()
         estimator, watchers = copy.copy(task.estimator), _watchers(task, peers)
         estimator._peers, estimator.verbose, estimator.n_jobs = peers, 0, estimator.n_jobs or n_threads
         estimator.learner = Together(estimator.learner, peers)
         estimator.graph_ = BlockGraph(graph, rows, peers) if isinstance(graph, GraphRows) else graph
         estimator._reader, table = _read(parts, rows, estimator.categorical_features, peers)
+        keeper = _keeper(task, table, estimator._reader, peers, stack)
         with threads(estimator._threads(table)):
-            out_of_fold = estimator._train(table, task.training, task.validation, task.seed, watchers)
+            out_of_fold = estimator._train(table, task.training, task.validation, task.seed, watchers, keeper)
     digest = sha256(b"".join(estimator.ensemble_.files().values())).hexdigest()
     if rank:
         return Found(digest, {}, None, ())
     return Found(digest, {name: getattr(estimator, name) for name in FOUND}, out_of_fold, task.callbacks)
 
 
+def _keeper(task: Task, table: Shard, reader: TableReader, peers: Peers, stack: ExitStack) -> Keeper | None:
+    """What writes checkpoints, in the first worker, and what all of them take up again."""
+    if task.checkpoint is None:
+        return None
+    keeper = stack.enter_context(keeping(task.checkpoint, task.resume)) if peers.rank == 0 else None
+    read = peers.everyones(None if keeper is None else keeper.read)[0]
+    if keeper is None:
+        keeper = Follower(task.checkpoint, *read)
+    keeper.same(task.fingerprint | {"X": fingerprint_of(table.fingerprint(), str(reader.categories))})
+    return keeper
+
+
+class Follower(Keeper):
+    """A keeper in another worker than the one that writes: it only goes on from what that one has read."""
+
+    def __init__(self, recipe: Checkpoint, manifest: dict[str, Any], entries: dict[str, bytes]) -> None:
+        self.recipe, self.folder = recipe, recipe.folder
+        self._manifest, self._entries = manifest, entries
+
+    def after_round(self, progress: Progress) -> None:
+        """Leave it to the first."""
+
+
 def _watchers(task: Task, peers: Peers) -> list[Callback]:
     """The user's callbacks run in the first worker alone; what they decide holds for all."""
-    theirs = list(task.callbacks)
-    watchers: list[Callback] = [FromFirst(theirs, peers)] if theirs else []
+    watchers: list[Callback] = [FromFirst(task.callbacks, peers)]
     if task.screen is not None and peers.rank == 0:
         watchers.append(ProgressBar(stream=task.screen))  # type: ignore[arg-type]
     return watchers
@@ -112,7 +141,9 @@ def _read(parts: Sequence[Any], rows: Rows, categorical: Any, peers: Peers) -> t
     readers = [TableReader(categorical) for _ in parts]
     tables = [one.fit(part) for one, part in zip(readers, parts, strict=True)]
     if any(table.is_sparse for table in tables):
-        raise ValueError("X holds sparse blocks: on a cluster it must be dense. Use X.map_blocks(lambda b: b.toarray()).")
+        raise ValueError(
+            "X holds sparse blocks: on a cluster it must be dense. Use X.map_blocks(lambda b: b.toarray())."
+        )
     found = peers.everyones([(one.names, one.categories) for one in readers])
     reader.names = readers[0].names
     for names, categories in (block for worker in found for block in worker):
@@ -169,6 +200,14 @@ class GrowingTogether(Growing):
         """Every worker holds the same trees."""
         return self._growing.compile(weights)
 
+    def state(self) -> dict[str, Any]:
+        """Return the trees: those of one worker are those of all."""
+        return self._growing.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from them, in every worker."""
+        self._growing.restore(state)
+
 
 class FromFirst(Callback):
     """Callbacks that run in the first worker; all stop when one of them asks to."""
@@ -186,10 +225,28 @@ class FromFirst(Callback):
         asked = [callback for callback in self._callbacks if callback.after_round(progress)]
         if asked:
             self.reason = asked[0].reason
-        return bool(self._peers.agreed(float(bool(asked))))
+        return bool(self._peers.agreed(float(bool(asked) or _is_cancelled())))
 
     def after_training(self, model: Iterate) -> Iterate:
         """Let them choose; the first worker's model is the one that is kept."""
         for callback in self._callbacks:
             model = callback.after_training(model)
         return model
+
+    def state(self) -> dict[str, Any]:
+        """Return what they would have kept."""
+        return {"callbacks": [callback.state() for callback in self._callbacks]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Give it back to them."""
+        for callback, kept in zip(self._callbacks, state["callbacks"], strict=False):
+            callback.restore(kept)
+
+
+def _is_cancelled() -> bool:
+    """Whether the user no longer waits for this: after Ctrl-C, or because another worker was lost."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    task = worker.state.tasks.get(worker.get_current_task())
+    return task is None or task.state == "cancelled"

@@ -1,10 +1,12 @@
 """What regressor and classifier share: checks what the user hands over, sets the parts to work, keeps what they found."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from numbers import Integral
 from typing import Any, Self
 
 import joblib
@@ -17,7 +19,8 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ebbflow import checks, choosing, modelfile
 from ebbflow.boosting import Boosting, boost
-from ebbflow.callbacks import Callback, EarlyStopping, History, Progress, ProgressBar
+from ebbflow.callbacks import Callback, EarlyStopping, History, Interrupt, Progress, ProgressBar
+from ebbflow.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
 from ebbflow.choosing import Choice
 from ebbflow.distributed import Cluster, gathered, is_dask, scores_of
 from ebbflow.explaining import Explanation, explain
@@ -56,6 +59,11 @@ class _Entrant:
     objective: Objective
     growing: Growing
     boosting: Boosting
+
+
+def _has_state(callback: Callback) -> bool:
+    """Whether a checkpoint keeps something of it."""
+    return type(callback).state is not Callback.state
 
 
 class BaseEBBS(BaseEstimator):
@@ -140,14 +148,19 @@ class BaseEBBS(BaseEstimator):
         nodes: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        resume: bool = False,
     ) -> Self:
         """Train on a table whose rows are the nodes of ``graph``.
+
+        Ctrl-C ends the training after the round at hand with a model that can be used, and a warning; a second one raises
+        KeyboardInterrupt at once. A fit that raises leaves the estimator as it was.
 
         Parameters
         ----------
         X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
-            Every node, labelled or not: row i is node i of the graph. A Dask dataframe or array is trained on where it lies, by
-            all workers of the current ``distributed.Client`` that have rows of it; needs ``learner="xgboost"``.
+            Every node, labelled or not: row i is node i of the graph. A Dask dataframe or array is trained on where it lies,
+            by all workers of the current ``distributed.Client`` that have rows of it; needs ``learner="xgboost"``.
         y : array-like
             Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
         sample_weight : array-like, optional
@@ -162,33 +175,64 @@ class BaseEBBS(BaseEstimator):
             share ``validation_fraction`` of the labelled nodes is held out once there are 50 of them.
         callbacks : sequence of Callback, optional
             On a cluster they run in one of the workers, and what they have noted comes back.
+        checkpoint : path or Checkpoint, optional
+            A folder of this fit's own, in which what is needed to resume it is kept every 30 seconds, or as often as
+            ``eb.Checkpoint`` says.
+        resume : bool, default=False
+            Go on from the newest checkpoint in that folder, or from the beginning where there is none. The model is, bit for
+            bit, the one that the same fit would have found undisturbed, with as many threads. Other data or parameters are
+            refused. On a cluster the first worker writes, in a folder that all of them can see.
 
         Returns
         -------
         self
         """
-        checks.parameters(self)
-        cluster = None
-        if is_dask(X):
-            cluster = Cluster(X, self.learner)
-            X, n_rows, self.n_features_in_ = cluster.meta, cluster.n_rows, cluster.n_columns
+        before = self.__dict__.copy()
+        try:
+            checks.parameters(self)
+            cluster = Cluster(X, self.learner, checkpoint, resume) if is_dask(X) else None
+            with keeping(*(checkpoint, resume) if cluster is None else (None, False)) as keeper:
+                return self._fit(X, y, sample_weight, graph, nodes, eval_set, callbacks, keeper, cluster)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        graph: Graphs | None,
+        nodes: Any,
+        eval_set: tuple[Any, Any] | None,
+        callbacks: Sequence[Callback],
+        keeper: Keeper | None,
+        cluster: Cluster | None,
+    ) -> Self:
+        self._reader = TableReader(self.categorical_features)
+        if cluster is not None:
+            X, table = cluster.columns, cluster.outline
+        else:
+            table = self._reader.fit(X)
         y, sample_weight, nodes, eval_set = gathered(y, sample_weight, nodes, eval_set)
         _check_feature_names(self, X, reset=True)
-        if cluster is None:
-            self._reader = TableReader(self.categorical_features)
-            table = self._reader.fit(X)
-            n_rows, self.n_features_in_ = table.n_rows, len(table.names)
-        checks.graph_fits(graph, n_rows, X)
+        self.n_features_in_ = len(table.names)
+        checks.graph_fits(graph, table.n_rows, X)
         checks.same_order(X, y)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        training, validation = self._labels(y, nodes, eval_set, sample_weight, n_rows, seed)
+        if keeper is not None and not isinstance(self.random_state, Integral):  # another would be drawn each time
+            seed = keeper.seed(seed)
+        training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
         self.relation_strengths_ = self._strengths(graph, training)
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
-        with threads(self._threads(table) if cluster is None else 1):
+        if keeper is not None:
+            keeper.same(self._fingerprint(table, training, validation, seed, callbacks))
+        with threads(self._threads(table)):
             if cluster is None:
-                out_of_fold = self._train(table, training, validation, seed, callbacks)
+                out_of_fold = self._train(table, training, validation, seed, callbacks, keeper)
             else:
-                out_of_fold = cluster.train(self, training, validation, seed, checks.callback_list(callbacks))
+                fingerprint = self._fingerprint(table, training, validation, seed, callbacks) if cluster.keeps else {}
+                out_of_fold = cluster.train(self, training, validation, seed, callbacks, fingerprint)
             self._training = training
             self._learn_from_held_out(validation, out_of_fold)
             self._keep_validation(validation)
@@ -205,48 +249,112 @@ class BaseEBBS(BaseEstimator):
         validation: Labels | None,
         seed: int,
         callbacks: Sequence[Callback],
+        keeper: Keeper | None,
     ) -> Array | None:
         """Choose how to use the graph, boost, keep what was found; returns predictions of each label without it, if any."""
-        graph, classes, n_labelled = self.graph_, is_classifier(self), training.nodes.size
-        entrants = {
-            choice.name: self._entrant(choice, table, training, validation, seed)
-            for choice in choosing.choices(self._asked(training), graph, training, classes, table)
-        }
-        winner, done = next(iter(entrants)), list[Progress]()
-        self.race_: dict[str, float] = {}
-        if len(entrants) > 1 and validation is not None:
-            racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
-            stages = choosing.sized_stages(classes, n_labelled, table.n_rows * training.target.shape[1])
-            stages = [min(rounds, self.n_estimators) for rounds in stages]
-            winner, done, self.race_ = choosing.race(racing, stages)
-        elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
-            alike = choosing.label_correlation(graph, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
-            winner = "graph" if alike else winner
-        entrant = entrants[winner]
-        del entrants
-
-        history, watchers = History(), checks.callback_list(callbacks)
-        out_of_fold: Array | None = None
+        n_labelled, interrupt, history = training.nodes.size, Interrupt(), History()
+        watchers: list[Callback] = [history, *checks.callback_list(callbacks)]
         if self.early_stopping and validation is not None:
             watchers.append(self._stopping(n_labelled))
-        elif self.early_stopping:
-            entrant.boosting.n_rounds, out_of_fold = self._cross_fitted(entrant.choice, table, training, seed)
         if self.verbose:
             watchers.append(ProgressBar())
-        found = boost(entrant.boosting, [history, *watchers], done)
-        self.choice_ = winner
+        watchers.sort(key=lambda watcher: not _has_state(watcher))
+        choices = choosing.choices(self._asked(training), self.graph_, training, is_classifier(self), table)
+        self.race_: dict[str, float] = {}
+        out_of_fold: Array | None = None
+        kept: dict[str, Any] = {"callbacks": []}
+        done: list[Progress] = []
+        if keeper is not None and keeper.choice is not None:
+            (choice,) = (choice for choice in choices if choice.name == keeper.choice)
+            entrant = self._entrant(choice, table, training, validation, seed)
+            kept = keeper.loaded(entrant.objective)
+            entrant.boosting.restore(kept["boosting"])
+            self.race_, out_of_fold = kept["race"], kept["out_of_fold"]
+        else:
+            entrants = {choice.name: self._entrant(choice, table, training, validation, seed) for choice in choices}
+            if keeper is not None:
+                keeper.check(next(iter(entrants.values())).growing.state())
+            with interrupt:
+                winner, done = self._winner(entrants, table, training, validation, interrupt)
+            entrant = entrants[winner]
+            del entrants
+            if interrupt.asked:  # who would have won the whole race is not known: it is to be run again
+                keeper = None
+            if self.early_stopping and validation is None:
+                entrant.boosting.n_rounds, out_of_fold = self._cross_fitted(entrant.choice, table, training, seed)
+        if keeper is not None:
+            keeper.interrupt = interrupt
+            keeper.collect = lambda: {
+                "choice": entrant.choice.name, "race": self.race_, "out_of_fold": out_of_fold,
+                "boosting": entrant.boosting.state(),
+                "callbacks": [watcher.state() for watcher in watchers if _has_state(watcher)],
+            }  # fmt: skip
+        with interrupt:
+            after = [interrupt] if keeper is None else [keeper, interrupt]
+            found = boost(entrant.boosting, watchers, done, after=after, states=kept["callbacks"])
+        if interrupt.asked:
+            going_on = "" if keeper is None else f" resume=True goes on from {keeper.folder}."
+            warnings.warn(
+                f"fit was interrupted after round {entrant.boosting.n_done}: the model is the best of the rounds run."
+                + going_on,
+                stacklevel=4,
+            )
+        self.choice_ = entrant.choice.name
         self.smoothing_, self.labels_ = entrant.choice.smoothing, entrant.choice.labels
         self.ensemble_ = entrant.growing.compile(found.best.weights)
         self.base_ = entrant.objective.base
         self.scores_ = found.best.scores
         self.n_iter_ = found.n_rounds
         self.history_ = history.losses
-        self.stopped_because_ = found.stopped_because
+        self.stopped_because_ = interrupt.reason if interrupt.asked else found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
         self._fitted_table = table
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
         self.smoothed_ = entrant.smoother.apply(self.scores_)
         return out_of_fold
+
+    def _winner(
+        self,
+        entrants: Mapping[str, _Entrant],
+        table: Table,
+        training: Labels,
+        validation: Labels | None,
+        interrupt: Interrupt,
+    ) -> tuple[str, list[Progress]]:
+        """The way of using the graph to go on with, and its rounds in the race."""
+        winner, done, n_labelled = next(iter(entrants)), list[Progress](), training.nodes.size
+        if len(entrants) > 1 and validation is not None:
+            racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
+            n_scores = table.n_rows * training.target.shape[1]
+            stages = choosing.sized_stages(is_classifier(self), n_labelled, n_scores)
+            stages = [min(rounds, self.n_estimators) for rounds in stages]
+            winner, done, self.race_ = choosing.race(racing, stages, lambda: interrupt.asked)
+        elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
+            alike = choosing.label_correlation(self.graph_, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
+            winner = "graph" if alike else winner
+        return winner, done
+
+    def _fingerprint(
+        self, table: Table, training: Labels, validation: Labels | None, seed: int, callbacks: Sequence[Callback]
+    ) -> dict[str, Any]:
+        """What two fits must share for one to go on where the other was left."""
+        told = {name: described(value) for name, value in self.get_params(deep=False).items()}
+        for name in ("n_jobs", "random_state", "verbose"):
+            del told[name]
+        held = () if validation is None else (validation.nodes, validation.target, validation.weight)
+        categories = [
+            part for column in sorted(self._reader.categories) for part in (column, self._reader.categories[column])
+        ]
+        return {
+            "estimator": type(self).__name__,
+            "X": fingerprint_of(table.values, table.names, *categories),
+            "y": fingerprint_of(training.nodes, training.target, training.weight, *held, getattr(self, "classes_", ())),
+            "graph": None if self.graph_ is None else fingerprint_of(self.graph_.adjacency),
+            "random_state": seed,
+            "n_jobs": self._threads(table),
+            "callbacks": [described(callback) for callback in callbacks if _has_state(callback)],
+            "parameters": told,
+        }
 
     def _keep_validation(self, validation: Labels | None) -> None:
         """What was held out, and what was predicted there before any of it was used."""

@@ -4,13 +4,13 @@ from typing import Any
 
 from sklearn.base import is_regressor
 
-from ebbflow.learners._base import Ensemble, Growing, Learner
+from ebbflow.learners._base import Ensemble, Growing, Learner, Pickled
 from ebbflow.learners._catboost import CatBoost
 from ebbflow.learners._lightgbm import LightGBM
 from ebbflow.learners._sklearn import ScikitLearn
 from ebbflow.learners._xgboost import XGBoost
 
-__all__ = ["CatBoost", "Ensemble", "Growing", "Learner", "LightGBM", "ScikitLearn", "XGBoost", "as_learner"]
+__all__ = ["CatBoost", "Ensemble", "Growing", "Learner", "LightGBM", "Pickled", "ScikitLearn", "XGBoost", "as_learner"]
 
 LEARNERS: dict[str, type[Learner]] = {"lightgbm": LightGBM, "xgboost": XGBoost, "catboost": CatBoost}
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,13 @@ from sklearn.base import BaseEstimator
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pickled:
+    """Something of a learner's state that has no plain format: a checkpoint keeps it only if it may pickle."""
+
+    content: Any
 
 
 class Learner(BaseEstimator, ABC):
@@ -49,6 +57,18 @@ class Growing(ABC):
     @abstractmethod
     def compile(self, weights: Sequence[float]) -> "Ensemble":
         """Return Σ_t weights[t] · tree_t as one ordinary model; trees beyond the weights are dropped."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must keep: plain values, text, bytes, arrays, or :class:`Pickled`.
+
+        What is grown after :meth:`restore`, on the same table with the same seed, must be what would have been grown
+        here, bit for bit.
+        """
+        raise ValueError(f"checkpoint: {type(self).__name__} has no state() that could be kept; fit without it.")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, on an ensemble that has grown nothing yet."""
+        raise NotImplementedError
 
 
 class Ensemble(ABC):

@@ -97,6 +97,7 @@ class GrowingCatBoost(Growing):
         self._params, self._seed, self._newton, self._from_average = params, seed, newton, from_average
         self._shape = (table.n_rows, n_outputs)
         self._trees: list[list[Any]] = [[] for _ in range(n_outputs)]
+        self._written: list[list[bytes]] = [[] for _ in range(n_outputs)]  # each tree once, in CatBoost's own format
         self._pool = self._catboost.Pool(plain_values(table), label=np.zeros(table.n_rows))
         self._n_columns = len(table.names)
         self._constant = False
@@ -134,11 +135,31 @@ class GrowingCatBoost(Growing):
         self._pool.set_baseline(np.zeros(residual.size))
         return np.asarray(tree.predict(self._pool))
 
+    def state(self) -> dict[str, Any]:
+        """Return the trees; each is seeded by its number, so that nothing else is needed."""
+        for trees, written in zip(self._trees, self._written, strict=True):
+            written += [_to_bytes(tree, "cbm") for tree in trees[len(written) :]]
+        texts = [text for written in self._written for text in written]
+        return {
+            "trees": b"".join(texts),
+            "lengths": np.array([len(text) for text in texts], dtype=np.int64),
+            "counts": [len(trees) for trees in self._trees],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Read the trees."""
+        ends = np.cumsum(state["lengths"]).tolist()
+        texts = iter([state["trees"][start:end] for start, end in zip([0, *ends], ends, strict=False)])
+        self._written = [[next(texts) for _ in range(count)] for count in state["counts"]]
+        self._trees = [
+            [self._catboost.CatBoost().load_model(blob=text) for text in written] for written in self._written
+        ]
+
     def compile(self, weights: Sequence[float]) -> "CatBoostEnsemble":
         """Sum the models with CatBoost's own tool."""
         rounds = len(weights)
         models = [self._catboost.sum_models(trees[:rounds], weights=list(weights)) for trees in self._trees if rounds]
-        return CatBoostEnsemble([_to_json(model) for model in models], len(self._trees), self._n_columns)
+        return CatBoostEnsemble([_to_bytes(model, "json") for model in models], len(self._trees), self._n_columns)
 
 
 class CatBoostEnsemble(Ensemble):
@@ -192,10 +213,10 @@ def _nothing_to_split(error: Exception) -> bool:
     raise error
 
 
-def _to_json(model: Any) -> bytes:
+def _to_bytes(model: Any, kind: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:  # CatBoost writes to paths only
-        path = os.path.join(folder, "model.json")
-        model.save_model(path, format="json")
+        path = os.path.join(folder, "model")
+        model.save_model(path, format=kind)
         with open(path, "rb") as file:
             return file.read()
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import chain, repeat
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +104,7 @@ class GrowingLightGBM(Growing):
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         import lightgbm
 
+        self._lightgbm, self._params = lightgbm, params
         data = lightgbm.Dataset(
             plain_values(table),
             label=np.zeros(table.n_rows),
@@ -116,16 +118,15 @@ class GrowingLightGBM(Growing):
         self._constant = not table.is_sparse and not _varies(table.values)
         self._shape = (table.n_rows, n_outputs)
         self._scores = np.zeros(self._shape)
+        self._updates = 0
+        self._redrawn = not _DRAWN_AT_SPLITS.isdisjoint(params)
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output to the booster."""
         if self._constant:
             return None
-        curvature = np.broadcast_to(curvature, self._shape)
-        if self._shape[1] == 1:
-            gradient, curvature = gradient[:, 0], curvature[:, 0]
         try:
-            finished = self._booster.update(fobj=lambda _scores, _data: (gradient, curvature))
+            finished = self._update(gradient, curvature)
         except self._error as error:
             if "num_features" in str(error):  # every column is constant: LightGBM stops rather than grow a stump
                 return None
@@ -134,6 +135,53 @@ class GrowingLightGBM(Growing):
             return None
         before, self._scores = self._scores, self._read_scores()
         return self._scores - before
+
+    def _update(self, gradient: Array, curvature: Array) -> bool:
+        curvature = np.broadcast_to(curvature, self._shape)
+        if self._shape[1] == 1:
+            gradient, curvature = gradient[:, 0], curvature[:, 0]
+
+        def fed(_scores: Any, _data: Any) -> tuple[Array, Array]:
+            # Here and not before: the first update resets parameters, which draws columns once more.
+            if self._redrawn:
+                seed = crc32(f"{self._params['seed']} {self._updates}".encode()) >> 1
+                self._booster.reset_parameter({"feature_fraction_seed": seed, "extra_seed": seed})
+            self._updates += 1
+            return gradient, curvature
+
+        return bool(self._booster.update(fobj=fed))
+
+    def state(self) -> dict[str, Any]:
+        """Return the trees, their exact scores, and how often columns and rows were drawn."""
+        text = self._booster.model_to_string(num_iteration=-1)
+        settings = dict(_SETTING.findall(text))
+        for name, fine in _DRAWN_AGAIN.items():
+            if settings.get(name, fine[0]) not in fine:
+                raise ValueError(
+                    f"checkpoint: what LightGBM draws with {name}={settings[name]} cannot be drawn again where a fit was "
+                    "left; leave it out, or fit without a checkpoint."
+                )
+        draws = any(float(settings[name]) < 1.0 for name in ("feature_fraction", "bagging_fraction"))
+        return {"trees": text.encode(), "scores": self._scores, "updates": self._updates, "draws": draws}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Make a booster of the trees whose next scores and draws are those of the one that was left.
+
+        Its scores start from the kept ones, to the last bit. Its random numbers, which no file holds, are drawn as often
+        as they were: what a round draws does not depend on the gradient, and without one no tree comes of it.
+        """
+        if not state["updates"]:
+            return
+        basic, data = self._lightgbm.basic, self._booster.train_set
+        earlier = self._lightgbm.Booster(model_str=state["trees"].decode())
+        self._scores = state["scores"]
+        data.set_init_score(self._scores if self._shape[1] > 1 else self._scores[:, 0])
+        self._booster = self._lightgbm.Booster(self._params, data)
+        basic._safe_call(basic._LIB.LGBM_BoosterMerge(self._booster._handle, earlier._handle))
+        nothing, one = np.zeros(self._shape), np.ones((1, 1))
+        for _ in range(state["updates"] if state["draws"] else 0):
+            self._update(nothing, one)
+        self._updates = state["updates"]
 
     def _read_scores(self) -> Array:
         """Scores of all rows after the last round: `eval_train` is the public way to them."""
@@ -153,6 +201,19 @@ class GrowingLightGBM(Growing):
         return LightGBMEnsemble(_weighted(text, [w for w in weights for _ in range(self._shape[1])]))
 
 
+# Parameters, by all their names, that draw for each split: LightGBM is then given a seed each round, as the number of splits
+# depends on the data and a fit taken up again could not draw as often.
+_DRAWN_AT_SPLITS = {
+    "extra_trees", "extra_tree", "feature_fraction_bynode", "sub_feature_bynode", "colsample_bynode",
+}  # fmt: skip
+# The values, as LightGBM writes them, with which draws can be repeated; with others they depend on the data.
+_DRAWN_AGAIN = {
+    "boosting": ("gbdt",),
+    "data_sample_strategy": ("bagging",),
+    "use_quantized_grad": ("0",),
+    "bagging_freq": ("0", "1"),
+}
+_SETTING = re.compile(r"^\[(\w+): (.*)\]$", flags=re.MULTILINE)
 _TREE = re.compile(r"^(?=Tree=\d+$)", flags=re.MULTILINE)
 _VALUES = re.compile(r"^(leaf_value|internal_value)=(.*)$", flags=re.MULTILINE)
 _SIZES = re.compile(r"^tree_sizes=.*$", flags=re.MULTILINE)

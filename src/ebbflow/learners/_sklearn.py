@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, Pickled, check_device, plain_values
 from ebbflow.table import Table
 
 
@@ -86,6 +86,14 @@ class GrowingScikitLearn(Growing):
             values[:, output] = np.asarray(regressor.predict(X)).ravel()
         self._rounds.append(fitted)
         return values
+
+    def state(self) -> dict[str, Any]:
+        """Return the regressors and where chance stands."""
+        return {"rounds": Pickled(self._rounds), "random": self._random.bit_generator.state}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take both up again."""
+        self._rounds, self._random.bit_generator.state = state["rounds"], state["random"]
 
     def compile(self, weights: Sequence[float]) -> "ScikitLearnEnsemble":
         """Keep the regressors whose weight is not 0."""

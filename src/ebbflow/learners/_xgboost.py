@@ -70,6 +70,8 @@ class XGBoost(Learner):
             "subsample": self.subsample,
             "max_bin": self.max_bin,
             "seed": seed,
+            # Otherwise XGBoost draws from one stream for all boosters of a thread, whoever else may use it.
+            "seed_per_iteration": True,
             "nthread": n_jobs,
             "num_target": n_outputs,
             "disable_default_eval_metric": True,
@@ -92,8 +94,9 @@ class GrowingXGBoost(Growing):
             plain_values(table), max_bin=params["max_bin"], nthread=params["nthread"], **_types(table)
         )
         self._booster = xgboost.Booster(params, [self._data])
-        self._shape = (table.n_rows, n_outputs)
+        self._params, self._shape = params, (table.n_rows, n_outputs)
         self._rounds = 0
+        self._earlier: list[Any] = []  # trees of a checkpoint, in whose place the booster has empty ones
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output and read its values alone: differences of float32 scores would lose digits."""
@@ -105,14 +108,48 @@ class GrowingXGBoost(Growing):
         tree = np.asarray(values, dtype=np.float64).reshape(self._shape)
         return tree if tree.any() else None
 
+    def state(self) -> dict[str, Any]:
+        """Return the trees."""
+        for name, usual in (("colsample_bylevel", 1), ("colsample_bynode", 1), ("booster", "gbtree")):
+            if self._params.get(name, usual) != usual:
+                raise ValueError(
+                    f"checkpoint: what XGBoost draws with {name}={self._params[name]!r} cannot be drawn again where a fit "
+                    "was left; leave it out, or fit without a checkpoint."
+                )
+        return {"model": json.dumps(self._trees(self._rounds)[0]).encode(), "rounds": self._rounds}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take the trees up again, and bring the column sampler, which no file holds, to where it stood.
+
+        What it draws does not depend on the gradient: as many rounds with none are drawn and leave empty trees.
+        """
+        self._rounds = state["rounds"]
+        if not self._rounds:
+            return
+        if self._params["subsample"] == self._params["colsample_bytree"] == 1.0:
+            # The file has the base score of every output, and XGBoost refuses to be told it once for all.
+            told = {name: value for name, value in self._params.items() if name != "base_score"}
+            self._booster = _xgboost().Booster(told, [self._data], model_file=bytearray(state["model"]))
+            return
+        self._earlier = json.loads(state["model"])["learner"]["gradient_booster"]["model"]["trees"]
+        nothing, one = np.zeros(self._shape), np.ones(self._shape)
+        for number in range(self._rounds):
+            self._booster.boost(self._data, number, grad=nothing, hess=one)
+
+    def _trees(self, rounds: int) -> tuple[dict[str, Any], list[Any]]:
+        """The first rounds in XGBoost's JSON format, and the list of trees in it."""
+        model: dict[str, Any] = json.loads(self._booster[:rounds].save_raw("json")) if rounds else {}
+        trees: list[Any] = model["learner"]["gradient_booster"]["model"]["trees"] if rounds else []
+        earlier = self._earlier[: len(trees)]
+        trees[: len(earlier)] = earlier
+        return model, trees
+
     def compile(self, weights: Sequence[float]) -> "XGBoostEnsemble":
         """Scale the leaves in XGBoost's JSON format."""
-        model = json.loads(self._booster[: len(weights)].save_raw("json")) if weights else None
-        if model is None:
-            model = json.loads(self._booster[:1].save_raw("json"))
-            weights = [0.0]
+        weights = weights or [0.0]
+        model, trees = self._trees(len(weights))
         per_round = self._shape[1]
-        for index, tree in enumerate(model["learner"]["gradient_booster"]["model"]["trees"]):
+        for index, tree in enumerate(trees):
             weight = weights[index // per_round]
             tree["base_weights"] = [weight * value for value in tree["base_weights"]]
             tree["split_conditions"] = [
