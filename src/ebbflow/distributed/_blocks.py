@@ -202,7 +202,7 @@ class BlockSweep:
             z += step * direction
             residual = residual - step * image
             before = product
-        return self.peers.total(self.rows.placed(z)), reached
+        return self.peers.total(self.rows.placed(z.astype(kind))).astype(np.float64), reached
 
 
 @dataclass(frozen=True)

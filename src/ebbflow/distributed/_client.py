@@ -163,7 +163,7 @@ class Cluster:
             setattr(estimator, name, value)
         for mine, theirs in zip(callbacks, first.callbacks, strict=True):
             vars(mine).update(vars(theirs))
-        estimator.n_workers_ = len(workers)
+        estimator.cluster_ = first.traffic
         estimator._fitted_table = estimator._fitted_columns = None  # nowhere as a whole
         return first.out_of_fold
 

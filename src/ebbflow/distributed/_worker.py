@@ -72,6 +72,7 @@ class Found:
     attributes: dict[str, Any]
     out_of_fold: Array | None
     callbacks: Sequence[Callback]
+    traffic: dict[str, int]
 
 
 def train(
@@ -100,8 +101,10 @@ def train(
             out_of_fold = estimator._train(table, task.training, task.validation, task.seed, watchers, keeper)
     digest = sha256(b"".join(estimator.ensemble_.files().values())).hexdigest()
     if rank:
-        return Found(digest, {}, None, ())
-    return Found(digest, {name: getattr(estimator, name) for name in FOUND}, out_of_fold, task.callbacks)
+        return Found(digest, {}, None, (), {})
+    attributes = {name: getattr(estimator, name) for name in FOUND}
+    traffic = {"n_workers": peers.count, "calls": peers.calls, "bytes": peers.sent}
+    return Found(digest, attributes, out_of_fold, task.callbacks, traffic)
 
 
 def _keeper(task: Task, table: Shard, reader: TableReader, peers: Peers, stack: ExitStack) -> Keeper | None:

@@ -213,7 +213,7 @@ class BaseEBBS(BaseEstimator):
         if cluster is not None:
             X, table = cluster.columns, cluster.outline
         else:
-            table = self._reader.fit(X)
+            table, self.cluster_ = self._reader.fit(X), None
         y, sample_weight, nodes, eval_set = gathered(y, sample_weight, nodes, eval_set)
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = len(table.names)
@@ -653,8 +653,12 @@ class BaseEBBS(BaseEstimator):
         if self.race_:
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
-        if getattr(self, "n_workers_", 0):
-            lines.append(f"trained by  {self.n_workers_} workers of a Dask cluster")
+        if getattr(self, "cluster_", None) is not None:
+            lines.append(
+                "trained by  {n_workers} workers of a cluster, {calls:,} sums of {bytes:,} bytes".format(
+                    **self.cluster_
+                )
+            )
         lines.append(f"smoothing   {self.smoothing_}")
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
