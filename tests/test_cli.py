@@ -83,6 +83,18 @@ def copy(place, tmp_path):
 # ---------------------------------------------------------------------- what works
 
 
+def test_fit_goes_on_from_a_checkpoint_to_the_same_model(place, tmp_path):
+    words = ["fit", place / "nodes.csv", place / "edges.csv", "-t", "price", "--rounds", 30, "-o", tmp_path / "m.ebb"]
+    words += ["--checkpoint", tmp_path / "kept"]
+    run(*words)
+    assert "--resume" not in complaint(*words[:-2], "--checkpoint", place / "nodes.csv")  # a file
+    assert "holds checkpoints of an earlier fit already" in complaint(*words)
+    run(*words, "--resume")
+    again, ours = eb.load(tmp_path / "m.ebb"), eb.load(place / "price.ebb")
+    assert (again.predict() == ours.predict()).all()
+    assert "--resume needs --checkpoint" in complaint(*words[:-2], "--resume", code=2)
+
+
 def test_fit_predicts_exactly_what_the_library_predicts(place):
     nodes, edges = grid()
     graph = eb.Graph.from_dataframe(edges, nodes=nodes["id"])

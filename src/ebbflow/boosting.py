@@ -119,7 +119,7 @@ def boost(
     after : sequence of Callback
         Asked once a round is over for all others, and only if none of them stops: what they keep of it can be resumed.
     states : sequence of dict
-        What a checkpoint kept of the first callbacks.
+        What a checkpoint kept of the callbacks, if these rounds are not the first.
     """
     for callback in callbacks:
         callback.before_training(boosting.n_rounds)

@@ -20,7 +20,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -188,7 +188,7 @@ class Keeper(Callback):
             warnings.warn(
                 f"The checkpoint was written with {', '.join(others)}: the model may differ from an undisturbed one in "
                 "rounding.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def loaded(self, objective: Objective) -> dict[str, Any]:
@@ -254,7 +254,8 @@ class Keeper(Callback):
                 os.unlink(temporary)
             raise
         if self._handle is not None:
-            os.fsync(self._handle)
+            with suppress(OSError):  # not every file system can
+                os.fsync(self._handle)
         self._paths = [*(other for other in self._paths if other != path), path][-KEPT:]
         for other in _checkpoints(self.folder):
             if other not in self._paths:
@@ -279,7 +280,7 @@ def fingerprint_of(*arrays: Any) -> str:
 
 def described(value: Any) -> Any:
     """Return parameters as JSON that two fits can be compared by."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or (isinstance(value, (bool, int, float, str)) and value == value):
         return value
     if isinstance(value, BaseEstimator):
         return {"": type(value).__name__} | {k: described(v) for k, v in value.get_params(deep=False).items()}

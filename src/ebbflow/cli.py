@@ -45,11 +45,12 @@ class _OneLine(TyperGroup):
         """Run, and leave with the code that the outcome has earned."""
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})
-        except (KeyboardInterrupt, typer.Abort) as stop:
+        except (KeyboardInterrupt, typer.Abort):
             code = 130
-            _complain(str(stop) or "stopped; no file was changed.")
         except Exception as error:
             code = _say(error)
+        if code == 130:
+            _complain("stopped; no file was changed.")
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -359,7 +360,10 @@ def _show_check(found: GraphCheck, nodes: Path, target: str) -> None:
     console.print(Text(e.verdict, style="bold"))
 
 
-@app.command(epilog="Example: ebbflow fit nodes.csv edges.csv --target price -o houses.ebb")
+@app.command(
+    epilog="Example: ebbflow fit nodes.csv edges.csv --target price -o houses.ebb; "
+    "a long one, begun or taken up again: ebbflow fit nodes.csv edges.csv --target price --checkpoint kept --resume"
+)
 def fit(
     nodes: NodesFile,
     edges: EdgesFile,
@@ -405,7 +409,9 @@ def fit(
         watching = [_RoundsBar(bar, job)]
         model.fit(X, y, graph=data.graph, callbacks=watching, checkpoint=checkpoint, resume=resume)
         if model.stopped_because_ == Interrupt.reason:
-            raise KeyboardInterrupt("" if checkpoint is None else "stopped; the same command with --resume goes on.")
+            if checkpoint is not None:
+                _note("the same command with --resume goes on.")
+            raise KeyboardInterrupt
     model.names_ = {"id": data.id_name or "row", "target": target}
     with _progress(f"writing {output.name}"):
         model.save(output, table=True)

@@ -258,18 +258,18 @@ class BaseEBBS(BaseEstimator):
             watchers.append(self._stopping(n_labelled))
         if self.verbose:
             watchers.append(ProgressBar())
-        watchers.sort(key=lambda watcher: not _has_state(watcher))
         choices = choosing.choices(self._asked(training), self.graph_, training, is_classifier(self), table)
         self.race_: dict[str, float] = {}
         out_of_fold: Array | None = None
-        kept: dict[str, Any] = {"callbacks": []}
+        states: list[dict[str, Any]] = []
         done: list[Progress] = []
         if keeper is not None and keeper.choice is not None:
             (choice,) = (choice for choice in choices if choice.name == keeper.choice)
             entrant = self._entrant(choice, table, training, validation, seed)
             kept = keeper.loaded(entrant.objective)
             entrant.boosting.restore(kept["boosting"])
-            self.race_, out_of_fold = kept["race"], kept["out_of_fold"]
+            self.race_, out_of_fold, told = kept["race"], kept["out_of_fold"], iter(kept["callbacks"])
+            states = [next(told) if _has_state(watcher) else {} for watcher in watchers]
         else:
             entrants = {choice.name: self._entrant(choice, table, training, validation, seed) for choice in choices}
             if keeper is not None:
@@ -291,7 +291,7 @@ class BaseEBBS(BaseEstimator):
             }  # fmt: skip
         with interrupt:
             after = [interrupt] if keeper is None else [keeper, interrupt]
-            found = boost(entrant.boosting, watchers, done, after=after, states=kept["callbacks"])
+            found = boost(entrant.boosting, watchers, done, after=after, states=states)
         if interrupt.asked:
             going_on = "" if keeper is None else f" resume=True goes on from {keeper.folder}."
             warnings.warn(
