@@ -653,12 +653,9 @@ class BaseEBBS(BaseEstimator):
         if self.race_:
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
-        if getattr(self, "cluster_", None) is not None:
-            lines.append(
-                "trained by  {n_workers} workers of a cluster, {calls:,} sums of {bytes:,} bytes".format(
-                    **self.cluster_
-                )
-            )
+        told = getattr(self, "cluster_", None)  # a file does not keep it
+        if told is not None:
+            lines.append(f"trained by  {told['n_workers']} workers; {told['calls']:,} sums of {told['bytes']:,} bytes")
         lines.append(f"smoothing   {self.smoothing_}")
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
