@@ -158,6 +158,11 @@ class Keeper(Callback):
                 break
 
     @property
+    def read(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The manifest and the entries that were found, for others to go on from too."""
+        return self._manifest, self._entries if self._manifest else {}
+
+    @property
     def choice(self) -> str | None:
         """The way of using the graph that was found before; None if this fit starts from the beginning."""
         return self._manifest["state"]["dict"]["choice"] if self._manifest else None

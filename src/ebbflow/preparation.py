@@ -41,6 +41,11 @@ class Preparation:
     encoder: OrderedTargetEncoder | None = None
     smooths_encodings: bool = False
 
+    @property
+    def uses_graph(self) -> bool:
+        """Whether columns are made of neighbours' columns, or of places in the graph."""
+        return any(part is not None for part in (self.neighbor_features, self.feature_smoothing, self.positions))
+
     def fit(self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int) -> Table:
         """Learn from the table and the training labels, and prepare that table."""
         self._refuse_on_disk(table)

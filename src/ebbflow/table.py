@@ -77,6 +77,20 @@ class Table:
         stacked = sparse.hstack(parts, format="csr") if self.is_sparse else np.hstack(parts)
         return replace(self, values=stacked, names=(*self.names, *names), origin=(*self.origin, *origin))
 
+    def picked(self, columns: Sequence[int]) -> "Table":
+        """Return the table with some of its numeric columns."""
+        picked = self.values if len(columns) == len(self.names) else self.values[:, columns]
+        names = tuple(self.names[column] for column in columns)
+        return replace(self, values=picked, names=names, categorical=(), origin=tuple(self.origin[c] for c in columns))
+
+    def batches(self) -> "Iterator[Table]":
+        """The columns as they are carried over the graph: for all rows, and no more at a time than can be held."""
+        yield self
+
+    def own(self, values: Any) -> Any:
+        """Of columns made for all rows, those rows that this table holds."""
+        return values
+
 
 class ParquetTable:
     """A table in Parquet files that may be larger than memory, to be handed over as ``X``.

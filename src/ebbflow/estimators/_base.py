@@ -22,6 +22,7 @@ from ebbflow.callbacks import Callback, EarlyStopping, History, Interrupt, Progr
 from ebbflow.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
 from ebbflow.choosing import Choice
 from ebbflow.devices import Cpu, as_device
+from ebbflow.distributed import Cluster, gathered, is_dask, scores_of
 from ebbflow.estimators._predictor import Predictor
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
@@ -68,6 +69,9 @@ def _has_state(callback: Callback) -> bool:
 
 class BaseEBBS(BaseEstimator):
     """Everything but the meaning of y."""
+
+    #: The other workers, while a worker of a cluster trains.
+    _peers: Any = None
 
     def __init__(
         self,
@@ -156,7 +160,8 @@ class BaseEBBS(BaseEstimator):
         Parameters
         ----------
         X : dataframe, array, sparse matrix or ParquetTable of shape (n_nodes, n_features)
-            Every node, labelled or not: row i is node i of the graph.
+            Every node, labelled or not: row i is node i of the graph. A Dask dataframe or array is trained on where it lies,
+            by all workers of the current ``distributed.Client`` that have rows of it; needs ``learner="xgboost"``.
         y : array-like
             Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
         sample_weight : array-like, optional
@@ -170,13 +175,14 @@ class BaseEBBS(BaseEstimator):
             Labelled nodes that are not trained on, to choose and to stop on. Without it, and if ``early_stopping``, a
             share ``validation_fraction`` of the labelled nodes is held out once there are 50 of them.
         callbacks : sequence of Callback, optional
+            On a cluster they run in one of the workers, and what they have noted comes back.
         checkpoint : path or Checkpoint, optional
             A folder of this fit's own, in which what is needed to resume it is kept every 30 seconds, or as often as
             ``eb.Checkpoint`` says.
         resume : bool, default=False
             Go on from the newest checkpoint in that folder, or from the beginning where there is none. The model is, bit for
             bit, the one that the same fit would have found undisturbed, with as many threads. Other data or parameters are
-            refused.
+            refused. On a cluster the first worker writes, in a folder that all of them can see.
 
         Returns
         -------
@@ -184,8 +190,10 @@ class BaseEBBS(BaseEstimator):
         """
         before = self.__dict__.copy()
         try:
-            with keeping(checkpoint, resume) as keeper:
-                return self._fit(X, y, sample_weight, graph, nodes, eval_set, callbacks, keeper)
+            checks.parameters(self)
+            cluster = Cluster(X, self.learner, checkpoint, resume) if is_dask(X) else None
+            with keeping(*(checkpoint, resume) if cluster is None else (None, False)) as keeper:
+                return self._fit(X, y, sample_weight, graph, nodes, eval_set, callbacks, keeper, cluster)
         except BaseException:
             self.__dict__ = before
             raise
@@ -200,11 +208,15 @@ class BaseEBBS(BaseEstimator):
         eval_set: tuple[Any, Any] | None,
         callbacks: Sequence[Callback],
         keeper: Keeper | None,
+        cluster: Cluster | None,
     ) -> Self:
-        checks.parameters(self)
-        _check_feature_names(self, _named(X), reset=True)
         self._reader = TableReader(self.categorical_features)
-        table = self._reader.fit(X)
+        if cluster is not None:
+            X, table = cluster.columns, cluster.outline
+        else:
+            table, self.cluster_ = self._reader.fit(X), None
+        y, sample_weight, nodes, eval_set = gathered(y, sample_weight, nodes, eval_set)
+        _check_feature_names(self, _named(X), reset=True)
         self.n_features_in_ = len(table.names)
         checks.graph_fits(graph, table.n_rows, X)
         checks.same_order(X, y)
@@ -217,8 +229,16 @@ class BaseEBBS(BaseEstimator):
         if keeper is not None:
             keeper.same(self._fingerprint(table, training, validation, seed, callbacks))
         self._environment = modelfile.environment(self._threads(table))
-        with threads(self._threads(table)), as_device(self.device) as device:
-            self._train(table, training, validation, seed, callbacks, keeper, device)
+        with threads(self._threads(table)):
+            if cluster is None:
+                with as_device(self.device) as device:
+                    out_of_fold = self._train(table, training, validation, seed, callbacks, keeper, device)
+            else:
+                fingerprint = self._fingerprint(table, training, validation, seed, callbacks) if cluster.keeps else {}
+                out_of_fold = cluster.train(self, training, validation, seed, callbacks, fingerprint)
+            self._training = training
+            self._learn_from_held_out(validation, out_of_fold)
+            self._keep_validation(validation)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
             self._training = training.joined(self._held_back)
             del self._held_back
@@ -234,8 +254,8 @@ class BaseEBBS(BaseEstimator):
         callbacks: Sequence[Callback],
         keeper: Keeper | None,
         device: Cpu,
-    ) -> None:
-        """Choose how to use the graph, boost, and keep what was found."""
+    ) -> Array | None:
+        """Choose how to use the graph, boost, keep what was found; returns predictions of each label without it, if any."""
         n_labelled, interrupt, history = training.nodes.size, Interrupt(), History()
         watchers: list[Callback] = [history, *checks.callback_list(callbacks)]
         if self.early_stopping and validation is not None:
@@ -298,11 +318,10 @@ class BaseEBBS(BaseEstimator):
         self.stopped_because_ = interrupt.reason if interrupt.asked else found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
         # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
-        self._training, self._fitted_table, self._from_disk = training, None if table.on_disk else table, table.on_disk
+        self._fitted_table, self._from_disk = None if table.on_disk else table, table.on_disk
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
         self.smoothed_ = device.host(entrant.smoother.apply(found.best.scores))
-        self._learn_from_held_out(validation, out_of_fold)
-        self._keep_validation(validation)
+        return out_of_fold
 
     def _winner(
         self,
@@ -513,6 +532,8 @@ class BaseEBBS(BaseEstimator):
         graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
         smoother = self._operator(choice.smoothing, graph, table.n_rows)
         objective = objective_for(choice.labels, graph, smoother, self.loss_, known, held, self.penalty, seed)
+        if self._peers is not None:
+            objective = self._peers.agreeing(objective)
         growing = growing or learner.start(
             seen, n_outputs=n_outputs, seed=seed, n_jobs=self._threads(seen), device=self.device
         )
@@ -641,12 +662,22 @@ class BaseEBBS(BaseEstimator):
             if graph is not None:
                 raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
             return self.scores_, self.base_ + self.smoothed_, self.graph_
+        if is_dask(X) and not self._preparation.uses_graph:
+            return self._uncorrected_blocks(X, graph)
+        (X,) = gathered(X)  # columns of neighbours are made here, not where the blocks are
         table = self._read(X)
         one = self._graph_of(X, table.n_rows, graph)
         with threads(self._threads(table)):
             scores = self._scores(self._preparation.apply(table, one))
             smoothed = self._operator(self.smoothing_, one, table.n_rows).apply(scores)
         return scores, self.base_ + smoothed, one
+
+    def _uncorrected_blocks(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
+        """The same of a Dask collection, whose trees are summed where its blocks are."""
+        _check_feature_names(self, X._meta, reset=False)
+        scores = scores_of(X, self)
+        one = self._graph_of(None, len(scores), graph)
+        return scores, self.base_ + self._operator(self.smoothing_, one, len(scores)).apply(scores), one
 
     def _field(self, graph: Graph | None, known: Labels | None) -> FieldOperator | None:
         """The field of known labels, if there are any and the model uses it."""
@@ -749,6 +780,9 @@ class BaseEBBS(BaseEstimator):
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
         if self.graph_ is not None and getattr(self, "_from_disk", False):
             lines.append("columns     those of the file: what is made from neighbours' needs the table in memory")
+        told = getattr(self, "cluster_", None)  # a file does not keep it
+        if told is not None:
+            lines.append(f"trained by  {told['n_workers']} workers; {told['calls']:,} sums of {told['bytes']:,} bytes")
         lines.append(f"smoothing   {self.smoothing_}")
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")

@@ -107,6 +107,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         The graph fitted on, of several relations their mixture.
     relation_strengths_ : dict or None
         The strength of each relation.
+    cluster_ : dict or None
+        After a fit on a cluster: how many workers trained, and how often and with how many bytes they spoke to each other,
+        beside the histograms of the trees.
 
     Examples
     --------
