@@ -79,7 +79,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         Columns that hold categories, by name or position; text and category columns always do.
     device : {"cpu", "cuda"}, default="cpu"
         Where the rounds run. ``"cuda"``: on one NVIDIA GPU, with ``learner="xgboost"`` and CuPy (see the page on
-        performance). The fitted model is the same on either, and needs no GPU.
+        performance). The fitted model is an ordinary one and needs no GPU.
     n_jobs : int, optional
         Threads; -1: the cores that this process may use, as affinity, cgroups, joblib and limits on OpenMP say. Default: one
         for tables of up to four million entries, which gain little from more, else those of them that are physical.
