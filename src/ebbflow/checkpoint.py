@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Checkpoint:
     Parameters
     ----------
     folder : path
-        Made if it is not there. One folder for each fit.
+        Made if it is not there. One folder for each fit; what is in it stays when the fit has ended.
     every : int, optional
         Rounds after which to write.
     seconds : float, optional
@@ -76,7 +77,7 @@ class Checkpoint:
         *,
         pickle: bool = False,
     ) -> None:
-        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        if every is not None and (isinstance(every, bool) or not isinstance(every, Integral) or every < 1):
             raise ValueError(f"Checkpoint's every must be a number of rounds of at least 1, or None, got {every!r}.")
         if seconds is not None and not seconds >= 0.0:
             raise ValueError(f"Checkpoint's seconds must be a number of at least 0, or None, got {seconds!r}.")
@@ -215,6 +216,18 @@ class Keeper(Callback):
             self._write(done)
 
     def _write(self, done: int) -> None:
+        try:
+            self._store(os.path.join(self.folder, f"round-{done:08d}.ckpt"), self._entries_of(done))
+        except OSError as error:
+            kept = "the one before it is kept" if self._paths else "there is none before it"
+            warnings.warn(
+                f"A checkpoint could not be written to {self.folder} ({error.strerror or error}): the fit goes on, {kept}.",
+                stacklevel=2,
+            )
+        self._never = False
+        self._written_round, self._written_at = done, time.monotonic()  # not counting the time it took
+
+    def _entries_of(self, done: int) -> dict[str, bytes]:
         entries: dict[str, bytes] = {}
         state = _flat(self.collect(), entries, {}, self.recipe.pickle)
         manifest = {
@@ -226,17 +239,7 @@ class Keeper(Callback):
             "state": state,
             "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()},
         }
-        entries["manifest.json"] = json.dumps(manifest).encode()
-        try:
-            self._store(os.path.join(self.folder, f"round-{done:08d}.ckpt"), entries)
-        except OSError as error:
-            kept = "the one before it is kept" if self._paths else "there is none before it"
-            warnings.warn(
-                f"A checkpoint could not be written to {self.folder} ({error.strerror or error}): the fit goes on, {kept}.",
-                stacklevel=2,
-            )
-        self._never = False
-        self._written_round, self._written_at = done, time.monotonic()  # not counting the time it took
+        return entries | {"manifest.json": json.dumps(manifest).encode()}
 
     def _store(self, path: str, entries: dict[str, bytes]) -> None:
         """Write beside the place, force it to the disk, rename, and only then delete all but this and the one before."""

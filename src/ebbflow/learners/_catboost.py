@@ -216,7 +216,10 @@ def _nothing_to_split(error: Exception) -> bool:
 def _to_bytes(model: Any, kind: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:  # CatBoost writes to paths only
         path = os.path.join(folder, "model")
-        model.save_model(path, format=kind)
+        try:
+            model.save_model(path, format=kind)
+        except _catboost().CatBoostError as error:
+            raise OSError(f"CatBoost could not write a temporary file: {error}") from None
         with open(path, "rb") as file:
             return file.read()
 
