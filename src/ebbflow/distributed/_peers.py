@@ -26,8 +26,9 @@ class Peers:
     def total(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum over all workers, the same bits in each.
 
-        Where only one of the workers has an entry and the others have 0 there, this is an all-gather. A ring hands on
-        2(w − 1)/w times the bytes of the array, an all-gather of its own would half of that; XGBoost has none to offer.
+        Where only one of the workers has an entry and the others have 0 there, this is an all-gather. XGBoost's ring sends
+        2 − 1/w times the bytes of the array from each of w workers; an all-gather of its own, which its Python package does
+        not offer, would send half of that.
         """
         flat, sum_up = values.ravel(), self._collective.Op.SUM
         found, step = np.empty_like(flat), PIECE * self.count
