@@ -27,15 +27,15 @@ class Elsewhere(NDArrayOperatorsMixin):
         raise TypeError("An array elsewhere was converted to numpy.")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        if method != "__call__" or "where" in options:
+        if method != "__call__":
             return NotImplemented
+        _refuse(options)
         options = {name: _unwrapped(part) for name, part in options.items()}
         found = ufunc(*map(_unwrapped, inputs), out=out if out is None else _unwrapped(out), **options)
         return _wrapped(found) if out is None else out[0]
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        if "device" in options:  # which numpy's full and ones hand on, and CuPy's do not take
-            raise TypeError(f"{function.__name__}() got an unexpected keyword argument 'device'")
+        _refuse(options)
         if function in MOVES and isinstance(arguments[0], np.ndarray):
             return Elsewhere(function(*arguments, **options))
         return _wrapped(function(*_unwrapped(arguments), **{name: _unwrapped(part) for name, part in options.items()}))
@@ -46,7 +46,12 @@ class Elsewhere(NDArrayOperatorsMixin):
         found = getattr(self.held, name)
         if not callable(found):
             return _wrapped(found)
-        return lambda *arguments, **options: _wrapped(found(*_unwrapped(arguments), **options))
+
+        def called(*arguments: Any, **options: Any) -> Any:
+            _refuse(options)
+            return _wrapped(found(*_unwrapped(arguments), **options))
+
+        return called
 
     def __getitem__(self, place: Any) -> Any:
         return _wrapped(self.held[_unwrapped(place)])
@@ -67,12 +72,19 @@ class Elsewhere(NDArrayOperatorsMixin):
         return bool(self.held)
 
 
+def _refuse(options: dict[str, Any]) -> None:
+    """What CuPy's functions do not take; numpy's full and ones hand ``device`` on unasked."""
+    for name in ("device", "initial", "where"):
+        if name in options:
+            raise TypeError(f"unexpected keyword argument {name!r}")
+
+
 def _unwrapped(value: Any) -> Any:
     if isinstance(value, Elsewhere):
         return value.held
     if isinstance(value, (list, tuple)):
         return type(value)(map(_unwrapped, value))
-    if isinstance(value, np.ndarray) and value.ndim:
+    if isinstance(value, np.ndarray):
         raise TypeError("An array of numpy's met one elsewhere.")
     return value
 
