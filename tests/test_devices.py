@@ -100,6 +100,26 @@ def test_few_labels_are_cross_fitted_there(monkeypatch):
     assert fitted.held_out_errors_.size == 30
 
 
+@pytest.mark.parametrize("n_labelled", [150, 30])
+def test_a_fit_there_goes_on_from_its_checkpoint(n_labelled, monkeypatch, tmp_path):
+    X, y, graph = problem(n_labelled=n_labelled)
+    often = eb.Checkpoint(tmp_path, every=2)
+    model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["smoothing"])
+    _, whole, _, _ = pair(monkeypatch, model, X, y, graph)
+
+    class Crash(eb.Callback):
+        def after_round(self, progress):
+            if progress.round == 4:
+                raise RuntimeError("crash")
+
+    with pytest.raises(RuntimeError, match="crash"):
+        model.fit(X, y, graph=graph, checkpoint=often, callbacks=[Crash()])
+    Crash.after_round = eb.Callback.after_round
+    np.testing.assert_array_equal(
+        model.fit(X, y, graph=graph, checkpoint=often, resume=True, callbacks=[Crash()]).predict(), whole
+    )
+
+
 def test_robust_smoothing_is_refused_elsewhere(monkeypatch):
     monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
     model = eb.EBBSRegressor(5, learner="xgboost", smoothing=eb.Robust(), labels="none")

@@ -298,8 +298,8 @@ class Objective:
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
         """
         along = smoothed_tree[self.labels.at]
-        slope = float(np.einsum("ij,ij->", self._slope(point), along))
-        bend = float(np.einsum("ij,ij,ij->", self._local_curvature(point), along, along))
+        slope = _total(self._slope(point), along)
+        bend = _total(self._local_curvature(point), along, along)
         step = self._penalized_step(slope, bend, point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
@@ -319,7 +319,7 @@ class Objective:
         """What the loss says of these nodes, refused where it is no number; an infinite loss is one to step back from."""
         with np.errstate(all="ignore"):
             said = getattr(self.loss, what)(predicted, labels.target)
-        said = said if hasattr(said, "shape") else np.asarray(said)
+        said = said if hasattr(said, "shape") else np.asarray(said)[()]  # a number: CuPy takes no array of numpy's
         shape = predicted.shape[:1] if what == "value" else predicted.shape
         fitting = [shape, *([(), (1,), (shape[0], 1), (1, shape[1])] if what == "curvature" else [])]
         if said.shape not in fitting:

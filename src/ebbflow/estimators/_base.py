@@ -272,7 +272,8 @@ class BaseEBBS(BaseEstimator):
             entrant = self._entrant(choice, table, training, validation, seed, device)
             kept = keeper.loaded(entrant.objective)
             entrant.boosting.restore(kept["boosting"])
-            self.race_, out_of_fold, told = kept["race"], kept["out_of_fold"], iter(kept["callbacks"])
+            self.race_, told = kept["race"], iter(kept["callbacks"])
+            out_of_fold = None if kept["out_of_fold"] is None else device.host(kept["out_of_fold"])
             states = [next(told) if _has_state(watcher) else {} for watcher in watchers]
         else:
             entrants: dict[str, _Entrant] = {}
