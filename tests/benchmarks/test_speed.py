@@ -78,8 +78,8 @@ def test_aims_are_held_against_the_least_times(tmp_path):
     found = aims(Results(store))
     assert [aim.met for aim in found] == [True, False, True, True, True, True, False, True]
     assert [aim.measured for aim in found[:2]] == ["1.5 (1.2)", "5"]
-    assert "30 (37.5)" == found[3].measured
-    assert "1.05 (1.05, plain 1.05)" == found[5].measured
+    assert found[3].measured == "30 (37.5)"
+    assert found[5].measured == "1.05 (1.05, plain 1.05)"
     assert found[7].measured == "0.5"
 
     store.write()
