@@ -11,7 +11,7 @@ RUN := $(VENV)/bin/python
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo report test test-gnn bench bench-quick bench-speed figures docs lock clean
+.PHONY: help setup demo report test fuzz test-gnn bench bench-quick bench-speed figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -42,6 +42,9 @@ test: $(VENV)/.ready  ## style, types, architecture, tests
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(RUN) -m pytest
+
+fuzz: $(VENV)/.ready  ## fit what is drawn at random for a minute (ARGS="--seconds 900 --seed 7"): finite predictions or an error of ours
+	$(RUN) tools/fuzz_fits.py $(ARGS)
 
 bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; EBBFLOW_DATA says where the data sets are
 	$(BENCH) -m benchmarks run --jobs $(JOBS) $(ARGS)

@@ -83,6 +83,18 @@ def copy(place, tmp_path):
 # ---------------------------------------------------------------------- what works
 
 
+def test_fit_goes_on_from_a_checkpoint_to_the_same_model(place, tmp_path):
+    words = ["fit", place / "nodes.csv", place / "edges.csv", "-t", "price", "--rounds", 30, "-o", tmp_path / "m.ebb"]
+    words += ["--checkpoint", tmp_path / "kept"]
+    run(*words)
+    assert "--resume" not in complaint(*words[:-2], "--checkpoint", place / "nodes.csv")  # a file
+    assert "holds checkpoints of an earlier fit already" in complaint(*words)
+    run(*words, "--resume")
+    again, ours = eb.load(tmp_path / "m.ebb"), eb.load(place / "price.ebb")
+    assert (again.predict() == ours.predict()).all()
+    assert "--resume needs --checkpoint" in complaint(*words[:-2], "--resume", code=2)
+
+
 def test_fit_predicts_exactly_what_the_library_predicts(place):
     nodes, edges = grid()
     graph = eb.Graph.from_dataframe(edges, nodes=nodes["id"])
@@ -267,6 +279,15 @@ def test_inspect_tells_what_is_inside_without_loading_the_model(place, monkeypat
     assert (told["n_nodes"], told["has_table"], told["columns"]) == (SIDE * SIDE, True, ["size", "rooms", "price"])
     printed = run("inspect", place / "price.ebb").stdout
     assert "EBBSRegressor" in printed and "share the file only" in printed
+
+
+def test_inspect_tells_where_a_model_was_fitted_and_shows_no_control_characters(place, tmp_path):
+    printed = run("inspect", place / "price.ebb").stdout
+    assert f"ebbflow {eb.__version__}" in printed.replace("\n", " ") and "threads" in printed
+    model = eb.EBBSRegressor(2).fit(pd.DataFrame({"\x1b[31mred\x07": [0.0, 1.0]}), [0.0, 1.0])
+    model.save(tmp_path / "m.ebb")
+    printed = run("inspect", tmp_path / "m.ebb").stdout
+    assert "[31mred" in printed and "\x07" not in printed and "\x1b" not in printed
 
 
 def test_demo_writes_files_that_the_other_commands_take(tmp_path):

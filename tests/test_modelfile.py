@@ -3,16 +3,20 @@
 import io
 import json
 import os
+import resource
+import sys
 import zipfile
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.linear_model import Ridge
 
 import ebbflow as eb
-from ebbflow import modelfile
+from ebbflow import archive, modelfile
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -71,6 +75,16 @@ def saved(tmp_path_factory):
     return path.read_bytes()
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """As few bytes as a model with a graph can have."""
+    path = tmp_path_factory.mktemp("small") / "model.ebb"
+    model = eb.EBBSRegressor(1, smoothing=None, labels="none", n_jobs=1, random_state=0)
+    model.fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0], graph=FEW.from_edges([0, 1], [1, 2], n_nodes=4))
+    model.save(path)
+    return path.read_bytes()
+
+
 @pytest.mark.parametrize("columns", [["u", "v"], list(TABLE)], ids=["numbers", "categories"])
 @pytest.mark.parametrize("graph", [None, NAMED], ids=["no graph", "named graph"])
 @pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
@@ -90,7 +104,8 @@ def test_a_model_read_back_predicts_the_same(tmp_path, kind, learner, graph, col
     assert loaded.get_params() == model.get_params()
     assert loaded.feature_names_in_.tolist() == columns
     assert (loaded.feature_importances_ == model.feature_importances_).all()
-    assert (loaded.n_iter_, loaded.history_) == (model.n_iter_, model.history_)
+    assert loaded.n_iter_ == model.n_iter_
+    assert loaded.history_ == {name: values for name, values in model.history_.items() if name != "seconds"}
     if kind is eb.EBBSClassifier:
         assert loaded.classes_.tolist() == ["high", "low", "mid"]
     if graph is not None:
@@ -160,6 +175,7 @@ def test_a_table_without_names_and_a_graph_without_ids_survive(tmp_path):
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     assert not hasattr(loaded, "feature_names_in_") and not loaded.graph_.has_ids
+    assert loaded.ensemble_.booster.params["objective"] == model.ensemble_.booster.params["objective"]
     assert (loaded.predict(X, graph=graph) == model.predict(X, graph=graph)).all()
 
 
@@ -207,6 +223,38 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     assert os.listdir(tmp_path) == ["m.ebb"]
 
 
+def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "m.ebb"
+    fitted().save(path)
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, limits[1]))  # no more is written, as on a full disk
+    try:
+        with pytest.raises(OSError, match="too large"):
+            fitted(n_estimators=5).save(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.ebb"]
+
+
+def test_what_is_written_is_on_the_disk_before_it_takes_the_place_of_the_old(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (done.append("fsync"), fsync(handle)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (done.append("replace"), replace(*paths)))
+    fitted().save(tmp_path / "m.ebb")
+    assert done == (["fsync", "replace", "fsync"] if os.name == "posix" else ["fsync", "replace"])
+
+
+def test_a_model_whose_numbers_are_all_alike_is_written_so_that_it_can_be_read(tmp_path, monkeypatch):
+    """Packed, it would be as small as a bomb is."""
+    monkeypatch.setattr(archive, "room", lambda size: 20_000 + 2 * size)
+    graph = eb.Graph.from_networkx(nx.path_graph([f"https://example.org/nodes/{i:040d}" for i in range(2_000)]))
+    model = eb.EBBSRegressor(1).fit(np.zeros((2_000, 1)), np.zeros(2_000), graph=graph)
+    model.save(tmp_path / "m.ebb", table=True)
+    assert (eb.load(tmp_path / "m.ebb").predict() == model.predict()).all()
+
+
 def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
     fitted().save(tmp_path / "m.ebb")
     (tmp_path / "other").touch()
@@ -236,28 +284,35 @@ def test_what_needs_pickle_is_refused_before_anything_is_written(tmp_path):
 # ---------------------------------------------------------------------- reading
 
 
-def test_every_truncated_file_is_refused(tmp_path, saved):
+def test_a_file_cut_short_anywhere_is_refused(tmp_path, small):
     path = tmp_path / "m.ebb"
-    for length in [*range(0, len(saved), 97), len(saved) - 1]:
-        path.write_bytes(saved[:length])
-        with pytest.raises(ValueError, match="not an ebbflow model, or it is damaged"):
-            eb.load(path)
+    path.write_bytes(small)
+    for length in range(len(small) - 1, -1, -1):
+        os.truncate(path, length)
+        for read in (eb.load, modelfile.describe):
+            with pytest.raises(eb.ModelFileError, match="not an ebbflow model, or it is damaged"):
+                read(path)
 
 
-def test_a_file_with_any_byte_changed_is_refused_or_harmless(tmp_path, saved):
+def plain(read):
+    manifest, arrays, entries = read
+    return manifest, {name: array.tobytes() for name, array in arrays.items()}, entries
+
+
+def test_a_file_with_any_byte_changed_is_refused_or_harmless(tmp_path, small):
     path = tmp_path / "m.ebb"
-    path.write_bytes(saved)
-    entries = modelfile._read(str(path))
+    path.write_bytes(small)
+    whole = plain(modelfile._read(str(path)))
     refused = []
-    for position in range(len(saved)):
-        broken = bytearray(saved)
+    for position in range(len(small)):
+        broken = bytearray(small)
         broken[position] ^= (0xFF, 0x01, 0x80)[position % 3]
         path.write_bytes(broken)
         try:
-            assert modelfile._read(str(path)) == entries  # a date or a flag of the zip itself
-        except ValueError as error:
+            assert plain(modelfile._read(str(path))) == whole  # a date or a flag of the zip itself
+        except eb.ModelFileError as error:
             refused.append(str(error))
-    assert len(refused) > 0.9 * len(saved)
+    assert len(refused) > 0.9 * len(small)
     assert all("m.ebb" in message for message in refused)
 
 
@@ -336,8 +391,6 @@ def test_classes_of_the_users_own_must_be_handed_to_load(tmp_path, model, own):
 @pytest.mark.parametrize("learner", ["lightgbm", "catboost"])
 @pytest.mark.parametrize("sparse_table", [False, True])
 def test_a_model_saved_with_its_table_explains_itself(tmp_path, learner, sparse_table):
-    from scipy import sparse
-
     X = sparse.csr_array(np.nan_to_num(NUMBERS.to_numpy())) if sparse_table else TABLE
     model = fitted(X=X, learner=learner)
     model.save(tmp_path / "with.ebb", table=True)
@@ -392,3 +445,55 @@ def test_a_file_is_described_without_making_a_model_of_it(tmp_path):
     (tmp_path / "broken.ebb").write_bytes((tmp_path / "m.ebb").read_bytes()[:-40])
     with pytest.raises(ValueError, match="not an ebbflow model, or it is damaged"):
         modelfile.describe(tmp_path / "broken.ebb")
+
+
+def test_the_file_tells_where_the_model_was_fitted(tmp_path):
+    path = tmp_path / "m.ebb"
+    fitted(n_jobs=2).save(path)
+    told = modelfile.describe(path)["environment"]
+    assert told["threads"] == 2 and told["ebbflow"] == eb.__version__ and told["numpy"] == np.__version__
+    assert {"python", "system", "machine", "scipy", "scikit-learn", "lightgbm", "sweeps"} <= set(told)
+    loaded = eb.load(path)
+    loaded.save(path)
+    assert modelfile.describe(path)["environment"] == told  # of the fit, not of who wrote the file again
+    loaded.set_params(n_jobs=1).fit(NUMBERS, Y).save(path)
+    assert modelfile.describe(path)["environment"]["threads"] == 1
+
+
+# ---------------------------------------------------------------------- files of earlier versions
+
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*/*.ebb"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{path.parent.name} {path.stem}")
+def test_files_of_every_version_predict_what_they_did(path):
+    told = json.loads(path.with_suffix(".json").read_text())
+    model = eb.load(path)
+    rows = told["rows"]
+    new = sparse.csr_array(np.array(rows["counts"])) if "counts" in rows else pd.DataFrame(rows)
+    graph = None if model.graph_ is None else eb.Graph.from_edges(*told["edges"], n_nodes=new.shape[0])
+    if told["relations"]:
+        graph = dict.fromkeys(told["relations"], graph)
+    call = getattr(model, "predict_proba", model.predict)
+    np.testing.assert_array_equal(call(), told["fitted"])
+    np.testing.assert_allclose(call(new, graph=graph), told["new"], rtol=1e-12, atol=1e-14)
+    if "lower" in told:
+        np.testing.assert_allclose(model.predict(interval=0.8).lower, told["lower"], rtol=1e-12)
+    described = modelfile.describe(path)
+    assert described["format_version"] == 1 and described["n_nodes"] == len(told["fitted"])
+    assert described["environment"]["ebbflow"] == path.parent.name
+
+
+def test_there_are_files_of_this_version():
+    names = {path.stem for path in GOLDEN if path.parent.name == "0.1.0"}
+    assert names >= {"regressor", "classifier", "xgboost", "catboost"}
+
+
+def test_files_changed_at_random_are_refused_or_predict(tmp_path):
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+    try:
+        import fuzz_files
+    finally:
+        sys.path.pop(0)
+    told = fuzz_files.fuzz(seconds=60.0, seed=20, keep=tmp_path, most=120)
+    assert not told["findings"] and told["executions"] >= 10

@@ -134,7 +134,7 @@ def test_sparse_stays_sparse(kind):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_columns_are_added_on_the_right(container):
     table = Table(container(np.array([[1.0], [2.0]])), ("a",), (), (0,))
-    wider = table.with_columns(container(np.array([[3.0], [4.0]])), ["smoothed(a)"], [0])
+    wider = table.with_columns([container(np.array([[3.0], [4.0]]))], ["smoothed(a)"], [0])
     values = wider.values.toarray() if wider.is_sparse else wider.values
     assert (values.tolist(), wider.names, wider.origin) == ([[1, 3], [2, 4]], ("a", "smoothed(a)"), (0, 0))
 

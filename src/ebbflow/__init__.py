@@ -12,7 +12,8 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 from ebbflow import convergence, datasets, plot
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
 from ebbflow.checking import GraphCheck, check_graph
-from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
+from ebbflow.checkpoint import Checkpoint
+from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals, Predictor
 from ebbflow.evaluation import GraphBlockFold, cross_validate
 from ebbflow.explaining import Explanation
 from ebbflow.features import NeighborFeatures
@@ -20,10 +21,11 @@ from ebbflow.graph import Graph
 from ebbflow.labels import Field, Masked
 from ebbflow.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebbflow.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
-from ebbflow.modelfile import load
+from ebbflow.modelfile import ModelFileError, load
 from ebbflow.momentum import CorrectedMomentum
 from ebbflow.report import write_report
 from ebbflow.smoothing import EdgeWeights, Kernel, Laplacian, Robust, Smoother, SmoothingOperator
+from ebbflow.table import ParquetTable
 from ebbflow.tuning import tune
 
 __version__ = "0.1.0"
@@ -31,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Callback",
     "CatBoost",
+    "Checkpoint",
     "CorrectedMomentum",
     "EBBSClassifier",
     "EBBSRegressor",
@@ -50,8 +53,11 @@ __all__ = [
     "LogLoss",
     "Loss",
     "Masked",
+    "ModelFileError",
     "NeighborFeatures",
+    "ParquetTable",
     "Poisson",
+    "Predictor",
     "Progress",
     "ProgressBar",
     "Quantile",

@@ -1,6 +1,8 @@
 """What may watch the boosting loop, and stop it: history, early stopping, a progress bar, or a class of your own."""
 
+import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -65,6 +67,16 @@ class Callback:
         """Run at the end; return the model to keep."""
         return model
 
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint should keep of this callback: numbers, text, lists and dicts of them, arrays, iterates.
+
+        Without it, a callback of a fit that is resumed sees the rounds after the checkpoint alone.
+        """
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up what :meth:`state` returned; comes after ``before_training``."""
+
 
 class History(Callback):
     """Keeps the losses of every round."""
@@ -85,6 +97,15 @@ class History(Callback):
         self.losses["step"].append(progress.step)
         self.losses["cosine"].append(progress.cosine)
         self.losses["seconds"].append(time.perf_counter() - self._start)
+
+    def state(self) -> dict[str, Any]:
+        """Return the losses."""
+        return {"losses": self.losses}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on with them; seconds count the time spent in rounds that are kept."""
+        self.losses = state["losses"]
+        self._start -= self.losses["seconds"][-1] if self.losses["seconds"] else 0.0
 
 
 class EarlyStopping(Callback):
@@ -108,6 +129,9 @@ class EarlyStopping(Callback):
             raise ValueError(f"least_gain must be a share from 0 to 1, such as 0.01, got {least_gain!r}.")
         self.patience = patience
         self.least_gain = least_gain
+
+    def __repr__(self) -> str:
+        return f"EarlyStopping({self.patience}, least_gain={self.least_gain})"
 
     def before_training(self, n_rounds: int) -> None:
         """Forget an earlier run."""
@@ -143,6 +167,61 @@ class EarlyStopping(Callback):
     def after_training(self, model: Iterate) -> Iterate:
         """Restore the best round."""
         return model if self._best is None else self._best
+
+    def state(self) -> dict[str, Any]:
+        """Return the best round so far."""
+        return {
+            "best_loss": self.best_loss, "best_round": self.best_round, "best": self._best,
+            "best_losses": self._best_losses,
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.best_loss, self.best_round = state["best_loss"], state["best_round"]
+        self._best, self._best_losses = state["best"], state["best_losses"]
+
+
+class Interrupt(Callback):
+    """Ctrl-C while this is entered: the first is noted and stops after the round, the second raises at once.
+
+    Whoever has a handler of their own keeps it, and threads other than the main one have none.
+    """
+
+    reason = "it was interrupted"
+    #: A second Ctrl-C within so many seconds raises too if another fit has begun since: loops over fits can be left.
+    soon = 2.0
+    _last = -soon
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> "Interrupt":
+        main = threading.current_thread() is threading.main_thread()
+        self._installed = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self._installed:
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._installed:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _note(self, number: int, frame: Any) -> None:
+        now = time.monotonic()
+        if self.asked or now - Interrupt._last < self.soon:
+            raise KeyboardInterrupt
+        self.asked, Interrupt._last = True, now
+
+    def after_round(self, progress: Progress) -> bool:
+        """Stop if asked to."""
+        return self.asked
+
+
+def unless_interrupted(model: Any) -> Any:
+    """Return a fitted model; raise KeyboardInterrupt if its fit was interrupted: for loops over fits, which then end too."""
+    if getattr(model, "stopped_because_", None) == Interrupt.reason:
+        raise KeyboardInterrupt
+    return model
 
 
 class ProgressBar(Callback):

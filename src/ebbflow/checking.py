@@ -16,6 +16,7 @@ from scipy.stats import rankdata
 from sklearn.utils import check_random_state
 
 from ebbflow import checks
+from ebbflow.callbacks import unless_interrupted
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor
 from ebbflow.evaluation import GraphBlockFold, labelled_folds
 from ebbflow.graph import Graph
@@ -473,7 +474,7 @@ def _estimate(
         for uses_graph in (False, True):
             model: Any = kind(ROUNDS, categorical_features=list(table.categorical), random_state=seed)
             model.fit(X, truth[train], nodes=train, graph=graph if uses_graph else None)
-            answer = model.predict(nodes=test)
+            answer = unless_interrupted(model).predict(nodes=test)
             losses[uses_graph].append(
                 (answer != truth[test]).astype(float) if classes else (answer - truth[test].astype(float)) ** 2
             )

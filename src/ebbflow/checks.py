@@ -13,10 +13,18 @@ from sklearn.exceptions import DataConversionWarning
 from ebbflow.callbacks import Callback
 from ebbflow.graph import Graph, check_relations
 from ebbflow.graph._ids import is_missing
+from ebbflow.learners import as_learner, check_device
 from ebbflow.momentum import CorrectedMomentum, Momentum
 from ebbflow.table import Table
 
 Array = NDArray[np.float64]
+# Trees compute in single precision, and losses in squares: labels farther out, or closer together, are no numbers to them.
+LARGEST_LABEL, LEAST_SPREAD = 1e30, 1e-30
+# Every round grows a tree for each class, and every node has a score for each: 4 000 nodes and 1 000 classes took 0.8 GB and
+# two seconds a round, both in proportion to nodes times classes.
+MOST_CLASSES = 1_000
+# Beyond this size weights are taken relative to the largest.
+LARGEST_WEIGHT = 1e100
 
 
 def parameters(estimator: Any) -> None:
@@ -37,6 +45,9 @@ def parameters(estimator: Any) -> None:
     _momentum(estimator.momentum)
     if estimator.device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
+    if estimator.device == "cuda":  # before anything is prepared
+        learner = as_learner(estimator.learner)
+        check_device("cuda", learner.devices, learner.name)
     n_jobs = estimator.n_jobs
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
@@ -185,7 +196,7 @@ def labelled(
             f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists that row as labelled: "
             "take it out of both."
         )
-    _refuse_infinite(values, known, "y")
+    _refuse_out_of_range(values, known, "y")
     known &= weight > 0
     if not known.any():
         raise ValueError(
@@ -194,6 +205,31 @@ def labelled(
             else "No node is labelled: sample_weight is zero wherever y holds a label."
         )
     return positions[known], _plain(values[known]), weight[known]
+
+
+def discrete(values: NDArray[Any]) -> None:
+    """Refuse numbers that are no classes. Many classes among few labels are nothing to warn of, as scikit-learn would."""
+    if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        place = int(np.flatnonzero(values != np.floor(values))[0])
+        raise ValueError(
+            f"Unknown label type: continuous. y holds numbers such as {values[place]:g}, which are no classes. Use "
+            "EBBSRegressor for numbers; to make classes of them, turn them into text or whole numbers."
+        )
+
+
+def number_of_classes(classes: NDArray[Any]) -> None:
+    """At least two, and no more than trees can be grown for."""
+    if classes.size < 2:
+        raise ValueError(
+            f"y holds only one class, {classes.tolist()[0]!r}: a classifier needs at least two classes among the labelled "
+            "nodes."
+        )
+    if classes.size > MOST_CLASSES:
+        raise ValueError(
+            f"y holds {classes.size} classes, more than {MOST_CLASSES}: every round grows a tree for each, and every node "
+            "keeps a score for each. Put rare classes together, or predict coarser ones first. If y holds numbers that have "
+            "an order, use EBBSRegressor."
+        )
 
 
 def evaluation(
@@ -216,7 +252,7 @@ def evaluation(
     missing = _missing(values)
     if missing.any():
         raise ValueError(f"{name} has no label (NaN) at position {int(np.flatnonzero(missing)[0])}.")
-    _refuse_infinite(values, ~missing, name)
+    _refuse_out_of_range(values, ~missing, name)
     shared = np.intersect1d(positions, trained_on)
     if shared.size:
         raise ValueError(
@@ -351,12 +387,27 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(items)
 
 
-def _refuse_infinite(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
-    if values.dtype.kind == "f" and np.isinf(values[known]).any():
-        place = int(np.flatnonzero(np.isinf(values))[0])
+def _refuse_out_of_range(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
+    if values.dtype.kind != "f" or not known.any():
+        return
+    size = np.abs(np.where(known, values, 0.0))
+    if np.isinf(size).any():
+        place = int(np.flatnonzero(np.isinf(size))[0])
         raise ValueError(
             f"Input y contains infinity or a value too large for dtype('float64'): {name}, position {place}. Use NaN for "
             "unknown labels."
+        )
+    if size.max() > LARGEST_LABEL:
+        place = int(np.argmax(size))
+        raise ValueError(
+            f"{name}, position {place} is {values[place]:g}: labels may be as large as {LARGEST_LABEL:g}, as trees compute "
+            "in single precision. Rescale them."
+        )
+    spread = float(np.ptp(values[known]))
+    if 0.0 < spread < LEAST_SPREAD:
+        raise ValueError(
+            f"{name}: all labels lie within {spread:g} of each other, and less than {LEAST_SPREAD:g} is nothing to trees, "
+            "which compute in single precision. Rescale them."
         )
 
 
@@ -375,4 +426,22 @@ def _weights(sample_weight: Any, size: int) -> Array:
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         raise ValueError(f"sample_weight must be finite and not negative, position {place} is {weight[place]}.")
+    largest = float(weight.max(initial=0.0))
+    if not 1.0 / LARGEST_WEIGHT < largest < LARGEST_WEIGHT and largest > 0.0:
+        weight = weight / largest  # only their proportions matter, and sums of these are numbers
     return weight
+
+
+def class_weight(given: Any, classes: NDArray[Any]) -> None:
+    """Weights of classes: "balanced", or a number for each."""
+    if given is None or (isinstance(given, str) and given == "balanced"):
+        return
+    if not isinstance(given, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of class to weight, got {given!r}.")
+    known = classes.tolist()
+    strange, left = [name for name in given if name not in known], [name for name in known if name not in given]
+    if strange and left:  # a class that a share of the labels lacks is no mistake, a misspelt one is
+        raise ValueError(f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no weight.")
+    for name, weight in given.items():
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 < float(weight) < LARGEST_WEIGHT:
+            raise ValueError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")

@@ -6,9 +6,8 @@ difference, and by half a percent: where the graph carries no signal, what remai
 would drop the graph lets both run on before it does, as trees that see more columns start slower.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,9 @@ def choices(asked: Mapping[str, Any], graph: Graph | None, target: Labels, class
         return [given]
     parts: dict[str, Any] = {"labels": Field(), "smoothing": Laplacian(2.0, 5) if classes else Laplacian(1.0, 2)}
     extra: dict[str, Any] = {}
-    if not table.is_sparse:
+    if table.on_disk:
+        pass  # columns made from neighbours need the table in memory
+    elif not table.is_sparse:
         parts |= {"neighbor_features": NeighborFeatures(), "feature_smoothing": Laplacian(20.0, 5)}
     elif classes:
         if table.values.shape[1] > 2 * DIRECTIONS and not any(
@@ -103,7 +104,8 @@ def choices(asked: Mapping[str, Any], graph: Graph | None, target: Labels, class
     if alike < ALIKE and not classes:
         # Neighbours differ: their columns may still tell something, and so may nodes with the same neighbours.
         parts |= {"smoothing": None, "labels": None}
-        entrants.append(Choice("features", **parts | fixed, **extra))
+        if not table.on_disk:
+            entrants.append(Choice("features", **parts | fixed, **extra))
         if "labels" not in fixed and graph.can_compare_twins:
             twins: dict[str, Any] = {"labels": Field(0.5, 0.005, normalized=False, twins=True)}
             entrants.append(Choice("twins", **parts | fixed | twins, **extra))
@@ -204,29 +206,33 @@ def sized_stopping(classes: bool, n_labelled: int) -> EarlyStopping:
 
 
 def race(
-    entrants: Mapping[str, tuple[Objective, Boosting]], stages: Sequence[int]
+    entrants: Mapping[str, tuple[Objective, Boosting]], stages: Sequence[int], stop: Callable[[], bool] = lambda: False
 ) -> tuple[str, list[Progress], dict[str, float]]:
     """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached.
 
     The first entrant is the one that the others must beat, after as many rounds as one of the ``stages`` says: who is
-    behind after a few may lead after more, as trees that see more columns start slower.
+    behind after a few may lead after more, as trees that see more columns start slower. Once ``stop`` says so, the race ends
+    with the round, and entrants are compared after as many rounds as all of them have run.
     """
     done: dict[str, list[Progress]] = {name: [] for name in entrants}
     for n_rounds in stages:
         errors: dict[str, NDArray[np.float64]] = {}
-        for name, (objective, boosting) in entrants.items():
-            done[name] += islice(boosting, n_rounds - len(done[name]))
-            errors[name] = _least_errors(objective, done[name])
+        for name, (_, boosting) in entrants.items():
+            while len(done[name]) < n_rounds and not stop() and (progress := next(boosting, None)) is not None:
+                done[name].append(progress)
+        shared = min(map(len, done.values())) if stop() else n_rounds
+        for name, (objective, _) in entrants.items():
+            errors[name] = _least_errors(objective, done[name], shared)
         # The longer they ran, the less is left to chance.
         winner, reached = _winner(errors, 1.0 if n_rounds == stages[0] else 0.5)
-        if winner != next(iter(entrants)):
+        if winner != next(iter(entrants)) or stop():
             break
     return winner, done[winner], reached
 
 
-def _least_errors(objective: Objective, done: Sequence[Progress]) -> NDArray[np.float64]:
-    """The losses at the validation nodes in the best of these rounds."""
-    models = [progress.model for progress in done] or [objective.start()]
+def _least_errors(objective: Objective, done: Sequence[Progress], first: int) -> NDArray[np.float64]:
+    """The losses at the validation nodes in the best of the first of these rounds."""
+    models = [progress.model for progress in done[:first]] or [objective.start()]
     best = min(models, key=lambda model: objective.validation_value(model) or 0.0)
     held = objective.validation
     assert held is not None

@@ -29,7 +29,7 @@ from typer.core import TyperGroup
 
 import ebbflow
 from ebbflow import columns, files, modelfile
-from ebbflow.callbacks import Callback
+from ebbflow.callbacks import Callback, Interrupt
 from ebbflow.callbacks import Progress as Round
 from ebbflow.checking import GraphCheck, check_graph, figure
 from ebbflow.estimators import EBBSClassifier, EBBSRegressor
@@ -360,7 +360,10 @@ def _show_check(found: GraphCheck, nodes: Path, target: str) -> None:
     console.print(Text(e.verdict, style="bold"))
 
 
-@app.command(epilog="Example: ebbflow fit nodes.csv edges.csv --target price -o houses.ebb")
+@app.command(
+    epilog="Example: ebbflow fit nodes.csv edges.csv --target price -o houses.ebb; "
+    "a long one, begun or taken up again: ebbflow fit nodes.csv edges.csv --target price --checkpoint kept --resume"
+)
 def fit(
     nodes: NodesFile,
     edges: EdgesFile,
@@ -382,10 +385,19 @@ def fit(
     interval: Annotated[
         float, typer.Option(min=0.01, max=0.999, metavar="SHARE", help="Share of truths that intervals hold.")
     ] = 0.9,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", readable=False, help="Keep there what --resume needs, every 30 seconds."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from --checkpoint after a crash or Ctrl-C, to the same model.")
+    ] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Train on a table and its edges, and write a model file."""
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint FOLDER: where to go on from.")
     files.check_writable(output)
     if files.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
@@ -394,7 +406,12 @@ def fit(
     X, y, kind = _columns(data.table, target, task, drop, categorical, nodes)
     model: Any = (EBBSClassifier if kind == "classification" else EBBSRegressor)(rounds, random_state=seed)
     with _quiet(), _progress("trying ways of using the graph") as (bar, job):
-        model.fit(X, y, graph=data.graph, callbacks=[_RoundsBar(bar, job)])
+        watching = [_RoundsBar(bar, job)]
+        model.fit(X, y, graph=data.graph, callbacks=watching, checkpoint=checkpoint, resume=resume)
+        if model.stopped_because_ == Interrupt.reason:
+            if checkpoint is not None:
+                _note("the same command with --resume goes on.")
+            raise KeyboardInterrupt
     model.names_ = {"id": data.id_name or "row", "target": target}
     with _progress(f"writing {output.name}"):
         model.save(output, table=True)
@@ -701,4 +718,6 @@ def inspect_file(model_file: ModelFile, as_json: Json = False) -> None:
     made_with = (f"{name} {version}" for name, version in told["environment"].items())
     rows += [("made with", ", ".join(made_with)), ("format", f"{told['format_version']}, {_size(told['file_bytes'])}")]
     rows += [(f"  {name}", _size(size)) for name, size in told["bytes"].items()]
-    _console().print(_facts(str(model_file), rows))
+    # Whatever a stranger named, no name moves the cursor or changes a colour.
+    shown_rows = [(name, "".join(c if c.isprintable() else "\ufffd" for c in text)) for name, text in rows]
+    _console().print(_facts(str(model_file), shown_rows))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import r2_score
 
+from ebbflow.callbacks import unless_interrupted
 from ebbflow.datasets import load_elect80, load_lucas
 from ebbflow.estimators import EBBSRegressor
 
@@ -27,7 +28,7 @@ def measure(keep: Path | None = None) -> dict[str, Any]:
         start = time.perf_counter()
         model.fit(X, y[train], nodes=train, graph=edges)
         seconds = time.perf_counter() - start
-        predicted = model.predict()
+        predicted = unless_interrupted(model).predict()
         error = float(np.median(np.abs(np.expm1(predicted[test] - y[test]))))
         reached = {"r2": float(r2_score(y[test], predicted[test])), "typical_error": error}
         found["models"].append({"name": name, **reached, "rounds": model.n_iter_, "seconds": seconds})

@@ -9,6 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ebbflow import checks
+from ebbflow.callbacks import unless_interrupted
 from ebbflow.choosing import label_correlation
 from ebbflow.labels import one_hot
 from ebbflow.objective import Labels
@@ -147,6 +148,7 @@ def without_graph(model: Any, table: Table) -> HeldOut:
         of_training, of_held = training.target[:, 0], held.truth
     evaluation = (held.nodes, of_held)
     plain.fit(table.values, of_training, training.weight, nodes=training.nodes, eval_set=evaluation)
+    unless_interrupted(plain)
     if is_classifier(model):
         # A class that is only among the held-out labels is unknown to both; columns are matched by class.
         probabilities = np.zeros((held.nodes.size, model.classes_.size))

@@ -24,6 +24,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, _num_samples, has_fit_parameter
 
 from ebbflow import checks
+from ebbflow.callbacks import unless_interrupted
 from ebbflow.graph import Graph, Graphs
 
 Positions = NDArray[np.int64]
@@ -129,6 +130,7 @@ def cross_validate(
                 fitted.fit(X, truth[train], graph=graph, nodes=train, **given)
             else:
                 fitted.fit(_safe_indexing(X, train), truth[train], **given)
+            unless_interrupted(fitted)
             fit_end = time.perf_counter()
             answers = _Answers(fitted, None if by_node else X, test, classes)
             if return_predictions:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing import Propagation
-from ebbflow.table import Table, TableReader
+from ebbflow.table import LARGEST, Table, TableReader
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
@@ -28,21 +28,36 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
 
     Columns of category codes have no P_x X and are left alone.
     """
-    columns = [column for column in range(len(table.names)) if column not in table.categorical]
+    categorical = set(table.categorical)
+    columns = [column for column in range(len(table.names)) if column not in categorical]
     names = [f"smoothed({table.names[column]})" for column in columns]
     origin = [table.origin[column] for column in columns]
     values = table.values if not table.categorical else table.values[:, columns]
     if table.is_sparse:
-        return table.with_columns(smoother.apply(values), names, origin)
+        if not getattr(smoother, "takes_sparse", False):
+            raise ValueError(
+                "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
+                "'chebyshev', eb.Kernel(...), or None."
+            )
+        return table.with_columns([smoother.apply(values)], names, origin)
     known = ~np.isnan(values)
     if known.all():
-        return table.with_columns(smoother.apply(values), names, origin)
-    reached = smoother.apply(known.astype(values.dtype))
-    total = smoother.apply(np.where(known, values, 0.0))
-    level = smoother.apply(np.ones((table.n_rows, 1), dtype=values.dtype))
+        return table.with_columns([_smoothed(smoother, values)], names, origin)
+    reached = _smoothed(smoother, known.astype(values.dtype))
+    total = _smoothed(smoother, np.where(known, values, 0.0))
+    level = _smoothed(smoother, np.ones((table.n_rows, 1), dtype=values.dtype))
     smoothed = np.full_like(total, np.nan)
     np.divide(total * level, reached, out=smoothed, where=np.abs(reached) > 1e-12)
-    return table.with_columns(smoothed, names, origin)
+    return table.with_columns([smoothed], names, origin)
+
+
+def _smoothed(smoother: Propagation, values: NDArray[Any]) -> NDArray[Any]:
+    """P values, in the type of the values where that can hold it."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        smoothed = smoother.apply(values)
+    if values.dtype == np.float64 or np.isfinite(smoothed).all():
+        return smoothed
+    return smoother.apply(values.astype(np.float64))  # weights or columns beyond the range of float32
 
 
 def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Table:
@@ -51,31 +66,44 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
     Category codes are ranks of their sorted values and are treated as numbers. A sparse table stays sparse and has
     means only, as nearly every minimum is 0.
     """
-    values = table.values
+    blocks: list[Any] = []
+    names: list[str] = []
+    origin: list[int] = []
     for statistic in statistics:
         if table.is_sparse and statistic != "mean":
             continue
-        columns = neighbor_mean(values, graph) if statistic == "mean" else _extreme(values, graph, statistic)
-        names = [f"{statistic}({name})" for name in table.names[: values.shape[1]]]
-        table = table.with_columns(columns, names, table.origin[: values.shape[1]])
+        mean = statistic == "mean"
+        blocks.append(neighbor_mean(table.values, graph) if mean else _extreme(table.values, graph, statistic))
+        names += [f"{statistic}({name})" for name in table.names]
+        origin += table.origin
     if degree:
-        own = graph.degrees[:, None]
+        own = np.minimum(graph.degrees, LARGEST)[:, None]
         around = neighbor_mean(own, graph)
         columns = np.hstack([own, np.where(np.isnan(around), 0.0, around)])
-        table = table.with_columns(
-            sparse.csr_array(columns) if table.is_sparse else columns, ["degree", "mean(degree)"], [-1, -1]
-        )
-    return table
+        blocks.append(sparse.csr_array(columns) if table.is_sparse else columns)
+        names, origin = [*names, "degree", "mean(degree)"], [*origin, -1, -1]
+    return table.with_columns(blocks, names, origin)
 
 
 def neighbor_mean(values: Any, graph: Graph) -> Any:
     """Return the weighted mean over neighbours of each column; NaN where no neighbour is known, 0 if sparse."""
+    adjacency, degrees = _weights_and_sums(graph)
     if sparse.issparse(values):
-        return sparse.diags_array(1.0 / np.where(graph.degrees > 0, graph.degrees, 1.0)) @ (graph.adjacency @ values)
+        return sparse.diags_array(1.0 / np.where(degrees > 0, degrees, 1.0)) @ (adjacency @ values)
     known = ~np.isnan(values)
-    total = graph.adjacency @ np.where(known, values, 0.0)
-    mass = graph.degrees[:, None] if known.all() else graph.adjacency @ known.astype(np.float64)
+    total = adjacency @ np.where(known, values, 0.0)
+    mass = degrees[:, None] if known.all() else adjacency @ known.astype(np.float64)
     return np.divide(total, mass, out=np.full(values.shape, np.nan), where=mass > 0)
+
+
+def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
+    """Weights to take means with, and their sums: as they are, or as shares where products with them might overflow."""
+    adjacency, degrees = graph.adjacency, graph.degrees
+    if not adjacency.nnz or (adjacency.data.max() < 1e100 and adjacency.data.min() > 1e-100):
+        return adjacency, degrees
+    shares = adjacency.data / np.repeat(degrees, np.diff(adjacency.indptr))
+    shared = sparse.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    return shared, (degrees > 0).astype(np.float64)
 
 
 def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.float64]:
@@ -86,7 +114,7 @@ def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.f
     found = np.full(values.shape, np.nan)
     filled = np.where(np.isnan(values), nothing, values)
     for column in range(values.shape[1] if tied.size else 0):  # one at a time: a value per edge is enough to hold
-        found[tied, column] = pick.reduceat(filled[neighbours, column], start[tied])
+        found[tied, column] = pick.reduceat(np.ascontiguousarray(filled[:, column])[neighbours], start[tied])
     found[np.isinf(found)] = np.nan
     return found
 
@@ -220,7 +248,7 @@ class Positions:
         else:
             columns = np.full((graph.n_nodes, self.directions.shape[1]), np.nan)
         names = [f"position({i})" for i in range(columns.shape[1])]
-        return table.with_columns(sparse.csr_array(columns) if table.is_sparse else columns, names, [-1] * len(names))
+        return table.with_columns([sparse.csr_array(columns) if table.is_sparse else columns], names, [-1] * len(names))
 
 
 def _fingerprint(graph: Graph) -> int:

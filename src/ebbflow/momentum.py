@@ -28,6 +28,12 @@ class Grower(Protocol):
     def grow(self, gradient: Any, curvature: Any) -> Any | None:
         """Fit h to −gradient/curvature on all nodes (11) and return its values there; None if nothing is left."""
 
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must keep."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+
 
 @dataclass(frozen=True)
 class Grown:
@@ -61,6 +67,13 @@ class Pace:
     def follow(self, model: Iterate, grown: Grown) -> Iterate:
         """Move h after the round's tree; return the model as a sum of all trees grown."""
         return model
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must keep: plain values, arrays, iterates."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
 
 
 class NoMomentum(Momentum):
@@ -125,6 +138,12 @@ class _Simple(Pace):
         self.ahead = self.ahead.moved(grown.step / self.theta, grown.tree, grown.smoothed_tree)
         return self._kept(model)
 
+    def state(self) -> dict[str, Any]:
+        return {"ahead": self.ahead, "value": self._value, "round": self._round}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.ahead, self._value, self._round = state["ahead"], state["value"], state["round"]
+
     def _kept(self, model: Iterate) -> Iterate:
         """Go on to the next round, or begin anew."""
         before, self._value = self._value, self._objective.value(model)
@@ -155,6 +174,13 @@ class _Corrected(_Simple):
             self.ahead = self.ahead.moved(self._rate / theta * length, tree, smoothed_tree)
             model = model.moved(0.0, tree, smoothed_tree)
         return self._kept(model)
+
+    def state(self) -> dict[str, Any]:
+        return super().state() | {"missed": self._missed, "cosine": self.cosine}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._missed, self.cosine = state["missed"], state["cosine"]
 
 
 NAMES = {False: NoMomentum, True: SimpleMomentum, "simple": SimpleMomentum, "corrected": CorrectedMomentum}

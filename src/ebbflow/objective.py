@@ -4,6 +4,7 @@ Predictions are ``base + P f``. The trees never see the labels: they see what th
 curvature for *every* node, labelled or not.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -115,15 +116,24 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
     In that norm the loss is 1-smooth, because the curvature majorises its Hessian; the norm of a constant curvature is
     the paper's own. A node without curvature has no gradient either, but for rounding.
     """
-    # einsum makes no arrays on the way; the wanted residual is divided by the curvature where there is any.
-    along = -float(np.einsum("ij,ij->", gradient, tree))
-    weight = np.broadcast_to(curvature, tree.shape)
-    own = float(np.einsum("ij,ij,ij->", weight, tree, tree))
+    along = -_total(gradient, tree)
+    own = _total(np.broadcast_to(curvature, tree.shape), tree, tree)
     least = 1e-12 * float(curvature.max()) or 1.0
-    wanted = float(np.einsum("ij,ij->", gradient, gradient / np.maximum(curvature, least)))
+    wanted = _total(gradient, gradient / np.maximum(curvature, least))  # divided where there is any
     if own <= 0.0 or wanted <= 0.0:
         return Fit(0.0, 0.0)
     return Fit(along / own, along / float(np.sqrt(own * wanted)))
+
+
+class NotANumber(ValueError):
+    """A loss or a score that is no number, at a node that the message names; the loop adds the round."""
+
+
+def _total(first: Array, *others: Array) -> float:
+    """The sum of products of entries: by einsum, which makes no arrays on the way, and which GPUs are slow at."""
+    if isinstance(first, np.ndarray):
+        return float(np.einsum(",".join(["ij"] * (1 + len(others))) + "->", first, *others))
+    return float(math.prod(others, start=first).sum())
 
 
 class Objective:
@@ -178,16 +188,28 @@ class Objective:
 
     def start(self) -> Iterate:
         """Return f⁰ = 0."""
-        zeros = np.zeros((self.smoother.shape[0], self.labels.target.shape[1]))
+        zeros = self._filled(0.0, self.labels.target.shape[1])
         if self.smoother.linear:
             return Iterate(zeros, self._carried(zeros))
         return Iterate(zeros, lambda point: self._carried(self.at(point).apply(point.scores)))
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must keep, beside what follows from data and parameters."""
+        return {"exact": self.exact}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.exact = state["exact"]
 
     def at(self, point: Iterate) -> SmoothingOperator:
         """Return P as the linear map that it is at a point, kept for the last point alone: it may be large."""
         if self._last_at is None or self._last_at[0] is not point:
             self._last_at = point, self.smoother.at(point.scores)
         return self._last_at[1]
+
+    def _filled(self, number: float, n_columns: int = 1) -> Array:
+        """A number for every node, where the labels are: on the CPU or on a GPU."""
+        return np.zeros((self.smoother.shape[0], n_columns), like=self.labels.target) + number
 
     def _carried(self, smoothed: Array) -> Array:
         """What an iterate carries along, of scores just smoothed: those."""
@@ -236,9 +258,10 @@ class Objective:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 swept = operator(scores.astype(np.float32))
             if np.isfinite(swept).all():
-                return np.asarray(swept, dtype=np.float64)
+                return swept.astype(np.float64, copy=False)
             self.exact = True  # weights or labels beyond the range of float32
-        return np.asarray(operator(scores), dtype=np.float64)
+        exact: Array = operator(scores).astype(np.float64, copy=False)
+        return exact
 
     def curvature(self, point: Iterate) -> Array:
         """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian of the loss by f.
@@ -251,14 +274,14 @@ class Objective:
         if self._fixed_curvature is not None:
             return self._fixed_curvature
         local, smoother = self._local_curvature(point), self.at(point)
-        n_nodes, magnitude = smoother.shape[0], smoother.magnitude
+        magnitude = smoother.magnitude
         if magnitude is not None:
-            heard = magnitude.apply(np.ones((n_nodes, 1)))[self.labels.at]
-            on_nodes = np.zeros((n_nodes, local.shape[1]))
+            heard = magnitude.apply(self._filled(1.0))[self.labels.at]
+            on_nodes = self._filled(0.0, local.shape[1])
             on_nodes[self.labels.at] = local * heard
             result = np.maximum(magnitude.adjoint(on_nodes), 0.0)
         else:
-            result = np.full((n_nodes, 1), smoother.norm_bound**2 * float(local.max()))
+            result = self._filled(smoother.norm_bound**2 * float(local.max()))
         result = result + self.penalty
         if self.loss.constant_curvature and self.smoother.linear:
             self._fixed_curvature = result
@@ -290,7 +313,35 @@ class Objective:
 
     def _loss_at(self, labels: Labels, predicted: Array) -> float:
         # Not a BLAS product: its threads would fight the trees' for the cores.
-        return float((labels.weight * self.loss.value(predicted, labels.target)).sum())
+        return float((labels.weight * self._asked("value", predicted, labels)).sum())
+
+    def _asked(self, what: str, predicted: Array, labels: Labels) -> Array:
+        """What the loss says of these nodes, refused where it is no number; an infinite loss is one to step back from."""
+        with np.errstate(all="ignore"):
+            said = getattr(self.loss, what)(predicted, labels.target)
+        said = said if hasattr(said, "shape") else np.asarray(said)
+        shape = predicted.shape[:1] if what == "value" else predicted.shape
+        fitting = [shape, *([(), (1,), (shape[0], 1), (1, shape[1])] if what == "curvature" else [])]
+        if said.shape not in fitting:
+            raise ValueError(f"{what} of {self.loss!r} must have the shape {shape} here, it has {said.shape}.")
+        wrong = np.isnan(said) if what == "value" else ~np.isfinite(said)
+        if what == "curvature":
+            wrong |= said < 0
+        if wrong.any():
+            place = int(np.nonzero(np.broadcast_to(wrong, shape))[0][0])
+            node, scores = int(labels.nodes[place]), predicted[place].tolist()
+            if not np.isfinite(scores).all():
+                raise NotANumber(
+                    f"the scores {scores} of node {node} are no numbers: a tree or the smoothing overflowed. Rescale the "
+                    "labels or the weights of the graph, or lower learning_rate."
+                )
+            found = np.broadcast_to(said, shape)[place].tolist()
+            raise NotANumber(
+                f"the {what} of {self.loss!r} is {found} at node {node}, whose scores are {scores} and whose target is "
+                f"{labels.target[place].tolist()}. It must be finite{' and not negative' * (what == 'curvature')} for every "
+                "score: bound what overflows there."
+            )
+        return said
 
     def _predicted(self, point: Iterate) -> Array:
         """Scores of the labelled nodes, as the loss sees them."""
@@ -300,7 +351,7 @@ class Objective:
     def _slope(self, point: Iterate) -> Array:
         labels = self.labels
         slope: Array = point.remember(
-            "slope", lambda: labels.weighted(self.loss.gradient(self._predicted(point), labels.target))
+            "slope", lambda: labels.weighted(self._asked("gradient", self._predicted(point), labels))
         )
         return slope
 
@@ -308,7 +359,7 @@ class Objective:
         if self._fixed_local is not None:
             return self._fixed_local
         labels = self.labels
-        local: Array = labels.weight[:, None] * self.loss.curvature(self._predicted(point), labels.target)
+        local: Array = labels.weight[:, None] * self._asked("curvature", self._predicted(point), labels)
         if self.loss.constant_curvature:
             self._fixed_local = local
         return local

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from ebbflow import checks
-from ebbflow.callbacks import Callback, Progress
+from ebbflow.callbacks import Callback, Progress, unless_interrupted
 from ebbflow.evaluation import labelled_folds
 from ebbflow.graph import Graph, Graphs
 from ebbflow.learners import LightGBM, as_learner
@@ -124,7 +124,7 @@ def tune(
             # A fold is enough to see that a trial is poor, and later folds start from other losses.
             watching = [_Pruning(trial, candidate.learning_rate or USUAL_RATE)] if number == 0 else []
             candidate.fit(X, labels, graph=graph, nodes=train, eval_set=held, callbacks=watching)
-            losses.append(_kept_loss(candidate))
+            losses.append(_kept_loss(unless_interrupted(candidate)))
             rounds.append(candidate.n_iter_)
         trial.set_user_attr(ROUNDS, max(1, round(float(np.mean(rounds)))))
         return float(np.mean(losses))

@@ -1,13 +1,14 @@
 """What regressor and classifier share: checks what the user hands over, sets the parts to work, keeps what they found."""
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from numbers import Integral
 from typing import Any, Self
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -15,21 +16,24 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ebbflow import checks, choosing, modelfile
+from ebbflow import checks, choosing, cores, modelfile
 from ebbflow.boosting import Boosting, boost
-from ebbflow.callbacks import Callback, EarlyStopping, History, Progress, ProgressBar
+from ebbflow.callbacks import Callback, EarlyStopping, History, Interrupt, Progress, ProgressBar
+from ebbflow.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
 from ebbflow.choosing import Choice
+from ebbflow.devices import Cpu, as_device
+from ebbflow.estimators._predictor import Predictor
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph, Graphs, check_strengths
-from ebbflow.labels import Field, Masked, objective_for
+from ebbflow.labels import Field, FieldOperator, Masked, objective_for
 from ebbflow.learners import Growing
 from ebbflow.losses import Loss, SquaredError
 from ebbflow.momentum import Momentum, as_momentum
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import EdgeWeights, IdentityOperator, Propagation, Robust, Smoother, threads
-from ebbflow.table import Table, TableReader
+from ebbflow.table import ParquetTable, Table, TableReader, count_rows, rows_of
 
 Array = NDArray[np.float64]
 MIN_LABELS_TO_HOLD_OUT = 50
@@ -55,6 +59,11 @@ class _Entrant:
     objective: Objective
     growing: Growing
     boosting: Boosting
+
+
+def _has_state(callback: Callback) -> bool:
+    """Whether a checkpoint keeps something of it."""
+    return type(callback).state is not Callback.state
 
 
 class BaseEBBS(BaseEstimator):
@@ -136,12 +145,17 @@ class BaseEBBS(BaseEstimator):
         nodes: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        resume: bool = False,
     ) -> Self:
         """Train on a table whose rows are the nodes of ``graph``.
 
+        Ctrl-C ends the training after the round at hand with a model that can be used, and a warning; a second one raises
+        KeyboardInterrupt at once. A fit that raises leaves the estimator as it was.
+
         Parameters
         ----------
-        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
+        X : dataframe, array, sparse matrix or ParquetTable of shape (n_nodes, n_features)
             Every node, labelled or not: row i is node i of the graph.
         y : array-like
             Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
@@ -156,24 +170,55 @@ class BaseEBBS(BaseEstimator):
             Labelled nodes that are not trained on, to choose and to stop on. Without it, and if ``early_stopping``, a
             share ``validation_fraction`` of the labelled nodes is held out once there are 50 of them.
         callbacks : sequence of Callback, optional
+        checkpoint : path or Checkpoint, optional
+            A folder of this fit's own, in which what is needed to resume it is kept every 30 seconds, or as often as
+            ``eb.Checkpoint`` says.
+        resume : bool, default=False
+            Go on from the newest checkpoint in that folder, or from the beginning where there is none. The model is, bit for
+            bit, the one that the same fit would have found undisturbed, with as many threads. Other data or parameters are
+            refused.
 
         Returns
         -------
         self
         """
+        before = self.__dict__.copy()
+        try:
+            with keeping(checkpoint, resume) as keeper:
+                return self._fit(X, y, sample_weight, graph, nodes, eval_set, callbacks, keeper)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        graph: Graphs | None,
+        nodes: Any,
+        eval_set: tuple[Any, Any] | None,
+        callbacks: Sequence[Callback],
+        keeper: Keeper | None,
+    ) -> Self:
         checks.parameters(self)
-        _check_feature_names(self, X, reset=True)
+        _check_feature_names(self, _named(X), reset=True)
         self._reader = TableReader(self.categorical_features)
         table = self._reader.fit(X)
         self.n_features_in_ = len(table.names)
         checks.graph_fits(graph, table.n_rows, X)
         checks.same_order(X, y)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if keeper is not None and not isinstance(self.random_state, Integral):  # another would be drawn each time
+            seed = keeper.seed(seed)
         training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
         self.relation_strengths_ = self._strengths(graph, training)
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
-        with threads(self._threads(table)):
-            self._train(table, training, validation, seed, callbacks)
+        if keeper is not None:
+            keeper.same(self._fingerprint(table, training, validation, seed, callbacks))
+        self._environment = modelfile.environment(self._threads(table))
+        with threads(self._threads(table)), as_device(self.device) as device:
+            self._train(table, training, validation, seed, callbacks, keeper, device)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
             self._training = training.joined(self._held_back)
             del self._held_back
@@ -187,48 +232,120 @@ class BaseEBBS(BaseEstimator):
         validation: Labels | None,
         seed: int,
         callbacks: Sequence[Callback],
+        keeper: Keeper | None,
+        device: Cpu,
     ) -> None:
         """Choose how to use the graph, boost, and keep what was found."""
-        graph, classes, n_labelled = self.graph_, is_classifier(self), training.nodes.size
-        entrants: dict[str, _Entrant] = {}
-        for choice in choosing.choices(self._asked(training), graph, training, classes, table):
-            entrants[choice.name] = self._entrant(choice, table, training, validation, seed, entrants.values())
-        winner, done = next(iter(entrants)), list[Progress]()
-        self.race_: dict[str, float] = {}
-        if len(entrants) > 1 and validation is not None:
-            racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
-            stages = choosing.sized_stages(classes, n_labelled, table.n_rows * training.target.shape[1])
-            stages = [min(rounds, self.n_estimators) for rounds in stages]
-            winner, done, self.race_ = choosing.race(racing, stages)
-        elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
-            alike = choosing.label_correlation(graph, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
-            winner = "graph" if alike else winner
-        entrant = entrants[winner]
-        del entrants
-
-        history, watchers = History(), checks.callback_list(callbacks)
-        out_of_fold: Array | None = None
+        n_labelled, interrupt, history = training.nodes.size, Interrupt(), History()
+        watchers: list[Callback] = [history, *checks.callback_list(callbacks)]
         if self.early_stopping and validation is not None:
             watchers.append(self._stopping(n_labelled))
-        elif self.early_stopping:
-            entrant.boosting.n_rounds, out_of_fold = self._cross_fitted(entrant.choice, table, training, seed)
         if self.verbose:
             watchers.append(ProgressBar())
-        found = boost(entrant.boosting, [history, *watchers], done)
-        self.choice_ = winner
+        choices = choosing.choices(self._asked(training), self.graph_, training, is_classifier(self), table)
+        self.race_: dict[str, float] = {}
+        out_of_fold: Array | None = None
+        states: list[dict[str, Any]] = []
+        done: list[Progress] = []
+        if keeper is not None and keeper.choice is not None:
+            (choice,) = (choice for choice in choices if choice.name == keeper.choice)
+            entrant = self._entrant(choice, table, training, validation, seed, device)
+            kept = keeper.loaded(entrant.objective)
+            entrant.boosting.restore(kept["boosting"])
+            self.race_, out_of_fold, told = kept["race"], kept["out_of_fold"], iter(kept["callbacks"])
+            states = [next(told) if _has_state(watcher) else {} for watcher in watchers]
+        else:
+            entrants: dict[str, _Entrant] = {}
+            for choice in choices:
+                entrants[choice.name] = self._entrant(
+                    choice, table, training, validation, seed, device, entrants.values()
+                )
+            if keeper is not None:
+                keeper.check(next(iter(entrants.values())).growing.state())
+            with interrupt:
+                winner, done = self._winner(entrants, table, training, validation, interrupt)
+            entrant = entrants[winner]
+            del entrants
+            if interrupt.asked:  # who would have won the whole race is not known: it is to be run again
+                keeper = None
+            if self.early_stopping and validation is None:
+                cross_fitted = self._cross_fitted(entrant.choice, table, training, seed, device)
+                entrant.boosting.n_rounds, out_of_fold = cross_fitted
+        if keeper is not None:
+            keeper.interrupt = interrupt
+            keeper.collect = lambda: {
+                "choice": entrant.choice.name, "race": self.race_, "out_of_fold": out_of_fold,
+                "boosting": entrant.boosting.state(),
+                "callbacks": [watcher.state() for watcher in watchers if _has_state(watcher)],
+            }  # fmt: skip
+        with interrupt:
+            after = [interrupt] if keeper is None else [keeper, interrupt]
+            found = boost(entrant.boosting, watchers, done, after=after, states=states)
+        if interrupt.asked:
+            going_on = "" if keeper is None else f" resume=True goes on from {keeper.folder}."
+            warnings.warn(
+                f"fit was interrupted after round {entrant.boosting.n_done}: the model is the best of the rounds run."
+                + going_on,
+                stacklevel=4,
+            )
+        self.choice_ = entrant.choice.name
         self.smoothing_, self.labels_ = entrant.choice.smoothing, entrant.choice.labels
         self.ensemble_ = entrant.growing.compile(found.best.weights)
-        self.base_ = entrant.objective.base
-        self.scores_ = found.best.scores
+        self.base_ = device.host(entrant.objective.base)
+        self.scores_ = device.host(found.best.scores)
         self.n_iter_ = found.n_rounds
         self.history_ = history.losses
-        self.stopped_because_ = found.stopped_because
+        self.stopped_because_ = interrupt.reason if interrupt.asked else found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
-        self._training, self._fitted_table = training, table
+        # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
+        self._training, self._fitted_table, self._from_disk = training, None if table.on_disk else table, table.on_disk
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
-        self.smoothed_ = entrant.smoother.apply(self.scores_)
+        self.smoothed_ = device.host(entrant.smoother.apply(found.best.scores))
         self._learn_from_held_out(validation, out_of_fold)
         self._keep_validation(validation)
+
+    def _winner(
+        self,
+        entrants: Mapping[str, _Entrant],
+        table: Table,
+        training: Labels,
+        validation: Labels | None,
+        interrupt: Interrupt,
+    ) -> tuple[str, list[Progress]]:
+        """The way of using the graph to go on with, and its rounds in the race."""
+        winner, done, n_labelled = next(iter(entrants)), list[Progress](), training.nodes.size
+        if len(entrants) > 1 and validation is not None:
+            racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
+            n_scores = table.n_rows * training.target.shape[1]
+            stages = choosing.sized_stages(is_classifier(self), n_labelled, n_scores)
+            stages = [min(rounds, self.n_estimators) for rounds in stages]
+            winner, done, self.race_ = choosing.race(racing, stages, lambda: interrupt.asked)
+        elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
+            alike = choosing.label_correlation(self.graph_, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
+            winner = "graph" if alike else winner
+        return winner, done
+
+    def _fingerprint(
+        self, table: Table, training: Labels, validation: Labels | None, seed: int, callbacks: Sequence[Callback]
+    ) -> dict[str, Any]:
+        """What two fits must share for one to go on where the other was left."""
+        told = {name: described(value) for name, value in self.get_params(deep=False).items()}
+        for name in ("n_jobs", "random_state", "verbose"):
+            del told[name]
+        held = () if validation is None else (validation.nodes, validation.target, validation.weight)
+        categories = [
+            part for column in sorted(self._reader.categories) for part in (column, self._reader.categories[column])
+        ]
+        return {
+            "estimator": type(self).__name__,
+            "X": fingerprint_of(table.values, table.names, *categories),
+            "y": fingerprint_of(training.nodes, training.target, training.weight, *held, getattr(self, "classes_", ())),
+            "graph": None if self.graph_ is None else fingerprint_of(self.graph_.adjacency),
+            "random_state": seed,
+            "n_jobs": self._threads(table),
+            "callbacks": [described(callback) for callback in callbacks if _has_state(callback)],
+            "parameters": told,
+        }
 
     def _keep_validation(self, validation: Labels | None) -> None:
         """What was held out, and what was predicted there before any of it was used."""
@@ -274,7 +391,9 @@ class BaseEBBS(BaseEstimator):
             stopping.least_gain = 0.0
         return stopping
 
-    def _cross_fitted(self, choice: Choice, table: Table, training: Labels, seed: int) -> tuple[int, Array | None]:
+    def _cross_fitted(
+        self, choice: Choice, table: Table, training: Labels, seed: int, device: Cpu
+    ) -> tuple[int, Array | None]:
         """Where labels are too few to hold any out: rounds, and predictions of each label without it, from 5 folds."""
         n_labelled = training.nodes.size
         if n_labelled < 2 * FOLDS:
@@ -283,10 +402,10 @@ class BaseEBBS(BaseEstimator):
         predicted, rounds = np.zeros_like(training.target), []
         for number in range(FOLDS):
             held = training.only(fold == number)
-            entrant = self._entrant(choice, table, training.only(fold != number), held, seed)
+            entrant = self._entrant(choice, table, training.only(fold != number), held, seed, device)
             found = boost(entrant.boosting, [self._stopping(n_labelled)])
             rounds.append(found.n_rounds)
-            predicted[fold == number] = entrant.objective.predict(found.best)[held.nodes]
+            predicted[fold == number] = device.host(entrant.objective.predict(found.best))[held.nodes]
         return max(int(np.median(rounds)), 1), predicted
 
     def _labels(
@@ -371,11 +490,17 @@ class BaseEBBS(BaseEstimator):
         training: Labels,
         validation: Labels | None,
         seed: int,
+        device: Cpu,
         others: Iterable[_Entrant] = (),
     ) -> _Entrant:
         """Prepare the table, bin it and set up the objective for one choice; what another one has prepared, it shares."""
         classes, n_labelled = is_classifier(self), training.nodes.size
         learner = choosing.sized_learner(self.learner, n_labelled, choice, classes)
+        if table.on_disk and not learner.takes_blocks:
+            raise ValueError(
+                f"X is a ParquetTable, which learner={learner.name!r} cannot read a block at a time: use 'lightgbm' or "
+                "'xgboost', or pass a dataframe."
+            )
         alike = next((other for other in others if other.choice.prepares_like(choice)), None)
         preparation = choice.preparation() if alike is None else alike.preparation
         growing, seen = None, None
@@ -383,12 +508,13 @@ class BaseEBBS(BaseEstimator):
             seen, growing = alike.seen, alike.growing.beside()
         if seen is None:
             seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
-        smoother = self._operator(choice.smoothing, self.graph_, table.n_rows)
-        objective = objective_for(
-            choice.labels, self.graph_, smoother, self.loss_, training, validation, self.penalty, seed
-        )
+        n_outputs = training.target.shape[1]
+        device.expect(choice.name, seen.n_rows, len(seen.names), n_outputs)
+        graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
+        smoother = self._operator(choice.smoothing, graph, table.n_rows)
+        objective = objective_for(choice.labels, graph, smoother, self.loss_, known, held, self.penalty, seed)
         growing = growing or learner.start(
-            seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(seen), device=self.device
+            seen, n_outputs=n_outputs, seed=seed, n_jobs=self._threads(seen), device=self.device
         )
         boosting = Boosting(
             objective,
@@ -404,13 +530,109 @@ class BaseEBBS(BaseEstimator):
         return IdentityOperator(n_rows) if smoothing is None or graph is None else smoothing.on(graph)
 
     def _threads(self, table: Table) -> int:
-        """Cores this process may use (cgroup and affinity respected), or one where threads cost more than they bring."""
+        """A number that was given; otherwise the cores that are ours, or one where threads cost more than they bring."""
         if self.n_jobs is None:
             small = table.values.size < ONE_THREAD_UP_TO
-            return 1 if small else int(joblib.cpu_count(only_physical_cores=True))
-        return int(joblib.cpu_count()) if self.n_jobs == -1 else int(self.n_jobs)
+            return 1 if small else cores.usable(only_physical=True)
+        return cores.usable() if self.n_jobs == -1 else int(self.n_jobs)
 
     # ------------------------------------------------------------------ predict
+
+    def predictor(self, X: Any = None, *, graph: Graphs | None = None, known: Any = None) -> Predictor:
+        """Return an object that keeps the predictions of every node and answers for a few of them at once.
+
+        Parameters
+        ----------
+        X, graph, known
+            As in :meth:`predict`; default: the fitted nodes.
+
+        Returns
+        -------
+        Predictor
+            ``predict(nodes)`` looks predictions up, ``update(nodes, rows)`` takes rows that have changed; any number of
+            threads may share one.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> g = eb.Graph.build_knn(X[:, :1], k=5)
+        >>> m = eb.EBBSRegressor(20, smoothing=eb.Laplacian(), labels="none", random_state=0).fit(X, X[:, 0], graph=g)
+        >>> predictor = m.predictor()
+        >>> before = predictor.predict([7])
+        >>> predictor.update([7], X[[7]] + 1.0)
+        >>> bool(predictor.predict([7]) > before)
+        True
+        """
+        return Predictor(self, X, graph, known)
+
+    def _predicted(self, X: Any, graph: Graphs | None, nodes: Any, known: Any) -> Array:
+        """Predictions, of the nodes asked for; of another table, what they do not need is not computed."""
+        check_is_fitted(self, "ensemble_")
+        if X is None and graph is None and known is None:
+            predicted = self.predicted_
+        elif X is not None and nodes is not None and known is None:
+            return self._predicted_near(X, graph, nodes)
+        else:
+            scores, smoothed, one = self._uncorrected(X, graph)
+            predicted = self._finished(scores, smoothed, one, self._known(X, known, len(scores)))
+        return predicted if nodes is None else predicted[checks.node_positions(nodes, len(predicted), repeats=True)]
+
+    def _predicted_near(self, X: Any, graph: Graphs | None, nodes: Any) -> Array:
+        """Predictions of some rows of another table, from those rows alone that they are made of."""
+        _check_feature_names(self, _named(X), reset=False)
+        n_rows = count_rows(X)
+        one = None if n_rows is None else self._graph_of(X, n_rows, graph)
+        columns, scores_from = self._preparation.hops(one), self._smoothing_hops(one)
+        if n_rows is None or columns is None or scores_from is None:
+            scores, smoothed, one = self._uncorrected(X, graph)
+            rows = checks.node_positions(nodes, len(scores), repeats=True)
+            return self._finished(scores, smoothed, one, None)[rows]
+        rows = checks.node_positions(nodes, n_rows, repeats=True)
+        centre = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)  # no table is without a row
+        if one is None:
+            scores = self._scores(self._preparation.apply(self._read_rows(X, centre), None))
+            return self._finished(scores, self.base_ + scores, None, None)[np.searchsorted(centre, rows)]
+        wide = one.around(centre, columns + scores_from)
+        seen = self._preparation.apply(self._read_rows(X, wide.nodes), wide.graph)
+        near = one.around(centre, scores_from) if columns else wide
+        scores = self._scores(seen.only(wide.distance <= scores_from) if columns else seen)
+        smoothed = self.base_ + self._operator(self.smoothing_, near.graph, len(scores)).apply(scores)
+        return self._finished(scores, smoothed, near.graph, None)[np.searchsorted(near.nodes, rows)]
+
+    def _smoothing_hops(self, graph: Graph | None) -> int | None:
+        return 0 if graph is None or self.smoothing_ is None else self.smoothing_.hops(graph)
+
+    def _scores(self, table: Table) -> Array:
+        """Scores f of a prepared table."""
+        return np.vstack([self.ensemble_.predict(block) for block in table.blocks()])
+
+    def _read(self, X: Any) -> Table:
+        """Another table, refused if its columns are not those fitted on."""
+        _check_feature_names(self, _named(X), reset=False)
+        table = self._reader.read(X)
+        checks.same_columns(table, self)
+        return table
+
+    def _read_rows(self, X: Any, rows: NDArray[np.int64]) -> Table:
+        """Some rows of another table."""
+        try:
+            return self._read(rows_of(X, rows))
+        except (TypeError, ValueError):
+            self._read(X)  # to name the place as the user counts
+            raise
+
+    def _graph_of(self, X: Any, n_rows: int, graph: Graphs | None) -> Graph | None:
+        """The graph of another table, refused if it is missing, does not fit, or is one too many."""
+        if self.graph_ is not None and graph is None:
+            raise ValueError(
+                "This model was fitted on a graph, so a prediction needs one: call predict() for the fitted nodes, or "
+                "predict(X_new, graph=g_new) with the graph of the new rows."
+            )
+        if self.graph_ is None and graph is not None:
+            raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
+        checks.graph_fits(graph, n_rows, X)
+        return self._one_graph(graph)
 
     def _uncorrected(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
         """Base scores f, smoothed scores and graph: of the fitted nodes, or of another table and graph."""
@@ -419,21 +641,18 @@ class BaseEBBS(BaseEstimator):
             if graph is not None:
                 raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
             return self.scores_, self.base_ + self.smoothed_, self.graph_
-        _check_feature_names(self, X, reset=False)
-        table = self._reader.read(X)
-        checks.same_columns(table, self)
-        if self.graph_ is not None and graph is None:
-            raise ValueError(
-                "This model was fitted on a graph, so a prediction needs one: call predict() for the fitted nodes, or "
-                "predict(X_new, graph=g_new) with the graph of the new rows."
-            )
-        if self.graph_ is None and graph is not None:
-            raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
-        checks.graph_fits(graph, table.n_rows, X)
-        graph = self._one_graph(graph)
-        scores = self.ensemble_.predict(self._preparation.apply(table, graph))
-        smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
-        return scores, self.base_ + smoothed, graph
+        table = self._read(X)
+        one = self._graph_of(X, table.n_rows, graph)
+        with threads(self._threads(table)):
+            scores = self._scores(self._preparation.apply(table, one))
+            smoothed = self._operator(self.smoothing_, one, table.n_rows).apply(scores)
+        return scores, self.base_ + smoothed, one
+
+    def _field(self, graph: Graph | None, known: Labels | None) -> FieldOperator | None:
+        """The field of known labels, if there are any and the model uses it."""
+        if graph is None or known is None or not isinstance(self.labels_, Field):
+            return None
+        return self.labels_.on(graph, known.nodes, known.weight)
 
     def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
         """Labels that a prediction may use: the training labels of fitted nodes, and those handed over."""
@@ -474,7 +693,8 @@ class BaseEBBS(BaseEstimator):
             table = self._reader.read(X)
             checks.same_columns(table, self)
             checks.same_rows(table, len(self.scores_))
-        return explain(self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table)
+        with threads(1 if table is None else self._threads(table)):
+            return explain(self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table)
 
     def edge_weights(self) -> EdgeWeights:
         """Which edges robust smoothing trusts: the attention weight of each, the mean of ρ' over the steps.
@@ -527,6 +747,8 @@ class BaseEBBS(BaseEstimator):
         if self.race_:
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
+        if self.graph_ is not None and getattr(self, "_from_disk", False):
+            lines.append("columns     those of the file: what is made from neighbours' needs the table in memory")
         lines.append(f"smoothing   {self.smoothing_}")
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
@@ -577,6 +799,9 @@ class BaseEBBS(BaseEstimator):
     _loss: Any
     _learn_from_held_out: Any
     _predicted_fitted_nodes: Any
+    _finished: Any
+    _said: Any
+    _heard: Any
     _summary_lines: Any
     _explained_scores: Any
 
@@ -585,3 +810,8 @@ class BaseEBBS(BaseEstimator):
 
     def _class_weight(self, values: NDArray[Any]) -> Array | float:
         return 1.0
+
+
+def _named(X: Any) -> Any:
+    """What scikit-learn reads the names of columns from."""
+    return X.empty if isinstance(X, ParquetTable) else X

@@ -1,5 +1,7 @@
 """The published use of labels: show a random share of them each round and predict the others, by (15)."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -63,7 +65,17 @@ class MaskedObjective(Objective):
         self._draw()
 
     def _draw(self) -> None:
-        self._shown = self._random.random(self.labels.nodes.size) < self._masked.share
+        drawn = self._random.random(self.labels.nodes.size)
+        self._shown = np.asarray(drawn, like=self.labels.weight) < self._masked.share
+
+    def state(self) -> dict[str, Any]:
+        """Return which labels are shown, and where chance stands."""
+        return super().state() | {"shown": self._shown, "random": self._random.bit_generator.state}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        super().restore(state)
+        self._shown, self._random.bit_generator.state = state["shown"], state["random"]
 
     def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
         """Return the tree: what is smoothed depends on the labels shown."""
@@ -95,7 +107,7 @@ class MaskedObjective(Objective):
 
     def curvature(self, point: Iterate) -> Array:
         """Return 1 for every node: (11) to the letter."""
-        return np.ones((self.smoother.shape[0], 1))
+        return self._filled(1.0)
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
         """Return 2: the gradient of a square, unhalved."""

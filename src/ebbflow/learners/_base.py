@@ -1,7 +1,8 @@
 """What the boosting loop, the estimators and the model file know of a tree library."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,24 @@ from ebbflow.table import Table
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Pickled:
+    """Something of a learner's state that has no plain format: a checkpoint keeps it only if it may pickle."""
+
+    content: Any
+
+
 class Learner(BaseEstimator, ABC):
     """A recipe for weak learners: parameters and nothing else."""
 
     #: Whether columns of category codes can be handed over as they are; otherwise they are target-encoded first.
     takes_categories = True
+    #: Whether it bins a table that is read a block at a time.
+    takes_blocks = False
     #: The name under which the model file finds the class again.
     name: str
+    #: Where it can grow trees.
+    devices: tuple[str, ...] = ("cpu",)
 
     @abstractmethod
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "Growing":
@@ -54,6 +66,18 @@ class Growing(ABC):
     def compile(self, weights: Sequence[float]) -> "Ensemble":
         """Return Σ_t weights[t] · tree_t as one ordinary model; trees beyond the weights are dropped."""
 
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must keep: plain values, text, bytes, arrays, or :class:`Pickled`.
+
+        What is grown after :meth:`restore`, on the same table with the same seed, must be what would have been grown
+        here, bit for bit.
+        """
+        raise ValueError(f"checkpoint: {type(self).__name__} has no state() that could be kept; fit without it.")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, on an ensemble that has grown nothing yet."""
+        raise NotImplementedError
+
 
 class Ensemble(ABC):
     """A finished sum of trees."""
@@ -74,6 +98,19 @@ class Ensemble(ABC):
     def files(self) -> dict[str, bytes]:
         """The model in the library's own plain format."""
 
+    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:  # noqa: B027
+        """Refuse trees from a file that are not sound, or not for this table, with a ``ValueError``.
+
+        Called before anything is predicted with them. A learner whose library checks what it reads needs none.
+
+        Parameters
+        ----------
+        n_columns, n_outputs : int
+            Of the table that the trees see, and of their scores.
+        categories : dict
+            How many categories each column of codes has.
+        """
+
 
 def plain_values(table: Table) -> Any:
     """The table as the tree libraries know it: their sparse readers take scipy's matrices, not its arrays."""
@@ -83,6 +120,7 @@ def plain_values(table: Table) -> Any:
 def check_device(device: str, supported: tuple[str, ...], name: str) -> None:
     """Refuse a device that this learner cannot run on."""
     if device not in supported:
+        remedy = "pass learner='xgboost' (pip install 'ebbflow[cuda]'), or device='cpu'"
         raise ValueError(
-            f"device={device!r} is not available with learner={name!r}, which runs on {', '.join(supported)}."
+            f"device={device!r} is not available with learner={name!r}, which runs on {', '.join(supported)}: {remedy}."
         )

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, Pickled, check_device, plain_values
 from ebbflow.table import Table
 
 
@@ -39,7 +39,7 @@ class ScikitLearn(Learner):
 
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingScikitLearn":
         """Keep the table."""
-        check_device(device, ("cpu",), self.name)
+        check_device(device, self.devices, self.name)
         drawn_from = list(self.regressor) if isinstance(self.regressor, (list, tuple)) else [self.regressor]
         if not drawn_from:
             raise ValueError("learner is an empty list: name at least one regressor.")
@@ -86,6 +86,14 @@ class GrowingScikitLearn(Growing):
             values[:, output] = np.asarray(regressor.predict(X)).ravel()
         self._rounds.append(fitted)
         return values
+
+    def state(self) -> dict[str, Any]:
+        """Return the regressors and where chance stands."""
+        return {"rounds": Pickled(self._rounds), "random": self._random.bit_generator.state}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take both up again."""
+        self._rounds, self._random.bit_generator.state = state["rounds"], state["random"]
 
     def compile(self, weights: Sequence[float]) -> "ScikitLearnEnsemble":
         """Keep the regressors whose weight is not 0."""
@@ -137,21 +145,27 @@ class ScikitLearnEnsemble(Ensemble):
 
 def _column_means(table: Table) -> NDArray[np.float64] | None:
     """Means of the known values of each column, if any value is missing."""
-    if table.is_sparse or not np.isnan(table.values).any():
+    values = table.values
+    missing = np.isnan(values.data if table.is_sparse else values)
+    if not missing.any():
         return None
-    known = ~np.isnan(table.values)
-    counts = known.sum(axis=0)
-    return np.where(known, table.values, 0.0).sum(axis=0) / np.maximum(counts, 1)
+    if table.is_sparse:
+        column, width = values.indices, values.shape[1]
+        total = np.bincount(column, np.where(missing, 0.0, values.data), width)
+        return np.asarray(total / np.maximum(table.n_rows - np.bincount(column[missing], minlength=width), 1))
+    return np.where(missing, 0.0, values).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
 
 
 def _filled(table: Table, fill: NDArray[np.float64] | None, regressor: Any) -> Any:
-    if table.is_sparse:  # trees of scikit-learn know only short indices
+    fill = np.zeros(len(table.names)) if fill is None else fill
+    if table.is_sparse:  # trees of scikit-learn know only short indices, and no missing value among sparse ones
         values = plain_values(table)
         values.indices, values.indptr = values.indices.astype(np.int32), values.indptr.astype(np.int32)
+        missing = np.isnan(values.data)
+        if missing.any():
+            values.data = np.where(missing, fill[values.indices], values.data)
         return values
-    if get_tags(regressor).input_tags.allow_nan:
-        return table.values
     missing = np.isnan(table.values)
-    if not missing.any():
+    if get_tags(regressor).input_tags.allow_nan or not missing.any():
         return table.values
-    return np.where(missing, np.zeros(len(table.names)) if fill is None else fill, table.values)
+    return np.where(missing, fill, table.values)

@@ -11,7 +11,7 @@ from ebbflow.smoothing._kernel import Kernel
 from ebbflow.smoothing._laplacian import Laplacian
 from ebbflow.smoothing._robust import EdgeWeights, Robust
 from ebbflow.smoothing._solve import SparseSolver
-from ebbflow.smoothing._sweep import threads
+from ebbflow.smoothing._sweep import allowed_threads, threads
 from ebbflow.smoothing._system import GraphMatrix
 
 __all__ = [
@@ -26,5 +26,6 @@ __all__ = [
     "Smoother",
     "SmoothingOperator",
     "SparseSolver",
+    "allowed_threads",
     "threads",
 ]

@@ -23,6 +23,10 @@ class Smoother(BaseEstimator, ABC):
     def on(self, graph: Graph) -> "Propagation":
         """Return the operator of this recipe on one graph."""
 
+    def hops(self, graph: Graph) -> int | None:
+        """Return how many edges far a score can travel on ``graph``; None: as far as there are edges."""
+        return None
+
     def prepared(self, spread: Callable[[], float]) -> "Smoother":
         """Return this recipe with every constant filled in that depends on the spread of the labels, if there is one."""
         return self
@@ -55,6 +59,8 @@ class SmoothingOperator(LinearOperator, ABC):
     #: Whether no entry of P is negative. Then PᵀHP ≼ diag(PᵀHP·1) for diagonal H ≥ 0, because a symmetric
     #: matrix without negative entries is majorised by its row sums: a curvature for each node on its own.
     nonnegative: bool
+    #: Whether ``apply`` also takes sparse matrices, and returns one.
+    takes_sparse = False
 
     def __init__(self, n_nodes: int) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=(n_nodes, n_nodes))

@@ -103,7 +103,8 @@ class Kernel(Smoother):
         upper = max(system.upper - 1.0, 1e-3)  # an interval of some width, on a graph without edges too
         points = np.cos(np.pi * (np.arange(SAMPLES) + 0.5) / SAMPLES)
         with np.errstate(over="ignore", divide="ignore"):  # an infinite cost is no error: that frequency is silenced
-            energy = self.lam * self._energy(upper * np.append((points + 1.0) / 2.0, [0.0, 1.0]), upper)
+            energy = self._energy(upper * np.append((points + 1.0) / 2.0, [0.0, 1.0]), upper)
+            energy = self.lam * energy if self.lam else np.zeros_like(energy)
         response = 1.0 / (1.0 + energy)
         if self.method == "gradient":
             response = self._after_steps(energy, response)
@@ -111,6 +112,10 @@ class Kernel(Smoother):
         coefficients = dct(response[:SAMPLES], type=2) / SAMPLES
         coefficients[0] /= 2.0
         return KernelPolynomial(system, upper, coefficients[: self._degree(coefficients, response, upper) + 1])
+
+    def hops(self, graph: Graph) -> int:
+        """Return the degree of the polynomial, which the spectrum of the whole graph decides, on any part of it."""
+        return self.on(graph.around(np.zeros(1, dtype=np.int64), 0).graph).degree
 
     def _after_steps(self, energy: Array, response: Array) -> Array:
         """Eigenvalues q^k + (1 − q^k)/(1 + λr) of k gradient steps, with q = 1 − α(1 + λr)."""
@@ -228,6 +233,7 @@ class KernelPolynomial(SmoothingOperator):
     has none for the first two.
     """
 
+    takes_sparse = True
     #: Beyond this degree the change to powers drowns in rounding.
     most_powers = 20
     #: A bound on |P| with a norm of more than this many times that of P is worse than none.
@@ -245,7 +251,7 @@ class KernelPolynomial(SmoothingOperator):
         series = Chebyshev(coefficients)
         seen = np.abs(series(np.cos(np.pi * (np.arange(n_points) + 0.5) / n_points))).max()
         self.norm_bound = float(seen / np.cos(np.pi * self.degree / (2 * n_points)))
-        self._largest_degree = 1.0 if system.normalized else float(system.degrees.max(initial=0.0)) or 1.0
+        self._largest_degree = 1.0 if system.normalized else float(system.degrees.max()) or 1.0
         self._powers: Array | None = None
         if self.degree <= self.most_powers:
             to_eigenvalue = Polynomial([self._largest_degree, -self._largest_degree])

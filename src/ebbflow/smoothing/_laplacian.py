@@ -81,6 +81,10 @@ class Laplacian(Smoother):
             operator.unsigned = self._operator(self.system(graph.unsigned), n_steps, alpha)
         return operator
 
+    def hops(self, graph: Graph) -> int | None:
+        """Return k; of an inverse, and of steps whose number depends on the graph, None."""
+        return None if self.method == "exact" or self.n_steps == "auto" else int(self.n_steps)
+
     def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> SmoothingOperator:
         if self.method == "exact":
             return ExactInverse(system)
@@ -139,6 +143,7 @@ class GradientSteps(SmoothingOperator):
     """
 
     norm_bound = 1.0
+    takes_sparse = True
 
     def __init__(self, system: LaplacianSystem, n_steps: int, alpha: float) -> None:
         super().__init__(system.n_nodes)
@@ -193,7 +198,7 @@ class JacobiSteps(SmoothingOperator):
         self._root, self._after = root, system.lam * root * self._inverse_diagonal
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
         self._sweep = system.matrix.remade(system.diagonal, system.lam, unsigned=system.signed).sweep
-        ones = np.ones(system.n_nodes)
+        ones = np.ones_like(root)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
         self._sweep = system.matrix.sweep
 
@@ -223,6 +228,7 @@ class ChebyshevSteps(SmoothingOperator):
     """
 
     norm_bound = 1.0
+    takes_sparse = True
 
     def __init__(self, system: LaplacianSystem, n_steps: int) -> None:
         super().__init__(system.n_nodes)
@@ -236,14 +242,14 @@ class ChebyshevSteps(SmoothingOperator):
         if self.n_steps == 0 or self._radius <= 0:  # no edges: I + λL = I
             return scores
         matrix = self._matrix
-        z, residual = scores, scores - matrix @ scores
+        z, residual = scores, scores - matrix.times(scores)
         move = residual / self._centre
         rho = self._radius / self._centre
         for step in range(self.n_steps):
             z = z + move
             if step == self.n_steps - 1:
                 break
-            residual = residual - matrix @ move
+            residual = residual - matrix.times(move)
             last, rho = rho, 1.0 / (2.0 * self._centre / self._radius - rho)
             move = (rho * last) * move + (2.0 * rho / self._radius) * residual
         return z
@@ -262,7 +268,7 @@ class ExactInverse(SmoothingOperator):
         super().__init__(system.n_nodes)
         self.nonnegative = not system.signed
         remedy = f"lam={system.lam} is large for this graph: use a smaller one, normalized=True, or method='chebyshev'."
-        self._solver = SparseSolver(system.matrix, remedy)
+        self._solver = SparseSolver(system.matrix, remedy, floor=1.0)
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Solve (I+λL) Z = scores."""

@@ -23,18 +23,30 @@ class SparseSolver:
         Positive definite.
     remedy : str
         What to do if conjugate gradients do not converge, for the warning.
+    floor : float
+        A lower bound on the eigenvalues of the matrix. Where they reach farther than double precision can tell apart, the
+        system is refused: any answer would be made of rounding.
     """
+
+    #: Of the largest to the smallest eigenvalue.
+    most_apart = 1e14
 
     #: Beyond this size a factorisation may fill in: on social graphs it does, and loses to conjugate gradients.
     direct_up_to = 1_000
     max_iterations = 10_000
 
-    def __init__(self, matrix: GraphMatrix, remedy: str) -> None:
+    def __init__(self, matrix: GraphMatrix, remedy: str, floor: float) -> None:
         self.matrix = matrix
         self._remedy = remedy
+        top = 2.0 * float(matrix.diagonal.max())  # Gershgorin
+        if not top <= self.most_apart * floor:
+            raise ValueError(
+                f"A system to solve on this graph has eigenvalues from {floor:.4g} to {top:.4g}, too far apart for double "
+                f"precision. {remedy}"
+            )
         self._scale = 1.0 / matrix.diagonal
         self._factor: Any = None
-        if matrix.shape[0] <= self.direct_up_to:
+        if matrix.shape[0] <= self.direct_up_to and isinstance(matrix.diagonal, np.ndarray):
             options = {"SymmetricMode": True}
             self._factor = splu(matrix.csr.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
@@ -86,15 +98,14 @@ class SparseSolver:
         for _ in range(self.max_iterations):
             if (_norms(residual) <= target).all():
                 return z
-            image = self.matrix @ direction
+            image = self.matrix.times(direction)
             curvature = (direction * image).sum(axis=0)
-            step = np.divide(product, curvature, out=np.zeros_like(product), where=curvature > 0)
+            step = ratio(product, curvature)
             z += step * direction
             residual -= step * image
             preconditioned = scale * residual
             last, product = product, (residual * preconditioned).sum(axis=0)
-            grown = np.divide(product, last, out=np.zeros_like(product), where=last > 0)
-            direction = preconditioned + grown * direction
+            direction = preconditioned + ratio(product, last) * direction
         self._warn(float((_norms(residual) / target).max() * tolerance), tolerance)
         return z
 
@@ -105,6 +116,12 @@ class SparseSolver:
             ConvergenceWarning,
             stacklevel=5,
         )
+
+
+def ratio(above: Any, below: Any) -> Any:
+    """Their quotient, 0 where there is nothing left to divide by; without a look at either, which a GPU would wait for."""
+    some = below > 0
+    return np.where(some, above / np.where(some, below, 1.0), 0.0)
 
 
 def _norms(columns: Array) -> Any:

@@ -80,10 +80,10 @@ PUBLIC int64_t ebbflow_sweep_version(void) { return 3; }
             NAME##_rows(first, last, start, column, w, scale, keep, source, v, out, 0);                                 \
     }
 
-DEFINE_NARROW(ebbflow_narrow_float_16, float, uint16_t)
-DEFINE_NARROW(ebbflow_narrow_float_32, float, int32_t)
-DEFINE_NARROW(ebbflow_narrow_double_16, double, uint16_t)
-DEFINE_NARROW(ebbflow_narrow_double_32, double, int32_t)
+DEFINE_NARROW(ebbflow_float_narrow_16, float, uint16_t)
+DEFINE_NARROW(ebbflow_float_narrow_32, float, int32_t)
+DEFINE_NARROW(ebbflow_double_narrow_16, double, uint16_t)
+DEFINE_NARROW(ebbflow_double_narrow_32, double, int32_t)
 
 /* Write the rows of a matrix as the loops above read them. `place` is the new number of each node. */
 #define DEFINE_ARRANGED(NAME, INDEX)                                                                                    \
@@ -139,6 +139,25 @@ DEFINE_ORDERS(ebbflow_double, double)
 
 DEFINE_ENDS(ebbflow_float, float)
 DEFINE_ENDS(ebbflow_double, double)
+
+/* All of it by one thread. */
+#define DEFINE_STEPS(NAME, BITS, REAL, INDEX)                                                                           \
+    PUBLIC void NAME##_steps_##BITS(int64_t n, const int32_t *order, const int32_t *start, const INDEX *column,         \
+                                    const REAL *w, const REAL *root, const REAL *scale, const REAL *keep, REAL alpha,   \
+                                    int64_t count, const REAL *scores, REAL *v, REAL *source, REAL *other, REAL *out) { \
+        NAME##_begin(0, n, order, root, alpha, scores, v, source);                                                      \
+        for (int64_t k = 0; k < count; k++) {                                                                           \
+            NAME##_narrow_##BITS(0, n, start, column, w, scale, keep, source, v, other);                                \
+            REAL *swap = v;                                                                                             \
+            v = other, other = swap;                                                                                    \
+        }                                                                                                               \
+        NAME##_end(0, n, order, root, v, out);                                                                          \
+    }
+
+DEFINE_STEPS(ebbflow_float, 16, float, uint16_t)
+DEFINE_STEPS(ebbflow_float, 32, float, int32_t)
+DEFINE_STEPS(ebbflow_double, 16, double, uint16_t)
+DEFINE_STEPS(ebbflow_double, 32, double, int32_t)
 
 /* Several columns of scores: `width` numbers lie side by side for each node, and order[r] is the node of row r. */
 #define DEFINE_WIDE(NAME, REAL)                                                                                         \
@@ -248,5 +267,5 @@ DEFINE_WIDE(ebbflow_wide_double, double)
                                image, reached, 0);                                                                      \
     }
 
-DEFINE_SOLVE(ebbflow_solve_16, ebbflow_narrow_double_16, uint16_t)
-DEFINE_SOLVE(ebbflow_solve_32, ebbflow_narrow_double_32, int32_t)
+DEFINE_SOLVE(ebbflow_solve_16, ebbflow_double_narrow_16, uint16_t)
+DEFINE_SOLVE(ebbflow_solve_32, ebbflow_double_narrow_32, int32_t)

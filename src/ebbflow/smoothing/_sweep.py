@@ -32,12 +32,17 @@ _pool: ThreadPoolExecutor | None = None
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let sweeps use this many threads."""
+    """Let sweeps, and trees that predict, use this many threads."""
     token = _allowed.set(count)
     try:
         yield
     finally:
         _allowed.reset(token)
+
+
+def allowed_threads() -> int:
+    """Return how many threads may be used here: those of the innermost :func:`threads`, else one."""
+    return _allowed.get()
 
 
 def _workers() -> ThreadPoolExecutor:
@@ -73,7 +78,9 @@ def _compiled() -> Any:
         at: Any = ctypes.c_void_p
         for name, real in (("float", ctypes.c_float), ("double", ctypes.c_double)):
             for bits in (16, 32):
-                getattr(library, f"ebbflow_narrow_{name}_{bits}").argtypes = [size] * 2 + [at] * 8
+                getattr(library, f"ebbflow_{name}_narrow_{bits}").argtypes = [size] * 2 + [at] * 8
+                steps = [size] + [at] * 7 + [real, size] + [at] * 5
+                getattr(library, f"ebbflow_{name}_steps_{bits}").argtypes = steps
             getattr(library, f"ebbflow_{name}_arrange").argtypes = [size] * 2 + [at] * 3
             getattr(library, f"ebbflow_{name}_put_back").argtypes = [size] * 2 + [at] * 3
             getattr(library, f"ebbflow_{name}_begin").argtypes = [size] * 2 + [at] * 2 + [real] + [at] * 3
@@ -227,7 +234,10 @@ class Sweep:
         they are put in order once.
         """
         vectors = (root, scale, keep)
-        fits = all(vector.dtype == scores.dtype and len(vector) == len(scores) for vector in vectors)
+        fits = all(
+            vector.dtype == scores.dtype and vector.flags.c_contiguous and len(vector) == len(scores)
+            for vector in vectors
+        )
         if (
             self._compiled is None
             or not fits
@@ -243,13 +253,17 @@ class Sweep:
         scores, name = np.ascontiguousarray(scores), _name(scores)
         root, *terms = map(self._once, vectors)
         v, source, other = self._scratch(scores.dtype)
-        ends, order = [root.ctypes.data], self._order.ctypes.data
-        written = v.ctypes.data, source.ctypes.data
-        self._shared(
-            getattr(self._compiled, f"ebbflow_{name}_begin"), 1, order, *ends, alpha, scores.ctypes.data, *written
-        )
-        v, out = self._swept(v, other, [*terms, source], count), np.empty_like(scores)
-        self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, order, *ends, v.ctypes.data, out.ctypes.data)
+        out, order = np.empty_like(scores), self._order.ctypes.data
+        given, written = scores.ctypes.data, (v.ctypes.data, source.ctypes.data)
+        if self._n_threads(1) == 1:
+            fixed = *self._narrow.addresses(v.dtype), *(vector.ctypes.data for vector in (root, *terms))
+            all_steps = getattr(self._compiled, f"ebbflow_{name}_steps_{self._bits}")
+            all_steps(self.n_nodes, order, *fixed, alpha, count, given, *written, other.ctypes.data, out.ctypes.data)
+            return out
+        ends = order, root.ctypes.data
+        self._shared(getattr(self._compiled, f"ebbflow_{name}_begin"), 1, *ends, alpha, given, *written)
+        v = self._swept(v, other, [*terms, source], count)
+        self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, *ends, v.ctypes.data, out.ctypes.data)
         return out
 
     def _scratch(self, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -262,7 +276,7 @@ class Sweep:
 
     def _swept(self, now: NDArray[Any], then: NDArray[Any], terms: list[NDArray[Any]], count: int) -> NDArray[Any]:
         """``count`` sweeps of one column, everything in the order of the rows; both vectors are written to."""
-        sweep = getattr(self._compiled, f"ebbflow_narrow_{_name(now)}_{self._bits}")
+        sweep = getattr(self._compiled, f"ebbflow_{_name(now)}_narrow_{self._bits}")
         fixed = *self._narrow.addresses(now.dtype), *(term.ctypes.data for term in terms)
         for _ in range(count):
             self._shared(sweep, 1, *fixed, now.ctypes.data, then.ctypes.data)
@@ -293,7 +307,7 @@ class Sweep:
 
     def _shared(self, loop: Any, width: int, *arguments: Any) -> None:
         """Run a loop over all rows, by several threads where that is worth it."""
-        count = min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
+        count = self._n_threads(width)
         if count == 1:
             loop(0, self.n_nodes, *arguments)
             return
@@ -302,6 +316,9 @@ class Sweep:
         loop(*ends[count - 1 :], *arguments)
         for job in jobs:
             job.result()
+
+    def _n_threads(self, width: int) -> int:
+        return min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
 
     def _shares(self, count: int) -> list[int]:
         """Ranges of rows with as many edges each, four by four."""

@@ -1,0 +1,111 @@
+"""Write small model files of this version, and what they must predict for ever, to tests/golden/VERSION.
+
+    python tools/make_golden.py
+
+A file once released is never written again: every later version has to read it. So this only adds files, and refuses to
+touch those that are there. Beside each ``name.ebb``, ``name.json`` has rows to predict, their edges, and the predictions.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+import ebbflow as eb
+
+FOLDER = Path(__file__).parents[1] / "tests" / "golden" / eb.__version__
+N, NEW = 80, 6
+RANDOM = np.random.default_rng(7)
+PLACE = RANDOM.normal(size=(N, 2))
+GRAPH = eb.Graph.build_knn(PLACE, 4)
+NUMBERS = pd.DataFrame({"east": PLACE[:, 0], "north": PLACE[:, 1], "age": RANDOM.integers(0, 90, N).astype(float)})
+NUMBERS.loc[RANDOM.random(N) < 0.1, "age"] = np.nan
+MIXED = NUMBERS.assign(town=RANDOM.choice(["Bonn", "Kiel", "Ulm"], N), zone=pd.Categorical(RANDOM.choice([3, 7], N)))
+COUNTS = sparse.random_array((N, 40), density=0.1, rng=RANDOM, format="csr")
+EFFECT = np.where(MIXED["town"] == "Ulm", 1.0, 0.0)
+PRICE = np.where(np.arange(N) % 5 == 0, np.nan, np.sin(PLACE[:, 0]) + EFFECT + RANDOM.normal(0, 0.1, N))
+KIND = np.where(np.isnan(PRICE), None, np.array(["low", "mid", "high"], dtype=object)[np.digitize(PRICE, [0.0, 0.7])])
+EDGES = [[0, 1, 2, 3], [1, 2, 3, 4]]  # of the rows to predict: a path, and a row of its own
+
+
+def named(graph: eb.Graph) -> eb.Graph:
+    """The same graph with text for ids."""
+    edges = graph.adjacency.tocoo()
+    ids = [f"Weg {i}" for i in range(graph.n_nodes)]
+    upper = edges.coords[0] < edges.coords[1]
+    ends = ([ids[i] for i in axis[upper]] for axis in edges.coords)
+    return eb.Graph.from_dataframe(pd.DataFrame(dict(zip(("from", "to"), ends, strict=True))), nodes=ids)
+
+
+def models() -> dict[str, tuple[Any, Any, Any, bool]]:
+    """Estimator, table, graph and whether the table is kept, by the name of the file."""
+    few = {"n_estimators": 8, "n_jobs": 1, "random_state": 0}
+    ways = {"friend": GRAPH, "rival": eb.Graph.build_knn(PLACE[:, ::-1] * [1.0, 3.0], 3)}
+    laplacian, strengths = eb.Laplacian(1.5, 4), {"friend": 1.0, "rival": -0.25}
+    return {
+        "regressor": (eb.EBBSRegressor(**few, smoothing=laplacian, labels="field"), NUMBERS, named(GRAPH), False),
+        "classifier": (eb.EBBSClassifier(**few, smoothing=laplacian, labels="field"), NUMBERS, GRAPH, False),
+        "categories": (
+            eb.EBBSRegressor(**few, smoothing="auto", neighbor_features=eb.NeighborFeatures()), MIXED, GRAPH, True,
+        ),
+        "relations": (eb.EBBSRegressor(**few, relations=strengths, smoothing=laplacian), NUMBERS, ways, False),
+        "masked": (
+            eb.EBBSRegressor(**few, smoothing=laplacian, labels="masked", feature_smoothing=eb.Laplacian(20.0, 5)),
+            NUMBERS, GRAPH, False,
+        ),
+        "kernel": (eb.EBBSRegressor(**few, loss="quantile", smoothing=eb.Kernel("diffusion")), NUMBERS, GRAPH, False),
+        "robust": (eb.EBBSRegressor(**few, smoothing=eb.Robust(), labels="none", momentum=True), NUMBERS, GRAPH, False),
+        "sparse": (eb.EBBSClassifier(**few), COUNTS, GRAPH, True),
+        "plain": (eb.EBBSClassifier(**few), MIXED, None, False),
+        "xgboost": (eb.EBBSRegressor(**few, learner=eb.XGBoost(max_depth=3), smoothing=laplacian), MIXED, GRAPH, False),
+        "xgboost-classes": (
+            eb.EBBSClassifier(**few, learner=eb.XGBoost(max_depth=2), smoothing=laplacian), NUMBERS, GRAPH, False,
+        ),
+        "catboost": (
+            eb.EBBSRegressor(
+                **few, learner=eb.CatBoost(depth=3), smoothing=laplacian, neighbor_features=eb.NeighborFeatures()
+            ),
+            MIXED, GRAPH, True,
+        ),
+        "catboost-branches": (
+            eb.EBBSClassifier(**few, learner=eb.CatBoost(depth=2, params={"grow_policy": "Lossguide"})),
+            NUMBERS, GRAPH, False,
+        ),
+    }  # fmt: skip
+
+
+def predictions(model: Any, X: Any, graph: Any) -> dict[str, Any]:
+    """What a file must predict: for the fitted nodes, and for new rows on a graph of their own."""
+    new = X[:NEW] if sparse.issparse(X) else X.iloc[:NEW].reset_index(drop=True)
+    path = None if graph is None else eb.Graph.from_edges(*EDGES, n_nodes=NEW)
+    path = dict.fromkeys(graph, path) if isinstance(graph, dict) else path
+    call = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    found = {"fitted": call().tolist(), "new": call(new, graph=path).tolist()}
+    if call == model.predict:
+        found["lower"] = model.predict(interval=0.8).lower.tolist()
+    if sparse.issparse(X):
+        rows: dict[str, Any] = {"counts": new.toarray().tolist()}
+    else:  # NaN is not JSON
+        rows = {name: [None if value != value else value for value in column.tolist()] for name, column in new.items()}
+    return {"rows": rows, "edges": EDGES, "relations": list(graph) if isinstance(graph, dict) else None} | found
+
+
+def main() -> None:
+    """Fit, save and note the predictions of every model that has no file yet."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, (model, X, graph, table) in models().items():
+        place = FOLDER / f"{name}.ebb"
+        if place.exists():
+            print(f"{place} is there and stays as it is")
+            continue
+        model.fit(X, KIND if isinstance(model, eb.EBBSClassifier) else PRICE, graph=graph)
+        model.save(place, table=table)
+        place.with_suffix(".json").write_text(json.dumps(predictions(model, X, graph)) + "\n")
+        print(f"{place}: {place.stat().st_size:,} bytes, {model.choice_}")
+
+
+if __name__ == "__main__":
+    main()
