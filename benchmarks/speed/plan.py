@@ -18,7 +18,7 @@ SWEEPS: dict[str, Sequence[int]] = {
 }
 HOUSE = tuple(Problem(20_640, 182_000, columns, graph="nearest") for columns in (6, 12))
 LONG, SHORT, FEW = 200, 50, 30  # rounds
-PARTS = ("middle", *SWEEPS, "graphs", "house", "import")
+PARTS = ("middle", *SWEEPS, "growth", "graphs", "house", "import")
 BOTH = (PLAIN, OURS, SAME)
 TO_THE_END = tuple(name for name in METHODS if name not in (DEFAULT, STOPPED))  # the same rounds for all
 
@@ -39,6 +39,8 @@ def cases(part: str, threads: int | None = None, quick: bool = False) -> list[Ca
         planned = _of([MIDDLE], [PLAIN, OURS, SAME, ROUNDS, STOPPED, DEFAULT, RECIPE], LONG, alone)
     elif part == "nodes":
         planned = _of([Problem(nodes, 5 * nodes) for nodes in sweeps[part]], METHODS, FEW, everyone)
+    elif part == "growth":  # on one thread: what threads cost a small fit and save a large one would flatten it
+        planned = _of([Problem(nodes, 5 * nodes) for nodes in sweeps["nodes"]], BOTH, FEW, alone)
     elif part in SWEEPS:
         sizes = [replace(MIDDLE, **{part: size}) for size in sweeps[part]]
         planned = _of(sizes, TO_THE_END, FEW if part == "classes" else SHORT, alone)

@@ -16,6 +16,7 @@ its rounds, the network for a tenth or a fiftieth of its epochs, GPBoost for a f
 scaled up."""
 TITLES = {
     "nodes": "Nodes: five random edges each, 20 columns",
+    "growth": "Nodes, on one thread",
     "edges": "Edges: 20 000 nodes, 20 columns",
     "columns": "Columns: 20 000 nodes, 100 000 edges",
     "classes": "Classes: 20 000 nodes, 100 000 edges, 20 columns",
@@ -35,6 +36,9 @@ COLOURS = {
     "GCN, 200 epochs": "#1f78b4",
     "GPBoost": "#a6761d",
 }
+
+
+SHADES = ("#1b9e77", "#d95f02", "#7570b3", "#e7298a")
 
 
 def write(results: Results, folder: Path) -> list[Path]:
@@ -85,6 +89,7 @@ def _head(part: str, row: Row) -> str:
     case = row[PLAIN].case
     nodes, count = f"{spaced(case.problem.nodes)} nodes", f"{case.threads} thread" + ("s" if case.threads > 1 else "")
     size = [f"{spaced(getattr(case.problem, part))} {part}"] if part in SWEEPS else []
+    size += [nodes] if part == "growth" else []
     size += [f"{case.problem.columns} columns"] if part == "house" else []
     size += [nodes, f"{case.problem.graph} edges"] if part == "graphs" else []
     return ", ".join([*size, f"{case.rounds} rounds", count])
@@ -103,7 +108,7 @@ def _cell(row: Row, name: str) -> str:
 def figures(results: Results) -> dict[str, Any]:
     """Return every figure that there are runs for."""
     made = {}
-    for part in SWEEPS:
+    for part in (*SWEEPS, "growth"):
         if len(rows := results.rows(part)) > 1:
             made[part] = _sweep(results, part, rows)
     for part in ("house", "graphs"):
@@ -120,20 +125,21 @@ def _sweep(results: Results, part: str, rows: list[Row]) -> Any:
         "peak memory over the inputs": memory,
     }
     figure, axes = _axes(len(panels))
-    sizes = [getattr(row[PLAIN].case.problem, part) for row in rows]
+    size = "nodes" if part == "growth" else part
+    sizes = [getattr(row[PLAIN].case.problem, size) for row in rows]
     for ax, (label, figure_of) in zip(axes, panels.items(), strict=True):
         for name, colour in COLOURS.items():
             points = [
                 (size, y) for size, row in zip(sizes, rows, strict=True) if (y := figure_of(row, name)) is not None
             ]
-            slope = results.exponent(name) if part == "nodes" and label.startswith("seconds") else None
+            slope = results.exponent(name) if part == "growth" and label.startswith("seconds") else None
             told = f"{name} (exponent {slope:.2f})" if slope is not None else name
             if points:
                 ax.plot(*zip(*points, strict=True), marker="o", markersize=4, color=colour, label=told)
-        ax.set(xscale="log", yscale="log", xlabel=part, title=label)
+        ax.set(xscale="log", yscale="log", xlabel=size, title=label)
         ax.set_xticks(sizes, [_short(size) for size in sizes], minor=False)
         ax.set_xticks([], minor=True)
-        _plain_ticks(ax)
+        _plain_ticks(ax.yaxis)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     case = rows[0][PLAIN].case
@@ -143,23 +149,22 @@ def _sweep(results: Results, part: str, rows: list[Row]) -> Any:
 
 def _bars(part: str, rows: list[Row]) -> Any:
     """Time over plain, method by method, on each problem."""
-    figure, (ax,) = _axes(1, width=8.5, height=0.32 * sum(map(len, rows)) + 1.6)
-    names = [name for name in METHODS if any(name in row for row in rows)]
-    shades = ["#1b9e77", "#d95f02", "#7570b3", "#e7298a"]
+    names = [name for name in METHODS if name != PLAIN and any(name in row for row in rows)]
+    figure, (ax,) = _axes(1, width=9.0, height=0.25 * len(names) * len(rows) + 2.0)
     height = 0.8 / len(rows)
     for number, row in enumerate(rows):
-        shown = [(place + height * (number - (len(rows) - 1) / 2), over(row, name)) for place, name in enumerate(names)
-                 if name in row]  # fmt: skip
-        bars = ax.barh(
-            [at for at, _ in shown], [y for _, y in shown], height, color=shades[number], label=_head(part, row)
-        )
+        shown = {place + height * number: over(row, name) for place, name in enumerate(names) if name in row}
+        bars = ax.barh(list(shown), list(shown.values()), height, color=SHADES[number], label=_head(part, row))
         ax.bar_label(bars, fmt="{:.3g}", padding=3, fontsize="small")
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks([place + height * (len(rows) - 1) / 2 for place in range(len(names))], names)
     ax.invert_yaxis()
-    ax.set(xscale="log", xlabel="time over plain LightGBM", title=TITLES[part])
-    ax.margins(x=0.1)
+    ax.set(xlabel="time over plain LightGBM", title=TITLES[part])
+    if part == "house":  # from the same to a thousand times
+        ax.set(xscale="log")
+        _plain_ticks(ax.xaxis)
+    ax.margins(x=0.08)
     ax.axvline(1.0, color="#444444", linewidth=0.8)
-    ax.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
 
 
@@ -176,13 +181,13 @@ def _axes(n: int, width: float = 4.6, height: float = 4.8) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _plain_ticks(ax: Any) -> None:
+def _plain_ticks(axis: Any) -> None:
     """Write 0.5 and 20 on a logarithmic axis, not powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _short(size: int) -> str:

@@ -71,7 +71,7 @@ def test_memory_is_what_the_fit_itself_takes(tmp_path, monkeypatch):
 def test_aims_are_held_against_the_least_times(tmp_path):
     factors = {PLAIN: 1.0, SAME: 1.5, OURS: 1.2, ROUNDS: 5.0, RECIPE: 45.0}
     store = Store(tmp_path / "speed.json", imports={"sklearn": [0.5, 0.6, 9.0], "ebbflow": [1.0, 1.1, 9.5]})
-    for part in ("middle", "nodes", "house"):
+    for part in ("middle", "nodes", "growth", "house"):
         for case in plan.cases(part):
             if case.method in factors:
                 store.runs[case] = invented(case, factors[case.method] * (case.problem.nodes / 1e4) ** 1.05)
