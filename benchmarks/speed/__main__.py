@@ -43,7 +43,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--repeats", type=int, default=1, help="processes for each fit; the least time counts")
     top.add_argument("--quick", action="store_true", help="a hundredth of the nodes, a tenth of the rounds")
     top.add_argument("--resume", action="store_true", help="leave out what the file has")
-    top.add_argument("--limit", type=float, metavar="SECONDS", help="start nothing after so long")
+    top.add_argument(
+        "--limit", type=float, metavar="SECONDS", help="start nothing after so long; 0 with --resume only reports"
+    )
     top.add_argument("--out", type=Path, default=RESULTS, help="the folder for speed.json, speed.md and figures")
     one = top.add_argument_group("one size, shown and not kept")
     for name, default in (("nodes", 20_000), ("edges", 100_000), ("columns", 20), ("rounds", 200)):
@@ -76,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _measure(asked: argparse.Namespace) -> None:
     store, parts = Store.at(asked.out / "speed.json"), asked.parts or plan.PARTS
-    end = time.monotonic() + (asked.limit or float("inf"))
+    end = time.monotonic() + (float("inf") if asked.limit is None else asked.limit)
     absent = {name: why for part in parts for name, why in plan.skipped(part).items()}
     for name, why in absent.items():
         print(f"skipped {name}: {why}", file=sys.stderr)
@@ -89,7 +91,9 @@ def _measure(asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         # Those on one problem come one after the other, as often as asked for: a disturbance hits all of them alike.
         for _, cases in groupby(left, lambda case: case.problem):
-            _run(list(cases), store, asked.repeats, end, Path(scratch))
+            if not _run(list(cases), store, asked.repeats, end, Path(scratch)):
+                print("out of time: --resume goes on from here", file=sys.stderr)
+                break
     from benchmarks.speed.report import write
 
     results = Results(store, asked.threads, asked.quick)
@@ -99,18 +103,19 @@ def _measure(asked: argparse.Namespace) -> None:
         print(f"{'met    ' if aim.met else 'NOT MET'} {aim.must:>7}  {aim.measured:24} {aim.what}")
 
 
-def _run(cases: list[Case], store: Store, repeats: int, end: float, scratch: Path) -> None:
+def _run(cases: list[Case], store: Store, repeats: int, end: float, scratch: Path) -> bool:
+    """Measure cases; return False where time ran out."""
     for repeat in range(repeats):
         for case in cases:
             if time.monotonic() > end:
-                print("out of time: --resume goes on from here", file=sys.stderr)
-                return
+                return False
             try:
                 store.add(run := measure(case, scratch), again=repeat > 0 and case in store.runs)
             except RuntimeError as error:
                 print(error, file=sys.stderr)
             else:
                 print(f"{case}: {run.best:.3g} s, {run.peak / run.inputs:.2f} inputs", file=sys.stderr)
+    return True
 
 
 def _one_size(asked: argparse.Namespace) -> None:

@@ -121,6 +121,7 @@ def correct_and_smooth(inputs: Inputs, rounds: int, threads: int) -> Fitted:
 
     torch.set_num_threads(threads)
     told = _booster(inputs, rounds, threads).predict(inputs.X, num_threads=threads).reshape(len(inputs.y), -1)
+    told = np.hstack([1.0 - told, told]) if inputs.classes == 2 else told
     pairs = torch.as_tensor(np.stack(inputs.graph.adjacency.nonzero()), dtype=torch.long)
     truth = torch.as_tensor(inputs.y) if inputs.classes else torch.as_tensor(inputs.y[:, None], dtype=torch.float32)
     known = torch.ones(len(inputs.y), dtype=torch.bool)
@@ -164,7 +165,9 @@ def gpboost(inputs: Inputs, rounds: int, threads: int) -> Fitted:
 
 
 def _settings(inputs: Inputs, threads: int) -> dict[str, Any]:
-    what = {"objective": "multiclass", "num_class": inputs.classes} if inputs.classes else {"objective": "regression"}
+    what: dict[str, Any] = {"objective": "binary" if inputs.classes == 2 else "regression"}
+    if inputs.classes > 2:
+        what = {"objective": "multiclass", "num_class": inputs.classes}
     return what | {"learning_rate": GUESS, "num_leaves": 31, "num_threads": threads, "verbose": -1}
 
 

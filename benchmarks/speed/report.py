@@ -99,7 +99,9 @@ def _cell(row: Row, name: str) -> str:
     if name not in row:
         return ""
     rounds = f" ({row[name].rounds} rounds)" if name in (DEFAULT, STOPPED) else ""
-    return f"{over(row, name):.3g} × / {memory(row, name):.1f}{rounds}"
+    ratio = over(row, name) or 0.0
+    shown = f"{ratio:.3g}" if ratio < 100 else spaced(round(ratio))
+    return f"{shown} × / {memory(row, name):.1f}{rounds}"
 
 
 # ---------------------------------------------------------------------- figures
@@ -155,7 +157,7 @@ def _bars(part: str, rows: list[Row]) -> Any:
     for number, row in enumerate(rows):
         shown = {place + height * number: over(row, name) for place, name in enumerate(names) if name in row}
         bars = ax.barh(list(shown), list(shown.values()), height, color=SHADES[number], label=_head(part, row))
-        ax.bar_label(bars, fmt="{:.3g}", padding=3, fontsize="small")
+        ax.bar_label(bars, fmt=lambda y: f"{y:.3g}" if y < 100 else spaced(round(y)), padding=3, fontsize="small")
     ax.set_yticks([place + height * (len(rows) - 1) / 2 for place in range(len(names))], names)
     ax.invert_yaxis()
     ax.set(xlabel="time over plain LightGBM", title=TITLES[part])
