@@ -12,8 +12,8 @@ ABOUT = """Time over plain LightGBM's on the same rows, rounds, leaves and threa
 the inputs over the bytes of the inputs (table, labels, adjacency). Every fit ran in a process of its own. Smoothing is
 `smoothing=eb.Laplacian(2.0, 5), labels="none", early_stopping=False`; with plain's trees, it has `learner=eb.LightGBM()` as
 well, which is what is held against the aims (in brackets: our own settings of the trees). The recipe was run for a tenth of
-its rounds, the network for a tenth or a fiftieth of its epochs, GPBoost for a fiftieth of its rounds: their times are
-scaled up."""
+its rounds, the network for a tenth or a fiftieth of its epochs, GPBoost for a fiftieth of its
+rounds: their times are scaled up."""
 TITLES = {
     "nodes": "Nodes: five random edges each, 20 columns",
     "growth": "Nodes, on one thread",
