@@ -131,7 +131,8 @@ def _generate(_app: Any) -> None:
         re.DOTALL | re.MULTILINE,
     )
     (folder / "comparison.md").write_text(side_by_side[1] if side_by_side else "")
-    (folder / "speed.md").write_text(_lowered(tables.get("speed", "")))
+    for page in ("speed", "cluster"):
+        (folder / f"{page}.md").write_text(_lowered(tables.get(page, "")))
 
 
 def _lowered(text: str) -> str:
