@@ -67,6 +67,7 @@ class Checkpoint:
     >>> again = eb.EBBSRegressor(30, random_state=0).fit(X, X[:, 0], checkpoint=often, resume=True)  # at once
     >>> bool((one.predict() == again.predict()).all())
     True
+    >>> folder.cleanup()
     """
 
     def __init__(
