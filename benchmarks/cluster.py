@@ -265,7 +265,9 @@ def page(sums_table: list[str], table: list[Any]) -> str:
             f"| {size} | {count} | {found.sent / 1e6:.2f} | {sent / 1e6:.2f} | {wires} "
             f"| {1e3 * found.seconds:.0f} | {1e3 * sum(parts):.0f} | {of} |"
         )
-    rest = f"The rest is {1e9 * per_node:.0f} ns a node and output: what fits of one worker without a field leave, the median."
+    rest = (
+        f"The rest is {1e9 * per_node:.0f} ns a node and output, the median of what one worker leaves without a field."
+    )
     return "\n".join([*text, "", rest, ""])
 
 

@@ -124,6 +124,8 @@ class Cluster:
         """Train on the workers that have rows, and put what they found on the estimator; returns out-of-fold predictions."""
         from distributed import MultiLock
 
+        if estimator.device != "cpu":
+            raise ValueError(f"device={estimator.device!r} is for one machine: on a cluster use device='cpu'.")
         if self.keeps and not isinstance(estimator.random_state, Integral):
             raise ValueError("On a cluster a checkpoint needs random_state to be a number: another is drawn each time.")
         client, workers, callbacks = self.client, list(self.rows), callback_list(callbacks)
