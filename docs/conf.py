@@ -135,6 +135,7 @@ def _generate(_app: Any) -> None:
     speed = measured.read_text() if measured.exists() else ""
     speed = re.sub(r"\]\((\w+\.png)\)", r"](../benchmarks/results/speed/\1)", speed)
     (folder / "speed.md").write_text(_lowered(speed))
+    (folder / "cluster.md").write_text(_lowered(tables.get("cluster", "")))
 
 
 def _lowered(text: str) -> str:

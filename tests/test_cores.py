@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 import ebbflow as eb
 from ebbflow import cores
 from ebbflow.estimators import _base
+from ebbflow.learners import _lightgbm
 from ebbflow.smoothing import allowed_threads
 from tests.strategies import random_graph
 
@@ -67,6 +68,7 @@ def test_a_number_that_is_given_is_taken_and_small_tables_get_one(n_jobs, entrie
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monkeypatch):
+    monkeypatch.setattr(_lightgbm, "FEW_ROWS", 0)  # of a few rows, one thread is the quickest
     model, seen = fitted(n_jobs=n_jobs), []
     predict = lightgbm.Booster.predict
 

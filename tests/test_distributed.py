@@ -303,7 +303,9 @@ def test_mistakes_that_are_seen_before_anything_is_sent(client):
         fitted(X=spread(X[:800], 500), y=y, graph=graph)
     with pytest.raises(ValueError, match="one row per node"):
         fitted(X=da.from_array(X[:, 0]), y=y, graph=graph)
-    with pytest.raises(TypeError, match="sparse"):
+    with pytest.raises(ValueError, match="device='cpu'"):
+        fitted(X=spread(X), y=y, graph=graph, device="cuda")
+    with pytest.raises(ValueError, match="must be dense"):
         fitted(X=spread(X).map_blocks(sparse.csr_matrix, dtype=float), y=y, graph=graph)
 
 
