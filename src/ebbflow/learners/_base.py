@@ -49,7 +49,9 @@ class Growing(ABC):
 
     @abstractmethod
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Grow one tree per output and return its values on all nodes, unscaled; None if there is no split left.
+        """Grow one tree per output and return its values on all nodes, unscaled.
+
+        None if there is no split left: no weight is then handed to :meth:`compile` for this round.
 
         Parameters
         ----------
