@@ -186,6 +186,26 @@ def test_importances_find_the_columns_that_matter(name):
     assert m.feature_importances_.argmax() == 0
 
 
+@pytest.mark.parametrize(
+    "learner",
+    [
+        eb.LightGBM(params={"linear_tree": True}),
+        eb.LightGBM(params={"linear_trees": "true"}),
+        eb.LightGBM(params={"boosting": "dart"}),
+        eb.LightGBM(params={"boosting_type": "rf"}),
+        eb.XGBoost(params={"booster": "dart"}),
+        eb.XGBoost(params={"booster": "gblinear"}),
+        eb.XGBoost(params={"num_parallel_tree": 3}),
+        eb.XGBoost(params={"multi_strategy": "multi_output_tree"}),
+    ],
+    ids=lambda learner: f"{learner.name}-{next(iter(learner.params.items()))}",
+)
+def test_models_that_are_no_weighted_sum_of_trees_are_refused(learner):
+    ((key, value),) = learner.params.items()
+    with pytest.raises(ValueError, match=f"{key}.*{value}.*leave it out"):
+        fitted(learner, *problem())
+
+
 def test_unknown_parameters_reach_the_library():
     X, y, graph = problem()
     shallow = fitted(eb.LightGBM(params={"max_depth": 1}), X, y, graph)

@@ -119,6 +119,16 @@ def plain_values(table: Table) -> Any:
     return sparse.csr_matrix(table.values) if table.is_sparse else table.values
 
 
+def check_params(params: Mapping[str, Any] | None, refused: Mapping[str, Sequence[Any]], name: str) -> None:
+    """Refuse settings of a library under which its model is no sum of its trees, each times a number of its own."""
+    for key, value in (params or {}).items():
+        if value in refused.get(key, ()):
+            raise ValueError(
+                f"learner={name!r}: params={{{key!r}: {value!r}}} cannot be used here. Every tree is given a weight of its own "
+                "by the loop, which needs trees with one number in each leaf, grown once and left alone: leave it out."
+            )
+
+
 def check_device(device: str, supported: tuple[str, ...], name: str) -> None:
     """Refuse a device that this learner cannot run on."""
     if device not in supported:

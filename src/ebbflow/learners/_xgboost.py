@@ -8,7 +8,7 @@ import numpy as np
 
 from ebbflow.archive import plain_json
 from ebbflow.devices import cupy
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, check_params, plain_values
 from ebbflow.learners._sound import check_tree, keys, numbers, refuse_unless, whole_numbers
 from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table
@@ -25,6 +25,12 @@ TREE_PARTS = (
     "split_indices", "split_type", "sum_hessian", "id", "categories", "categories_nodes",
     "categories_segments", "categories_sizes", "tree_param",
 )  # fmt: skip
+# Trees that are changed when others come, no trees at all, vectors for leaves; several trees to a round are not counted so.
+REFUSED = {
+    "booster": ("dart", "gblinear"),
+    "multi_strategy": ("multi_output_tree",),
+    "num_parallel_tree": range(2, 1_000_000),
+}
 MOVED_AT_ONCE = 16_000_000  # entries of a table
 
 
@@ -79,6 +85,7 @@ class XGBoost(Learner):
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingXGBoost":
         """Bin the table."""
         check_device(device, self.devices, self.name)
+        check_params(self.params, REFUSED, self.name)
         own = {
             "device": device,
             "tree_method": "hist",
@@ -157,8 +164,8 @@ class GrowingXGBoost(Growing):
 
     def state(self) -> dict[str, Any]:
         """Return the trees."""
-        for name, usual in (("colsample_bylevel", 1), ("colsample_bynode", 1), ("booster", "gbtree")):
-            if self._params.get(name, usual) != usual:
+        for name in ("colsample_bylevel", "colsample_bynode"):
+            if self._params.get(name, 1) != 1:
                 raise ValueError(
                     f"checkpoint: what XGBoost draws with {name}={self._params[name]!r} cannot be drawn again where a fit "
                     "was left; leave it out, or fit without a checkpoint."
