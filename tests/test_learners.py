@@ -109,7 +109,10 @@ def test_a_grown_tree_is_the_least_squares_fit_on_its_leaves(name):
 def test_a_round_in_which_nothing_grows_takes_no_weight(name):
     """Weights go to the trees that were returned: momentum's second tree may be none, and the next round's is one."""
     rng, one = np.random.default_rng(0), np.ones((100, 1))
-    table, start = Table(rng.normal(size=(100, 2)), ("a", "b")), {"n_outputs": 1, "seed": 0, "n_jobs": 1, "device": "cpu"}
+    table, start = (
+        Table(rng.normal(size=(100, 2)), ("a", "b")),
+        {"n_outputs": 1, "seed": 0, "n_jobs": 1, "device": "cpu"},
+    )
     growing = LEARNERS[name].start(table, **start)
     gradients = rng.normal(size=(100, 1)), np.zeros((100, 1)), rng.normal(size=(100, 1)), np.zeros((100, 1))
     first, none, second, neither = (growing.grow(gradient, one) for gradient in gradients)

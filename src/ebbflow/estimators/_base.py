@@ -357,7 +357,7 @@ class BaseEBBS(BaseEstimator):
         ]
         return {
             "estimator": type(self).__name__,
-            "X": fingerprint_of(table.values, table.names, *categories),
+            "X": fingerprint_of(*(fingerprint_of(block.values) for block in table.blocks()), table.names, *categories),
             "y": fingerprint_of(training.nodes, training.target, training.weight, *held, getattr(self, "classes_", ())),
             "graph": None if self.graph_ is None else fingerprint_of(self.graph_.adjacency),
             "random_state": seed,
@@ -631,7 +631,7 @@ class BaseEBBS(BaseEstimator):
     def _read(self, X: Any) -> Table:
         """Another table, refused if its columns are not those fitted on."""
         _check_feature_names(self, _named(X), reset=False)
-        table = self._reader.read(X)
+        table = self._reader.read(*gathered(X))
         checks.same_columns(table, self)
         return table
 
@@ -674,7 +674,7 @@ class BaseEBBS(BaseEstimator):
 
     def _uncorrected_blocks(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
         """The same of a Dask collection, whose trees are summed where its blocks are."""
-        _check_feature_names(self, X._meta, reset=False)
+        _check_feature_names(self, _named(X), reset=False)
         scores = scores_of(X, self)
         one = self._graph_of(None, len(scores), graph)
         return scores, self.base_ + self._operator(self.smoothing_, one, len(scores)).apply(scores), one
@@ -721,8 +721,7 @@ class BaseEBBS(BaseEstimator):
         check_is_fitted(self, "ensemble_")
         table = self._fitted_table
         if X is not None:
-            table = self._reader.read(X)
-            checks.same_columns(table, self)
+            table = self._read(X)
             checks.same_rows(table, len(self.scores_))
         with threads(1 if table is None else self._threads(table)):
             return explain(self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table)
@@ -815,7 +814,10 @@ class BaseEBBS(BaseEstimator):
         """
         check_is_fitted(self, "ensemble_")
         if table and self._fitted_table is None:
-            raise ValueError("table=True, but this model was itself loaded from a file or a pickle that has no table.")
+            raise ValueError(
+                "table=True, but this model has no table: it was loaded from a file or a pickle without one, or trained on a "
+                "ParquetTable or a Dask collection, which stay where they are."
+            )
         modelfile.save(self, path, table)
 
     def __sklearn_tags__(self) -> Any:
@@ -848,4 +850,4 @@ class BaseEBBS(BaseEstimator):
 
 def _named(X: Any) -> Any:
     """What scikit-learn reads the names of columns from."""
-    return X.empty if isinstance(X, ParquetTable) else X
+    return X.empty if isinstance(X, ParquetTable) else X._meta if is_dask(X) else X
