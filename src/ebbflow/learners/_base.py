@@ -124,8 +124,8 @@ def check_params(params: Mapping[str, Any] | None, refused: Mapping[str, Sequenc
     for key, value in (params or {}).items():
         if value in refused.get(key, ()):
             raise ValueError(
-                f"learner={name!r}: params={{{key!r}: {value!r}}} cannot be used here. Every tree is given a weight of its own "
-                "by the loop, which needs trees with one number in each leaf, grown once and left alone: leave it out."
+                f"learner={name!r}: params={{{key!r}: {value!r}}} cannot be used here. The loop gives each tree a weight of "
+                "its own, which needs one number in each leaf and trees that stay as they were grown: leave it out."
             )
 
 

@@ -17,9 +17,10 @@ from ebbflow.table import Table, ValuesOnDisk
 
 FEW_ROWS = 200
 # Trees that are changed when others come, or averaged, or have lines for leaves; by all names of each parameter.
-_BOOSTING, _LINEAR = ("dart", "rf", "random_forest"), (True, 1, "true", "True", "1")
-REFUSED = dict.fromkeys(("boosting", "boosting_type", "boost"), _BOOSTING)
-REFUSED |= dict.fromkeys(("linear_tree", "linear_trees"), _LINEAR)
+REFUSED: dict[str, Sequence[Any]] = {
+    **dict.fromkeys(("boosting", "boosting_type", "boost"), ("dart", "rf", "random_forest")),
+    **dict.fromkeys(("linear_tree", "linear_trees"), (True, "true", "True", "1")),
+}
 
 
 class LightGBM(Learner):
