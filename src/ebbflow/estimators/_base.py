@@ -15,13 +15,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names
 
-from ebbflow import checks, choosing, modelfile
+from ebbflow import checks, choosing
 from ebbflow.boosting import Boosting, boost
 from ebbflow.callbacks import Callback, EarlyStopping, History, Interrupt, Progress, ProgressBar
 from ebbflow.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
 from ebbflow.choosing import Choice
 from ebbflow.devices import Cpu, as_device
 from ebbflow.distributed import Cluster, gathered, is_dask
+from ebbflow.environment import environment
 from ebbflow.estimators._fitted import Fitted, named
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graphs, check_strengths
@@ -225,7 +226,7 @@ class BaseEBBS(Fitted):
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
         if keeper is not None:
             keeper.same(self._fingerprint(table, training, validation, seed, callbacks))
-        self._environment = modelfile.environment(self._threads(table))
+        self._environment = environment(self._threads(table))
         with threads(self._threads(table)):
             if cluster is None:
                 with as_device(self.device) as device:
