@@ -72,6 +72,20 @@ def test_a_fit_from_files_is_the_fit_in_memory(files, kind, labels, learner):
     assert disk.feature_names_in_.tolist() == list(table.columns)
 
 
+def test_a_fit_from_files_can_be_resumed_on_the_same_files_alone(files, tmp_path):
+    X, table, y = files
+    often = eb.Checkpoint(tmp_path / "kept", every=4)
+    fits = [
+        eb.EBBSRegressor(9, random_state=0, n_jobs=1).fit(X, y, checkpoint=often, resume=again)
+        for again in (False, True)
+    ]
+    np.testing.assert_array_equal(*(m.predict() for m in fits))
+    table.assign(x=-table["x"]).to_parquet(tmp_path / "0.parquet")
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises(ValueError, match="X differs"):
+        eb.EBBSRegressor(9, random_state=0, n_jobs=1).fit(eb.ParquetTable(tmp_path), y, checkpoint=often, resume=True)
+
+
 def test_columns_can_be_chosen_and_put_in_order(files):
     X, table, y = files
     named = eb.ParquetTable(X.path, columns=["count", "x"])
