@@ -357,7 +357,7 @@ class BaseEBBS(BaseEstimator):
         ]
         return {
             "estimator": type(self).__name__,
-            "X": fingerprint_of(table.values, table.names, *categories),
+            "X": fingerprint_of([fingerprint_of(block.values) for block in table.blocks()], table.names, *categories),
             "y": fingerprint_of(training.nodes, training.target, training.weight, *held, getattr(self, "classes_", ())),
             "graph": None if self.graph_ is None else fingerprint_of(self.graph_.adjacency),
             "random_state": seed,
