@@ -815,7 +815,10 @@ class BaseEBBS(BaseEstimator):
         """
         check_is_fitted(self, "ensemble_")
         if table and self._fitted_table is None:
-            raise ValueError("table=True, but this model was itself loaded from a file or a pickle that has no table.")
+            raise ValueError(
+                "table=True, but there is no table in this model: it was itself loaded from a file or pickle that has no table, "
+                "or fitted from files or on a cluster. Leave table=True out, and pass X where the table is needed."
+            )
         modelfile.save(self, path, table)
 
     def __sklearn_tags__(self) -> Any:
