@@ -7,6 +7,7 @@ memory is a few numbers for each node and one block; the adjacency itself may li
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,31 @@ def arrow(what: str) -> Any:
 
 
 def parquet_files(path: Path_) -> list[Any]:
-    """The Parquet file at ``path``, or all of a folder in the order of their names, opened."""
-    parquet = arrow("Reading Parquet files").parquet
+    """The Parquet file at ``path``, or all of a folder in the order of their names, opened.
+
+    Numbers in names count as numbers: many programs write part.2 and part.10, and rows out of order are other nodes.
+    """
+    pyarrow = arrow("Reading Parquet files")
     found = Path(path)
-    names = sorted(found.glob("*.parquet")) if found.is_dir() else [found]
+    names = sorted(found.glob("*.parquet"), key=_natural) if found.is_dir() else [found]
     if not names:
         raise FileNotFoundError(f"{found} is a folder without any file whose name ends in .parquet.")
-    files = [parquet.ParquetFile(name, pre_buffer=False) for name in names]
+    files = []
+    for name in names:
+        try:
+            files.append(pyarrow.parquet.ParquetFile(name, pre_buffer=False))
+        except pyarrow.ArrowInvalid as error:
+            raise ValueError(f"{name} cannot be read as a Parquet file: {error}") from None
     for name, file in zip(names, files, strict=True):
         if file.schema_arrow.names != files[0].schema_arrow.names:
             raise ValueError(f"{name} has other columns than {names[0]}: {file.schema_arrow.names}.")
     return files
+
+
+def _natural(path: Path) -> list[Any]:
+    """Text and numbers in turn, to sort by."""
+    parts = re.split(r"([0-9]+)", path.name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)] + [path.name]
 
 
 def read_blocks(path: Path_, columns: Sequence[str], size: int) -> Iterator[Any]:
