@@ -10,6 +10,7 @@ from benchmarks.tables import Score, transferred
 
 SHOWN_BY_SPLIT = ("CatBoost", "CatBoost+", "BGNN", "EBBS, paper", "EBBS")
 COLOURS = {"EBBS, paper": "#d95f02", "EBBS, momentum": "#e7298a", "BGNN": "#1f78b4", "EBBS": "#1b9e77"}
+COLOURS |= {"CatBoost": "#666666", "CatBoost+": "#a6761d"}
 
 
 def _axes(n: int = 1, width: float = 6.0, height: float = 3.8) -> tuple[Any, Any]:
@@ -28,13 +29,14 @@ def _axes(n: int = 1, width: float = 6.0, height: float = 3.8) -> tuple[Any, Any
 def rmse_by_split(found: dict[tuple[str, str], Score], dataset: str) -> Any:
     """Figure 1: each method over the splits of a data set."""
     shown = [found[dataset, method] for method in SHOWN_BY_SPLIT if (dataset, method) in found]
-    if len(shown) < 2:
+    splits = sorted({split for score in shown for split in score.runs})
+    if len(shown) < 2 or len(splits) < 2:
         return None
     figure, (ax,) = _axes()
     for score in shown:
         ax.plot(sorted(score.runs), score.test, marker="o", label=score.method, color=COLOURS.get(score.method))
     ax.set(xlabel="split", ylabel=f"test {shown[0].measure}", title=dataset)
-    ax.set_xticks(sorted({split for score in shown for split in score.runs}))
+    ax.set_xticks(splits)
     ax.legend(frameon=False, fontsize="small")
     return figure
 
@@ -44,7 +46,7 @@ def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) ->
     names = ("EBBS, paper", "EBBS, momentum", "BGNN")
     shown = {name: found[dataset, name].runs.get(split) for name in names if (dataset, name) in found}
     shown = {name: run for name, run in shown.items() if run is not None and run.curve}
-    if not shown:
+    if len(shown) < 2:
         return None
     figure, axes = _axes(2)
     for ax, part in zip(axes, ("training", "validation"), strict=True):
@@ -52,12 +54,12 @@ def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) ->
             every = len(run.curve["training"]) / max(len(run.curve[part]), 1)
             steps = every * np.arange(1, len(run.curve[part]) + 1)
             ax.plot(steps, run.curve[part], label=name, color=COLOURS.get(name), linewidth=1.2)
-        ax.set(
-            xlabel="iteration", ylabel=f"{part} {next(iter(shown.values())).measure}", title=f"{dataset}, split {split}"
-        )
+        ax.set(xlabel="iteration", ylabel=_told(part, next(iter(shown.values()))), title=f"{dataset}, split {split}")
         ax.set_xscale("log")
+        lowest = min(min(run.curve[part]) for run in shown.values())
         highest = max(max(run.curve[part][len(run.curve[part]) // 10 :]) for run in shown.values())
-        ax.set_ylim(top=1.3 * highest)
+        margin = 0.1 * (highest - lowest)
+        ax.set_ylim(lowest - margin, highest + 3 * margin)
         ax.legend(frameon=False, fontsize="small")
     return figure
 
@@ -75,16 +77,21 @@ def instability(
         shown[f"BGNN, settings of {dataset}"] = found[own].runs[split]
     if ours in found and split in found[ours].runs:
         shown["EBBS, paper"] = found[ours].runs[split]
-    if not moved:
+    if not moved or moved[0] is found[own].runs.get(split):
         return None
     figure, axes = _axes(2)
     for ax, part in zip(axes, ("training", "validation"), strict=True):
         for name, result in shown.items():
             ax.plot(np.arange(1, len(result.curve[part]) + 1), result.curve[part], label=name, linewidth=1.2)
         unit = "round" if part == "validation" else "step"
-        ax.set(xlabel=unit, ylabel=f"{part} {moved[0].measure}", title=f"{dataset}, split {split}", xscale="log")
+        ax.set(xlabel=unit, ylabel=_told(part, moved[0]), title=f"{dataset}, split {split}", xscale="log")
         ax.legend(frameon=False, fontsize="small")
     return figure
+
+
+def _told(part: str, result: Result) -> str:
+    """Name the axis of a curve: classes are trained on their likelihood, whatever they are judged by."""
+    return f"{part} {'loss' if part == 'training' and result.measure != 'RMSE' else result.measure}"
 
 
 def strength(results: Sequence[Result], dataset: str) -> Any:

@@ -56,6 +56,7 @@ REMARKS = {
     "house": "The published edge list is not public; these edges tie blocks within 2 km.",
     "coauthor_cs": "The published splits are not public; these are others of the same sizes.",
     "coauthor_phy": "The published splits are not public; these are others of the same sizes.",
+    "lucas": "GPBoost is given the coordinates, the others the edges; all are stopped on the latest sales before the test.",
 }
 
 

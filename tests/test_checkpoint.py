@@ -75,7 +75,7 @@ def test_kill_9_full_disks_and_damage_leave_the_result_as_it_is():
         [sys.executable, str(ROOT / "tools" / "faults.py"), *words], capture_output=True, text=True, env=environment
     )
     assert found.returncode == 0, found.stderr
-    assert [fits for _, fits, _ in json.loads(found.stdout).values()] == [1] * 6
+    assert [fits for _, _, fits, _ in json.loads(found.stdout).values()] == [1] * 6
 
 
 def test_a_checkpoint_does_not_change_the_model_and_at_most_two_are_kept(tmp_path, whole):

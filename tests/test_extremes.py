@@ -248,6 +248,11 @@ def test_weights_of_classes_are_checked(given, words):
         finite(X, np.where(Y > 0, "a", "b"), PATH, eb.EBBSClassifier, class_weight=given)
 
 
+def test_a_weight_for_a_class_that_is_not_among_these_labels_is_no_mistake():
+    weights = {"a": 1.0, "b": 2.0, "c": 3.0}
+    finite(X, np.where(Y > 0, "a", "b"), PATH, eb.EBBSClassifier, class_weight=weights)
+
+
 def test_neighbours_means_are_means_whatever_the_weights():
     plain = random_graph(40, 90)
     rows, columns = plain.adjacency.tocoo().coords

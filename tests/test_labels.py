@@ -465,3 +465,30 @@ def test_masks_show_the_share_asked_for():
     before = o._shown.copy()
     o.residual(o.start())
     assert not np.array_equal(o._shown, before)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_the_field_of_a_few_labels_is_found_near_them_within_its_bound(normalized):
+    rng = np.random.default_rng(0)
+    graph = eb.Graph.build_knn(rng.random((5000, 1)), k=5)
+    labelled = rng.permutation(5000)[:1500]
+    field = eb.Field(normalized=normalized).on(graph, labelled, rng.uniform(0.5, 2.0, 1500))
+    nodes, values = np.sort(labelled[:3]), rng.normal(size=(3, 2))
+    right = np.zeros((5000, 2))
+    right[nodes] = values
+    exact = field.reach(right)
+    for tolerance in (1e-2, 1e-5):
+        where, found = field.around(nodes, values, tolerance)
+        exact_there, beyond = exact[where], np.delete(exact, where, axis=0)
+        off = max(np.abs(found - exact_there).max(), np.abs(beyond).max())
+        assert where.size < 2500 and off <= tolerance * np.abs(values).max()
+
+
+def test_where_everyone_is_near_the_field_is_solved_for_everywhere():
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, 2000, (2, 8000))
+    graph = eb.Graph.from_edges(ends.min(axis=0), ends.max(axis=0), n_nodes=2000)
+    field = eb.Field().on(graph, np.arange(50), np.ones(50))
+    where, found = field.around(np.array([3]), np.ones((1, 1)), 1e-6)
+    assert np.array_equal(where, np.arange(2000))
+    assert np.allclose(found, field.pulled(np.eye(50)[:, [3]]), atol=1e-12)

@@ -25,7 +25,7 @@ SMOOTHERS = [
 
 
 @pytest.mark.parametrize("smoother", SMOOTHERS, ids=repr)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(graphs(), st.integers(0, 10**6))
 def test_single_precision_agrees_with_double_to_one_part_in_a_hundred_thousand(smoother, graph, seed):
     """The tolerance stated in docs/reliability.md: 1e-5 of the largest score, for every operator."""

@@ -13,7 +13,7 @@ from ebbflow import convergence, datasets, plot
 from ebbflow.callbacks import Callback, EarlyStopping, Progress, ProgressBar
 from ebbflow.checking import GraphCheck, check_graph
 from ebbflow.checkpoint import Checkpoint
-from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals
+from ebbflow.estimators import EBBSClassifier, EBBSRegressor, Intervals, Predictor
 from ebbflow.evaluation import GraphBlockFold, cross_validate
 from ebbflow.explaining import Explanation
 from ebbflow.features import NeighborFeatures
@@ -25,6 +25,7 @@ from ebbflow.modelfile import ModelFileError, load
 from ebbflow.momentum import CorrectedMomentum
 from ebbflow.report import write_report
 from ebbflow.smoothing import EdgeWeights, Kernel, Laplacian, Robust, Smoother, SmoothingOperator
+from ebbflow.table import ParquetTable
 from ebbflow.tuning import tune
 
 __version__ = "0.1.0"
@@ -54,7 +55,9 @@ __all__ = [
     "Masked",
     "ModelFileError",
     "NeighborFeatures",
+    "ParquetTable",
     "Poisson",
+    "Predictor",
     "Progress",
     "ProgressBar",
     "Quantile",

@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Checkpoint:
     Parameters
     ----------
     folder : path
-        Made if it is not there. One folder for each fit.
+        Made if it is not there. One folder for each fit; what is in it stays when the fit has ended.
     every : int, optional
         Rounds after which to write.
     seconds : float, optional
@@ -66,6 +67,7 @@ class Checkpoint:
     >>> again = eb.EBBSRegressor(30, random_state=0).fit(X, X[:, 0], checkpoint=often, resume=True)  # at once
     >>> bool((one.predict() == again.predict()).all())
     True
+    >>> folder.cleanup()
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class Checkpoint:
         *,
         pickle: bool = False,
     ) -> None:
-        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+        if every is not None and (isinstance(every, bool) or not isinstance(every, Integral) or every < 1):
             raise ValueError(f"Checkpoint's every must be a number of rounds of at least 1, or None, got {every!r}.")
         if seconds is not None and not seconds >= 0.0:
             raise ValueError(f"Checkpoint's seconds must be a number of at least 0, or None, got {seconds!r}.")
@@ -155,6 +157,11 @@ class Keeper(Callback):
             else:
                 self._paths = [path]
                 break
+
+    @property
+    def read(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The manifest and the entries that were found, for others to go on from too."""
+        return self._manifest, self._entries if self._manifest else {}
 
     @property
     def choice(self) -> str | None:
@@ -401,6 +408,8 @@ def _flat(value: Any, entries: dict[str, bytes], known: dict[int, tuple[Any, str
         return value.item()
     if isinstance(value, np.ndarray):
         return entry(value, "npy", lambda: _array_bytes(value))
+    if hasattr(value, "__cuda_array_interface__"):
+        return entry(value, "npy", lambda: _array_bytes(value.get()))
     if isinstance(value, bytes):
         return entry(value, "bin", lambda: value)
     if isinstance(value, Iterate):
@@ -437,7 +446,8 @@ def _revived(value: Any, entries: dict[str, bytes], objective: Objective, may_pi
     if kind == "dict":
         return {key: _revived(item, entries, objective, may_pickle) for key, item in content.items()}
     if kind == "npy":
-        return np.lib.format.read_array(io.BytesIO(entries[content]), allow_pickle=False)
+        array = np.lib.format.read_array(io.BytesIO(entries[content]), allow_pickle=False)
+        return np.asarray(array, like=objective.labels.target)  # on the GPU if that is where the labels are
     if kind == "bin":
         return entries[content]
     if kind == "pickle":

@@ -13,6 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from ebbflow.callbacks import Callback
 from ebbflow.graph import Graph, check_relations
 from ebbflow.graph._ids import is_missing
+from ebbflow.learners import as_learner, check_device
 from ebbflow.momentum import CorrectedMomentum, Momentum
 from ebbflow.table import Table
 
@@ -44,6 +45,9 @@ def parameters(estimator: Any) -> None:
     _momentum(estimator.momentum)
     if estimator.device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
+    if estimator.device == "cuda":  # before anything is prepared
+        learner = as_learner(estimator.learner)
+        check_device("cuda", learner.devices, learner.name)
     n_jobs = estimator.n_jobs
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
@@ -434,8 +438,10 @@ def class_weight(given: Any, classes: NDArray[Any]) -> None:
         return
     if not isinstance(given, Mapping):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict of class to weight, got {given!r}.")
+    known = classes.tolist()
+    strange, left = [name for name in given if name not in known], [name for name in known if name not in given]
+    if strange and left:  # a class that a share of the labels lacks is no mistake, a misspelt one is
+        raise ValueError(f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no weight.")
     for name, weight in given.items():
-        if name not in classes.tolist():
-            raise ValueError(f"class_weight names {name!r}, which is no class of y: there are {classes.tolist()}.")
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 < float(weight) < LARGEST_WEIGHT:
             raise ValueError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")

@@ -85,7 +85,9 @@ def choices(asked: Mapping[str, Any], graph: Graph | None, target: Labels, class
         return [given]
     parts: dict[str, Any] = {"labels": Field(), "smoothing": Laplacian(2.0, 5) if classes else Laplacian(1.0, 2)}
     extra: dict[str, Any] = {}
-    if not table.is_sparse:
+    if table.on_disk:
+        pass  # columns made from neighbours need the table in memory
+    elif not table.is_sparse:
         parts |= {"neighbor_features": NeighborFeatures(), "feature_smoothing": Laplacian(20.0, 5)}
     elif classes:
         if table.values.shape[1] > 2 * DIRECTIONS and not any(
@@ -102,7 +104,8 @@ def choices(asked: Mapping[str, Any], graph: Graph | None, target: Labels, class
     if alike < ALIKE and not classes:
         # Neighbours differ: their columns may still tell something, and so may nodes with the same neighbours.
         parts |= {"smoothing": None, "labels": None}
-        entrants.append(Choice("features", **parts | fixed, **extra))
+        if not table.on_disk:
+            entrants.append(Choice("features", **parts | fixed, **extra))
         if "labels" not in fixed and graph.can_compare_twins:
             twins: dict[str, Any] = {"labels": Field(0.5, 0.005, normalized=False, twins=True)}
             entrants.append(Choice("twins", **parts | fixed | twins, **extra))

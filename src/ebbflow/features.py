@@ -29,26 +29,29 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
     Columns of category codes have no P_x X and are left alone.
     """
     categorical = set(table.categorical)
-    columns = [column for column in range(len(table.names)) if column not in categorical]
-    names = [f"smoothed({table.names[column]})" for column in columns]
-    origin = [table.origin[column] for column in columns]
-    values = table.values if not table.categorical else table.values[:, columns]
-    if table.is_sparse:
-        if not getattr(smoother, "takes_sparse", False):
-            raise ValueError(
-                "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
-                "'chebyshev', eb.Kernel(...), or None."
-            )
-        return table.with_columns([smoother.apply(values)], names, origin)
+    numeric = table.picked([column for column in range(len(table.names)) if column not in categorical])
+    names = [f"smoothed({name})" for name in numeric.names]
+    if table.is_sparse and not getattr(smoother, "takes_sparse", False):
+        raise ValueError(
+            "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
+            "'chebyshev', eb.Kernel(...), or None."
+        )
+    smoothed = [table.own(_smoothed_known(smoother, batch.values)) for batch in numeric.batches()]
+    return table.with_columns(smoothed, names, numeric.origin)
+
+
+def _smoothed_known(smoother: Propagation, values: Any) -> Any:
+    if sparse.issparse(values):
+        return smoother.apply(values)
     known = ~np.isnan(values)
     if known.all():
-        return table.with_columns([_smoothed(smoother, values)], names, origin)
+        return _smoothed(smoother, values)
     reached = _smoothed(smoother, known.astype(values.dtype))
     total = _smoothed(smoother, np.where(known, values, 0.0))
-    level = _smoothed(smoother, np.ones((table.n_rows, 1), dtype=values.dtype))
+    level = _smoothed(smoother, np.ones((len(values), 1), dtype=values.dtype))
     smoothed = np.full_like(total, np.nan)
     np.divide(total * level, reached, out=smoothed, where=np.abs(reached) > 1e-12)
-    return table.with_columns([smoothed], names, origin)
+    return smoothed
 
 
 def _smoothed(smoother: Propagation, values: NDArray[Any]) -> NDArray[Any]:
@@ -72,17 +75,20 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
     for statistic in statistics:
         if table.is_sparse and statistic != "mean":
             continue
-        mean = statistic == "mean"
-        blocks.append(neighbor_mean(table.values, graph) if mean else _extreme(table.values, graph, statistic))
+        blocks += [table.own(_over_neighbours(batch.values, graph, statistic)) for batch in table.batches()]
         names += [f"{statistic}({name})" for name in table.names]
         origin += table.origin
     if degree:
         own = np.minimum(graph.degrees, LARGEST)[:, None]
         around = neighbor_mean(own, graph)
-        columns = np.hstack([own, np.where(np.isnan(around), 0.0, around)])
+        columns = table.own(np.hstack([own, np.where(np.isnan(around), 0.0, around)]))
         blocks.append(sparse.csr_array(columns) if table.is_sparse else columns)
         names, origin = [*names, "degree", "mean(degree)"], [*origin, -1, -1]
     return table.with_columns(blocks, names, origin)
+
+
+def _over_neighbours(values: Any, graph: Graph, statistic: str) -> Any:
+    return neighbor_mean(values, graph) if statistic == "mean" else _extreme(values, graph, statistic)
 
 
 def neighbor_mean(values: Any, graph: Graph) -> Any:
@@ -99,7 +105,11 @@ def neighbor_mean(values: Any, graph: Graph) -> Any:
 def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
     """Weights to take means with, and their sums: as they are, or as shares where products with them might overflow."""
     adjacency, degrees = graph.adjacency, graph.degrees
-    if not adjacency.nnz or (adjacency.data.max() < 1e100 and adjacency.data.min() > 1e-100):
+    if (
+        not sparse.issparse(adjacency)
+        or not adjacency.nnz
+        or (adjacency.data.max() < 1e100 and adjacency.data.min() > 1e-100)
+    ):
         return adjacency, degrees
     shares = adjacency.data / np.repeat(degrees, np.diff(adjacency.indptr))
     shared = sparse.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
@@ -109,14 +119,20 @@ def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
 def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.float64]:
     """Smallest or largest known value among neighbours."""
     pick, nothing = (np.minimum, np.inf) if statistic == "min" else (np.maximum, -np.inf)
-    start, neighbours = graph.adjacency.indptr, graph.adjacency.indices
-    tied = np.flatnonzero(np.diff(start) > 0)
-    found = np.full(values.shape, np.nan)
     filled = np.where(np.isnan(values), nothing, values)
-    for column in range(values.shape[1] if tied.size else 0):  # one at a time: a value per edge is enough to hold
-        found[tied, column] = pick.reduceat(np.ascontiguousarray(filled[:, column])[neighbours], start[tied])
-    found[np.isinf(found)] = np.nan
-    return found
+
+    def of_rows(adjacency: sparse.csr_array) -> NDArray[np.float64]:
+        start, neighbours = adjacency.indptr, adjacency.indices
+        tied = np.flatnonzero(np.diff(start) > 0)
+        found = np.full(values.shape, np.nan)
+        for column in range(values.shape[1] if tied.size else 0):  # one at a time: a value per edge is enough to hold
+            found[tied, column] = pick.reduceat(np.ascontiguousarray(filled[:, column])[neighbours], start[tied])
+        found[np.isinf(found)] = np.nan
+        return found
+
+    adjacency = graph.adjacency
+    # Where rows are spread over processes, each takes its own.
+    return adjacency.by_rows(of_rows) if hasattr(adjacency, "by_rows") else of_rows(adjacency)
 
 
 class NeighborFeatures(TransformerMixin, BaseEstimator):

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
 Array = NDArray[np.float64]
@@ -213,11 +212,11 @@ class LogLoss(Loss):
         return (np.logaddexp(0.0, scores) - target * scores).sum(axis=1)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return expit(scores) - target
+        return _sigmoid(scores) - target
 
     def curvature(self, scores: Array, target: Array) -> Array:
         """The second derivative p(1 − p): its bound ¼ would do, but learns more slowly the surer the model is."""
-        probability = expit(scores)
+        probability = _sigmoid(scores)
         return np.maximum(probability * (1.0 - probability), LEAST_CURVATURE)
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
@@ -226,7 +225,7 @@ class LogLoss(Loss):
 
     def link(self, scores: Array) -> Array:
         """Probabilities of both classes."""
-        positive = expit(scores)
+        positive = _sigmoid(scores)
         return np.hstack([1.0 - positive, positive])
 
 
@@ -237,14 +236,14 @@ class Softmax(Loss):
     curvature_has_units = False
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return logsumexp(scores, axis=1) - (target * scores).sum(axis=1)
+        return _log_sum_exp(scores) - (target * scores).sum(axis=1)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return softmax(scores, axis=1) - target
+        return _softmax(scores) - target
 
     def curvature(self, scores: Array, target: Array) -> Array:
         """The diagonal p(1 − p) of the Hessian; its bound ½ (Böhning, 1992) learns more slowly."""
-        probability = softmax(scores, axis=1)
+        probability = _softmax(scores)
         return np.maximum(probability * (1.0 - probability), LEAST_CURVATURE)
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
@@ -253,7 +252,7 @@ class Softmax(Loss):
 
     def link(self, scores: Array) -> Array:
         """Probabilities of every class."""
-        return softmax(scores, axis=1)
+        return _softmax(scores)
 
 
 REGRESSION_LOSSES: dict[str, type[Loss]] = {
@@ -275,8 +274,28 @@ def regression_loss(loss: Any) -> Loss:
     raise ValueError(f"loss must be one of {sorted(REGRESSION_LOSSES)}, 'auto' or a Loss, got {loss!r}.")
 
 
+# Written with numpy's functions alone, which arrays on a GPU answer to; scipy's do not reach them.
+
+
+def _sigmoid(scores: Array) -> Array:
+    odds: Array = np.exp(-np.maximum(scores, -700.0))  # beyond, they overflow
+    return 1.0 / (1.0 + odds)
+
+
+def _softmax(scores: Array) -> Array:
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares: Array = odds / odds.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _log_sum_exp(scores: Array) -> Array:
+    top = scores.max(axis=1)
+    total: Array = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+    return total
+
+
 def _weighted_quantile(target: Array, weight: Array, alpha: float) -> Array:
-    result = np.empty(target.shape[1])
+    result = np.empty(target.shape[1], like=target)
     for column in range(target.shape[1]):
         order = np.argsort(target[:, column], kind="stable")
         mass = np.cumsum(weight[order])

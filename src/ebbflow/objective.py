@@ -4,6 +4,7 @@ Predictions are ``base + P f``. The trees never see the labels: they see what th
 curvature for *every* node, labelled or not.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -115,12 +116,10 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
     In that norm the loss is 1-smooth, because the curvature majorises its Hessian; the norm of a constant curvature is
     the paper's own. A node without curvature has no gradient either, but for rounding.
     """
-    # einsum makes no arrays on the way; the wanted residual is divided by the curvature where there is any.
-    along = -float(np.einsum("ij,ij->", gradient, tree))
-    weight = np.broadcast_to(curvature, tree.shape)
-    own = float(np.einsum("ij,ij,ij->", weight, tree, tree))
+    along = -_total(gradient, tree)
+    own = _total(np.broadcast_to(curvature, tree.shape), tree, tree)
     least = 1e-12 * float(curvature.max()) or 1.0
-    wanted = float(np.einsum("ij,ij->", gradient, gradient / np.maximum(curvature, least)))
+    wanted = _total(gradient, gradient / np.maximum(curvature, least))  # divided where there is any
     if own <= 0.0 or wanted <= 0.0:
         return Fit(0.0, 0.0)
     return Fit(along / own, along / float(np.sqrt(own * wanted)))
@@ -128,6 +127,13 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
 
 class NotANumber(ValueError):
     """A loss or a score that is no number, at a node that the message names; the loop adds the round."""
+
+
+def _total(first: Array, *others: Array) -> float:
+    """The sum of products of entries: by einsum, which makes no arrays on the way, and which GPUs are slow at."""
+    if isinstance(first, np.ndarray):
+        return float(np.einsum(",".join(["ij"] * (1 + len(others))) + "->", first, *others))
+    return float(math.prod(others, start=first).sum())
 
 
 class Objective:
@@ -182,7 +188,7 @@ class Objective:
 
     def start(self) -> Iterate:
         """Return f⁰ = 0."""
-        zeros = np.zeros((self.smoother.shape[0], self.labels.target.shape[1]))
+        zeros = self._filled(0.0, self.labels.target.shape[1])
         if self.smoother.linear:
             return Iterate(zeros, self._carried(zeros))
         return Iterate(zeros, lambda point: self._carried(self.at(point).apply(point.scores)))
@@ -200,6 +206,10 @@ class Objective:
         if self._last_at is None or self._last_at[0] is not point:
             self._last_at = point, self.smoother.at(point.scores)
         return self._last_at[1]
+
+    def _filled(self, number: float, n_columns: int = 1) -> Array:
+        """A number for every node, where the labels are: on the CPU or on a GPU."""
+        return np.zeros((self.smoother.shape[0], n_columns), like=self.labels.target) + number
 
     def _carried(self, smoothed: Array) -> Array:
         """What an iterate carries along, of scores just smoothed: those."""
@@ -248,9 +258,10 @@ class Objective:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 swept = operator(scores.astype(np.float32))
             if np.isfinite(swept).all():
-                return np.asarray(swept, dtype=np.float64)
+                return swept.astype(np.float64, copy=False)
             self.exact = True  # weights or labels beyond the range of float32
-        return np.asarray(operator(scores), dtype=np.float64)
+        exact: Array = operator(scores).astype(np.float64, copy=False)
+        return exact
 
     def curvature(self, point: Iterate) -> Array:
         """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian of the loss by f.
@@ -263,14 +274,14 @@ class Objective:
         if self._fixed_curvature is not None:
             return self._fixed_curvature
         local, smoother = self._local_curvature(point), self.at(point)
-        n_nodes, magnitude = smoother.shape[0], smoother.magnitude
+        magnitude = smoother.magnitude
         if magnitude is not None:
-            heard = magnitude.apply(np.ones((n_nodes, 1)))[self.labels.at]
-            on_nodes = np.zeros((n_nodes, local.shape[1]))
+            heard = magnitude.apply(self._filled(1.0))[self.labels.at]
+            on_nodes = self._filled(0.0, local.shape[1])
             on_nodes[self.labels.at] = local * heard
             result = np.maximum(magnitude.adjoint(on_nodes), 0.0)
         else:
-            result = np.full((n_nodes, 1), smoother.norm_bound**2 * float(local.max()))
+            result = self._filled(smoother.norm_bound**2 * float(local.max()))
         result = result + self.penalty
         if self.loss.constant_curvature and self.smoother.linear:
             self._fixed_curvature = result
@@ -287,8 +298,8 @@ class Objective:
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
         """
         along = smoothed_tree[self.labels.at]
-        slope = float(np.einsum("ij,ij->", self._slope(point), along))
-        bend = float(np.einsum("ij,ij,ij->", self._local_curvature(point), along, along))
+        slope = _total(self._slope(point), along)
+        bend = _total(self._local_curvature(point), along, along)
         step = self._penalized_step(slope, bend, point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
@@ -308,7 +319,7 @@ class Objective:
         """What the loss says of these nodes, refused where it is no number; an infinite loss is one to step back from."""
         with np.errstate(all="ignore"):
             said = getattr(self.loss, what)(predicted, labels.target)
-        said = said if hasattr(said, "shape") else np.asarray(said)
+        said = said if hasattr(said, "shape") else np.asarray(said)[()]  # a number: CuPy takes no array of numpy's
         shape = predicted.shape[:1] if what == "value" else predicted.shape
         fitting = [shape, *([(), (1,), (shape[0], 1), (1, shape[1])] if what == "curvature" else [])]
         if said.shape not in fitting:

@@ -41,8 +41,14 @@ class Preparation:
     encoder: OrderedTargetEncoder | None = None
     smooths_encodings: bool = False
 
+    @property
+    def uses_graph(self) -> bool:
+        """Whether columns are made of neighbours' columns, or of places in the graph."""
+        return any(part is not None for part in (self.neighbor_features, self.feature_smoothing, self.positions))
+
     def fit(self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int) -> Table:
         """Learn from the table and the training labels, and prepare that table."""
+        self._refuse_on_disk(table)
         if self.low_rank is not None:
             return self.low_rank.fit_transform(table, seed)
         if self.positions is not None and graph is not None:
@@ -54,11 +60,31 @@ class Preparation:
 
     def apply(self, table: Table, graph: Graph | None) -> Table:
         """Prepare another table in the same way."""
+        self._refuse_on_disk(table)
         if self.low_rank is not None:
             return self.low_rank.transform(table)
         if self.encoder is not None:
             return self._encoded(table, self.encoder.transform(table), graph)
         return self._with_graph(table, graph)
+
+    def hops(self, graph: Graph | None) -> int | None:
+        """How many edges away a row can be that a column is made from; None: anywhere."""
+        if graph is None or self.low_rank is not None:
+            return 0
+        if self.positions is not None:
+            return None
+        near = 0 if self.neighbor_features is None else 1
+        far = 0 if self.feature_smoothing is None else self.feature_smoothing.hops(graph.unsigned)
+        return None if far is None else max(near, far)
+
+    def _refuse_on_disk(self, table: Table) -> None:
+        made = (self.neighbor_features, self.feature_smoothing, self.low_rank, self.positions, self.encoder)
+        if table.on_disk and any(part is not None for part in made):
+            raise ValueError(
+                "X is a ParquetTable, and columns made from other rows or from labels need the table in memory: pass a "
+                "dataframe, predict some nodes at a time with nodes=, or fit with neighbor_features=None and "
+                "feature_smoothing=None."
+            )
 
     def _encoded(self, table: Table, encoded: Table, graph: Graph | None) -> Table:
         """The encoded columns, beside graph columns made from the codes.

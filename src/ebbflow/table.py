@@ -4,7 +4,8 @@ Text and category columns become codes (a missing or never-seen category is NaN)
 at prediction.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -16,6 +17,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from ebbflow.graph._ids import is_missing
+from ebbflow.graph._parquet import parquet_files, read_blocks
+
+BLOCK = 1 << 19  # numbers of a table in files that are read at a time: 4 MB
 
 # Tree libraries compute in single precision, which ends at 3.4e38, and neighbours' columns are added up.
 LARGEST = 1e37
@@ -50,11 +54,169 @@ class Table:
         """Whether the values are a scipy sparse matrix."""
         return bool(sparse.issparse(self.values))
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the values are read a block at a time."""
+        return isinstance(self.values, ValuesOnDisk)
+
+    def blocks(self) -> "Iterator[Table]":
+        """The table, or a block of its rows after the other."""
+        if not self.on_disk:
+            yield self
+            return
+        for values in self.values.blocks():
+            yield replace(self, values=values)
+
+    def only(self, rows: NDArray[Any]) -> "Table":
+        """Return some rows, by position or mask."""
+        return replace(self, values=self.values[rows])
+
     def with_columns(self, blocks: Sequence[Any], names: Sequence[str], origin: Sequence[int]) -> "Table":
         """Return the table with blocks of numeric columns added on the right."""
         parts = [self.values, *blocks]
         stacked = sparse.hstack(parts, format="csr") if self.is_sparse else np.hstack(parts)
         return replace(self, values=stacked, names=(*self.names, *names), origin=(*self.origin, *origin))
+
+    def picked(self, columns: Sequence[int]) -> "Table":
+        """Return the table with some of its numeric columns."""
+        picked = self.values if len(columns) == len(self.names) else self.values[:, columns]
+        names = tuple(self.names[column] for column in columns)
+        return replace(self, values=picked, names=names, categorical=(), origin=tuple(self.origin[c] for c in columns))
+
+    def batches(self) -> "Iterator[Table]":
+        """The columns as they are carried over the graph: for all rows, and no more at a time than can be held."""
+        yield self
+
+    def own(self, values: Any) -> Any:
+        """Of columns made for all rows, those rows that this table holds."""
+        return values
+
+
+class ParquetTable:
+    """A table in Parquet files that may be larger than memory, to be handed over as ``X``.
+
+    It is read a block of rows at a time, some numbers for each node aside. Trees come from LightGBM or XGBoost, and columns
+    made from neighbours are none: they need the table in memory.
+
+    Parameters
+    ----------
+    path : path
+        A file, or a folder of ``*.parquet`` files, taken in the order of their names; row i is node i.
+    columns : list of str, optional
+        The columns to use; all by default. Name them where the file also holds the labels.
+
+    Examples
+    --------
+    >>> import ebbflow as eb, numpy as np, pandas as pd, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "table.parquet")
+    >>> frame = pd.DataFrame({"x": np.arange(200.0), "kind": ["a", "b"] * 100, "y": np.arange(200.0) ** 2})
+    >>> frame.to_parquet(path)
+    >>> X = eb.ParquetTable(path, columns=["x", "kind"])
+    >>> X.shape
+    (200, 2)
+    >>> eb.EBBSRegressor(20, random_state=0).fit(X, frame["y"]).predict(X).shape
+    (200,)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
+        files = parquet_files(path)
+        self.path = path
+        present = files[0].schema_arrow
+        self.names: tuple[str, ...] = tuple(present.names if columns is None else columns)
+        for name in self.names:
+            if isinstance(columns, str) or name not in present.names:
+                raise ValueError(f"columns={columns!r}: {name!r} is not a column of {path}; there are {present.names}.")
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"{path}: columns of the same name, or named twice, in {list(self.names)}.")
+        self.shape = (sum(file.metadata.num_rows for file in files), len(self.names))
+        self.rows_a_block = max(BLOCK // max(self.shape[1], 1), 1)
+        #: A table of the same columns without a row.
+        self.empty = present.empty_table().select(list(self.names))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"ParquetTable({str(self.path)!r}, {self.shape[0]} rows, {self.shape[1]} columns)"
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        raise TypeError(
+            "This needs the table in memory, and X is a ParquetTable: read it, or some rows of it, with "
+            f"pandas.read_parquet({str(self.path)!r})."
+        )
+
+    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Pyarrow tables of some rows each, one after the other; all columns, or these."""
+        return read_blocks(self.path, self.names if columns is None else columns, self.rows_a_block)
+
+    def take(self, rows: NDArray[np.int64]) -> Any:
+        """Some rows as a pyarrow table; of the files, only the groups of rows that hold them are read."""
+        wanted, back = np.unique(rows, return_inverse=True)
+        parts, first = [self.empty], 0
+        for file in parquet_files(self.path):
+            for group in range(file.metadata.num_row_groups):
+                last = first + file.metadata.row_group(group).num_rows
+                here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, last)] - first
+                if here.size:
+                    found = file.read_row_group(group, columns=list(self.names), use_threads=False)
+                    parts.append(found.select(list(self.names)).take(here))
+                first = last
+        return _joined(parts).take(back)
+
+
+def _joined(parts: list[Any]) -> Any:
+    import pyarrow
+
+    return pyarrow.concat_tables(parts).unify_dictionaries()
+
+
+class ValuesOnDisk:
+    """The numbers of a table in files, a block of rows at a time."""
+
+    def __init__(self, source: ParquetTable, reader: "TableReader") -> None:
+        self._source, self._reader = source, reader
+        self.shape = source.shape
+        self.size = source.shape[0] * source.shape[1]
+        self.rows_a_block = source.rows_a_block
+        self._ahead: Iterator[NDArray[np.float64]] = iter(())
+        self._block, self._first = np.zeros((0, source.shape[1])), 0
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        return self._source.__array__()
+
+    def blocks(self) -> Iterator[NDArray[np.float64]]:
+        """Arrays of some rows each, one after the other."""
+        first = 0
+        for block in self._source.blocks():
+            try:
+                yield self._reader.read_block(block)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{self._source.path}, counted from row {first}: {error}") from None
+            first += block.num_rows
+
+    def rows(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Rows from ``start`` to ``stop``, quickly if they come after those asked for before."""
+        if start < self._first:
+            self._ahead, self._block, self._first = self.blocks(), self._block[:0], 0
+        found = []
+        while start < stop:
+            end = self._first + len(self._block)
+            if start >= end:
+                block = next(self._ahead, None)
+                if block is None:  # nothing has been read yet, or all has
+                    self._ahead, self._block, self._first = self.blocks(), self._block[:0], 0
+                else:
+                    self._block, self._first = block, end
+                continue
+            found.append(self._block[start - self._first : stop - self._first])
+            start += len(found[-1])
+        return np.concatenate(found)  # a copy: a view would keep its whole block
+
+    def __getitem__(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Some rows, by position or mask."""
+        rows = np.asarray(rows)
+        positions = np.flatnonzero(rows) if rows.dtype == bool else rows
+        return self._reader.read_block(self._source.take(positions))
 
 
 class TableReader:
@@ -86,7 +248,34 @@ class TableReader:
             return table
         return replace(table, values=sparse.csr_array(table.values) if self.is_sparse else table.values.toarray())
 
+    def read_block(self, block: Any) -> NDArray[np.float64]:
+        """Some rows of a table in files."""
+        columns = _columns(block)
+        assert columns is not None
+        values: NDArray[np.float64] = self._read_columns(columns).values
+        return values
+
+    def _fit_on_disk(self, X: ParquetTable) -> Table:
+        self.names = X.names
+        listed, columns = self._listed_positions(), _columns(X.empty)
+        assert columns is not None
+        kinds = [p for p, column in enumerate(columns.values()) if p in listed or _is_text(column)]
+        found: dict[int, set[Any]] = {position: set() for position in kinds}
+        for block in X.blocks([X.names[position] for position in kinds]) if kinds else ():
+            for position in kinds:
+                values = nw.from_native(block.column(X.names[position]), series_only=True)
+                found[position].update(_categories_of(values.unique(), X.names[position]))
+        self.categories = {position: sorted(values) for position, values in found.items()}
+        return self._on_disk(X)
+
+    def _on_disk(self, X: ParquetTable) -> Table:
+        if not X.shape[0] or not X.shape[1]:
+            raise ValueError(f"{X!r} is empty: a table needs a row and a column.")
+        return Table(ValuesOnDisk(X, self), X.names, tuple(sorted(self.categories)), tuple(range(len(X.names))))
+
     def _fit(self, X: Any) -> Table:
+        if isinstance(X, ParquetTable):
+            return self._fit_on_disk(X)
         columns = _columns(X)
         if columns is None:
             return self._fit_array(_array(X))
@@ -98,6 +287,11 @@ class TableReader:
         return self._read_columns(columns)
 
     def _read(self, X: Any) -> Table:
+        if isinstance(X, ParquetTable):
+            self._refuse_other_names(X.names)
+            if self.is_sparse:
+                raise ValueError("X is a ParquetTable, at fit it was a sparse matrix: pass one again.")
+            return self._on_disk(X)
         columns = _columns(X)
         if columns is None:
             return self._read_array(_array(X))
@@ -189,6 +383,21 @@ class TableReader:
                 values[:, position] = _numbers(column, name)
         _refuse_infinite(values, list(columns))
         return Table(values, tuple(columns), tuple(sorted(self.categories)), tuple(range(len(columns))))
+
+
+def count_rows(X: Any) -> int | None:
+    """Rows of anything that :func:`rows_of` can take rows from; None of anything else."""
+    whole = isinstance(X, (np.ndarray, ParquetTable)) or sparse.issparse(X) or nw.dependencies.is_into_dataframe(X)
+    return int(X.shape[0]) if whole and len(X.shape) == 2 else None
+
+
+def rows_of(X: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of a dataframe, an array or a sparse matrix, as what it is; of files, as a dataframe."""
+    if isinstance(X, ParquetTable):
+        return X.take(rows)
+    if nw.dependencies.is_into_dataframe(X):
+        return nw.from_native(X, eager_only=True)[rows].to_native()
+    return sparse.csr_array(X)[rows] if sparse.issparse(X) else X[rows]
 
 
 def _columns(X: Any) -> dict[str, Any] | None:

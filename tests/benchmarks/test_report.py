@@ -1,12 +1,13 @@
 """Tables and figures: what counts is chosen by validation; the published value stands beside ours."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
-from benchmarks import tables
+from benchmarks import plots, tables
 from benchmarks.__main__ import main
 from benchmarks.published import PUBLISHED
 from benchmarks.store import Result, Run, Store, written
@@ -108,6 +109,23 @@ def test_the_report_is_written_whole_and_the_page_needs_nothing_else(tmp_path, c
     assert all((tmp_path / "out" / path).is_file() for path in re.findall(r"\]\((.*?)\)", text))
     assert "EBBS, strength" not in text and r"\toprule" in (tmp_path / "out" / "results.tex").read_text()
     assert str(tmp_path / "out" / "results.html") in capsys.readouterr().out
+
+
+def test_figures_that_would_compare_nothing_are_not_drawn():
+    curve = {"training": [2.0, 1.5], "validation": [2.0, 1.6]}
+    results = [run(method, 0, 1.0, curve=curve, steps=10) for method in ("CatBoost", "BGNN")]
+    results.append(run("BGNN", 0, 1.0, dataset="avazu", curve=curve, steps=10))
+    found = tables.scores(results)
+    assert plots.rmse_by_split(found, "county") is None and plots.losses(found, "county") is None
+    assert plots.instability(found, results, "avazu") is None  # its own settings are those of county
+
+
+def test_the_training_axis_of_classes_is_a_loss():
+    pytest.importorskip("matplotlib")
+    curve = {"training": [2.0, 1.5], "validation": [90.0, 91.0]}
+    results = [replace(run(method, 0, 91.0, curve=curve), measure="accuracy %") for method in ("EBBS, paper", "BGNN")]
+    axes = plots.losses(tables.scores(results), "county").axes
+    assert [ax.get_ylabel() for ax in axes] == ["training loss", "validation accuracy %"]
 
 
 def test_an_empty_store_says_so(tmp_path, capsys):

@@ -21,17 +21,20 @@ from ebbflow.boosting import Boosting, boost
 from ebbflow.callbacks import Callback, EarlyStopping, History, Interrupt, Progress, ProgressBar
 from ebbflow.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
 from ebbflow.choosing import Choice
+from ebbflow.devices import Cpu, as_device
+from ebbflow.distributed import Cluster, gathered, is_dask, scores_of
+from ebbflow.estimators._predictor import Predictor
 from ebbflow.explaining import Explanation, explain
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph, Graphs, check_strengths
-from ebbflow.labels import Field, Masked, objective_for
+from ebbflow.labels import Field, FieldOperator, Masked, objective_for
 from ebbflow.learners import Growing
 from ebbflow.losses import Loss, SquaredError
 from ebbflow.momentum import Momentum, as_momentum
 from ebbflow.objective import Labels, Objective
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import EdgeWeights, IdentityOperator, Propagation, Robust, Smoother, threads
-from ebbflow.table import Table, TableReader
+from ebbflow.table import ParquetTable, Table, TableReader, count_rows, rows_of
 
 Array = NDArray[np.float64]
 MIN_LABELS_TO_HOLD_OUT = 50
@@ -66,6 +69,9 @@ def _has_state(callback: Callback) -> bool:
 
 class BaseEBBS(BaseEstimator):
     """Everything but the meaning of y."""
+
+    #: The other workers, while a worker of a cluster trains.
+    _peers: Any = None
 
     def __init__(
         self,
@@ -153,8 +159,9 @@ class BaseEBBS(BaseEstimator):
 
         Parameters
         ----------
-        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
-            Every node, labelled or not: row i is node i of the graph.
+        X : dataframe, array, sparse matrix or ParquetTable of shape (n_nodes, n_features)
+            Every node, labelled or not: row i is node i of the graph. A Dask dataframe or array is trained on where it lies,
+            by all workers of the current ``distributed.Client`` that have rows of it; needs ``learner="xgboost"``.
         y : array-like
             Labels: of every row, with NaN or None where unknown; or of the rows in ``nodes``.
         sample_weight : array-like, optional
@@ -168,13 +175,14 @@ class BaseEBBS(BaseEstimator):
             Labelled nodes that are not trained on, to choose and to stop on. Without it, and if ``early_stopping``, a
             share ``validation_fraction`` of the labelled nodes is held out once there are 50 of them.
         callbacks : sequence of Callback, optional
+            On a cluster they run in one of the workers, and what they have noted comes back.
         checkpoint : path or Checkpoint, optional
             A folder of this fit's own, in which what is needed to resume it is kept every 30 seconds, or as often as
             ``eb.Checkpoint`` says.
         resume : bool, default=False
             Go on from the newest checkpoint in that folder, or from the beginning where there is none. The model is, bit for
             bit, the one that the same fit would have found undisturbed, with as many threads. Other data or parameters are
-            refused.
+            refused. On a cluster the first worker writes, in a folder that all of them can see.
 
         Returns
         -------
@@ -182,8 +190,10 @@ class BaseEBBS(BaseEstimator):
         """
         before = self.__dict__.copy()
         try:
-            with keeping(checkpoint, resume) as keeper:
-                return self._fit(X, y, sample_weight, graph, nodes, eval_set, callbacks, keeper)
+            checks.parameters(self)
+            cluster = Cluster(X, self.learner, checkpoint, resume) if is_dask(X) else None
+            with keeping(*(checkpoint, resume) if cluster is None else (None, False)) as keeper:
+                return self._fit(X, y, sample_weight, graph, nodes, eval_set, callbacks, keeper, cluster)
         except BaseException:
             self.__dict__ = before
             raise
@@ -198,11 +208,15 @@ class BaseEBBS(BaseEstimator):
         eval_set: tuple[Any, Any] | None,
         callbacks: Sequence[Callback],
         keeper: Keeper | None,
+        cluster: Cluster | None,
     ) -> Self:
-        checks.parameters(self)
-        _check_feature_names(self, X, reset=True)
         self._reader = TableReader(self.categorical_features)
-        table = self._reader.fit(X)
+        if cluster is not None:
+            X, table = cluster.columns, cluster.outline
+        else:
+            table, self.cluster_ = self._reader.fit(X), None
+        y, sample_weight, nodes, eval_set = gathered(y, sample_weight, nodes, eval_set)
+        _check_feature_names(self, _named(X), reset=True)
         self.n_features_in_ = len(table.names)
         checks.graph_fits(graph, table.n_rows, X)
         checks.same_order(X, y)
@@ -216,7 +230,15 @@ class BaseEBBS(BaseEstimator):
             keeper.same(self._fingerprint(table, training, validation, seed, callbacks))
         self._environment = modelfile.environment(self._threads(table))
         with threads(self._threads(table)):
-            self._train(table, training, validation, seed, callbacks, keeper)
+            if cluster is None:
+                with as_device(self.device) as device:
+                    out_of_fold = self._train(table, training, validation, seed, callbacks, keeper, device)
+            else:
+                fingerprint = self._fingerprint(table, training, validation, seed, callbacks) if cluster.keeps else {}
+                out_of_fold = cluster.train(self, training, validation, seed, callbacks, fingerprint)
+            self._training = training
+            self._learn_from_held_out(validation, out_of_fold)
+            self._keep_validation(validation)
         if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
             self._training = training.joined(self._held_back)
             del self._held_back
@@ -231,8 +253,9 @@ class BaseEBBS(BaseEstimator):
         seed: int,
         callbacks: Sequence[Callback],
         keeper: Keeper | None,
-    ) -> None:
-        """Choose how to use the graph, boost, and keep what was found."""
+        device: Cpu,
+    ) -> Array | None:
+        """Choose how to use the graph, boost, keep what was found; returns predictions of each label without it, if any."""
         n_labelled, interrupt, history = training.nodes.size, Interrupt(), History()
         watchers: list[Callback] = [history, *checks.callback_list(callbacks)]
         if self.early_stopping and validation is not None:
@@ -246,15 +269,18 @@ class BaseEBBS(BaseEstimator):
         done: list[Progress] = []
         if keeper is not None and keeper.choice is not None:
             (choice,) = (choice for choice in choices if choice.name == keeper.choice)
-            entrant = self._entrant(choice, table, training, validation, seed)
+            entrant = self._entrant(choice, table, training, validation, seed, device)
             kept = keeper.loaded(entrant.objective)
             entrant.boosting.restore(kept["boosting"])
-            self.race_, out_of_fold, told = kept["race"], kept["out_of_fold"], iter(kept["callbacks"])
+            self.race_, told = kept["race"], iter(kept["callbacks"])
+            out_of_fold = None if kept["out_of_fold"] is None else device.host(kept["out_of_fold"])
             states = [next(told) if _has_state(watcher) else {} for watcher in watchers]
         else:
             entrants: dict[str, _Entrant] = {}
             for choice in choices:
-                entrants[choice.name] = self._entrant(choice, table, training, validation, seed, entrants.values())
+                entrants[choice.name] = self._entrant(
+                    choice, table, training, validation, seed, device, entrants.values()
+                )
             if keeper is not None:
                 keeper.check(next(iter(entrants.values())).growing.state())
             with interrupt:
@@ -264,7 +290,8 @@ class BaseEBBS(BaseEstimator):
             if interrupt.asked:  # who would have won the whole race is not known: it is to be run again
                 keeper = None
             if self.early_stopping and validation is None:
-                entrant.boosting.n_rounds, out_of_fold = self._cross_fitted(entrant.choice, table, training, seed)
+                cross_fitted = self._cross_fitted(entrant.choice, table, training, seed, device)
+                entrant.boosting.n_rounds, out_of_fold = cross_fitted
         if keeper is not None:
             keeper.interrupt = interrupt
             keeper.collect = lambda: {
@@ -285,17 +312,17 @@ class BaseEBBS(BaseEstimator):
         self.choice_ = entrant.choice.name
         self.smoothing_, self.labels_ = entrant.choice.smoothing, entrant.choice.labels
         self.ensemble_ = entrant.growing.compile(found.best.weights)
-        self.base_ = entrant.objective.base
-        self.scores_ = found.best.scores
+        self.base_ = device.host(entrant.objective.base)
+        self.scores_ = device.host(found.best.scores)
         self.n_iter_ = found.n_rounds
         self.history_ = history.losses
         self.stopped_because_ = interrupt.reason if interrupt.asked else found.stopped_because
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
-        self._training, self._fitted_table = training, table
+        # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
+        self._fitted_table, self._from_disk = None if table.on_disk else table, table.on_disk
         self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
-        self.smoothed_ = entrant.smoother.apply(self.scores_)
-        self._learn_from_held_out(validation, out_of_fold)
-        self._keep_validation(validation)
+        self.smoothed_ = device.host(entrant.smoother.apply(found.best.scores))
+        return out_of_fold
 
     def _winner(
         self,
@@ -384,7 +411,9 @@ class BaseEBBS(BaseEstimator):
             stopping.least_gain = 0.0
         return stopping
 
-    def _cross_fitted(self, choice: Choice, table: Table, training: Labels, seed: int) -> tuple[int, Array | None]:
+    def _cross_fitted(
+        self, choice: Choice, table: Table, training: Labels, seed: int, device: Cpu
+    ) -> tuple[int, Array | None]:
         """Where labels are too few to hold any out: rounds, and predictions of each label without it, from 5 folds."""
         n_labelled = training.nodes.size
         if n_labelled < 2 * FOLDS:
@@ -393,10 +422,10 @@ class BaseEBBS(BaseEstimator):
         predicted, rounds = np.zeros_like(training.target), []
         for number in range(FOLDS):
             held = training.only(fold == number)
-            entrant = self._entrant(choice, table, training.only(fold != number), held, seed)
+            entrant = self._entrant(choice, table, training.only(fold != number), held, seed, device)
             found = boost(entrant.boosting, [self._stopping(n_labelled)])
             rounds.append(found.n_rounds)
-            predicted[fold == number] = entrant.objective.predict(found.best)[held.nodes]
+            predicted[fold == number] = device.host(entrant.objective.predict(found.best))[held.nodes]
         return max(int(np.median(rounds)), 1), predicted
 
     def _labels(
@@ -481,11 +510,17 @@ class BaseEBBS(BaseEstimator):
         training: Labels,
         validation: Labels | None,
         seed: int,
+        device: Cpu,
         others: Iterable[_Entrant] = (),
     ) -> _Entrant:
         """Prepare the table, bin it and set up the objective for one choice; what another one has prepared, it shares."""
         classes, n_labelled = is_classifier(self), training.nodes.size
         learner = choosing.sized_learner(self.learner, n_labelled, choice, classes)
+        if table.on_disk and not learner.takes_blocks:
+            raise ValueError(
+                f"X is a ParquetTable, which learner={learner.name!r} cannot read a block at a time: use 'lightgbm' or "
+                "'xgboost', or pass a dataframe."
+            )
         alike = next((other for other in others if other.choice.prepares_like(choice)), None)
         preparation = choice.preparation() if alike is None else alike.preparation
         growing, seen = None, None
@@ -493,12 +528,15 @@ class BaseEBBS(BaseEstimator):
             seen, growing = alike.seen, alike.growing.beside()
         if seen is None:
             seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
-        smoother = self._operator(choice.smoothing, self.graph_, table.n_rows)
-        objective = objective_for(
-            choice.labels, self.graph_, smoother, self.loss_, training, validation, self.penalty, seed
-        )
+        n_outputs = training.target.shape[1]
+        device.expect(choice.name, seen.n_rows, len(seen.names), n_outputs)
+        graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
+        smoother = self._operator(choice.smoothing, graph, table.n_rows)
+        objective = objective_for(choice.labels, graph, smoother, self.loss_, known, held, self.penalty, seed)
+        if self._peers is not None:
+            objective = self._peers.agreeing(objective)
         growing = growing or learner.start(
-            seen, n_outputs=training.target.shape[1], seed=seed, n_jobs=self._threads(seen), device=self.device
+            seen, n_outputs=n_outputs, seed=seed, n_jobs=self._threads(seen), device=self.device
         )
         boosting = Boosting(
             objective,
@@ -522,16 +560,92 @@ class BaseEBBS(BaseEstimator):
 
     # ------------------------------------------------------------------ predict
 
-    def _uncorrected(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
-        """Base scores f, smoothed scores and graph: of the fitted nodes, or of another table and graph."""
+    def predictor(self, X: Any = None, *, graph: Graphs | None = None, known: Any = None) -> Predictor:
+        """Return an object that keeps the predictions of every node and answers for a few of them at once.
+
+        Parameters
+        ----------
+        X, graph, known
+            As in :meth:`predict`; default: the fitted nodes.
+
+        Returns
+        -------
+        Predictor
+            ``predict(nodes)`` looks predictions up, ``update(nodes, rows)`` takes rows that have changed; any number of
+            threads may share one.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> g = eb.Graph.build_knn(X[:, :1], k=5)
+        >>> m = eb.EBBSRegressor(20, smoothing=eb.Laplacian(), labels="none", random_state=0).fit(X, X[:, 0], graph=g)
+        >>> predictor = m.predictor()
+        >>> before = predictor.predict([7])
+        >>> predictor.update([7], X[[7]] + 1.0)
+        >>> bool(predictor.predict([7]) > before)
+        True
+        """
+        return Predictor(self, X, graph, known)
+
+    def _predicted(self, X: Any, graph: Graphs | None, nodes: Any, known: Any) -> Array:
+        """Predictions, of the nodes asked for; of another table, what they do not need is not computed."""
         check_is_fitted(self, "ensemble_")
-        if X is None:
-            if graph is not None:
-                raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
-            return self.scores_, self.base_ + self.smoothed_, self.graph_
-        _check_feature_names(self, X, reset=False)
+        if X is None and graph is None and known is None:
+            predicted = self.predicted_
+        elif X is not None and nodes is not None and known is None:
+            return self._predicted_near(X, graph, nodes)
+        else:
+            scores, smoothed, one = self._uncorrected(X, graph)
+            predicted = self._finished(scores, smoothed, one, self._known(X, known, len(scores)))
+        return predicted if nodes is None else predicted[checks.node_positions(nodes, len(predicted), repeats=True)]
+
+    def _predicted_near(self, X: Any, graph: Graphs | None, nodes: Any) -> Array:
+        """Predictions of some rows of another table, from those rows alone that they are made of."""
+        _check_feature_names(self, _named(X), reset=False)
+        n_rows = count_rows(X)
+        one = None if n_rows is None else self._graph_of(X, n_rows, graph)
+        columns, scores_from = self._preparation.hops(one), self._smoothing_hops(one)
+        if n_rows is None or columns is None or scores_from is None:
+            scores, smoothed, one = self._uncorrected(X, graph)
+            rows = checks.node_positions(nodes, len(scores), repeats=True)
+            return self._finished(scores, smoothed, one, None)[rows]
+        rows = checks.node_positions(nodes, n_rows, repeats=True)
+        centre = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)  # no table is without a row
+        if one is None:
+            scores = self._scores(self._preparation.apply(self._read_rows(X, centre), None))
+            return self._finished(scores, self.base_ + scores, None, None)[np.searchsorted(centre, rows)]
+        wide = one.around(centre, columns + scores_from)
+        seen = self._preparation.apply(self._read_rows(X, wide.nodes), wide.graph)
+        near = one.around(centre, scores_from) if columns else wide
+        scores = self._scores(seen.only(wide.distance <= scores_from) if columns else seen)
+        smoothed = self.base_ + self._operator(self.smoothing_, near.graph, len(scores)).apply(scores)
+        return self._finished(scores, smoothed, near.graph, None)[np.searchsorted(near.nodes, rows)]
+
+    def _smoothing_hops(self, graph: Graph | None) -> int | None:
+        return 0 if graph is None or self.smoothing_ is None else self.smoothing_.hops(graph)
+
+    def _scores(self, table: Table) -> Array:
+        """Scores f of a prepared table."""
+        return np.vstack([self.ensemble_.predict(block) for block in table.blocks()])
+
+    def _read(self, X: Any) -> Table:
+        """Another table, refused if its columns are not those fitted on."""
+        _check_feature_names(self, _named(X), reset=False)
         table = self._reader.read(X)
         checks.same_columns(table, self)
+        return table
+
+    def _read_rows(self, X: Any, rows: NDArray[np.int64]) -> Table:
+        """Some rows of another table."""
+        try:
+            return self._read(rows_of(X, rows))
+        except (TypeError, ValueError):
+            self._read(X)  # to name the place as the user counts
+            raise
+
+    def _graph_of(self, X: Any, n_rows: int, graph: Graphs | None) -> Graph | None:
+        """The graph of another table, refused if it is missing, does not fit, or is one too many."""
         if self.graph_ is not None and graph is None:
             raise ValueError(
                 "This model was fitted on a graph, so a prediction needs one: call predict() for the fitted nodes, or "
@@ -539,12 +653,38 @@ class BaseEBBS(BaseEstimator):
             )
         if self.graph_ is None and graph is not None:
             raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
-        checks.graph_fits(graph, table.n_rows, X)
-        graph = self._one_graph(graph)
+        checks.graph_fits(graph, n_rows, X)
+        return self._one_graph(graph)
+
+    def _uncorrected(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
+        """Base scores f, smoothed scores and graph: of the fitted nodes, or of another table and graph."""
+        check_is_fitted(self, "ensemble_")
+        if X is None:
+            if graph is not None:
+                raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
+            return self.scores_, self.base_ + self.smoothed_, self.graph_
+        if is_dask(X) and not self._preparation.uses_graph:
+            return self._uncorrected_blocks(X, graph)
+        (X,) = gathered(X)  # columns of neighbours are made here, not where the blocks are
+        table = self._read(X)
+        one = self._graph_of(X, table.n_rows, graph)
         with threads(self._threads(table)):
-            scores = self.ensemble_.predict(self._preparation.apply(table, graph))
-            smoothed = self._operator(self.smoothing_, graph, table.n_rows).apply(scores)
-        return scores, self.base_ + smoothed, graph
+            scores = self._scores(self._preparation.apply(table, one))
+            smoothed = self._operator(self.smoothing_, one, table.n_rows).apply(scores)
+        return scores, self.base_ + smoothed, one
+
+    def _uncorrected_blocks(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
+        """The same of a Dask collection, whose trees are summed where its blocks are."""
+        _check_feature_names(self, X._meta, reset=False)
+        scores = scores_of(X, self)
+        one = self._graph_of(None, len(scores), graph)
+        return scores, self.base_ + self._operator(self.smoothing_, one, len(scores)).apply(scores), one
+
+    def _field(self, graph: Graph | None, known: Labels | None) -> FieldOperator | None:
+        """The field of known labels, if there are any and the model uses it."""
+        if graph is None or known is None or not isinstance(self.labels_, Field):
+            return None
+        return self.labels_.on(graph, known.nodes, known.weight)
 
     def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
         """Labels that a prediction may use: the training labels of fitted nodes, and those handed over."""
@@ -639,6 +779,11 @@ class BaseEBBS(BaseEstimator):
         if self.race_:
             reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
+        if self.graph_ is not None and getattr(self, "_from_disk", False):
+            lines.append("columns     those of the file: what is made from neighbours' needs the table in memory")
+        told = getattr(self, "cluster_", None)  # a file does not keep it
+        if told is not None:
+            lines.append(f"trained by  {told['n_workers']} workers; {told['calls']:,} sums of {told['bytes']:,} bytes")
         lines.append(f"smoothing   {self.smoothing_}")
         uses = "the labels given to fit, and what predict(known=...) adds"
         lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
@@ -689,6 +834,9 @@ class BaseEBBS(BaseEstimator):
     _loss: Any
     _learn_from_held_out: Any
     _predicted_fitted_nodes: Any
+    _finished: Any
+    _said: Any
+    _heard: Any
     _summary_lines: Any
     _explained_scores: Any
 
@@ -697,3 +845,8 @@ class BaseEBBS(BaseEstimator):
 
     def _class_weight(self, values: NDArray[Any]) -> Array | float:
         return 1.0
+
+
+def _named(X: Any) -> Any:
+    """What scikit-learn reads the names of columns from."""
+    return X.empty if isinstance(X, ParquetTable) else X

@@ -13,7 +13,7 @@ from ebbflow import checks
 from ebbflow.estimators._base import BaseEBBS
 from ebbflow.features import NeighborFeatures
 from ebbflow.graph import Graph, Graphs
-from ebbflow.labels import Field, FieldOperator, ProbabilityField, expected_calibration_error
+from ebbflow.labels import Field, ProbabilityField, expected_calibration_error
 from ebbflow.learners import CatBoost
 from ebbflow.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax
 from ebbflow.momentum import Momentum
@@ -109,16 +109,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         self, X: Any = None, *, graph: Graphs | None = None, nodes: Any = None, known: Any = None
     ) -> Array:
         """Probability of every class, in the order of ``classes_``; arguments as in :meth:`predict`."""
-        if X is None and graph is None and known is None:
-            self._uncorrected(None, None)  # refuses a model that is not fitted
-            probabilities = self.predicted_
-        else:
-            _, smoothed, graph = self._uncorrected(X, graph)
-            labels = self._known(X, known, len(smoothed))
-            probabilities = self._calibrated.probabilities(smoothed, self.loss_, labels, self._field(graph, labels))
-        if nodes is not None:
-            probabilities = probabilities[checks.node_positions(nodes, len(probabilities), repeats=True)]
-        return probabilities
+        return self._predicted(X, graph, nodes, known)
 
     def predict(
         self, X: Any = None, *, graph: Graphs | None = None, nodes: Any = None, known: Any = None, interval: Any = None
@@ -132,16 +123,30 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         graph : Graph or dict of Graph, optional
             The graph of the rows of ``X``; needed if the model was fitted on one.
         nodes : array-like of int or bool, optional
-            Only these rows.
+            Only these rows. Of another table only the rows that they need are looked at, as far away as the model's
+            smoothing and columns reach; with ``known``, all are.
         known : (nodes, y), optional
             Labels that have become known since the fit.
         interval : None
             Classes have none: see :meth:`predict_proba`.
         """
+        return self._told(self._predicted(X, graph, nodes, known), interval)
+
+    def _told(self, probabilities: Array, interval: Any) -> NDArray[Any]:
+        """The most likely class of each node."""
         if interval is not None:
             raise ValueError("interval is for EBBSRegressor; a classifier says how sure it is with predict_proba().")
-        best = self.predict_proba(X, graph=graph, nodes=nodes, known=known).argmax(axis=1)
-        return np.asarray(self.classes_)[best]
+        return np.asarray(self.classes_)[probabilities.argmax(axis=1)]
+
+    def _finished(self, scores: Array, smoothed: Array, graph: Graph | None, known: Labels | None) -> Array:
+        """Probabilities of smoothed scores, with what known labels say added."""
+        return self._calibrated.probabilities(smoothed, self.loss_, known, self._field(graph, known))
+
+    def _said(self, smoothed: Array, target: Array) -> Array:
+        return self._calibrated.errors(smoothed, self.loss_, target)
+
+    def _heard(self, smoothed: Array, spread: Array) -> Array:
+        return self._calibrated.corrected(smoothed, self.loss_, spread)
 
     def score(
         self,
@@ -222,15 +227,8 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         """How much of the field of labels is added to the probabilities, 0 to 1."""
         return self._calibrated.strength
 
-    def _field(self, graph: Graph | None, known: Labels | None) -> FieldOperator | None:
-        if graph is None or known is None or not isinstance(self.labels_, Field):
-            return None
-        return self.labels_.on(graph, known.nodes, known.weight)
-
     def _predicted_fitted_nodes(self) -> Array:
-        known = self._training
-        field = self._field(self.graph_, known)
-        return self._calibrated.probabilities(self.base_ + self.smoothed_, self.loss_, known, field)
+        return self._finished(self.scores_, self.base_ + self.smoothed_, self.graph_, self._training)
 
     def _learn_from_held_out(self, validation: Labels | None, out_of_fold: Array | None) -> None:
         """Choose how scores become probabilities and how much labels are trusted."""

@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from ebbflow import checks
 from ebbflow.estimators._base import BaseEBBS
 from ebbflow.graph import Graph, Graphs
-from ebbflow.labels import Field, Masked, masked_prediction
+from ebbflow.labels import Masked, masked_prediction
 from ebbflow.learners import CatBoost
 from ebbflow.losses import Loss, regression_loss
 from ebbflow.objective import Labels
@@ -77,7 +77,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         larger ``patience`` takes the last half percent of accuracy for twice the time.
     categorical_features : "auto" or list, default="auto"
         Columns that hold categories, by name or position; text and category columns always do.
-    device : "cpu", default="cpu"
+    device : {"cpu", "cuda"}, default="cpu"
+        Where the rounds run. ``"cuda"``: on one NVIDIA GPU, with ``learner="xgboost"`` and CuPy (see the page on
+        performance). The fitted model is an ordinary one and needs no GPU.
     n_jobs : int, optional
         Threads; -1: the cores that this process may use, as affinity, cgroups, joblib and limits on OpenMP say. Default: one
         for tables of up to four million entries, which gain little from more, else those of them that are physical.
@@ -105,6 +107,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         The graph fitted on, of several relations their mixture.
     relation_strengths_ : dict or None
         The strength of each relation.
+    cluster_ : dict or None
+        After a fit on a cluster: how many workers trained, and how often and with how many bytes they spoke to each other,
+        beside the histograms of the trees.
 
     Examples
     --------
@@ -136,7 +141,8 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         graph : Graph or dict of Graph, optional
             The graph of the rows of ``X``; needed if the model was fitted on one.
         nodes : array-like of int or bool, optional
-            Only these rows.
+            Only these rows. Of another table only the rows that they need are looked at, as far away as the model's
+            smoothing and columns reach; with ``known``, all are.
         known : (nodes, y), optional
             Labels that have become known since the fit: used as evidence for their neighbours, without a new fit.
         interval : float, optional
@@ -147,17 +153,13 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         -------
         ndarray of shape (n,), or Intervals(prediction, lower, upper)
         """
+        return self._told(self._predicted(X, graph, nodes, known), interval)
+
+    def _told(self, scores: Array, interval: Any) -> Any:
+        """Scores in the units of y, with the ends of their intervals if asked for."""
         if interval is not None and not (isinstance(interval, Real) and 0.0 < float(interval) < 1.0):
             raise ValueError(f"interval must be a number between 0 and 1, such as 0.9, got {interval!r}.")
-        if X is None and graph is None and known is None:
-            self._uncorrected(None, None)  # refuses a model that is not fitted
-            scores = self.predicted_
-        else:
-            base, smoothed, graph = self._uncorrected(X, graph)
-            scores = self._corrected(base, smoothed, graph, self._known(X, known, len(base)))
         predicted = self.loss_.link(scores)[:, 0]
-        if nodes is not None:
-            predicted = predicted[checks.node_positions(nodes, len(predicted), repeats=True)]
         if interval is None:
             return predicted
         half = self._half_width(float(interval))
@@ -182,19 +184,27 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
             "learner": CatBoost(6, shrinkage=0.2),
         }
 
-    def _corrected(self, scores: Array, smoothed: Array, graph: Graph | None, known: Labels | None) -> Array:
+    def _finished(self, scores: Array, smoothed: Array, graph: Graph | None, known: Labels | None) -> Array:
         """Smoothed scores with what known labels say added."""
         if isinstance(self.labels_, Masked):
             nothing = Labels(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
             operator = self._operator(self.smoothing_, graph, len(scores))
             return masked_prediction(self.labels_, operator, scores, known or nothing, self.base_)
-        if known is None or graph is None or not isinstance(self.labels_, Field):
+        field = self._field(graph, known)
+        if field is None or known is None:
             return smoothed
-        field = self.labels_.on(graph, known.nodes, known.weight)
-        return smoothed + field.spread(known.target - smoothed[known.nodes])
+        return self._heard(smoothed, field.spread(self._said(smoothed[known.nodes], known.target)))
+
+    def _said(self, smoothed: Array, target: Array) -> Array:
+        """What labels say that the scores of their nodes do not."""
+        return target - smoothed
+
+    def _heard(self, smoothed: Array, spread: Array) -> Array:
+        """Predictions of nodes with these scores and their share of the field."""
+        return smoothed + spread
 
     def _predicted_fitted_nodes(self) -> Array:
-        return self._corrected(self.scores_, self.base_ + self.smoothed_, self.graph_, self._training)
+        return self._finished(self.scores_, self.base_ + self.smoothed_, self.graph_, self._training)
 
     def _learn_from_held_out(self, validation: Labels | None, out_of_fold: Array | None) -> None:
         """Keep the errors at labels that were not trained on."""

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -17,10 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from ebbflow.graph._around import surroundings
 from ebbflow.graph._build import Metric, knn_edges, radius_edges
 from ebbflow.graph._edges import edge_weights, node_positions, symmetric_adjacency, symmetrize
 from ebbflow.graph._graphml import read_graphml, whole_numbers
 from ebbflow.graph._ids import as_id_array, lookup, plain_range, refuse_duplicates
+from ebbflow.graph._parquet import EdgesOnDisk, adjacency_from_blocks, opened
 from ebbflow.graph._relations import check_relations, check_strengths, mixed_adjacency
 from ebbflow.graph._twins import can_compare, twin_weights
 
@@ -38,7 +40,12 @@ class Graph:
     Graph(n_nodes=5, n_edges=3, n_components=2, isolates=1)
     """
 
-    def __init__(self, adjacency: sparse.csr_array, node_ids: NDArray[Any] | None = None) -> None:
+    def __init__(
+        self,
+        adjacency: sparse.csr_array,
+        node_ids: NDArray[Any] | None = None,
+        part_of: "tuple[Graph, NDArray[np.int64]] | None" = None,
+    ) -> None:
         adjacency.sort_indices()
         if max(adjacency.nnz, adjacency.shape[0]) <= np.iinfo(np.int32).max:  # half the memory to read in every sweep
             short = (part.astype(np.int32, copy=False) for part in (adjacency.indices, adjacency.indptr))
@@ -50,13 +57,16 @@ class Graph:
             node_ids.flags.writeable = False
         self._adjacency = adjacency
         self._node_ids = node_ids
+        self._part_of = part_of
         self._twins: dict[int, Graph] = {}
+        #: Ends of spectra that were found, by what they are of: see LaplacianSystem.
+        self.spectra: dict[Any, float] = {}
         if not np.isfinite(self.degrees).all():
             node = int(np.flatnonzero(~np.isfinite(self.degrees))[0])
             raise ValueError(f"weight overflows when those of node {node} are added up: rescale the weights.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._adjacency, self._node_ids)  # numpy forgets that arrays are read-only
+        return type(self), (self._adjacency, self._node_ids, self._part_of)  # numpy forgets that arrays are read-only
 
     # ------------------------------------------------------------------ from_*: what you have
 
@@ -187,6 +197,58 @@ class Graph:
         else:
             ids = as_id_array(nodes, "nodes")
         return cls._from_named(ids, ends[0], ends[1], weights, (f"edges[{source!r}]", f"edges[{target!r}]"))
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        n_nodes: int | None = None,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> "Graph":
+        """Make a graph from an edge list in Parquet files that may be larger than memory.
+
+        The edges are read twice, a block at a time, and merged as :meth:`from_edges` merges them.
+
+        Parameters
+        ----------
+        path : path
+            A file, or a folder of ``*.parquet`` files, taken in the order of their names.
+        source, target : str, optional
+            Columns with the two ends, as row numbers of your table; default: the first and the second column.
+        weight : str, optional
+            Column with the weights.
+        n_nodes : int, optional
+            Number of nodes. Default: the largest position plus one.
+        directory : path, optional
+            A folder to keep the graph in, made if there is none. The adjacency is then read from its files as it is
+            needed, and :meth:`open` has the graph back. Default: in memory, with twelve bytes for each end of an edge.
+
+        Examples
+        --------
+        >>> import ebbflow as eb, pandas as pd, os, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> edges = os.path.join(folder, "edges.parquet")
+        >>> pd.DataFrame({"from": [0, 1], "to": [1, 2]}).to_parquet(edges)
+        >>> eb.Graph.from_parquet(edges, directory=os.path.join(folder, "graph"))
+        Graph(n_nodes=3, n_edges=2, n_components=1, isolates=0)
+        >>> eb.Graph.open(os.path.join(folder, "graph")).neighbors(1).tolist()
+        [0, 2]
+        """
+        if n_nodes is not None and (not isinstance(n_nodes, (int, np.integer)) or n_nodes < 1):
+            raise ValueError(f"n_nodes must be a whole number of at least 1, got {n_nodes!r}.")
+        edges = EdgesOnDisk(path, source, target, weight)
+        adjacency, n_one_way = adjacency_from_blocks(edges, None if n_nodes is None else int(n_nodes), directory)
+        _say_if_directed(n_one_way)
+        return cls(adjacency)
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> "Graph":
+        """Return the graph that :meth:`from_parquet` keeps in a folder; its edges are read as they are needed."""
+        return cls(opened(directory))
 
     @classmethod
     def from_networkx(cls, graph: Any, weight: str | None = "weight", nodes: Iterable[Any] | None = None) -> "Graph":
@@ -366,7 +428,9 @@ class Graph:
 
     @cached_property
     def degrees(self) -> NDArray[np.float64]:
-        """Sum of the weights at each node, without their signs."""
+        """Sum of the weights at each node, without their signs; of a part of a graph, in the whole."""
+        if self._part_of is not None:
+            return _read_only(self._part_of[0].degrees[self._part_of[1]])
         weights = abs(self._adjacency) if self.is_signed else self._adjacency
         with np.errstate(over="ignore"):  # refused when the graph is made
             return _read_only(np.asarray(weights.sum(axis=1), dtype=np.float64).ravel())
@@ -379,7 +443,15 @@ class Graph:
     @cached_property
     def unsigned(self) -> "Graph":
         """The same graph with all weights positive."""
-        return Graph(sparse.csr_array(abs(self._adjacency)), self._node_ids) if self.is_signed else self
+        if not self.is_signed:
+            return self
+        part_of = None if self._part_of is None else (self._part_of[0].unsigned, self._part_of[1])
+        return Graph(sparse.csr_array(abs(self._adjacency)), self._node_ids, part_of)
+
+    @property
+    def whole(self) -> "Graph":
+        """The graph that this is a part of: see :meth:`around`. Itself, if of none."""
+        return self if self._part_of is None else self._part_of[0]
 
     @cached_property
     def isolates(self) -> NDArray[np.int64]:
@@ -415,6 +487,22 @@ class Graph:
         [2, 0]
         """
         return lookup(self.node_ids, as_id_array(ids, "ids"), "ids", "See node_ids for those there are.")
+
+    def around(self, nodes: NDArray[Any], hops: int) -> "Surroundings":
+        """Return the part of the graph that ``hops`` steps along edges, from these nodes or to them, need.
+
+        Its degrees are those of the whole graph. Edges between two nodes that are both ``hops`` away are left out.
+
+        Examples
+        --------
+        >>> import ebbflow as eb
+        >>> path = eb.Graph.from_edges(range(9), range(1, 10))
+        >>> near = path.around([4], 2)
+        >>> near.nodes.tolist(), near.distance.tolist(), near.graph.degrees.tolist()
+        ([2, 3, 4, 5, 6], [2, 1, 0, 1, 2], [2.0, 2.0, 2.0, 2.0, 2.0])
+        """
+        members, distance, adjacency = surroundings(self._adjacency, np.asarray(nodes, dtype=np.int64), hops)
+        return Surroundings(Graph(adjacency, part_of=(self, members)), members, distance)
 
     @property
     def can_compare_twins(self) -> bool:
@@ -492,6 +580,14 @@ class Graph:
             facts["unlike nodes"] = f"tied by {int((self._adjacency.data < 0).sum()) // 2:,} edges"
         rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
         return f"<table><caption>ebbflow.Graph</caption><tbody>{rows}</tbody></table>"
+
+
+class Surroundings(NamedTuple):
+    """A part of a graph, the nodes of the whole that its own are, in order, and how many edges far each is."""
+
+    graph: Graph
+    nodes: NDArray[np.int64]
+    distance: NDArray[np.int32]
 
 
 #: What ``graph=`` takes: one graph, or several relations between the same nodes, by name.

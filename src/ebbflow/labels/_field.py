@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebbflow.graph import Graph
@@ -24,6 +25,7 @@ from ebbflow.objective import EXACT_UP_TO, Iterate, Labels, Objective
 from ebbflow.smoothing import GraphMatrix, Propagation, SparseSolver
 
 Array = NDArray[np.float64]
+FIRST_HOPS = 8
 
 
 class Field(BaseEstimator):
@@ -96,6 +98,7 @@ class FieldOperator:
         unlabelled: float = 0.0,
         normalized: bool = True,
     ) -> None:
+        self._graph = graph
         self.nodes, self.n_nodes, self.unlabelled, self.tau = nodes, graph.n_nodes, unlabelled, tau
         self.weight = weight / weight.mean()
         degrees, self.signed = graph.degrees, graph.is_signed
@@ -103,16 +106,16 @@ class FieldOperator:
         if normalized:
             root = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
             ties = root * (graph.unsigned.adjacency @ root)
-        on_nodes = np.full(graph.n_nodes, float(unlabelled))
+        on_nodes = np.full_like(degrees, float(unlabelled))
         on_nodes[nodes] = self.weight
         # A node without edges would be free to explain its whole error away; it is held as firmly as any other.
         ties = np.where(degrees > 0, ties, float(normalized))
         matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * ties, lam, root)
         self._floor = on_nodes + tau
-        remedy = (
+        self._remedy = (
             f"Use a smaller lam (now {lam}) or a larger tau (now {tau}){'' if normalized else ', or normalized=True'}."
         )
-        self._solver = SparseSolver(matrix, remedy, float(self._floor.min()))
+        self._solver = SparseSolver(matrix, self._remedy, float(self._floor.min()))
         self._diagonal: Array | None = None
 
     def spread(self, errors: Array, tolerance: float = 1e-10) -> Array:
@@ -121,9 +124,38 @@ class FieldOperator:
 
     def pulled(self, values: Array, tolerance: float = 1e-10) -> Array:
         """Return K v on all nodes, for v at the labelled nodes."""
-        right = np.zeros((self.n_nodes, values.shape[1]))
+        right = np.zeros((self.n_nodes, values.shape[1]), like=values)
         right[self.nodes] = values
         return self._solver.solve(right, tolerance)
+
+    def around(self, nodes: NDArray[np.int64], values: Array, tolerance: float) -> tuple[NDArray[np.int64], Array]:
+        """Return K v for v at ``nodes`` alone, near them, and where: nowhere off by more than ``tolerance``·max |v|.
+
+        The system is solved on a ball B, as if z were 0 beyond it. What that leaves unsolved is the pull of z on the nodes
+        just outside, and as every row of K⁻¹ exceeds its other entries by w_i + τ, no entry of z is off by more than the
+        largest of it divided by the least w_i + τ. The ball grows until that is small; one that holds a quarter of all
+        nodes is not worth it, and all is solved for.
+        """
+        matrix, hops = self._solver.matrix, FIRST_HOPS
+        allowed = tolerance * float(np.abs(values).max(initial=0.0)) * float(self._floor.min())
+        while True:
+            near = self._graph.around(nodes, hops)
+            if near.nodes.size > self.n_nodes // 4:
+                right = np.zeros((self.n_nodes, values.shape[1]))
+                right[nodes] = values
+                return np.arange(self.n_nodes), self.reach(right)
+            inner = near.distance < hops
+            inside, ring, ties = near.nodes[inner], near.nodes[~inner], near.graph.adjacency[inner]
+            root, diagonal = matrix.root[inside], matrix.diagonal[inside]
+            within = GraphMatrix(sparse.csr_array(ties[:, inner]), diagonal, matrix.strength, root)
+            right = np.zeros((inside.size, values.shape[1]))
+            right[np.searchsorted(inside, nodes)] = values
+            found = SparseSolver(within, self._remedy, float(self._floor.min())).solve(right)
+            outward = ties[:, ~inner].T @ (root[:, None] * found)
+            unsolved = np.abs(matrix.strength * matrix.root[ring, None] * outward).max(initial=0.0)
+            if unsolved <= allowed:
+                return inside, found
+            hops += hops // 2
 
     def reach(self, values: Array) -> Array:
         """Return K v on all nodes, for v on all nodes."""
@@ -148,19 +180,19 @@ class FieldOperator:
         return self._diagonal
 
     def _exact_diagonal(self) -> Array:
-        found = np.empty(self.nodes.size)
+        found = np.empty(self.nodes.size, like=self.weight)
         for start in range(0, self.nodes.size, 256):
             block = self.nodes[start : start + 256]
-            right = np.zeros((self.n_nodes, block.size))
-            right[block, np.arange(block.size)] = 1.0
-            found[start : start + 256] = self._solver.solve(right)[block, np.arange(block.size)]
+            right, column = np.zeros((self.n_nodes, block.size), like=self.weight), np.arange(block.size, like=block)
+            right[block, column] = 1.0
+            found[start : start + 256] = self._solver.solve(right)[block, column]
         return found
 
     def _estimated(self) -> Array:
         random = np.random.default_rng(0)
-        total = np.zeros(self.n_nodes)
+        total = np.zeros(self.n_nodes, like=self.weight)
         for _ in range(self.probes // 16):
-            signs = random.choice([-1.0, 1.0], (self.n_nodes, 16))
+            signs = np.asarray(random.choice([-1.0, 1.0], (self.n_nodes, 16)), like=self.weight)
             total += (signs * self._solver.solve(signs, 1e-4)).sum(axis=1)
         bounded = np.clip(total / self.probes, 1.0 / self._solver.matrix.diagonal, 1.0 / self._floor)
         found: Array = bounded[self.nodes]
@@ -256,13 +288,13 @@ class LeftOutObjective(FieldObjective):
         """Return |S|P's row sums, where |S| has the entries of S without their signs: K has none that is negative."""
         if self._fixed_curvature is None or not self.smoother.linear:
             smoother = self.at(point)
-            nodes, n_nodes = self.labels.nodes, smoother.shape[0]
+            nodes = self.labels.nodes
             weight, own = self.labels.weight[:, None], (self.field.weight * self.field.diagonal)[:, None]
-            magnitude, everyone = smoother.magnitude, np.ones((n_nodes, 1))
+            magnitude, everyone = smoother.magnitude, self._filled(1.0)
             heard = (everyone if magnitude is None else magnitude.apply(everyone))[nodes]
             sized = self._amplified * ((1.0 - 2.0 * own) * heard + self.field.spread(heard)[nodes])
             back = weight * self._amplified * sized
-            on_nodes = np.zeros((n_nodes, 1))
+            on_nodes = self._filled(0.0)
             on_nodes[nodes] = (1.0 - 2.0 * own) * back + weight * self.field.pulled(back)[nodes]
             if magnitude is None:
                 on_nodes[:] = on_nodes.max() * smoother.norm_bound**2

@@ -65,7 +65,8 @@ class MaskedObjective(Objective):
         self._draw()
 
     def _draw(self) -> None:
-        self._shown = self._random.random(self.labels.nodes.size) < self._masked.share
+        drawn = self._random.random(self.labels.nodes.size)
+        self._shown = np.asarray(drawn, like=self.labels.weight) < self._masked.share
 
     def state(self) -> dict[str, Any]:
         """Return which labels are shown, and where chance stands."""
@@ -106,7 +107,7 @@ class MaskedObjective(Objective):
 
     def curvature(self, point: Iterate) -> Array:
         """Return 1 for every node: (11) to the letter."""
-        return np.ones((self.smoother.shape[0], 1))
+        return self._filled(1.0)
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
         """Return 2: the gradient of a square, unhalved."""

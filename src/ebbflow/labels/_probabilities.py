@@ -52,10 +52,17 @@ class ProbabilityField:
 
     def probabilities(self, scores: Array, loss: Loss, known: Labels | None, field: FieldOperator | None) -> Array:
         """Return the corrected probabilities of every node."""
-        plain = loss.link(scores / self.temperature)
         if field is None or known is None or self.strength == 0.0:
-            return plain
-        return _shifted(plain, self.strength * field.spread(one_hot(known.target) - plain[known.nodes]))
+            return loss.link(scores / self.temperature)
+        return self.corrected(scores, loss, field.spread(self.errors(scores[known.nodes], loss, known.target)))
+
+    def errors(self, scores: Array, loss: Loss, target: Array) -> Array:
+        """Return Y − p at labelled nodes with these scores."""
+        return one_hot(target) - loss.link(scores / self.temperature)
+
+    def corrected(self, scores: Array, loss: Loss, spread: Array) -> Array:
+        """Return the probabilities of nodes with these scores, their share of the field of errors added."""
+        return _shifted(loss.link(scores / self.temperature), self.strength * spread)
 
 
 def expected_calibration_error(probabilities: Array, target: Array, n_bins: int = 15) -> float:

@@ -4,13 +4,24 @@ from typing import Any
 
 from sklearn.base import is_regressor
 
-from ebbflow.learners._base import Ensemble, Growing, Learner, Pickled
+from ebbflow.learners._base import Ensemble, Growing, Learner, Pickled, check_device
 from ebbflow.learners._catboost import CatBoost
 from ebbflow.learners._lightgbm import LightGBM
 from ebbflow.learners._sklearn import ScikitLearn
 from ebbflow.learners._xgboost import XGBoost
 
-__all__ = ["CatBoost", "Ensemble", "Growing", "Learner", "LightGBM", "Pickled", "ScikitLearn", "XGBoost", "as_learner"]
+__all__ = [
+    "CatBoost",
+    "Ensemble",
+    "Growing",
+    "Learner",
+    "LightGBM",
+    "Pickled",
+    "ScikitLearn",
+    "XGBoost",
+    "as_learner",
+    "check_device",
+]
 
 LEARNERS: dict[str, type[Learner]] = {"lightgbm": LightGBM, "xgboost": XGBoost, "catboost": CatBoost}
 

@@ -27,8 +27,12 @@ class Learner(BaseEstimator, ABC):
 
     #: Whether columns of category codes can be handed over as they are; otherwise they are target-encoded first.
     takes_categories = True
+    #: Whether it bins a table that is read a block at a time.
+    takes_blocks = False
     #: The name under which the model file finds the class again.
     name: str
+    #: Where it can grow trees.
+    devices: tuple[str, ...] = ("cpu",)
 
     @abstractmethod
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "Growing":
@@ -116,6 +120,7 @@ def plain_values(table: Table) -> Any:
 def check_device(device: str, supported: tuple[str, ...], name: str) -> None:
     """Refuse a device that this learner cannot run on."""
     if device not in supported:
+        remedy = "pass learner='xgboost' (pip install 'ebbflow[cuda]'), or device='cpu'"
         raise ValueError(
-            f"device={device!r} is not available with learner={name!r}, which runs on {', '.join(supported)}."
+            f"device={device!r} is not available with learner={name!r}, which runs on {', '.join(supported)}: {remedy}."
         )

@@ -62,7 +62,7 @@ class CatBoost(Learner):
 
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingCatBoost":
         """Quantise the pool."""
-        check_device(device, ("cpu",), self.name)
+        check_device(device, self.devices, self.name)
         own = {
             "iterations": 1,
             "learning_rate": self.shrinkage,  # the loop finds the step

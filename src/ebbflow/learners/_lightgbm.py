@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.learners._sound import LARGEST, check_tree, refuse_unless
 from ebbflow.smoothing import allowed_threads
-from ebbflow.table import Table
+from ebbflow.table import Table, ValuesOnDisk
+
+FEW_ROWS = 200
 
 
 class LightGBM(Learner):
@@ -45,6 +47,7 @@ class LightGBM(Learner):
     """
 
     name = "lightgbm"
+    takes_blocks = True
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class LightGBM(Learner):
 
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingLightGBM":
         """Bin the table."""
-        check_device(device, ("cpu",), self.name)
+        check_device(device, self.devices, self.name)
         drawn = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0  # LightGBM aborts where it draws no row
         own = {
             "objective": "none",
@@ -109,8 +112,11 @@ class GrowingLightGBM(Growing):
         import lightgbm
 
         self._lightgbm, self._params = lightgbm, params
-        self._data = lightgbm.Dataset(
-            plain_values(table),
+        dataset, rows = (
+            (_in_blocks(), _rows(table.values)) if table.on_disk else (lightgbm.Dataset, plain_values(table))
+        )
+        self._data = dataset(
+            rows,
             label=np.zeros(table.n_rows),
             categorical_feature=list(table.categorical),
             params=params,
@@ -118,7 +124,7 @@ class GrowingLightGBM(Growing):
         )
         self._error = lightgbm.basic.LightGBMError
         # LightGBM calls a table of constant columns a fatal error, on the terminal too.
-        self._constant = not table.is_sparse and not _varies(table.values)
+        self._constant = not table.is_sparse and not _varies(table)
         self._shape = (table.n_rows, n_outputs)
         self._start()
 
@@ -334,10 +340,44 @@ def _check_one(text: str, number: int, n_columns: int) -> None:
         refuse_unless(sound, f"cat_threshold of {name}")
 
 
-def _varies(values: NDArray[Any]) -> bool:
+def _varies(table: Table) -> bool:
     """Whether any column holds two values, a missing one counting as a value."""
-    first = values[:1]
-    return bool(((values != first) & ~(np.isnan(values) & np.isnan(first))).any())
+    first: Any = None
+    for block in table.blocks():
+        values = block.values
+        first = values[:1] if first is None else first
+        if ((values != first) & ~(np.isnan(values) & np.isnan(first))).any():
+            return True
+    return False
+
+
+def _in_blocks() -> Any:
+    """LightGBM's Dataset for tables in files: it samples rows with these settings, and is told all, seed and silence too."""
+    import lightgbm
+
+    class InBlocks(lightgbm.Dataset):
+        def get_params(self) -> dict[str, Any]:
+            return dict(self.params)
+
+    return InBlocks
+
+
+def _rows(values: ValuesOnDisk) -> Any:
+    """The rows of a table in files, as LightGBM asks for them: a sample of single ones first, then all in turn."""
+    import lightgbm
+
+    class Rows(lightgbm.Sequence):
+        batch_size = values.rows_a_block
+
+        def __len__(self) -> int:
+            return int(values.shape[0])
+
+        def __getitem__(self, place: Any) -> NDArray[np.float64]:
+            if isinstance(place, slice):
+                return values.rows(place.start, place.stop)
+            return values.rows(int(place), int(place) + 1)[0]
+
+    return Rows()
 
 
 class LightGBMEnsemble(Ensemble):
@@ -359,7 +399,9 @@ class LightGBMEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Sum the trees."""
-        scores = self.booster.predict(plain_values(table), raw_score=True, num_threads=allowed_threads())
+        # For a few rows, waking a second thread takes longer than the rows.
+        threads = 1 if table.n_rows <= FEW_ROWS else allowed_threads()
+        scores = self.booster.predict(plain_values(table), raw_score=True, num_threads=threads)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:

@@ -39,7 +39,7 @@ class ScikitLearn(Learner):
 
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingScikitLearn":
         """Keep the table."""
-        check_device(device, ("cpu",), self.name)
+        check_device(device, self.devices, self.name)
         drawn_from = list(self.regressor) if isinstance(self.regressor, (list, tuple)) else [self.regressor]
         if not drawn_from:
             raise ValueError("learner is an empty list: name at least one regressor.")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebbflow.archive import plain_json
+from ebbflow.devices import cupy
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
 from ebbflow.learners._sound import check_tree, keys, numbers, refuse_unless, whole_numbers
 from ebbflow.smoothing import allowed_threads
@@ -24,6 +25,7 @@ TREE_PARTS = (
     "split_indices", "split_type", "sum_hessian", "id", "categories", "categories_nodes",
     "categories_segments", "categories_sizes", "tree_param",
 )  # fmt: skip
+MOVED_AT_ONCE = 16_000_000  # entries of a table
 
 
 def _xgboost() -> Any:
@@ -53,6 +55,8 @@ class XGBoost(Learner):
     """
 
     name = "xgboost"
+    takes_blocks = True
+    devices = ("cpu", "cuda")
 
     def __init__(
         self,
@@ -74,8 +78,9 @@ class XGBoost(Learner):
 
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingXGBoost":
         """Bin the table."""
-        check_device(device, ("cpu",), self.name)
+        check_device(device, self.devices, self.name)
         own = {
+            "device": device,
             "tree_method": "hist",
             "eta": 1.0,  # the loop finds the step
             "base_score": 0.0,
@@ -106,9 +111,20 @@ class GrowingXGBoost(Growing):
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         xgboost = _xgboost()
-        self._data = xgboost.QuantileDMatrix(
-            plain_values(table), max_bin=params["max_bin"], nthread=params["nthread"], **_types(table)
-        )
+        self._on_gpu: Any = None  # a dense table, if that is where the trees grow
+        settings: dict[str, Any] = {"max_bin": params["max_bin"], "nthread": params["nthread"]}
+        if params["device"] == "cuda" and not xgboost.build_info().get("USE_CUDA"):
+            raise ImportError(
+                "device='cuda' needs XGBoost's full wheel, and the one installed knows no GPU: pip uninstall "
+                "xgboost-cpu, then pip install 'ebbflow[cuda]'."
+            )
+        if table.on_disk:
+            self._data = xgboost.QuantileDMatrix(_blocks(table), **settings, enable_categorical=True)
+        else:
+            values = plain_values(table)
+            if params["device"] == "cuda" and not table.is_sparse:
+                values = self._on_gpu = _moved(values)
+            self._data = xgboost.QuantileDMatrix(values, **settings, **_types(table))
         self._booster = xgboost.Booster(params, [self._data])
         self._params, self._shape = params, (table.n_rows, n_outputs)
         self._rounds = 0
@@ -116,13 +132,19 @@ class GrowingXGBoost(Growing):
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output and read its values alone: differences of float32 scores would lose digits."""
-        curvature = np.ascontiguousarray(np.broadcast_to(curvature, self._shape))
-        self._booster.boost(self._data, self._rounds, grad=np.ascontiguousarray(gradient), hess=curvature)
-        only = (self._rounds, self._rounds + 1)
+        curvature = np.ascontiguousarray(np.broadcast_to(curvature, self._shape), like=gradient)
+        gradient = np.ascontiguousarray(gradient, like=gradient)
+        self._booster.boost(self._data, self._rounds, grad=gradient, hess=curvature)
         self._rounds += 1
-        values = self._booster.predict(self._data, output_margin=True, iteration_range=only)
-        tree = np.asarray(values, dtype=np.float64).reshape(self._shape)
+        tree = np.asarray(self._newest_values(), dtype=np.float64, like=gradient).reshape(self._shape)
         return tree if tree.any() else None
+
+    def _newest_values(self) -> Any:
+        """Where the table is on the GPU, read there; XGBoost's predictions from bins come by way of the CPU."""
+        only = (self._rounds - 1, self._rounds)
+        if self._on_gpu is None:
+            return self._booster.predict(self._data, output_margin=True, iteration_range=only)
+        return self._booster.inplace_predict(self._on_gpu, predict_type="margin", iteration_range=only)
 
     def state(self) -> dict[str, Any]:
         """Return the trees."""
@@ -279,6 +301,32 @@ def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, 
     refuse_unless(counts.size == by_set.sum() and counts.sum() == codes.size, f"categories_sizes of {name}")
     known = np.array([categories.get(at, 0) for at in column[by_set].tolist()], dtype=np.int64)
     refuse_unless((codes < np.repeat(known, counts)).all(), f"categories of {name} that the table does not have")
+
+
+def _blocks(table: Table) -> Any:
+    """The blocks of a table in files, as XGBoost asks for them, from the start as often as it likes."""
+    kinds = _types(table).get("feature_types")
+
+    class Blocks(_xgboost().DataIter):  # type: ignore[misc]
+        def reset(self) -> None:
+            self.ahead = table.blocks()
+
+        def next(self, input_data: Any) -> bool:
+            block = next(self.ahead, None)
+            if block is not None:
+                input_data(data=block.values, feature_types=kinds)
+            return block is not None
+
+    return Blocks()
+
+
+def _moved(values: Array) -> Any:
+    """The table on the GPU as float32, to which XGBoost rounds every table; some rows at a time, to need little more."""
+    array = cupy().empty(values.shape, dtype=np.float32)
+    rows = max(MOVED_AT_ONCE // max(values.shape[1], 1), 1)
+    for start in range(0, len(values), rows):
+        array[start : start + rows].set(np.ascontiguousarray(values[start : start + rows], dtype=np.float32))
+    return array
 
 
 def _types(table: Table) -> dict[str, Any]:

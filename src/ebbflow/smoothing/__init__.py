@@ -11,7 +11,7 @@ from ebbflow.smoothing._kernel import Kernel
 from ebbflow.smoothing._laplacian import Laplacian
 from ebbflow.smoothing._robust import EdgeWeights, Robust
 from ebbflow.smoothing._solve import SparseSolver
-from ebbflow.smoothing._sweep import allowed_threads, threads
+from ebbflow.smoothing._sweep import Sweep, allowed_threads, sweep_on, threads
 from ebbflow.smoothing._system import GraphMatrix
 
 __all__ = [
@@ -26,6 +26,8 @@ __all__ = [
     "Smoother",
     "SmoothingOperator",
     "SparseSolver",
+    "Sweep",
     "allowed_threads",
+    "sweep_on",
     "threads",
 ]

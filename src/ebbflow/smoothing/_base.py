@@ -23,6 +23,10 @@ class Smoother(BaseEstimator, ABC):
     def on(self, graph: Graph) -> "Propagation":
         """Return the operator of this recipe on one graph."""
 
+    def hops(self, graph: Graph) -> int | None:
+        """Return how many edges far a score can travel on ``graph``; None: as far as there are edges."""
+        return None
+
     def prepared(self, spread: Callable[[], float]) -> "Smoother":
         """Return this recipe with every constant filled in that depends on the spread of the labels, if there is one."""
         return self

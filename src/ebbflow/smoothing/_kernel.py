@@ -113,6 +113,10 @@ class Kernel(Smoother):
         coefficients[0] /= 2.0
         return KernelPolynomial(system, upper, coefficients[: self._degree(coefficients, response, upper) + 1])
 
+    def hops(self, graph: Graph) -> int:
+        """Return the degree of the polynomial, which the spectrum of the whole graph decides, on any part of it."""
+        return self.on(graph.around(np.zeros(1, dtype=np.int64), 0).graph).degree
+
     def _after_steps(self, energy: Array, response: Array) -> Array:
         """Eigenvalues q^k + (1 − q^k)/(1 + λr) of k gradient steps, with q = 1 − α(1 + λr)."""
         steepest = 1.0 + float(energy.max())
@@ -247,7 +251,7 @@ class KernelPolynomial(SmoothingOperator):
         series = Chebyshev(coefficients)
         seen = np.abs(series(np.cos(np.pi * (np.arange(n_points) + 0.5) / n_points))).max()
         self.norm_bound = float(seen / np.cos(np.pi * self.degree / (2 * n_points)))
-        self._largest_degree = 1.0 if system.normalized else float(system.degrees.max(initial=0.0)) or 1.0
+        self._largest_degree = 1.0 if system.normalized else float(system.degrees.max()) or 1.0
         self._powers: Array | None = None
         if self.degree <= self.most_powers:
             to_eigenvalue = Polynomial([self._largest_degree, -self._largest_degree])

@@ -81,6 +81,10 @@ class Laplacian(Smoother):
             operator.unsigned = self._operator(self.system(graph.unsigned), n_steps, alpha)
         return operator
 
+    def hops(self, graph: Graph) -> int | None:
+        """Return k; of an inverse, and of steps whose number depends on the graph, None."""
+        return None if self.method == "exact" or self.n_steps == "auto" else int(self.n_steps)
+
     def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> SmoothingOperator:
         if self.method == "exact":
             return ExactInverse(system)
@@ -194,7 +198,7 @@ class JacobiSteps(SmoothingOperator):
         self._root, self._after = root, system.lam * root * self._inverse_diagonal
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
         self._sweep = system.matrix.remade(system.diagonal, system.lam, unsigned=system.signed).sweep
-        ones = np.ones(system.n_nodes)
+        ones = np.ones_like(root)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
         self._sweep = system.matrix.sweep
 

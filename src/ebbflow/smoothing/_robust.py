@@ -117,12 +117,21 @@ class Robust(Smoother):
         filled: Robust = clone(self).set_params(scale=AUTO_SCALE * (spread() or 1.0))
         return filled
 
+    def hops(self, graph: Graph) -> int:
+        """Return k."""
+        return self.n_steps
+
     def on(self, graph: Graph) -> "RobustOperator":
         """Return f ↦ Z on ``graph``."""
         check_steps(self.lam, self.n_steps)
         if not isinstance(self.scale, Real) or not 0 < float(self.scale) < np.inf:
             hint = " (an estimator fills 'auto' in from its labels)" if self.scale == "auto" else ""
             raise ValueError(f"scale must be a positive number, in units of the scores, got {self.scale!r}{hint}.")
+        if not isinstance(graph, Graph):
+            raise ValueError(
+                "eb.Robust weighs its edges anew in every step, on the CPU alone: use device='cpu', or eb.Laplacian() or "
+                "eb.Kernel() with device='cuda'."
+            )
         if graph.is_signed:
             raise ValueError(
                 "eb.Robust weighs edges by how alike their ends are: it takes no relations of negative strength. Give "

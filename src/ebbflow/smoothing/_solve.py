@@ -46,7 +46,7 @@ class SparseSolver:
             )
         self._scale = 1.0 / matrix.diagonal
         self._factor: Any = None
-        if matrix.shape[0] <= self.direct_up_to:
+        if matrix.shape[0] <= self.direct_up_to and isinstance(matrix.diagonal, np.ndarray):
             options = {"SymmetricMode": True}
             self._factor = splu(matrix.csr.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
@@ -98,15 +98,14 @@ class SparseSolver:
         for _ in range(self.max_iterations):
             if (_norms(residual) <= target).all():
                 return z
-            image = self.matrix @ direction
+            image = self.matrix.times(direction)
             curvature = (direction * image).sum(axis=0)
-            step = np.divide(product, curvature, out=np.zeros_like(product), where=curvature > 0)
+            step = ratio(product, curvature)
             z += step * direction
             residual -= step * image
             preconditioned = scale * residual
             last, product = product, (residual * preconditioned).sum(axis=0)
-            grown = np.divide(product, last, out=np.zeros_like(product), where=last > 0)
-            direction = preconditioned + grown * direction
+            direction = preconditioned + ratio(product, last) * direction
         self._warn(float((_norms(residual) / target).max() * tolerance), tolerance)
         return z
 
@@ -117,6 +116,12 @@ class SparseSolver:
             ConvergenceWarning,
             stacklevel=5,
         )
+
+
+def ratio(above: Any, below: Any) -> Any:
+    """Their quotient, 0 where there is nothing left to divide by; without a look at either, which a GPU would wait for."""
+    some = below > 0
+    return np.where(some, above / np.where(some, below, 1.0), 0.0)
 
 
 def _norms(columns: Array) -> Any:

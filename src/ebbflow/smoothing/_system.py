@@ -37,7 +37,7 @@ class GraphMatrix(LinearOperator):
         super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
         self.sweep = sweep_on(adjacency)
         self.diagonal, self.strength = diagonal, strength
-        self.root = np.ones(adjacency.shape[0]) if root is None else root
+        self.root = np.ones_like(diagonal) if root is None else root
         self._adjacency = adjacency
 
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -56,7 +56,7 @@ class GraphMatrix(LinearOperator):
 
     def remade(self, diagonal: NDArray[np.float64], strength: float, unsigned: bool = False) -> "GraphMatrix":
         """Return the matrix with another diagonal and strength, and without the signs of A if asked to."""
-        adjacency = sparse.csr_array(abs(self._adjacency)) if unsigned else self._adjacency
+        adjacency = abs(self._adjacency) if unsigned else self._adjacency
         return GraphMatrix(adjacency, diagonal, strength, self.root)
 
     @cached_property
@@ -92,6 +92,7 @@ class LaplacianSystem:
     """
 
     def __init__(self, graph: Graph, lam: float, normalized: bool) -> None:
+        self._graph = graph
         self.n_nodes = graph.n_nodes
         self.lam = lam
         self.normalized = normalized
@@ -102,13 +103,21 @@ class LaplacianSystem:
         self.diagonal = 1.0 + lam - lam * root**2 if root is not None else 1.0 + lam * graph.degrees
         self.matrix = GraphMatrix(graph.adjacency, self.diagonal, lam, root)
 
-    @cached_property
+    @property
     def upper(self) -> float:
-        """σ of Lemma 1, the largest eigenvalue of I + λL, from above by at most one percent.
+        """σ of Lemma 1, the largest eigenvalue of I + λL, from above by at most one percent; of a part, that of the whole.
 
         Lanczos approaches it from below, hence the percent; Gershgorin's circles are a bound that needs no
         iteration, and the answer where Lanczos does not converge.
         """
+        whole = getattr(self._graph, "host", self._graph).whole  # of a graph on a GPU, that from which it was moved
+        what = self.lam, self.normalized
+        if what not in whole.spectra:
+            system = self if whole is self._graph else LaplacianSystem(whole, self.lam, self.normalized)
+            whole.spectra[what] = system._largest()
+        return whole.spectra[what]
+
+    def _largest(self) -> float:
         gershgorin = 1.0 + 2.0 * self.lam * (1.0 if self.normalized else float(self.degrees.max(initial=0.0)))
         if self.n_nodes < 50:
             return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.csr.toarray())[-1]))

@@ -1,0 +1,166 @@
+"""A graph on the GPU: its edges, swept by `_sweep.cu`, and the numbers of its nodes.
+
+Operators built on a :class:`CudaGraph` are on the GPU with it, and take and give CuPy arrays. CuPy is imported here when a
+graph is moved, and never otherwise.
+"""
+
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ebbflow.graph import Graph
+from ebbflow.smoothing._solve import ratio
+from ebbflow.smoothing._sweep import sweep_on
+
+THREADS = 256
+BATCH = 4
+#: Rows with more neighbours than this have a block of threads to themselves.
+HUB = 256
+#: Conjugate gradients ask how far they are once in so many iterations: the GPU must stop for an answer.
+LOOK_EVERY = 4
+
+
+class CudaGraph:
+    """What operators need of a graph, on the GPU.
+
+    Parameters
+    ----------
+    host : Graph
+    """
+
+    def __init__(self, host: Graph) -> None:
+        import cupy
+
+        self.host, self.n_nodes, self.is_signed = host, host.n_nodes, host.is_signed
+        self.degrees = cupy.asarray(host.degrees)
+        self.adjacency = CudaEdges(host.adjacency)
+
+    @cached_property
+    def unsigned(self) -> "CudaGraph":
+        """The same graph with all weights positive."""
+        return CudaGraph(self.host.unsigned) if self.is_signed else self
+
+    def twins(self, k: int = 10) -> "CudaGraph":
+        """Return the graph of :meth:`Graph.twins`."""
+        return CudaGraph(self.host.twins(k))
+
+
+class CudaEdges:
+    """A symmetric adjacency on the GPU, ready to be swept: see :class:`Sweep`, whose methods these are.
+
+    Weights that are all one are not kept, others in each float type that is asked for.
+    """
+
+    def __init__(self, adjacency: sparse.csr_array) -> None:
+        import cupy
+
+        self.shape = adjacency.shape
+        lengths = np.diff(adjacency.indptr)
+        self._start = cupy.asarray(adjacency.indptr, dtype=np.int64)
+        self._column = cupy.asarray(adjacency.indices, dtype=np.int32)
+        self._hubs = cupy.asarray(np.flatnonzero(lengths > HUB), dtype=np.int32)
+        self._weights: dict[Any, Any] = {}
+        if not (adjacency.data == 1.0).all():
+            self._weights[np.dtype(np.float64)] = cupy.asarray(adjacency.data, dtype=np.float64)
+        # As many threads for a row as leave each a few neighbours to add up: with fewer they wait, with more they idle.
+        mean = adjacency.nnz / max(adjacency.shape[0], 1)
+        self.lanes = int(np.clip(2 ** np.round(np.log2(max(mean, 1.0) / 2.0)), 2, 32))
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some weight is other than one."""
+        return bool(self._weights)
+
+    def __abs__(self) -> "CudaEdges":
+        same: CudaEdges = object.__new__(CudaEdges)
+        same.__dict__ |= self.__dict__ | {"_weights": {kind: abs(weight) for kind, weight in self._weights.items()}}
+        return same
+
+    def __matmul__(self, v: Any) -> Any:
+        return self(v)
+
+    def __call__(self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None) -> Any:
+        """Return scale∘(A v) + keep∘v + source, for v of shape (n,) or (n, c), float32 or float64."""
+        import cupy
+
+        v = cupy.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
+        if len(v) != self.shape[0]:
+            raise ValueError(f"Scores must have a row for each of the {self.shape[0]} nodes, got shape {v.shape}.")
+        out = cupy.empty_like(v) if out is None else out
+        width = 1 if v.ndim == 1 else v.shape[1]
+        columns = min(2 ** int(np.ceil(np.log2(max(width, 1)))), 32)
+        lanes = max(self.lanes, columns)
+        sweep, hubs = _kernels(v.dtype == np.float32, lanes, columns, self.is_weighted)
+        given = [0 if part is None else cupy.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
+        rest = (self._start, self._column, self._weights_like(v), *given, v, out)
+        tiles = -(-width // columns)
+        rows_in_block = THREADS // lanes
+        sweep((-(-len(v) // rows_in_block), tiles), (THREADS,), (len(v), width, HUB, *rest))
+        if self._hubs.size:
+            hubs((self._hubs.size, tiles), (THREADS,), (self._hubs, width, *rest))
+        return out
+
+    def _weights_like(self, v: Any) -> Any:
+        if self._weights and v.dtype not in self._weights:
+            self._weights[v.dtype] = self._weights[np.dtype(np.float64)].astype(v.dtype)
+        return self._weights.get(v.dtype, 0)
+
+    def repeated(self, v: Any, scale: Any, keep: Any, source: Any, count: int) -> Any:
+        """Return v after ``count`` sweeps v ← scale∘(A v) + keep∘v + source."""
+        buffers = [np.empty_like(v), np.empty_like(v)]
+        for step in range(count):
+            v = self(v, scale, keep, source, out=buffers[step % 2])
+        return v
+
+    def steps(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
+        """Return v/root after ``count`` sweeps v ← scale∘(A v) + keep∘v + α v⁰ from v⁰ = root∘scores."""
+        root = root if scores.ndim == 1 else root[:, None]
+        v = root * scores
+        return self.repeated(v, scale, keep, alpha * v, count) / root
+
+    def conjugate_gradients(
+        self, right: Any, diagonal: Any, inverse: Any, size: Any, target: float, most: int
+    ) -> tuple[Any, float]:
+        """Solve (diag(diagonal) − A) z = right, one column; as :meth:`Sweep.conjugate_gradients`."""
+        z, residual, minus = np.zeros_like(right), right.copy(), -np.ones_like(right)
+        direction = preconditioned = inverse * residual
+        product = (residual * preconditioned).sum()
+        for iteration in range(most + 1):
+            if iteration % LOOK_EVERY == 0 or iteration == most:
+                reached = float(np.sqrt(((size * residual) ** 2).sum()))
+                if not reached > target:  # of what are no numbers, neither is
+                    break
+            image = self(direction, scale=minus, keep=diagonal)
+            step = ratio(product, (direction * image).sum())
+            z += step * direction
+            residual -= step * image
+            preconditioned = inverse * residual
+            last, product = product, (residual * preconditioned).sum()
+            direction = preconditioned + ratio(product, last) * direction
+        return z, reached
+
+
+@sweep_on.register
+def _(adjacency: CudaEdges) -> CudaEdges:
+    return adjacency
+
+
+@lru_cache
+def _kernels(short: bool, lanes: int, columns: int, weighted: bool) -> tuple[Any, Any]:
+    import cupy
+
+    source = Path(__file__).with_name("_sweep.cu").read_text(encoding="utf-8")
+    real = "float" if short else "double"
+    named = {
+        "REAL": real,
+        "LANES": lanes,
+        "COLUMNS": columns,
+        "WEIGHTED": int(weighted),
+        "BATCH": BATCH,
+        "THREADS": THREADS,
+    }
+    module = cupy.RawModule(code=source, options=tuple(f"-D{name}={value}" for name, value in named.items()))
+    return module.get_function("sweep"), module.get_function("hubs")

@@ -1,0 +1,221 @@
+"""Tables in Parquet files give the models that they give in memory."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ebbflow as eb
+from ebbflow import table as table_module
+from tests.strategies import random_graph
+
+BARE = {"neighbor_features": None, "feature_smoothing": None, "random_state": 0, "n_jobs": 1}
+
+
+def frame(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    kinds = np.where(np.arange(n) < n // 2, "early", "late")  # no block has them all
+    table = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "count": rng.integers(0, 9, n),
+            "gaps": np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n)),
+            "kind": np.where(rng.random(n) < 0.5, kinds, "ever"),
+            "flag": rng.random(n) < 0.5,
+        }
+    )
+    y = table["x"] + (table["kind"] == "late") * table["count"] + table["flag"]
+    return table, y.to_numpy(dtype=float)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(table_module, "BLOCK", 5 * 64)
+
+
+@pytest.fixture
+def files(tmp_path):
+    table, y = frame()
+    pq.write_table(pa.Table.from_pandas(table[:350]), tmp_path / "0.parquet", row_group_size=100)
+    pq.write_table(pa.Table.from_pandas(table[350:]), tmp_path / "1.parquet", row_group_size=90)
+    return eb.ParquetTable(tmp_path), table, y
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "learner"),
+    [
+        (eb.EBBSRegressor, "none", eb.LightGBM(7, params={"bin_construct_sample_cnt": 300})),
+        (eb.EBBSRegressor, "field", eb.LightGBM(7)),
+        (eb.EBBSClassifier, "field", "lightgbm"),
+        (eb.EBBSRegressor, "none", eb.XGBoost(3)),
+    ],
+)
+def test_a_fit_from_files_is_the_fit_in_memory(files, kind, labels, learner):
+    X, table, y = files
+    graph = random_graph(600, 1500)
+    y = y if kind is eb.EBBSRegressor else np.digitize(y, [1.0])
+    settings = {"smoothing": eb.Laplacian(), "labels": labels, "learner": learner, **BARE}
+    disk, memory = (kind(15, **settings).fit(given, y, graph=graph) for given in (X, table))
+    # XGBoost finds its bins from blocks by merging sketches, and they may end elsewhere by a little.
+    equal = np.allclose if isinstance(learner, eb.XGBoost) else np.array_equal
+    assert equal(disk.predict(), memory.predict())
+    assert equal(disk.predict(X, graph=graph), memory.predict(table, graph=graph))
+    assert equal(disk.predict(table, graph=graph), disk.predict(X, graph=graph))
+    nodes = [599, 3, 3, 340]
+    assert equal(disk.predict(X, graph=graph, nodes=nodes), memory.predict(table, graph=graph, nodes=nodes))
+    assert equal(disk.feature_importances_, memory.feature_importances_)
+    assert disk.feature_names_in_.tolist() == list(table.columns)
+
+
+def test_columns_can_be_chosen_and_put_in_order(files):
+    X, table, y = files
+    named = eb.ParquetTable(X.path, columns=["count", "x"])
+    disk = eb.EBBSRegressor(5, random_state=0).fit(named, y)
+    assert np.array_equal(disk.predict(), eb.EBBSRegressor(5, random_state=0).fit(table[["count", "x"]], y).predict())
+    assert (
+        named.take(np.array([7, 400, 7]))
+        .to_pandas()
+        .equals(table[["count", "x"]].iloc[[7, 400, 7]].reset_index(drop=True))
+    )
+    with pytest.raises(ValueError, match="'z' is not a column"):
+        eb.ParquetTable(X.path, columns=["z"])
+    with pytest.raises(ValueError, match="named twice"):
+        eb.ParquetTable(X.path, columns=["x", "x"])
+    with pytest.raises(ValueError, match="feature names"):
+        disk.predict(X)
+
+
+def test_dictionaries_that_differ_between_groups_are_one_set_of_categories(tmp_path):
+    table, y = frame()
+    coded = table.assign(kind=table["kind"].astype("category"))
+    writer = None
+    for part in (coded[:200], coded[200:]):
+        batch = pa.Table.from_pandas(
+            part.assign(kind=part["kind"].cat.remove_unused_categories()), preserve_index=False
+        )
+        writer = writer or pq.ParquetWriter(tmp_path / "t.parquet", batch.schema)
+        writer.write_table(batch)
+    writer.close()
+    X = eb.ParquetTable(tmp_path / "t.parquet")
+    disk, memory = (eb.EBBSRegressor(10, random_state=0).fit(given, y) for given in (X, table))
+    assert np.array_equal(disk.predict(), memory.predict())
+    assert np.array_equal(disk.predict(X, nodes=[5, 500]), memory.predict(table, nodes=[5, 500]))
+
+
+def test_auto_leaves_columns_of_neighbours_out_and_says_so(files):
+    X, table, y = files
+    graph = random_graph(600, 1500)
+    model = eb.EBBSRegressor(10, random_state=0).fit(X, y + graph.adjacency @ y, graph=graph)
+    assert "columns     those of the file" in model.summary()
+    assert model._preparation.neighbor_features is None and model.feature_importances_.size == 5
+    assert "columns     those" not in eb.EBBSRegressor(5, random_state=0).fit(table, y, graph=graph).summary()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"neighbor_features": eb.NeighborFeatures()}, "columns made from other rows or from labels need the table"),
+        ({"feature_smoothing": eb.Laplacian()}, "columns made from other rows or from labels need the table"),
+        ({"learner": "catboost"}, "learner='catboost' cannot read a block at a time: use 'lightgbm'"),
+    ],
+)
+def test_what_needs_the_table_in_memory_is_refused(files, changes, message):
+    X, _, y = files
+    graph = random_graph(600, 1500)
+    settings = {"smoothing": eb.Laplacian(), "labels": "none", **BARE, **changes}
+    with pytest.raises(ValueError, match=message):
+        eb.EBBSRegressor(5, **settings).fit(X, y, graph=graph)
+
+
+def test_what_knows_no_blocks_says_that_it_needs_the_table(files):
+    X, _, y = files
+    graph = random_graph(600, 1500)
+    for call in (
+        lambda: eb.NeighborFeatures().fit_transform(X, graph=graph),
+        lambda: eb.check_graph(X, y, graph),
+        lambda: np.asarray(X),
+    ):
+        with pytest.raises(TypeError, match="needs the table in memory, and X is a ParquetTable: read it"):
+            call()
+
+
+def test_a_model_with_columns_of_neighbours_predicts_some_nodes_of_a_file(files):
+    X, table, y = files
+    graph = random_graph(600, 700)
+    settings = {**BARE, "neighbor_features": eb.NeighborFeatures()}
+    model = eb.EBBSRegressor(5, smoothing=eb.Laplacian(1.0, 1), labels="none", **settings).fit(table, y, graph=graph)
+    assert np.array_equal(model.predict(X, graph=graph, nodes=[8, 1]), model.predict(table, graph=graph)[[8, 1]])
+    with pytest.raises(ValueError, match="predict some nodes at a time with nodes="):
+        model.predict(X, graph=graph)
+
+
+def test_a_model_fitted_from_files_is_saved_and_explained_as_one_that_was_loaded(files, tmp_path):
+    X, table, y = files
+    graph = random_graph(600, 1500)
+    settings = {"smoothing": eb.Laplacian(), "labels": "none", **BARE}
+    model = eb.EBBSRegressor(10, **settings).fit(X, y, graph=graph)
+    with pytest.raises(ValueError, match="pass it, explain"):
+        model.explain([5])
+    told = model.explain([5, 400], X=X)[1]
+    assert told.own == model.explain([400], X=table)[0].own
+    model.save(tmp_path / "m.ebb")
+    assert np.array_equal(eb.load(tmp_path / "m.ebb").predict(X, graph=graph), model.predict(X, graph=graph))
+
+
+def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path):
+    table, y = frame()
+    table.loc[130, "x"] = np.inf
+    table.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"counted from row 128: .*infinity.*row 2, column 'x'"):
+        eb.EBBSRegressor(5).fit(eb.ParquetTable(tmp_path / "t.parquet"), y)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="without any file"):
+        eb.ParquetTable(tmp_path / "empty")
+    table[:0].to_parquet(tmp_path / "none.parquet")
+    with pytest.raises(ValueError, match="is empty: a table needs a row"):
+        eb.EBBSRegressor(5).fit(eb.ParquetTable(tmp_path / "none.parquet"), [])
+    pd.DataFrame({"other": [1.0]}).to_parquet(tmp_path / "empty" / "a.parquet")
+    pd.DataFrame({"z": [1.0]}).to_parquet(tmp_path / "empty" / "b.parquet")
+    with pytest.raises(ValueError, match="has other columns"):
+        eb.ParquetTable(tmp_path / "empty")
+
+
+MEASURED = """
+import sys
+import numpy as np
+import ebbflow as eb
+
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) * 1024
+
+settings = {"smoothing": eb.Laplacian(), "labels": "none", "early_stopping": False, "random_state": 0, "n_jobs": 1}
+for path in sys.argv[1:]:  # the first is small: what the libraries themselves take is there before the second
+    X = eb.ParquetTable(path)
+    n = len(X)
+    graph = eb.Graph.from_edges(np.arange(n - 1), np.arange(1, n))
+    before = peak()
+    eb.EBBSRegressor(2, **settings).fit(X, np.arange(n) % 97.0, graph=graph).predict(X, graph=graph)
+print(8 * X.shape[0] * X.shape[1], peak() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is read from /proc")
+def test_memory_stays_below_a_share_of_the_decoded_table(tmp_path):
+    rng = np.random.default_rng(0)
+    paths = [tmp_path / "small.parquet", tmp_path / "large.parquet"]
+    for path, n in zip(paths, (6_000, 200_000), strict=True):
+        columns = {f"x{i}": rng.integers(0, 99, n, dtype=np.int8) for i in range(80)}
+        pq.write_table(pa.table(columns), path, row_group_size=20_000)
+    source = os.path.dirname(os.path.dirname(eb.__file__))
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *paths],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": source},
+    )  # fmt: skip
+    assert not done.returncode, done.stderr
+    decoded, grown = map(int, done.stdout.split())
+    assert grown < 0.6 * decoded, f"{grown / decoded:.2f}"
