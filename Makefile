@@ -86,7 +86,7 @@ test-lowest: .venv-lowest/.ready  ## the tests with the oldest versions that pyp
 test-newest:  ## the tests with the newest versions there are, whatever the lock says (ARGS="-x")
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --upgrade pip  # older ones know no dependency groups
-	.venv-newest/bin/python -m pip install --quiet --upgrade --group dev -e '.[cli,xgboost,catboost,tune,plot,testing]'
+	.venv-newest/bin/python -m pip install --quiet --upgrade --group dev -e .
 	.venv-newest/bin/python -m pytest $(LIBRARY) $(ARGS)
 
 bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; EBBFLOW_DATA says where the data sets are
@@ -124,7 +124,7 @@ docs: $(VENV)/.docs-ready  ## build the documentation into docs/_build/html, the
 lock:  ## pin the newest versions again, and the oldest
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs pyproject.toml -c requirements.lock -o requirements-docs.lock
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --resolution lowest-direct --all-extras --group dev pyproject.toml -o requirements-lowest.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --resolution lowest-direct --group dev pyproject.toml -o requirements-lowest.lock
 
 clean:  ## remove what was made
 	rm -rf $(VENV) $(GNN) .venv-audit .venv-lowest .venv-newest .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist docs/_build docs/_generated docs/api docs/gallery

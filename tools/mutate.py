@@ -28,6 +28,7 @@ import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from hashlib import sha256
 from itertools import accumulate, islice
 from math import sqrt
@@ -37,12 +38,12 @@ from typing import Any, NamedTuple
 # What every mutant's process needs: imported once, here. None of it may start threads before the fork.
 import coverage
 import hypothesis
-import lightgbm
-import pandas
-import polars
+import lightgbm  # noqa: F401
+import pandas  # noqa: F401
+import polars  # noqa: F401
 import pytest
-import scipy.sparse.linalg
-import sklearn.ensemble
+import scipy.sparse.linalg  # noqa: F401
+import sklearn.ensemble  # noqa: F401
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
@@ -56,7 +57,15 @@ EXAMPLES = 8
 MEMORY = 3 * 2**30
 # Changes that say nothing of the tests: small numbers and words are the same object or equal alike, and to shift floats by each
 # other is a TypeError that no test has to look for.
-TRIVIAL = re.compile("Operator_(Eq_Is|NotEq_IsNot|Is_Eq|IsNot_NotEq|[A-Za-z]+_(LShift|RShift|Mod|MatMul)|[^B]\\w+_Bit\\w+)$")
+TRIVIAL = re.compile(
+    "Operator_(Eq_Is|NotEq_IsNot|Is_Eq|IsNot_NotEq|[A-Za-z]+_(LShift|RShift|Mod|MatMul)|[^B]\\w+_Bit\\w+)$"
+)
+
+
+@cache
+def original(path: str) -> str:
+    """A file as it was when this began, whatever is done to the tree meanwhile."""
+    return (ROOT / path).read_text()
 
 
 class Mutant(NamedTuple):
@@ -101,7 +110,7 @@ def meaning(source: str) -> str:
 
 def mutants(path: str) -> Iterator[Mutant]:
     """Every mutant of a file."""
-    source = (ROOT / path).read_text()
+    source = original(path)
     tree = get_ast(source)
     for name in sorted(operator_names()):
         kind = get_operator(name)
@@ -114,7 +123,7 @@ def mutants(path: str) -> Iterator[Mutant]:
 
 def changes_something(mutant: Mutant) -> bool:
     """Whether there is a change, and one that runs."""
-    source = (ROOT / mutant.path).read_text()
+    source = original(mutant.path)
     code = mutant.code(source)
     try:
         return code is not None and meaning(code) != meaning(source)
@@ -223,7 +232,9 @@ def baseline(tree: Path) -> dict[str, Any]:
     measure = coverage.Coverage(data_file=None, config_file=False, include=[f"{tree}/src/ebbflow/*"])
     measure.start()
     watch = Watch(measure)
-    code = run_tests(tree, [f"tests/test_{name}.py" for name in TESTS] + [f"src/ebbflow/{name}" for name in SOURCES], watch)
+    code = run_tests(
+        tree, [f"tests/test_{name}.py" for name in TESTS] + [f"src/ebbflow/{name}" for name in SOURCES], watch
+    )
     measure.stop()
     data = measure.get_data()
     through = {
@@ -253,7 +264,7 @@ def tests_of(mutant: Mutant, before: dict[str, Any], budget: float) -> list[str]
     of CPU seconds pays for: a mutant that outlives those has survived.
     """
     lines = before["through"].get(mutant.path, {})
-    source = (ROOT / mutant.path).read_text()
+    source = original(mutant.path)
     here: set[str] = set()
     for line in statement_lines(source, mutant.line):
         here.update(lines.get(str(line), ()))
@@ -275,13 +286,15 @@ def copy_tree(tree: Path) -> None:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "golden"))
     shutil.copy(ROOT / "pyproject.toml", tree)
     for test in (tree / "tests").rglob("*.py"):
-        few = re.sub(r"max_examples=(\d+)", lambda found: f"max_examples={min(int(found[1]), EXAMPLES)}", test.read_text())
+        few = re.sub(
+            r"max_examples=(\d+)", lambda found: f"max_examples={min(int(found[1]), EXAMPLES)}", test.read_text()
+        )
         test.write_text(few)
 
 
 def judge(mutant: Mutant, tree: Path, before: dict[str, Any], budget: float, log: Path) -> dict[str, Any]:
     """Run a mutant: killed by which test, survived, or stopped because it took too long."""
-    source = (ROOT / mutant.path).read_text()
+    source = original(mutant.path)
     code = mutant.code(source) or source
     tests = tests_of(mutant, before, budget)
     diff = "".join(
@@ -313,7 +326,10 @@ def judge(mutant: Mutant, tree: Path, before: dict[str, Any], budget: float, log
     if how == "crash":
         return verdict | {"verdict": "killed", "by": "crash"}
     survived = result["code"] == 0
-    return verdict | {"verdict": "survived" if survived else "killed", "by": result["failed"] or (not survived and "import")}
+    return verdict | {
+        "verdict": "survived" if survived else "killed",
+        "by": result["failed"] or (not survived and "import"),
+    }
 
 
 def interval(killed: int, total: int, z: float = 1.96) -> tuple[float, float]:
@@ -342,11 +358,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=150, help="how many to draw (default 150)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stop after these many minutes with what there is by then")
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="stop after these many minutes with what there is by then"
+    )
     parser.add_argument("--budget", type=float, default=10.0, help="CPU seconds of tests for a mutant (default 10)")
     parser.add_argument("--at-least", type=float, default=0.85, help="the share that must be killed (default 0.85)")
     parser.add_argument("--again", type=Path, help="run the survivors in this verdicts.jsonl once more instead")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants", help="where to write (default build/mutants)")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "build" / "mutants", help="where to write (default build/mutants)"
+    )
     options = parser.parse_args()
     end = time.monotonic() + 60 * options.minutes
     out = options.out.resolve()
@@ -354,6 +374,7 @@ def main() -> int:
 
     paths = [ROOT / "src" / "ebbflow" / name for name in SOURCES]
     files = sorted(file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path]))
+    files = [file for file in files if file.name != "_cuda.py"]  # needs a GPU
     population = [mutant for file in files for mutant in mutants(str(file.relative_to(ROOT)))]
     drawn = draw(population, random.Random(options.seed))
     if options.again:
@@ -379,7 +400,10 @@ def main() -> int:
                 verdicts.append(verdict)
                 record.write(json.dumps(verdict) + "\n")
                 record.flush()
-                print(f"{len(verdicts):4} {verdict['verdict']:9}{mutant.path}:{mutant.line} {verdict['by'] or ''}", flush=True)
+                print(
+                    f"{len(verdicts):4} {verdict['verdict']:9}{mutant.path}:{mutant.line} {verdict['by'] or ''}",
+                    flush=True,
+                )
     survivors = [verdict for verdict in verdicts if verdict["verdict"] == "survived"]
     (out / "survivors.diff").write_text("\n".join(verdict["diff"] for verdict in survivors))
     text = summary(verdicts, options.seed, len({mutant.place for mutant in population}))
