@@ -1,10 +1,11 @@
-"""Is the heart of the library really tested? Break it on purpose, one small change at a time, and see whether a test notices.
+"""Is the heart of the library really tested? Break it on purpose, one small change at a time, and see which test notices.
 
     python tools/mutate.py --mutants 150 --seed 1
 
-Mutants are made by cosmic-ray (another operator, number, comparison, constant; a decorator or loop less). Places to change are
-drawn at random from all there are, one change for each, and run in a copy of the tree by the tests that go through the changed
-line, the quickest first. What survives is written to build/mutants/survivors.diff, every verdict to build/mutants/verdicts.jsonl.
+Mutants are made by cosmic-ray: another operator, number, comparison or constant, a decorator or a loop less. Places to
+change are drawn at random from all there are, one change for each. It is run in a copy of the tree, by the tests that go
+through the changed line, the quickest first. What survives is written to build/mutants/survivors.diff, every verdict to
+verdicts.jsonl beside it.
 
 Tests draw few examples, and always the same. A process for each mutant is forked from one that has imported all but ebbflow.
 """
@@ -55,8 +56,8 @@ TESTS += ["relations", "convergence"]
 QUIETLY = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 EXAMPLES = 8
 MEMORY = 3 * 2**30
-# Changes that say nothing of the tests: small numbers and words are the same object or equal alike, and to shift floats by each
-# other is a TypeError that no test has to look for.
+# Changes that say nothing of the tests: small numbers and words that are equal are the same object, and to shift floats is a
+# TypeError that no test has to look for.
 TRIVIAL = re.compile(
     "Operator_(Eq_Is|NotEq_IsNot|Is_Eq|IsNot_NotEq|[A-Za-z]+_(LShift|RShift|Mod|MatMul)|[^B]\\w+_Bit\\w+)$"
 )
@@ -79,7 +80,7 @@ class Mutant(NamedTuple):
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """Where it is and of which kind: one change of each kind is drawn for a place, as ten ways to break a + are one idea."""
+        """Where it is and of which kind: ten ways to break one + are one place, drawn as often as any other."""
         return self.path, self.operator.split("_")[0], self.line, self.column
 
     def code(self, source: str) -> str | None:
@@ -260,8 +261,8 @@ def measured(tree: Path, out: Path) -> dict[str, Any] | None:
 def tests_of(mutant: Mutant, before: dict[str, Any], budget: float) -> list[str]:
     """The tests that go through the changed statement, the quickest first; for what runs at import, all of the file's.
 
-    A test of many parameters sends its quickest ahead, so that each behaviour is asked early. No more are run than the budget
-    of CPU seconds pays for: a mutant that outlives those has survived.
+    A test of many parameters sends its quickest ahead, so that each behaviour is asked early. No more are run than the
+    budget of CPU seconds pays for: a mutant that outlives those has survived.
     """
     lines = before["through"].get(mutant.path, {})
     source = original(mutant.path)
@@ -358,15 +359,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=150, help="how many to draw (default 150)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
-    parser.add_argument(
-        "--minutes", type=float, default=1e9, help="stop after these many minutes with what there is by then"
-    )
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop after so many minutes")
     parser.add_argument("--budget", type=float, default=10.0, help="CPU seconds of tests for a mutant (default 10)")
     parser.add_argument("--at-least", type=float, default=0.85, help="the share that must be killed (default 0.85)")
     parser.add_argument("--again", type=Path, help="run the survivors in this verdicts.jsonl once more instead")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "build" / "mutants", help="where to write (default build/mutants)"
-    )
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants", help="where to write")
     options = parser.parse_args()
     end = time.monotonic() + 60 * options.minutes
     out = options.out.resolve()
