@@ -127,3 +127,10 @@ def test_unknown_loss_is_refused():
         eb.EBBSRegressor(loss="absolute").fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(ValueError, match="loss must be"):
         eb.EBBSClassifier(loss="hinge").fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("missing", ["value", "gradient"])
+def test_a_loss_of_ones_own_must_have_every_part(missing):
+    parts = {name: getattr(eb.SquaredError, name) for name in ("value", "gradient") if name != missing}
+    with pytest.raises(TypeError, match=missing):
+        type("Mine", (eb.Loss,), parts)()

@@ -52,7 +52,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ["smoothing", "labels", "losses.py", "objective.py", "momentum.py", "boosting.py"]
 TESTS = ["losses", "momentum", "order", "smoothing", "sweep", "objective", "labels", "robust", "boosting", "numbers"]
-TESTS += ["relations", "convergence"]
+TESTS += ["relations", "convergence", "contraction"]
 QUIETLY = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 EXAMPLES = 8
 MEMORY = 3 * 2**30
