@@ -80,8 +80,9 @@ audit:  ## ask pypi.org whether a version pinned here is known to be vulnerable
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Old libraries meet newer ones there, and warn of each other.
 test-lowest: .venv-lowest/.ready  ## the tests with the oldest versions that pyproject.toml allows (ARGS="-x")
-	.venv-lowest/bin/python -m pytest $(LIBRARY) $(ARGS)
+	.venv-lowest/bin/python -m pytest $(LIBRARY) -W ignore::DeprecationWarning -W "ignore:numpy.ufunc size:RuntimeWarning" $(ARGS)
 
 test-newest:  ## the tests with the newest versions there are, whatever the lock says (ARGS="-x")
 	$(PYTHON) -m venv --clear .venv-newest

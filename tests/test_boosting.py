@@ -146,7 +146,7 @@ def test_callbacks_see_every_round_and_can_stop():
     assert m.n_iter_ == seen[-1][2] == 7
 
 
-def test_callbacks_are_told_of_the_start_of_the_rounds_and_of_the_end_those_asked_last_too():
+def test_callbacks_are_told_of_the_start_and_of_every_round_and_those_asked_last_come_last():
     told = []
 
     class Noted(eb.Callback):
@@ -165,10 +165,8 @@ def test_callbacks_are_told_of_the_start_of_the_rounds_and_of_the_end_those_aske
     labels = Labels(np.arange(40), np.arange(40.0)[:, None] % 7, np.ones(40))
     objective = Objective(IdentityOperator(40), eb.SquaredError(), labels)
     found = boost(Boosting(objective, growing, n_rounds=2, learning_rate=0.5), [Noted("first")], after=[Noted("last")])
-    both = [("first", "last")] * 3
-    assert told == [
-        (name, *event) for names, event in zip(both, [(2,), ("round", 0), ("round", 1)], strict=True) for name in names
-    ]
+    events = [(2,), ("round", 0), ("round", 1)]
+    assert told == [(name, *event) for event in events for name in ("first", "last")]
     assert found.stopped_because == "all rounds were used"
 
 
