@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.tree import ExtraTreeRegressor
 
 import ebbflow as eb
-from ebbflow.boosting import Boosting
+from ebbflow.boosting import Boosting, boost
 from ebbflow.callbacks import History
 from ebbflow.objective import Labels, Objective
 from ebbflow.smoothing import IdentityOperator
@@ -146,6 +146,30 @@ def test_callbacks_see_every_round_and_can_stop():
     assert m.n_iter_ == seen[-1][2] == 7
 
 
+def test_callbacks_are_told_of_the_start_and_of_every_round_and_those_asked_last_come_last():
+    told = []
+
+    class Noted(eb.Callback):
+        def __init__(self, name):
+            self.name = name
+
+        def before_training(self, n_rounds):
+            told.append((self.name, n_rounds))
+
+        def after_round(self, progress):
+            told.append((self.name, "round", progress.round))
+            return False
+
+    table = Table(np.arange(40.0)[:, None], ("a",), (), (0,))
+    growing = eb.LightGBM(4, min_child_samples=5).start(table, n_outputs=1, seed=0, n_jobs=1, device="cpu")
+    labels = Labels(np.arange(40), np.arange(40.0)[:, None] % 7, np.ones(40))
+    objective = Objective(IdentityOperator(40), eb.SquaredError(), labels)
+    found = boost(Boosting(objective, growing, n_rounds=2, learning_rate=0.5), [Noted("first")], after=[Noted("last")])
+    events = [(2,), ("round", 0), ("round", 1)]
+    assert told == [(name, *event) for event in events for name in ("first", "last")]
+    assert found.stopped_because == "all rounds were used"
+
+
 def test_progress_bar_shows_round_losses_and_time():
     class Terminal(io.StringIO):
         def isatty(self):
@@ -275,3 +299,4 @@ def test_a_stall_now_and_then_does_not_end_the_training():
     X, y, graph = problem()
     m = model(n_estimators=30, learner=eb.ScikitLearn(Moody(max_depth=2))).fit(X, y, graph=graph)
     assert len(m.history_["step"]) == 30
+    assert m.stopped_because_ == "all rounds were used"

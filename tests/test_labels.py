@@ -395,6 +395,19 @@ def test_held_nodes_of_no_weight_have_no_say_in_temperature_and_strength():
     assert few.temperature < 1.0
 
 
+@pytest.mark.parametrize("temperature", [0.7, 0.85, 1.0, 1.2, 1.5, 2.0])
+@pytest.mark.parametrize("strength", [0.0, 0.25, 0.5, 0.75, 1.0])
+def test_the_temperature_and_strength_that_made_the_labels_are_found(temperature, strength):
+    rng = np.random.default_rng(0)
+    graph, scores = random_graph(100, 300), 2 * rng.normal(size=(100, 3))
+    training = Labels(np.arange(50), np.eye(3)[rng.integers(0, 3, 50)], np.ones(50))
+    field = eb.Field().on(graph, training.nodes, training.weight)
+    truth = ProbabilityField(temperature, strength).probabilities(scores, eb.Softmax(), training, field)[50:]
+    chosen = ProbabilityField()
+    chosen.choose(scores, eb.Softmax(), training, field, Labels(np.arange(50, 100), truth, np.ones(50)))
+    assert (chosen.temperature, chosen.strength) == (temperature, strength)
+
+
 def test_estimated_diagonal_stays_within_its_bounds(monkeypatch):
     graph = random_graph(300, 900)
     nodes, weight, _ = labelled(graph, 0)

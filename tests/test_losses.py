@@ -50,6 +50,17 @@ def test_parabola_of_the_curvature_lies_above_the_loss(loss, seed, scale):
     assert (loss.value(scores + move, target) <= above + 1e-9).all()
 
 
+@pytest.mark.parametrize("loss", [eb.SquaredError(), eb.Poisson(), eb.LogLoss(), eb.Softmax()], ids=repr)
+def test_curvature_of_smooth_losses_is_the_second_derivative(loss):
+    scores, target = make(loss, 0, 50)
+    curvature, h = np.broadcast_to(loss.curvature(scores, target), scores.shape), 1e-6
+    for column in range(scores.shape[1]):
+        move = np.zeros_like(scores)
+        move[:, column] = h
+        bend = (loss.gradient(scores + move, target) - loss.gradient(scores - move, target)) / (2 * h)
+        np.testing.assert_allclose(bend[:, column], curvature[:, column], rtol=1e-6)
+
+
 def test_quantile_parabola_lies_above_up_to_its_rounding():
     loss = eb.Quantile(0.2, 1e-9)
     scores, target = make(loss, 0, 500)
@@ -127,3 +138,10 @@ def test_unknown_loss_is_refused():
         eb.EBBSRegressor(loss="absolute").fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(ValueError, match="loss must be"):
         eb.EBBSClassifier(loss="hinge").fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("missing", ["value", "gradient"])
+def test_a_loss_of_ones_own_must_have_every_part(missing):
+    parts = {name: getattr(eb.SquaredError, name) for name in ("value", "gradient") if name != missing}
+    with pytest.raises(TypeError, match=missing):
+        type("Mine", (eb.Loss,), parts)()

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import ebbflow as eb
 from ebbflow.smoothing import IdentityOperator
 from ebbflow.smoothing._solve import SparseSolver
-from ebbflow.smoothing._system import LaplacianSystem
+from ebbflow.smoothing._system import GraphMatrix, LaplacianSystem
 from tests.strategies import graphs, random_graph, signed_graphs
 
 METHODS = ["gradient", "jacobi", "chebyshev", "exact"]
@@ -198,6 +198,14 @@ def test_chebyshev_needs_far_fewer_steps_than_gradient():
         return float(np.linalg.norm(operator.apply(np.eye(200)) - exact, 2))
 
     assert error("chebyshev", 40) < error("gradient", 400)
+
+
+@pytest.mark.parametrize("shape", [(30,), (30, 1), (30, 3)])
+def test_where_edges_have_no_strength_a_solution_is_a_division(shape, monkeypatch):
+    monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
+    diagonal, right = np.linspace(1.0, 3.0, 30), np.random.default_rng(0).normal(size=shape)
+    solver = SparseSolver(GraphMatrix(random_graph(30, 60).adjacency, diagonal, 0.0), "", 1.0)
+    np.testing.assert_allclose(solver.solve(right), (right.T / diagonal).T)
 
 
 @pytest.mark.parametrize("normalized", [True, False])

@@ -450,7 +450,7 @@ def _columns(X: Any) -> dict[str, Any] | None:
         frame = nw.from_native(X, eager_only=True)
     except nw.exceptions.DuplicateError as error:
         raise ValueError(f"X has columns of the same name: {error}") from None
-    return {str(name): column for name, column in zip(frame.columns, frame.iter_columns(), strict=True)}
+    return {str(name): frame.get_column(name) for name in frame.columns}
 
 
 def _is_text(column: Any) -> bool:
