@@ -42,7 +42,7 @@ class LightGBM(Learner):
         Share of the rows each tree is grown on.
     max_bin : int, default=255
     params : dict, optional
-        Any other LightGBM parameter, by its own name.
+        Any other LightGBM parameter, by its own name; not linear leaves, DART or random forests, which are no sums of trees.
 
     Examples
     --------
