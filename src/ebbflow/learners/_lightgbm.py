@@ -233,7 +233,6 @@ _DRAWN_AT_SPLITS = {
 }  # fmt: skip
 # The values, as LightGBM writes them, with which draws can be repeated; with others they depend on the data.
 _DRAWN_AGAIN = {
-    "boosting": ("gbdt",),
     "data_sample_strategy": ("bagging",),
     "use_quantized_grad": ("0",),
     "bagging_freq": ("0", "1"),
