@@ -224,15 +224,16 @@ class BaseEBBS(Fitted):
         training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
         self.relation_strengths_ = self._strengths(graph, training)
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
+        keeps = keeper is not None or (cluster is not None and cluster.keeps)
+        fingerprint = self._fingerprint(table, training, validation, seed, callbacks) if keeps else {}
         if keeper is not None:
-            keeper.same(self._fingerprint(table, training, validation, seed, callbacks))
+            keeper.same(fingerprint)
         self._environment = environment(self._threads(table))
         with threads(self._threads(table)):
             if cluster is None:
                 with as_device(self.device) as device:
                     out_of_fold = self._train(table, training, validation, seed, callbacks, keeper, device)
             else:
-                fingerprint = self._fingerprint(table, training, validation, seed, callbacks) if cluster.keeps else {}
                 out_of_fold = cluster.train(self, training, validation, seed, callbacks, fingerprint)
             self._training = training
             self._learn_from_held_out(validation, out_of_fold)

@@ -177,12 +177,20 @@ def opened(directory: Path_) -> sparse.csr_array:
             if os.path.getsize(_file(directory, name)) != size * np.dtype(kind).itemsize:
                 raise ValueError(f"{PARTS[name]} is not as long as it was written")
         parts = [_mapped(_file(directory, name), kind, size, "r") for name, (kind, size) in shapes.items()]
+        _refuse_unsound(parts[1], parts[2], n_nodes)
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{directory} holds no graph, or one that was not finished ({error}): make it with Graph.from_parquet(…, "
             "directory=…)."
         ) from None
     return sparse.csr_array(tuple(parts), shape=(n_nodes, n_nodes))
+
+
+def _refuse_unsound(indices: Any, indptr: Any, n_nodes: int) -> None:
+    """Compiled loops follow these numbers without looking: a disk may have changed them."""
+    rising = indptr[0] == 0 and indptr[-1] == indices.size and bool((indptr[1:] >= indptr[:-1]).all())
+    if not rising or (indices.size and not 0 <= indices.min() <= indices.max() < n_nodes):
+        raise ValueError("an edge leads to a node that is not there")
 
 
 def _file(directory: Path_, name: str) -> str:

@@ -42,7 +42,7 @@ class LightGBM(Learner):
         Share of the rows each tree is grown on.
     max_bin : int, default=255
     params : dict, optional
-        Any other LightGBM parameter, by its own name.
+        Any other LightGBM parameter, by its own name; not linear leaves, DART or random forests, which are no sums of trees.
 
     Examples
     --------
@@ -233,7 +233,6 @@ _DRAWN_AT_SPLITS = {
 }  # fmt: skip
 # The values, as LightGBM writes them, with which draws can be repeated; with others they depend on the data.
 _DRAWN_AGAIN = {
-    "boosting": ("gbdt",),
     "data_sample_strategy": ("bagging",),
     "use_quantized_grad": ("0",),
     "bagging_freq": ("0", "1"),

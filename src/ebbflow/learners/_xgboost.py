@@ -57,7 +57,7 @@ class XGBoost(Learner):
     colsample_bytree, subsample : float, default=1.0
     max_bin : int, default=256
     params : dict, optional
-        Any other XGBoost parameter, by its own name.
+        Any other XGBoost parameter, by its own name; not other boosters than ``gbtree``, nor several trees to a round.
     """
 
     name = "xgboost"
