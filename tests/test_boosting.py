@@ -230,6 +230,18 @@ def test_a_learner_that_finds_no_way_down_ends_the_training():
     assert len(m.history_["step"]) == 10
 
 
+def test_where_every_step_along_a_tree_raises_the_loss_none_is_taken():
+    class Backwards(eb.SquaredError):
+        def gradient(self, scores, target):
+            return target - scores
+
+    X, y, graph = problem()
+    m = model(loss=Backwards()).fit(X, y, graph=graph)
+    assert m.history_["step"] == [0.0] * 10
+    assert "no step along a new tree" in m.stopped_because_
+    np.testing.assert_array_equal(m.predict(), m.predict()[0])
+
+
 def test_patience_must_be_positive():
     with pytest.raises(ValueError, match="patience"):
         eb.EarlyStopping(0)

@@ -116,6 +116,15 @@ def test_scale_of_huber_and_quantile_follows_the_labels():
     assert eb.Huber().prepared(np.zeros((5, 1)), np.ones(5)).delta > 0
 
 
+def test_the_scale_of_labels_is_their_median_deviation_or_the_plain_one_where_that_is_nothing():
+    def delta(*labels):
+        return eb.Huber().prepared(np.array(labels)[:, None], np.ones(len(labels))).delta
+
+    assert delta(0.0, 1.0, 2.0, 3.0, 1000.0) == pytest.approx(1.345 * 1.4826)
+    assert delta(5.0, 5.0, 5.0, 9.0) == pytest.approx(1.345 * np.std([5.0, 5.0, 5.0, 9.0]))
+    assert delta(5.0, 5.0, 5.0) == pytest.approx(1.345)
+
+
 @pytest.mark.parametrize(
     ("loss", "message"),
     [(eb.Huber(-1.0), "delta"), (eb.Quantile(1.5), "alpha"), (eb.Quantile(0.5, -1.0), "rounding")],

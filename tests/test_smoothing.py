@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ebbflow as eb
 from ebbflow.smoothing import IdentityOperator
-from ebbflow.smoothing._solve import SparseSolver
+from ebbflow.smoothing._solve import SparseSolver, ratio
 from ebbflow.smoothing._system import GraphMatrix, LaplacianSystem
 from tests.strategies import graphs, random_graph, signed_graphs
 
@@ -200,6 +200,18 @@ def test_chebyshev_needs_far_fewer_steps_than_gradient():
     assert error("chebyshev", 40) < error("gradient", 400)
 
 
+def test_a_system_is_refused_by_the_ratio_of_its_eigenvalues_not_by_their_size():
+    adjacency = random_graph(30, 60).adjacency
+    for size in (1e-20, 1.0, 1e20):
+        SparseSolver(GraphMatrix(adjacency, np.full(30, 4e13 * size), 0.0), "", size)
+        with pytest.raises(ValueError, match=r"too far apart for double precision\. Do this\.$"):
+            SparseSolver(GraphMatrix(adjacency, np.full(30, 6e13 * size), 0.0), "Do this.", size)
+
+
+def test_a_ratio_to_nothing_is_nothing():
+    np.testing.assert_array_equal(ratio(np.array([1.0, 0.0, 3.0]), np.array([2.0, 0.0, -1.0])), [0.5, 0.0, 0.0])
+
+
 @pytest.mark.parametrize("shape", [(30,), (30, 1), (30, 3)])
 def test_where_edges_have_no_strength_a_solution_is_a_division(shape, monkeypatch):
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
@@ -291,7 +303,7 @@ def test_smoothers_clone_and_print_their_parameters(smoother, shown):
         ({"n_steps": "auto", "lam": 1e6}, "n_steps='auto' would take"),
         ({"method": "magic"}, "method must be"),
         ({"step": "paper", "normalized": False}, "use 'theorem'"),
-        ({"step": 5.0}, "step must be"),
+        ({"step": 5.0}, r"step must be .* a number in \(0, 0\.\d+\]"),
         ({"step": "long"}, "step must be"),
     ],
 )

@@ -68,12 +68,13 @@ def test_rows_of_any_length_are_summed(bits, weighted, n_nodes):
     np.testing.assert_allclose(diagonal * z - symmetric(z), right, atol=1e-10)
 
 
+@pytest.mark.parametrize("loops", LOOPS)
 @given(graph=graphs(), short=st.booleans(), count=st.integers(0, 4), width=st.sampled_from([None, 1, 3]))
-def test_steps_are_sweeps_between_two_scalings(graph, short, count, width):
+def test_steps_are_sweeps_between_two_scalings(loops, graph, short, count, width):
     rng, n, dtype = np.random.default_rng(0), graph.n_nodes, np.float32 if short else np.float64
     scores = rng.normal(size=n if width is None else (n, width)).astype(dtype)
     root, scale, keep = (rng.random((3, n)) + 0.1).astype(dtype)
-    sweep = Sweep(graph.adjacency)
+    sweep = swept_by(loops, graph.adjacency)
     at_root = root if width is None else root[:, None]
     expected = v = at_root * scores
     for _ in range(count):

@@ -79,11 +79,11 @@ def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
     for name, part in kept.items():
         if part is not None:
             stored |= {f"{name}_{key}": array for key, array in _matrix(part.values).items()}
-    np.savez_compressed(buffer, allow_pickle=False, **stored)
+    np.savez_compressed(buffer, **stored)
     size = sum(array.nbytes + 4096 for array in stored.values())
     if size > archive.room(buffer.tell()):  # packed so well, it would be taken for a bomb
         buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **stored)
+        np.savez(buffer, **stored)
     entries = {"arrays.npz": buffer.getvalue(), **trees}
     preparation = model._preparation
     # The same model gives the same bytes, however long it took.

@@ -450,7 +450,7 @@ def _columns(X: Any) -> dict[str, Any] | None:
         frame = nw.from_native(X, eager_only=True)
     except nw.exceptions.DuplicateError as error:
         raise ValueError(f"X has columns of the same name: {error}") from None
-    return {str(name): frame.get_column(name) for name in frame.columns}
+    return {str(name): column for name, column in zip(frame.columns, frame.iter_columns(), strict=True)}
 
 
 def _is_text(column: Any) -> bool:
@@ -535,7 +535,8 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     """A numeric column as float64, missing entries as NaN."""
     if isinstance(column, np.ndarray):
         return _numbers_from_list(column.tolist(), name)
-    if _holds_objects(column):
+    text = _is_text(column)
+    if _holds_objects(column) and not text:
         return _numbers_from_list(column.to_list(), name)
     if column.null_count() == len(column):
         return np.full(len(column), np.nan)
@@ -543,7 +544,7 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     if dtype.is_numeric() or dtype == nw.Boolean:
         numbers: NDArray[np.float64] = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
         return numbers
-    if dtype in (nw.String, nw.Categorical, nw.Enum):
+    if text:
         values = column.to_list()
         row = next(i for i, v in enumerate(values) if not is_missing(v))
         raise ValueError(
