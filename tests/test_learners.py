@@ -261,3 +261,19 @@ def test_a_model_without_trees_predicts_the_mean(name):
     m = eb.EBBSRegressor(3, learner=LEARNERS[name], n_jobs=1, early_stopping=False, labels="none")
     m.fit(X, y, graph=graph, callbacks=[StopAtOnce()])
     np.testing.assert_allclose(m.predict(X, graph=graph), np.nanmean(y))
+
+
+def test_a_tree_that_is_one_leaf_is_read_back(tmp_path):
+    weight = [
+        0.00010232093137696031,
+        7.00986149739471e-05,
+        0.0001527767632951559,
+        0.000864444678485895,
+        1.4252996240782245e-07,
+    ]
+    learner = eb.CatBoost(depth=4, from_average=False)  # with nothing to split by, on the rounding of a constant
+    model = eb.EBBSRegressor(1, learner=learner, random_state=0)
+    model.fit(np.full((5, 1), np.nan), np.full(5, 7.0), sample_weight=weight)
+    assert b'"splits": null' in b"".join(model.ensemble_.files().values())
+    model.save(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(eb.load(tmp_path / "m.ebb").predict(), model.predict())

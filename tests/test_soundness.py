@@ -87,6 +87,14 @@ NEIGHBOURS = {"class": "NeighborFeatures", "parameters": {}}
 MANY = {"class": "NeighborFeatures", "parameters": {"statistics": ["mean"] * 999}}
 LAPLACIAN = {"class": "Laplacian", "parameters": {"lam": 1.0, "n_steps": 10**9}}
 HOSTILE = {
+    "threads that are text": say("parameters", "n_jobs", value="\x00"),
+    "a part in the place of threads": say("parameters", "n_jobs", value={"class": "Kernel", "parameters": {}}),
+    "a setting that is an array": say(
+        "parameters",
+        "smoothing",
+        value={"class": "Laplacian", "parameters": {"lam": {"array": [1.0, 2.0], "dtype": "<f8"}}},
+    ),
+    "relations without a name": say("fitted", "relation_strengths", value={"dict": [[float("nan"), 1.0]]}),
     "no array": {"arrays": lambda arrays: arrays.pop("label_nodes")},
     "an index beyond the graph": put("graph_indices", 3, N),
     "a negative index": put("graph_indices", 3, -1),

@@ -195,6 +195,8 @@ def _model(
     known |= {kind.__name__: kind for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)}
     model: Any = _revived({"class": manifest["estimator"], "parameters": manifest["parameters"]}, known)
     require(isinstance(model, (estimators.EBBSRegressor, estimators.EBBSClassifier)), "its estimator is none")
+    jobs = model.n_jobs  # of all parameters the one that a prediction goes by
+    require(jobs is None or is_whole(jobs, -1, -1) or is_whole(jobs, 1, 2**31), "its n_jobs is no number of threads")
     facts = {name: _revived(manifest["fitted"].get(name), known) for name in FACTS}
     for name, value in facts.items():
         if value is not None or name in OPTIONAL_FACTS:
@@ -471,4 +473,7 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
             f"the model uses {str(value['class'])[:100]}, a class of its author's: import it and pass "
             "load(path, classes=[...])"
         )
-    return known[value["class"]](**{k: _revived(v, known) for k, v in value["parameters"].items()})
+    part, settings = known[value["class"]], {k: _revived(v, known) for k, v in value["parameters"].items()}
+    plain = issubclass(part, _PARTS) and part.__module__.startswith("ebbflow.")  # others' settings may be anything
+    require(not plain or not any(isinstance(v, np.ndarray) for v in settings.values()), "a setting that is an array")
+    return part(**settings)

@@ -73,6 +73,7 @@ def check_facts(facts: dict[str, Any], is_classifier: bool) -> None:
     for name in ("names", "relation_strengths"):
         require(isinstance(facts[name], dict | None), f"{name} must be a dict")
     if facts["relation_strengths"] is not None:
+        require(all(isinstance(name, str) for name in facts["relation_strengths"]), "relations must be named by text")
         check_strengths(facts["relation_strengths"], facts["relation_strengths"])
     require(isinstance(facts["calibration_error"], float | None), "calibration_error must be a number")
 

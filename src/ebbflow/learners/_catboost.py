@@ -267,6 +267,7 @@ def _check_split(split: Any, borders: list[tuple[int, float]]) -> None:
 def _check_oblivious(tree: Any, borders: list[tuple[int, float]]) -> None:
     """One split for each level."""
     splits = keys(tree, ("leaf_values", "leaf_weights", "splits"), "a tree")["splits"]
+    splits = [] if splits is None else splits  # how CatBoost writes a tree that is one leaf
     refuse_unless(isinstance(splits, list) and len(splits) <= MOST_DEPTH, f"more than {MOST_DEPTH} levels")
     for split in splits:
         _check_split(split, borders)
