@@ -293,3 +293,15 @@ def test_columns_that_have_no_type_in_common_are_named(tmp_path):
     (tmp_path / "text.parquet").write_text("x,y")
     with pytest.raises(ValueError, match=r"text\.parquet cannot be read as a Parquet file"):
         eb.ParquetTable(tmp_path / "text.parquet")
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost"])
+def test_a_file_that_was_written_anew_is_refused(learner, tmp_path):
+    table, y = frame()
+    table.to_parquet(tmp_path / "t.parquet")
+    X = eb.ParquetTable(tmp_path / "t.parquet")
+    model = eb.EBBSRegressor(5, learner=learner).fit(X, y)
+    table[:500].to_parquet(tmp_path / "t.parquet")
+    for use in (lambda: model.fit(X, y), lambda: model.predict(X), lambda: model.predict(X, nodes=[3])):
+        with pytest.raises(ValueError, match=r"600 rows, 5 columns.* has 500 rows now"):
+            use()

@@ -258,3 +258,12 @@ def test_a_reader_never_sees_half_an_update():
         for read in seen:
             assert min(np.abs(read.result() - state).max() for state in whole) < 1e-9
         writing.result()
+
+
+def test_a_predictor_keeps_the_model_that_made_it_when_that_is_fitted_again():
+    X, y, graph = problem()
+    model = fitted()
+    predictor, before = model.predictor(X, graph=graph), model.predict(X, graph=graph)
+    model.fit(X, -y, graph=graph)
+    predictor.update([3, 7], X[[3, 7]])
+    assert np.allclose(predictor.predict(), before)

@@ -150,7 +150,16 @@ class ParquetTable:
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Pyarrow tables of some rows each, one after the other; all columns, or these."""
         names = list(self.names if columns is None else columns)
-        return (self._alike(block) for block in read_blocks(self.path, names, self.rows_a_block))
+        return (self._alike(block) for block in read_blocks(self._files(), names, self.rows_a_block))
+
+    def _files(self) -> list[Any]:
+        files = parquet_files(self.path)
+        found = sum(file.metadata.num_rows for file in files)
+        if found != self.shape[0]:
+            raise ValueError(
+                f"{self!r} has {found} rows now: it was written anew since. Make a new ParquetTable of it."
+            )
+        return files
 
     def _alike(self, block: Any) -> Any:
         """A part of the files with the types that all of them share."""
@@ -161,7 +170,7 @@ class ParquetTable:
         """Some rows as a pyarrow table; of the files, only the groups of rows that hold them are read."""
         wanted, back = np.unique(rows, return_inverse=True)
         parts, first = [self.empty], 0
-        for file in parquet_files(self.path):
+        for file in self._files():
             for group in range(file.metadata.num_row_groups):
                 last = first + file.metadata.row_group(group).num_rows
                 here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, last)] - first

@@ -816,8 +816,8 @@ class BaseEBBS(BaseEstimator):
         check_is_fitted(self, "ensemble_")
         if table and self._fitted_table is None:
             raise ValueError(
-                "table=True, but there is no table in this model: it was itself loaded from a file or pickle that has no table, "
-                "or fitted from files or on a cluster. Leave table=True out, and pass X where the table is needed."
+                "table=True, but this model was itself loaded from a file or a pickle that has no table, or fitted from "
+                "files or on a cluster: leave table=True out, and pass X where the table is needed."
             )
         modelfile.save(self, path, table)
 
@@ -851,4 +851,4 @@ class BaseEBBS(BaseEstimator):
 
 def _named(X: Any) -> Any:
     """What scikit-learn reads the names of columns from."""
-    return X.empty if isinstance(X, ParquetTable) else X
+    return X.empty if isinstance(X, ParquetTable) else X._meta if is_dask(X) else X

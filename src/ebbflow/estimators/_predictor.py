@@ -31,7 +31,9 @@ class Predictor:
 
     def __init__(self, model: Any, X: Any, graph: Any, known: Any) -> None:
         scores, smoothed, self._graph = model._uncorrected(X, graph)
-        self._model, self._scores, self._smoothed = model, scores.copy(), smoothed
+        self._model = object.__new__(type(model))  # as it is now: the model may be fitted again
+        self._model.__dict__.update(model.__dict__)
+        self._scores, self._smoothed = scores.copy(), smoothed
         self._known = model._known(X, known, len(scores))
         if X is None and known is None:
             self._predicted = model.predicted_.copy()
