@@ -142,8 +142,8 @@ class Keeper(Callback):
         found = _checkpoints(self.folder)
         if found and not resume:
             raise ValueError(
-                f"checkpoint: {self.folder} holds checkpoints of an earlier fit already. Pass resume=True to go on from "
-                "there, or name another folder, or delete this one."
+                f"checkpoint: {self.folder} holds checkpoints of an earlier fit already. Pass resume=True (--resume) to "
+                "go on from there, or name another folder, or delete this one."
             )
         self._find(found)
 

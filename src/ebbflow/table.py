@@ -550,7 +550,10 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
         return np.full(len(column), np.nan)
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        numbers: NDArray[np.float64] = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+        try:
+            numbers: NDArray[np.float64] = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+        except ValueError:  # Arrow's, of whole numbers that float64 rounds
+            numbers = column.to_native().cast("float64", safe=False).to_numpy()
         return numbers
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         values = column.to_list()
