@@ -177,5 +177,15 @@ class Predictor:
         everywhere[np.searchsorted(where, reached)] = smoothed
         return where, model._heard(everywhere, self._spread[where])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but locks and factorised systems, which cannot leave the process: the next update makes them anew."""
+        with self._writing:
+            state = {name: value for name, value in self.__dict__.items() if name not in ("_writing", "_reading")}
+            return state | {"_field": None, "_spread": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._writing, self._reading = Lock(), Lock()
+
     def __repr__(self) -> str:
         return f"Predictor({type(self._model).__name__}, n_nodes={len(self._predicted)})"
