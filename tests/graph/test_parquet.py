@@ -114,6 +114,11 @@ def test_a_folder_without_a_whole_graph_is_refused(tmp_path):
     (tmp_path / "kept" / "neighbors").write_bytes(b"")
     with pytest.raises(ValueError, match="neighbors is not as long as it was written"):
         eb.Graph.open(tmp_path / "kept")
+    for name, entries in (("neighbors", [1, 9]), ("starts", [0, 9, 2])):
+        eb.Graph.from_parquet(path, directory=tmp_path / name)
+        np.array(entries, dtype=np.int32).tofile(tmp_path / name / name)
+        with pytest.raises(ValueError, match="changed since it was written"):
+            eb.Graph.open(tmp_path / name)
     empty = written(tmp_path / "none.parquet", a=pa.array([], pa.int64()), b=pa.array([], pa.int64()))
     assert eb.Graph.from_parquet(empty, n_nodes=3, directory=tmp_path / "alone").isolates.size == 3
 

@@ -178,6 +178,11 @@ def opened(directory: Path_) -> sparse.csr_array:
             if os.path.getsize(_file(directory, name)) != size * np.dtype(kind).itemsize:
                 raise ValueError(f"{PARTS[name]} is not as long as it was written")
         parts = [_mapped(_file(directory, name), kind, size, "r") for name, (kind, size) in shapes.items()]
+        # Compiled loops follow these numbers without looking.
+        _, column, start = parts
+        inside = not n_entries or (column.min() >= 0 and column.max() < n_nodes)
+        if not inside or start[0] != 0 or start[-1] != n_entries or (np.diff(start) < 0).any():
+            raise ValueError("it was changed since it was written")
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{directory} holds no graph, or one that was not finished ({error}): make it with Graph.from_parquet(…, "
