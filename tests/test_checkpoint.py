@@ -142,8 +142,17 @@ def test_other_data_graphs_and_parameters_are_refused_by_name(tmp_path):
         r"smoothing was Laplacian\(.*lam=1.0.* and is Laplacian\(.*lam=2.0", regressor(smoothing=eb.Laplacian(2.0, 2))
     )
     refused("n_jobs was 1 and is 2", regressor(n_jobs=2))
-    refused("random_state was", regressor(random_state=1))
+    refused("random_state differs", regressor(random_state=1))
     assert len(os.listdir(tmp_path)) == 2
+
+
+def test_the_same_number_of_another_type_is_the_same_and_another_function_is_another(tmp_path, whole):
+    left(tmp_path / "number")
+    assert fingerprint(resumed(tmp_path / "number", regressor(np.int64(12), penalty=np.float32(0.0)))) == whole
+    left(tmp_path / "function", model=regressor(smoothing=eb.Kernel(lambda s: s)))
+    with pytest.raises(ValueError, match="smoothing was"):
+        resumed(tmp_path / "function", regressor(smoothing=eb.Kernel(lambda s: 2.0 * s)))
+    resumed(tmp_path / "function", regressor(smoothing=eb.Kernel(lambda s: s)))
 
 
 def test_an_earlier_fit_is_not_overwritten(tmp_path):

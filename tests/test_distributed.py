@@ -237,6 +237,8 @@ def test_a_classifier_on_a_dataframe_with_text_in_some_blocks_only(client, in_bl
     assert two.feature_names_in_.tolist() == ["a", "kind", "b"] and two._reader.categories == one._reader.categories
     np.testing.assert_allclose(two.predict_proba(), one.predict_proba(), atol=1e-3)
     np.testing.assert_allclose(two.predict_proba(lazy, graph=graph), two.predict_proba(table, graph=graph))
+    few = {"graph": graph, "nodes": [3, 7]}
+    assert two.predict(lazy, **few).tolist() == two.predict(table, **few).tolist()
 
 
 def test_lengths_of_blocks_need_not_be_known_and_columns_may_be_cut(client, in_blocks):

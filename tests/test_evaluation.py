@@ -290,6 +290,7 @@ def test_a_line_for_every_fold(capsys):
         ({"scoring": ["r2", "r2"]}, "use a dict"),
         ({"scoring": lambda *_: "good"}, "must return a number"),
         ({"fit_parameters": {"eval_set": ([0], [1.0])}}, "fit_parameters may not hold 'eval_set'"),
+        ({"fit_parameters": {"checkpoint": "kept"}}, "fit_parameters may not hold 'checkpoint'"),
         ({"y": np.full(120, np.nan)}, "No node is labelled"),
         ({"y": np.zeros(7)}, "y has 7 labels"),
         ({"graph": random_graph(5, 5)}, "graph has 5 nodes"),

@@ -300,6 +300,15 @@ def test_a_column_may_be_of_another_type_in_another_file(first, second, tmp_path
     assert np.array_equal(disk.predict(X, nodes=[3, 150]), memory.predict(table, nodes=[3, 150]))
 
 
+def test_whole_numbers_that_floats_round_are_rounded_as_in_memory(tmp_path):
+    table = pd.DataFrame({"id": pd.array([None, *(2**53 + 2 * np.arange(99) + 1)], dtype="Int64")})
+    X, y = in_files(tmp_path / "t", table), np.arange(100.0)
+    one, two, three = (
+        eb.EBBSRegressor(5, random_state=0).fit(given, y) for given in (X, table, pa.Table.from_pandas(table))
+    )
+    assert np.array_equal(one.predict(), two.predict()) and np.array_equal(three.predict(), two.predict())
+
+
 def test_columns_that_have_no_type_in_common_are_named(tmp_path):
     parts = (pd.DataFrame({"x": [1.0]}), pd.DataFrame({"x": ["a"]}))
     with pytest.raises(ValueError, match=r"column 'x' is of another type in each file, double and .*string"):
@@ -307,3 +316,15 @@ def test_columns_that_have_no_type_in_common_are_named(tmp_path):
     (tmp_path / "text.parquet").write_text("x,y")
     with pytest.raises(ValueError, match=r"text\.parquet cannot be read as a Parquet file"):
         eb.ParquetTable(tmp_path / "text.parquet")
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost"])
+def test_a_file_that_was_written_anew_is_refused(learner, tmp_path):
+    table, y = frame()
+    table.to_parquet(tmp_path / "t.parquet")
+    X = eb.ParquetTable(tmp_path / "t.parquet")
+    model = eb.EBBSRegressor(5, learner=learner).fit(X, y)
+    table[:500].to_parquet(tmp_path / "t.parquet")
+    for use in (lambda: model.fit(X, y), lambda: model.predict(X), lambda: model.predict(X, nodes=[3])):
+        with pytest.raises(ValueError, match=r"600 rows, 5 columns.* has 500 rows now"):
+            use()

@@ -1,5 +1,6 @@
 """Predictions of a few nodes are those of all; a predictor keeps up with rows that change, and with threads."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -258,3 +259,25 @@ def test_a_reader_never_sees_half_an_update():
         for read in seen:
             assert min(np.abs(read.result() - state).max() for state in whole) < 1e-9
         writing.result()
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_a_predictor_can_be_sent_to_another_process(made):
+    X, _, graph = problem()
+    model = fitted(labels="field", **MADE[made])
+    known = np.arange(40), np.arange(40) / 40.0
+    predictor = model.predictor(X, graph=graph, known=known)
+    predictor.update([3], X[[5]])
+    sent = pickle.loads(pickle.dumps(predictor))
+    for one in (predictor, sent):
+        one.update([7, 9], X[[8, 8]])
+    assert np.allclose(sent.predict(), predictor.predict(), rtol=0.0, atol=1e-7)
+
+
+def test_a_predictor_keeps_the_model_that_made_it_when_that_is_fitted_again():
+    X, y, graph = problem()
+    model = fitted()
+    predictor, before = model.predictor(X, graph=graph), model.predict(X, graph=graph)
+    model.fit(X, -y, graph=graph)
+    predictor.update([3, 7], X[[3, 7]])
+    assert np.allclose(predictor.predict(), before)

@@ -19,7 +19,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class Checkpoint:
     ) -> None:
         if every is not None and (isinstance(every, bool) or not isinstance(every, Integral) or every < 1):
             raise ValueError(f"Checkpoint's every must be a number of rounds of at least 1, or None, got {every!r}.")
-        if seconds is not None and not seconds >= 0.0:
+        if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0.0):
             raise ValueError(f"Checkpoint's seconds must be a number of at least 0, or None, got {seconds!r}.")
         self.folder = os.fspath(folder)
         self.every = every
@@ -138,8 +138,8 @@ class Keeper(Callback):
         found = _checkpoints(self.folder)
         if found and not resume:
             raise ValueError(
-                f"checkpoint: {self.folder} holds checkpoints of an earlier fit already. Pass resume=True to go on from "
-                "there, or name another folder, or delete this one."
+                f"checkpoint: {self.folder} holds checkpoints of an earlier fit already. Pass resume=True (--resume) to "
+                "go on from there, or name another folder, or delete this one."
             )
         self._find(found)
 
@@ -267,6 +267,8 @@ def fingerprint_of(*arrays: Any) -> str:
 
 def described(value: Any) -> Any:
     """Return parameters as JSON that two fits can be compared by."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or (isinstance(value, (bool, int, float, str)) and value == value):
         return value
     if isinstance(value, BaseEstimator):
@@ -278,7 +280,11 @@ def described(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return fingerprint_of(value)
     if callable(value):
-        return getattr(value, "__qualname__", type(value).__name__)
+        name, code = getattr(value, "__qualname__", type(value).__name__), getattr(value, "__code__", None)
+        if code is None:
+            return name
+        told = [str(part) for part in code.co_consts if not hasattr(part, "co_code")]
+        return f"{name} (code {fingerprint_of(code.co_code.hex(), code.co_names, told)[:8]})"
     return repr(value) if type(value).__repr__ is not object.__repr__ else type(value).__name__
 
 
@@ -290,7 +296,10 @@ def _differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
         if name == "parameters":
             found += _differences(before or {}, after or {})
         elif before != after:
-            hidden = any(isinstance(side, str) and re.fullmatch("[0-9a-f]{64}", side) for side in (before, after))
+            # Of random_state the fingerprint has the seed drawn with it, which says nothing to whoever gave a number.
+            hidden = name == "random_state" or any(
+                isinstance(side, str) and re.fullmatch("[0-9a-f]{64}", side) for side in (before, after)
+            )
             found.append(f"{name} differs" if hidden else f"{name} was {_shown(before)} and is {_shown(after)}")
     return found
 

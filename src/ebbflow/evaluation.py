@@ -377,6 +377,11 @@ def _fit_parameters(given: Mapping[str, Any] | None, by_node: bool) -> dict[str,
             f"fit_parameters may not hold {clash[0]!r}: cross_validate itself says what each fold may see. Validation "
             "nodes are drawn from the training nodes of a fold."
         )
+    if by_node and not {"checkpoint", "resume"}.isdisjoint(given or {}):
+        raise ValueError(
+            "fit_parameters may not hold 'checkpoint' or 'resume': a folder of checkpoints is of one fit, and every fold is "
+            "another."
+        )
     return dict(given or {})
 
 

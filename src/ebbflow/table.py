@@ -150,7 +150,16 @@ class ParquetTable:
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Pyarrow tables of some rows each, one after the other; all columns, or these."""
         names = list(self.names if columns is None else columns)
-        return (self._alike(block) for block in read_blocks(self.path, names, self.rows_a_block))
+        return (self._alike(block) for block in read_blocks(self._files(), names, self.rows_a_block))
+
+    def _files(self) -> list[Any]:
+        files = parquet_files(self.path)
+        found = sum(file.metadata.num_rows for file in files)
+        if found != self.shape[0]:
+            raise ValueError(
+                f"{self!r} has {found} rows now: it was written anew since. Make a new ParquetTable of it."
+            )
+        return files
 
     def _alike(self, block: Any) -> Any:
         """A part of the files with the types that all of them share."""
@@ -161,7 +170,7 @@ class ParquetTable:
         """Some rows as a pyarrow table; of the files, only the groups of rows that hold them are read."""
         wanted, back = np.unique(rows, return_inverse=True)
         parts, first = [self.empty], 0
-        for file in parquet_files(self.path):
+        for file in self._files():
             for group in range(file.metadata.num_row_groups):
                 last = first + file.metadata.row_group(group).num_rows
                 here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, last)] - first
@@ -542,7 +551,10 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
         return np.full(len(column), np.nan)
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        numbers: NDArray[np.float64] = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+        try:
+            numbers: NDArray[np.float64] = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+        except ValueError:  # Arrow's, of whole numbers that float64 rounds
+            numbers = column.to_native().cast("float64", safe=False).to_numpy()
         return numbers
     if text:
         values = column.to_list()

@@ -120,6 +120,11 @@ def test_a_folder_without_a_whole_graph_is_refused(tmp_path):
     (tmp_path / "kept" / "neighbors").write_bytes(b"")
     with pytest.raises(ValueError, match="neighbors is not as long as it was written"):
         eb.Graph.open(tmp_path / "kept")
+    for name, entries in (("neighbors", [1, 9]), ("starts", [0, 9, 2])):
+        eb.Graph.from_parquet(path, directory=tmp_path / name)
+        np.array(entries, dtype=np.int32).tofile(tmp_path / name / name)
+        with pytest.raises(ValueError, match="holds no graph"):
+            eb.Graph.open(tmp_path / name)
     empty = written(tmp_path / "none.parquet", a=pa.array([], pa.int64()), b=pa.array([], pa.int64()))
     assert eb.Graph.from_parquet(empty, n_nodes=3, directory=tmp_path / "alone").isolates.size == 3
 
@@ -146,3 +151,14 @@ def test_memory_stays_below_a_share_of_the_edge_list(tmp_path):
     n_edges, peak = map(int, done.stdout.split())
     assert n_edges > 1_150_000
     assert peak < 0.8 * ends.nbytes  # the adjacency itself takes 1.5 times as much
+
+
+def test_a_graph_that_is_made_anew_in_its_folder_leaves_the_one_in_use_alone(tmp_path):
+    many = written(tmp_path / "many.parquet", source=np.arange(20_000), target=np.arange(1, 20_001))
+    few = written(tmp_path / "few.parquet", source=[0], target=[1])
+    used = eb.Graph.from_parquet(many, directory=tmp_path / "graph")
+    (tmp_path / "graph" / _parquet.FACTS).unlink()
+    eb.Graph.from_parquet(few, directory=tmp_path / "graph")
+    # Had its file been shortened, the system would end the process here.
+    assert used.neighbors(19_999).tolist() == [19_998, 20_000]
+    assert used.adjacency.sum() == 40_000

@@ -31,7 +31,9 @@ class Predictor:
 
     def __init__(self, model: Any, X: Any, graph: Any, known: Any) -> None:
         scores, smoothed, self._graph = model._uncorrected(X, graph)
-        self._model, self._scores, self._smoothed = model, scores.copy(), smoothed
+        self._model = object.__new__(type(model))  # as it is now: the model may be fitted again
+        self._model.__dict__.update(model.__dict__)
+        self._scores, self._smoothed = scores.copy(), smoothed
         self._known = model._known(X, known, len(scores))
         if X is None and known is None:
             self._predicted = model.predicted_.copy()
@@ -174,6 +176,16 @@ class Predictor:
         everywhere = self._smoothed[where]
         everywhere[np.searchsorted(where, reached)] = smoothed
         return where, model._heard(everywhere, self._spread[where])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but locks and factorised systems, which cannot leave the process: the next update makes them anew."""
+        with self._writing:
+            state = {name: value for name, value in self.__dict__.items() if name not in ("_writing", "_reading")}
+            return state | {"_field": None, "_spread": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._writing, self._reading = Lock(), Lock()
 
     def __repr__(self) -> str:
         return f"Predictor({type(self._model).__name__}, n_nodes={len(self._predicted)})"

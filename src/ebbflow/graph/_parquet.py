@@ -63,10 +63,10 @@ def _natural(path: Path) -> list[Any]:
     return [int(part) if place % 2 else part for place, part in enumerate(parts)] + [path.name]
 
 
-def read_blocks(path: Path_, columns: Sequence[str], size: int) -> Iterator[Any]:
+def read_blocks(files: list[Any], columns: Sequence[str], size: int) -> Iterator[Any]:
     """Tables of at most ``size`` rows, one after the other."""
     table = arrow("Reading Parquet files").Table
-    for file in parquet_files(path):
+    for file in files:
         for batch in file.iter_batches(size, columns=list(columns), use_threads=False):
             if batch.num_rows:
                 yield table.from_batches([batch])
@@ -103,7 +103,7 @@ class EdgesOnDisk:
     def blocks(self, n_nodes: int | None) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]]:
         """Ends and weights, without self-loops and edges of no weight."""
         first = 0
-        for table in read_blocks(self.path, self.columns, BLOCK):
+        for table in read_blocks(parquet_files(self.path), self.columns, BLOCK):
             ends = [self._positions(table, name, n_nodes, first) for name in self.columns[:2]]
             self.highest = max(self.highest, int(ends[0].max()), int(ends[1].max()))
             weight, keep = None, ends[0] != ends[1]
@@ -153,6 +153,7 @@ def adjacency_from_blocks(edges: EdgesOnDisk, n_nodes: int | None, directory: Pa
     if directory is None:
         parts = (weight[:n_entries], column[:n_entries], start.astype(index))
         return sparse.csr_array(parts, shape=(counts.size, counts.size)), one_way
+    Path(_file(directory, "indptr")).unlink(missing_ok=True)
     start.astype(index).tofile(_file(directory, "indptr"))
     for name, array in (("indices", column), ("data", weight)):
         if isinstance(array, np.memmap):
@@ -206,6 +207,8 @@ def _room(directory: Path_ | None, name: str, kind: Any, size: int) -> Any:
     """An array to be written to, in a file if there is a directory."""
     if directory is None:
         return np.empty(size, dtype=kind)
+    # Not shortened: whoever has mapped an older one would read beyond its end, and the system ends such a process.
+    Path(_file(directory, name)).unlink(missing_ok=True)
     open(_file(directory, name), "wb").close()
     return _mapped(_file(directory, name), kind, size, "w+")
 
