@@ -127,7 +127,12 @@ def test_the_scale_of_labels_is_their_median_deviation_or_the_plain_one_where_th
 
 @pytest.mark.parametrize(
     ("loss", "message"),
-    [(eb.Huber(-1.0), "delta"), (eb.Quantile(1.5), "alpha"), (eb.Quantile(0.5, -1.0), "rounding")],
+    [
+        (eb.Huber(-1.0), "delta"),
+        (eb.Huber(0.0), "delta"),
+        (eb.Quantile(1.5), "alpha"),
+        (eb.Quantile(0.5, -1.0), "rounding"),
+    ],
     ids=repr,
 )
 def test_wrong_settings_are_refused_by_name(loss, message):
