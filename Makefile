@@ -13,7 +13,7 @@ RUN := $(VENV)/bin/python
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo report test fuzz faults coverage mutate audit test-lowest test-newest test-gnn bench bench-quick figures docs lock clean
+.PHONY: help setup demo report test fuzz faults coverage mutate audit test-lowest test-newest test-gnn bench bench-quick bench-speed figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -92,7 +92,6 @@ test-newest:  ## the tests with the newest versions there are, whatever the lock
 	.venv-newest/bin/python -m pytest $(LIBRARY) $(ARGS)
 
 bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; EBBFLOW_DATA says where the data sets are
-	$(RUN) benchmarks/speed.py
 	$(BENCH) -m benchmarks run --jobs $(JOBS) $(ARGS)
 	$(BENCH) -m benchmarks run --jobs $(JOBS) --datasets county-rewired avazu-rewired house-rewired lucas-rewired --methods LightGBM EBBS
 	$(BENCH) -m benchmarks report
@@ -100,6 +99,9 @@ bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; 
 bench-quick: $(VENV)/.ready  ## two data sets, two splits, one configuration each: minutes
 	$(BENCH) -m benchmarks run --jobs $(JOBS) --datasets county avazu --splits 0 1 --configurations 1 --store build/bench-quick/runs.sqlite
 	$(BENCH) -m benchmarks report --store build/bench-quick/runs.sqlite --out build/bench-quick
+
+bench-speed: $(VENV)/.ready  ## time and memory of a fit against plain LightGBM and others, in benchmarks/results/speed: a quarter of an hour
+	$(BENCH) -m benchmarks.speed $(ARGS)
 
 $(GNN)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(GNN)

@@ -131,7 +131,11 @@ def _generate(_app: Any) -> None:
         re.DOTALL | re.MULTILINE,
     )
     (folder / "comparison.md").write_text(side_by_side[1] if side_by_side else "")
-    (folder / "speed.md").write_text(_lowered(tables.get("speed", "")))
+    measured = ROOT / "benchmarks" / "results" / "speed" / "speed.md"
+    speed = measured.read_text() if measured.exists() else ""
+    speed = re.sub(r"\]\((\w+\.png)\)", r"](../benchmarks/results/speed/\1)", speed)
+    (folder / "speed.md").write_text(_lowered(speed))
+    (folder / "cluster.md").write_text(_lowered(tables.get("cluster", "")))
 
 
 def _lowered(text: str) -> str:

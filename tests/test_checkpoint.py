@@ -181,7 +181,7 @@ def test_what_is_written_is_plain_and_whole(tmp_path):
 
 def test_other_versions_are_told(tmp_path, monkeypatch):
     left(tmp_path)
-    monkeypatch.setattr("ebbflow.checkpoint.version", lambda package: "99.0")
+    monkeypatch.setattr("ebbflow.checkpoint.versions", lambda: {"lightgbm": "99.0"})
     with pytest.warns(UserWarning, match=r"was written with .*lightgbm .* \(now 99.0\)"):
         resumed(tmp_path)
 

@@ -5,7 +5,7 @@ from sklearn.metrics import mean_squared_error
 
 import ebbflow as eb
 from ebbflow.callbacks import Progress
-from ebbflow.choosing import label_correlation, race
+from ebbflow.choosing import Choice, label_correlation, race
 from ebbflow.objective import Iterate, Labels
 from tests.strategies import random_graph
 from tests.test_labels import homophilous
@@ -35,6 +35,15 @@ def test_a_graph_that_knows_nothing_is_left_alone(seed):
     error, reference = (mean_squared_error(y[rest], p[rest]) for p in (m.predict(), plain.predict(X)))
     assert m.choice_ == "none"
     assert error <= 1.02 * reference
+
+
+def test_entrants_share_bins_only_where_trees_see_the_same_columns_by_the_same_settings():
+    one = Choice("a", eb.Laplacian(), low_rank=8)
+    assert one.prepares_like(Choice("b", labels=eb.Field(), low_rank=8))
+    assert not one.prepares_like(Choice("c", low_rank=8))  # nothing of it uses the graph: other settings
+    assert not one.prepares_like(Choice("d", eb.Laplacian(), low_rank=9))
+    assert not one.prepares_like(Choice("e", eb.Laplacian(), eb.Masked(), low_rank=8))
+    assert not one.prepares_like(Choice("f", eb.Laplacian(), low_rank=8, feature_smoothing=eb.Laplacian()))
 
 
 def test_given_parts_are_not_raced():

@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 
 import ebbflow as eb
 from ebbflow import cores
-from ebbflow.estimators import _base
+from ebbflow.estimators import _fitted
+from ebbflow.learners import _lightgbm
 from ebbflow.smoothing import allowed_threads
 from tests.strategies import random_graph
 
@@ -60,7 +61,7 @@ def test_a_worker_thread_of_joblib_takes_one(monkeypatch):
 @pytest.mark.parametrize(("n_jobs", "entries", "expected"), [(None, 10, 1), (None, 10**9, 6), (-1, 10, 7), (3, 10, 3)])
 def test_a_number_that_is_given_is_taken_and_small_tables_get_one(n_jobs, entries, expected, monkeypatch):
     monkeypatch.setattr(cores, "usable", lambda only_physical=False: 6 if only_physical else 7)
-    monkeypatch.setattr(_base, "ONE_THREAD_UP_TO", 100)
+    monkeypatch.setattr(_fitted, "ONE_THREAD_UP_TO", 100)
     seen = eb.EBBSRegressor(n_jobs=n_jobs)._threads(type("T", (), {"values": np.broadcast_to(0.0, (entries, 1))})())
     assert seen == expected
 
@@ -75,6 +76,7 @@ def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monk
         return predict(self, *arguments, **named)
 
     monkeypatch.setattr(lightgbm.Booster, "predict", look)
+    monkeypatch.setattr(_lightgbm, "FEW_ROWS", 0)
     model.predict(NEW, graph=NEW_GRAPH)
     model.explain([0])
     assert seen == [n_jobs, n_jobs]

@@ -167,6 +167,23 @@ def test_without_a_client_it_is_said_how_to_start_one():
         fitted(X=spread(X), y=y, graph=graph)
 
 
+def test_a_collection_answers_for_some_nodes_and_serves_a_predictor():
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, y, graph = data(300)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    parts = dd.from_pandas(frame, npartitions=3)
+    for features in (None, eb.NeighborFeatures(["mean"])):
+        parts_of_it = {"neighbor_features": features, "smoothing": eb.Laplacian(1.0, 2), "labels": "none"}
+        m = fitted(X=frame, y=y, graph=graph, **parts_of_it)
+        expected = m.predict(frame, graph=graph)
+        np.testing.assert_allclose(m.predict(parts, graph=graph, nodes=[7, 3]), expected[[7, 3]])
+        predictor = m.predictor(parts, graph=graph)
+        predictor.update([7], frame.iloc[[7]])
+        np.testing.assert_allclose(predictor.predict(), expected)
+
+
 # ---------------------------------------------------------------------- two workers
 
 
@@ -303,7 +320,9 @@ def test_mistakes_that_are_seen_before_anything_is_sent(client):
         fitted(X=spread(X[:800], 500), y=y, graph=graph)
     with pytest.raises(ValueError, match="one row per node"):
         fitted(X=da.from_array(X[:, 0]), y=y, graph=graph)
-    with pytest.raises(TypeError, match="sparse"):
+    with pytest.raises(ValueError, match="device='cpu'"):
+        fitted(X=spread(X), y=y, graph=graph, device="cuda")
+    with pytest.raises(ValueError, match="must be dense"):
         fitted(X=spread(X).map_blocks(sparse.csr_matrix, dtype=float), y=y, graph=graph)
 
 

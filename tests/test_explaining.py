@@ -73,6 +73,23 @@ def test_a_loaded_model_asks_for_the_table(tmp_path):
         again.explain([5], X[:10])
 
 
+def test_encoded_categories_are_explained_with_their_codes_or_not_at_all(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=80), "kind": rng.choice(list("abc"), 80)})
+    y, graph = X["x"] + (X["kind"] == "a"), eb.Graph.build_knn(X[["x"]].to_numpy(), k=3)
+    given = {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "learner": "catboost", "random_state": 0}
+    model = eb.EBBSRegressor(5, **given).fit(X, y, graph=graph)
+    for name, table in (("with", True), ("without", False)):
+        model.save(tmp_path / name, table=table)
+    told = eb.load(tmp_path / "with").explain([7])[0]
+    assert told.total == pytest.approx(told.score, abs=1e-5)
+    bare = eb.load(tmp_path / "without")
+    with pytest.raises(ValueError, match="encoded without their own labels"):
+        bare.explain([7], X)
+    eb.write_report(bare, tmp_path / "report.html", X=X)
+    assert "encoded without their own labels" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_masked_models_have_no_such_sum():
     X, y, graph = homophilous(200)
     m = eb.EBBSRegressor.from_preset("paper", n_estimators=3, n_jobs=1).fit(X, y, graph=graph)

@@ -43,8 +43,10 @@ def test_names_say_what_the_columns_are():
 def test_sparse_tables_stay_sparse():
     X = sparse.random_array((50, 30), density=0.1, format="csr", rng=np.random.default_rng(0))
     graph = random_graph(50, 100)
-    found = eb.NeighborFeatures().fit_transform(X, graph=graph)
+    features = eb.NeighborFeatures().fit(X, graph=graph)
+    found = features.transform(X)
     assert sparse.issparse(found)
+    assert len(features.get_feature_names_out()) == found.shape[1]
     assert found.shape == (50, 62)
     dense = eb.NeighborFeatures(["mean"]).fit_transform(X.toarray(), graph=graph)
     np.testing.assert_allclose(found.toarray()[:, 30:60], np.nan_to_num(dense[:, 30:60]))

@@ -106,6 +106,36 @@ def test_a_grown_tree_is_the_least_squares_fit_on_its_leaves(name):
 
 
 @pytest.mark.parametrize("name", BOOSTERS)
+def test_a_round_in_which_nothing_grows_takes_no_weight(name):
+    """Weights go to the trees that were returned: momentum's second tree may be none, and the next round's is one."""
+    rng, one = np.random.default_rng(0), np.ones((100, 1))
+    table, start = (
+        Table(rng.normal(size=(100, 2)), ("a", "b")),
+        {"n_outputs": 1, "seed": 0, "n_jobs": 1, "device": "cpu"},
+    )
+    growing = LEARNERS[name].start(table, **start)
+    gradients = rng.normal(size=(100, 1)), np.zeros((100, 1)), rng.normal(size=(100, 1)), np.zeros((100, 1))
+    first, none, second, neither = (growing.grow(gradient, one) for gradient in gradients)
+    assert none is None and neither is None
+    again = LEARNERS[name].start(table, **start)
+    again.restore(growing.state())
+    for grown in (growing, again):
+        third = grown.grow(gradients[2] + 1.0, one)
+        for weights in ([], [0.5], [0.5, 2.0], [0.5, 2.0, -1.0]):
+            expected = sum((w * tree for w, tree in zip(weights, (first, second, third), strict=False)), 0 * first)
+            np.testing.assert_allclose(grown.compile(weights).predict(table), expected, atol=1e-5)
+
+
+def test_outputs_of_which_one_has_nothing_left_keep_as_many_trees():
+    gradient = np.hstack([np.random.default_rng(0).normal(size=(100, 1)), np.zeros((100, 1))])
+    table = Table(gradient + 1.0, ("a", "b"))
+    growing = LEARNERS["catboost"].start(table, n_outputs=2, seed=0, n_jobs=1, device="cpu")
+    assert growing.grow(gradient, np.ones((100, 1))) is None
+    tree = growing.grow(gradient[:, :1] + [[0.0, 1.0]], np.ones((100, 1)))
+    np.testing.assert_allclose(growing.compile([1.0]).predict(table), tree, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
 def test_missing_values_are_taken_as_they_are(name):
     X, y, graph = problem()
     X[::4, 1] = np.nan
@@ -157,6 +187,26 @@ def test_importances_find_the_columns_that_matter(name):
         return
     assert m.feature_importances_.sum() == pytest.approx(1.0)
     assert m.feature_importances_.argmax() == 0
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        eb.LightGBM(params={"linear_tree": True}),
+        eb.LightGBM(params={"linear_trees": "true"}),
+        eb.LightGBM(params={"boosting": "dart"}),
+        eb.LightGBM(params={"boosting_type": "rf"}),
+        eb.XGBoost(params={"booster": "dart"}),
+        eb.XGBoost(params={"booster": "gblinear"}),
+        eb.XGBoost(params={"num_parallel_tree": 3}),
+        eb.XGBoost(params={"multi_strategy": "multi_output_tree"}),
+    ],
+    ids=lambda learner: f"{learner.name}-{next(iter(learner.params.items()))}",
+)
+def test_models_that_are_no_weighted_sum_of_trees_are_refused(learner):
+    ((key, value),) = learner.params.items()
+    with pytest.raises(ValueError, match=f"{key}.*{value}.*leave it out"):
+        fitted(learner, *problem())
 
 
 def test_unknown_parameters_reach_the_library():

@@ -406,7 +406,7 @@ def test_a_model_saved_without_its_table_says_what_to_do(tmp_path):
     loaded = eb.load(tmp_path / "without.ebb")
     with pytest.raises(ValueError, match="table=True"):
         loaded.explain([3])
-    with pytest.raises(ValueError, match="that has no table"):
+    with pytest.raises(ValueError, match="has no table"):
         loaded.save(tmp_path / "again.ebb", table=True)
 
 

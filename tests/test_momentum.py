@@ -1,5 +1,7 @@
 """Acceleration: both recursions by hand, what a restart is for, and that nothing else of a fit changes."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -127,3 +129,21 @@ def test_corrected_momentum_works_for_classes():
     m.set_params(early_stopping=False, n_jobs=1).fit(X, classes, graph=graph)
     assert m.history_["training"][-1] < 0.5 * m.history_["training"][0]
     np.testing.assert_allclose(m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [eb.LightGBM, eb.XGBoost, eb.CatBoost])
+def test_a_second_tree_that_is_none_leaves_every_weight_with_its_tree(kind):
+    class Silent(kind):
+        """Has nothing left to fit when the second round's second tree is grown."""
+
+        def start(self, table, **settings):
+            growing, calls = super().start(table, **settings), count()
+            grow = growing.grow
+            growing.grow = lambda gradient, curvature: grow(gradient * (next(calls) != 3), curvature)
+            return growing
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    m = eb.EBBSRegressor(5, learner=Silent(), momentum="corrected", early_stopping=False, n_jobs=1, random_state=0)
+    m.fit(X, X[:, 0] + X[:, 1] ** 2)
+    np.testing.assert_allclose(m.predict(X), m.predict(), rtol=1e-5, atol=1e-5)

@@ -72,6 +72,20 @@ def test_a_fit_from_files_is_the_fit_in_memory(files, kind, labels, learner):
     assert disk.feature_names_in_.tolist() == list(table.columns)
 
 
+def test_a_fit_from_files_can_be_resumed_on_the_same_files_alone(files, tmp_path):
+    X, table, y = files
+    often = eb.Checkpoint(tmp_path / "kept", every=4)
+    fits = [
+        eb.EBBSRegressor(9, random_state=0, n_jobs=1).fit(X, y, checkpoint=often, resume=again)
+        for again in (False, True)
+    ]
+    np.testing.assert_array_equal(*(m.predict() for m in fits))
+    table.assign(x=-table["x"]).to_parquet(tmp_path / "0.parquet")
+    (tmp_path / "1.parquet").unlink()
+    with pytest.raises(ValueError, match="X differs"):
+        eb.EBBSRegressor(9, random_state=0, n_jobs=1).fit(eb.ParquetTable(tmp_path), y, checkpoint=often, resume=True)
+
+
 def test_columns_can_be_chosen_and_put_in_order(files):
     X, table, y = files
     named = eb.ParquetTable(X.path, columns=["count", "x"])
@@ -219,3 +233,77 @@ def test_memory_stays_below_a_share_of_the_decoded_table(tmp_path):
     assert not done.returncode, done.stderr
     decoded, grown = map(int, done.stdout.split())
     assert grown < 0.6 * decoded, f"{grown / decoded:.2f}"
+
+
+def in_files(folder, *frames):
+    folder.mkdir()
+    for number, part in enumerate(frames):
+        part.to_parquet(folder / f"part.{number}.parquet")
+    return eb.ParquetTable(folder)
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost"])
+def test_a_fit_from_files_can_be_resumed_and_other_files_are_refused(files, learner, tmp_path):
+    class Raising(eb.Callback):
+        def after_round(self, progress):
+            if progress.round == 35:
+                raise RuntimeError("the lights went out")
+
+    X, table, y = files
+    graph = random_graph(600, 1500)
+    kept = eb.Checkpoint(tmp_path / "kept", every=2)
+    model = eb.EBBSRegressor(40, learner=learner, random_state=0)
+    whole = model.fit(X, y, graph=graph).predict()
+    with pytest.raises(RuntimeError, match="lights"):
+        model.fit(X, y, graph=graph, checkpoint=kept, callbacks=[Raising()])
+    table.loc[590, "x"] += 1.0
+    other = in_files(tmp_path / "other", table[:350], table[350:])
+    with pytest.raises(ValueError, match="of another fit: X differs"):
+        model.fit(other, y, graph=graph, checkpoint=kept, resume=True)
+    assert np.array_equal(model.fit(X, y, graph=graph, checkpoint=kept, resume=True).predict(), whole)
+
+
+def test_files_are_taken_in_the_order_of_their_numbers(tmp_path):
+    X = in_files(tmp_path / "t", *(pd.DataFrame({"x": [float(number)]}) for number in range(12)))
+    assert [block.column("x").to_pylist() for block in X.blocks()] == [[float(number)] for number in range(12)]
+
+
+def test_the_index_that_pandas_writes_is_no_column(tmp_path):
+    table, _ = frame()
+    table[table["flag"]].to_parquet(tmp_path / "left.parquet")
+    assert eb.ParquetTable(tmp_path / "left.parquet").names == tuple(table.columns)
+    table[table["flag"]].rename_axis("id").to_parquet(tmp_path / "named.parquet")
+    assert eb.ParquetTable(tmp_path / "named.parquet").names == tuple(table.columns)
+    assert eb.ParquetTable(tmp_path / "named.parquet", ["id"]).names == ("id",)
+
+
+TEXT, NUMBERS = pd.Series(["a", "b"] * 50), pd.Series(np.arange(100.0) % 3)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (NUMBERS.astype(int), NUMBERS.where(NUMBERS > 0)),
+        (pd.Series([None] * 100), TEXT),
+        (TEXT, pd.Series([None] * 100)),
+        (pd.Series([None] * 100), NUMBERS),
+        (TEXT.astype("category"), TEXT + "c"),
+    ],
+)
+def test_a_column_may_be_of_another_type_in_another_file(first, second, tmp_path):
+    parts = [pd.DataFrame({"x": np.arange(100.0), "k": column}) for column in (first, second)]
+    X, y = in_files(tmp_path / "t", *parts), np.arange(200) % 7.0
+    k = pd.Series([*first, *second], dtype=float if first is NUMBERS or second is NUMBERS else None)
+    table = pd.DataFrame({"x": np.tile(np.arange(100.0), 2), "k": k})
+    disk, memory = (eb.EBBSRegressor(10, random_state=0).fit(given, y) for given in (X, table))
+    assert np.array_equal(disk.predict(), memory.predict())
+    assert np.array_equal(disk.predict(X, nodes=[3, 150]), memory.predict(table, nodes=[3, 150]))
+
+
+def test_columns_that_have_no_type_in_common_are_named(tmp_path):
+    parts = (pd.DataFrame({"x": [1.0]}), pd.DataFrame({"x": ["a"]}))
+    with pytest.raises(ValueError, match=r"column 'x' is of another type in each file, double and .*string"):
+        in_files(tmp_path / "t", *parts)
+    (tmp_path / "text.parquet").write_text("x,y")
+    with pytest.raises(ValueError, match=r"text\.parquet cannot be read as a Parquet file"):
+        eb.ParquetTable(tmp_path / "text.parquet")

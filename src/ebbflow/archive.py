@@ -1,15 +1,20 @@
-"""Files from strangers: zips, arrays and JSON, read only if they are plain, whole and no larger than they seem.
+"""Files that are written all or nothing, and files from strangers: zips, arrays and JSON, read only if plain and whole.
 
 Python's own readers are kind: they skip what stands before a zip, let entries overlap, take the sizes that a file claims,
 evaluate the headers of arrays and keep the last of two equal keys. Here whatever our own writer would not have written is
 refused, before memory is given to it.
 """
 
+import hashlib
 import json
 import math
+import os
 import re
 import struct
+import tempfile
 import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 import numpy as np
@@ -22,6 +27,43 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}(\.[a-z]{1,8})?")
 _HEADER = re.compile(
     rb"\{'descr': '([<>][fiu][48])', 'fortran_order': (True|False), 'shape': \(((?:\d{1,18},? ?){0,2})\), \} *\n"
 )
+
+
+@contextmanager
+def beside(path: str | os.PathLike[str], suffix: str = ".part") -> Iterator[str]:
+    """Give a place to write to beside ``path``, forced to the disk and renamed when all went well, and removed when not.
+
+    A reader sees the old file or the whole new one, after a power cut too.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(prefix=".ebbflow-", suffix=suffix, dir=folder)
+    os.close(handle)
+    try:
+        yield temporary
+        _force(temporary, os.O_RDWR)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    if os.name == "posix":  # the new name is on the disk only when the folder is
+        with suppress(OSError):  # not every file system can
+            _force(folder, os.O_RDONLY)
+
+
+def _force(path: str, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def checksums(entries: Mapping[str, bytes]) -> dict[str, str]:
+    """The SHA-256 of every entry."""
+    return {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()}
 
 
 def room(size: int) -> int:

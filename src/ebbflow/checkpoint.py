@@ -14,21 +14,20 @@ import json
 import os
 import pickle
 import re
-import struct
 import time
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ebbflow.archive import beside, checksums, plain_json, room, unpack
 from ebbflow.callbacks import Callback, Interrupt, Progress
+from ebbflow.environment import versions
 from ebbflow.learners import Pickled
 from ebbflow.objective import Iterate, Objective
 
@@ -40,7 +39,6 @@ except ImportError:  # Windows: two fits in one folder are not noticed
 FORMAT_VERSION = 1
 KEPT = 2
 _NAME = re.compile(r"round-(\d+)\.ckpt")
-_PACKAGES = ("ebbflow", "numpy", "scipy", "scikit-learn", "lightgbm", "xgboost-cpu", "xgboost", "catboost")
 
 
 class Checkpoint:
@@ -111,7 +109,7 @@ def keeping(checkpoint: Any, resume: bool) -> Iterator["Keeper | None"]:
     recipe = as_checkpoint(checkpoint)
     handle = _opened(recipe.folder)
     try:
-        yield Keeper(recipe, resume, handle)
+        yield Keeper(recipe, resume)
     finally:
         if handle is not None:
             os.close(handle)
@@ -125,8 +123,6 @@ class Keeper(Callback):
     recipe : Checkpoint
     resume : bool
         Whether to read the newest checkpoint that is whole.
-    handle : int, optional
-        The folder, opened.
     """
 
     #: What to keep: race, choice and out_of_fold as found, and the states of the boosting and of its callbacks.
@@ -134,8 +130,8 @@ class Keeper(Callback):
     #: Written too when this was asked to stop.
     interrupt: Interrupt
 
-    def __init__(self, recipe: Checkpoint, resume: bool, handle: int | None) -> None:
-        self.recipe, self.folder, self._handle = recipe, recipe.folder, handle
+    def __init__(self, recipe: Checkpoint, resume: bool) -> None:
+        self.recipe, self.folder = recipe, recipe.folder
         self._paths: list[str] = []  # whole ones, oldest first
         self._manifest: dict[str, Any] = {}
         self._fingerprint: dict[str, Any] = {}
@@ -183,7 +179,7 @@ class Keeper(Callback):
                 f"checkpoint: {self.folder} is of another fit: {'; '.join(differing)}. Resume with what it was begun with, "
                 "or name another folder."
             )
-        now = _versions()
+        now = versions()
         written = self._manifest["versions"].items()
         others = [f"{name} {then} (now {now.get(name)})" for name, then in written if now.get(name) != then]
         if others:
@@ -236,30 +232,17 @@ class Keeper(Callback):
             "format_version": FORMAT_VERSION,
             "round": done,
             "fingerprint": self._fingerprint,
-            "versions": _versions(),
+            "versions": versions(),
             "state": state,
-            "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()},
+            "sha256": checksums(entries),
         }
         return entries | {"manifest.json": json.dumps(manifest).encode()}
 
     def _store(self, path: str, entries: dict[str, bytes]) -> None:
         """Write beside the place, force it to the disk, rename, and only then delete all but this and the one before."""
-        temporary = f"{path}.part"
-        try:
-            with open(temporary, "wb") as raw:
-                with zipfile.ZipFile(raw, "w") as file:
-                    for name, content in entries.items():
-                        file.writestr(name, content)
-                raw.flush()
-                os.fsync(raw.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
-            raise
-        if self._handle is not None:
-            with suppress(OSError):  # not every file system can
-                os.fsync(self._handle)
+        with beside(path, ".ckpt.part") as place, zipfile.ZipFile(place, "w") as file:
+            for name, content in entries.items():
+                file.writestr(name, content)
         self._paths = [*(other for other in self._paths if other != path), path][-KEPT:]
         for other in _checkpoints(self.folder):
             if other not in self._paths:
@@ -319,16 +302,6 @@ def _shown(value: Any) -> str:
     return repr(value)
 
 
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 # ---------------------------------------------------------------------- files
 
 
@@ -374,18 +347,18 @@ def _checkpoints(folder: str) -> list[str]:
 def _read(path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest and all other entries, each of them as it was written."""
     try:
-        with zipfile.ZipFile(path) as file:
-            entries = {name: file.read(name) for name in file.namelist()}
-        manifest = json.loads(entries.pop("manifest.json"))
+        with open(path, "rb") as file:
+            entries = unpack(file, room(file.seek(0, 2)))
+        manifest = plain_json(entries.pop("manifest.json"))
         told = manifest["format"], manifest["format_version"], manifest["sha256"]
-    except (  # what zipfile lets through when bytes of a zip are changed at random
-        zipfile.BadZipFile, zlib.error, struct.error, LookupError, TypeError, ValueError, EOFError, RuntimeError,
-    ) as error:  # fmt: skip
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # zipfile lets through whatever it runs into when bytes are changed at random
         raise ValueError(str(error) or "it is not a checkpoint") from None
     name, format_version, sums = told
     if name != "ebbflow checkpoint" or format_version != FORMAT_VERSION:
         raise ValueError(f"format {format_version!r} of {name!r} is not {FORMAT_VERSION} of 'ebbflow checkpoint'")
-    if sums != {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()}:
+    if sums != checksums(entries):
         raise ValueError("its entries are not those that were written")
     return manifest, entries
 

@@ -55,8 +55,12 @@ class Choice:
 
     def prepares_like(self, other: "Choice") -> bool:
         """Whether trees see the same columns, and grow by the same settings, under both."""
-        same = repr(self.preparation()) == repr(other.preparation())
-        return same and self.uses_graph == other.uses_graph
+        return self._for_trees == other._for_trees
+
+    @property
+    def _for_trees(self) -> tuple[Any, ...]:
+        made = repr((self.neighbor_features, self.feature_smoothing))
+        return made, self.low_rank, self.positions, isinstance(self.labels, Masked), self.uses_graph
 
     def preparation(self) -> Preparation:
         """What this choice does to the table."""

@@ -10,6 +10,10 @@ from ebbflow.labels import Field, Masked, one_hot
 from ebbflow.table import Table
 
 BATCH = 64
+ENCODED = (
+    "Categories of the fitted nodes were encoded without their own labels, and those codes are not in this model: the sum "
+    "would not be the score. Explain before saving, or load a model that was written by save(path, table=True)."
+)
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,11 @@ def explain(model: Any, nodes: NDArray[np.int64], table: Table | None) -> list[E
         raise ValueError("A model trained with labels='masked' has no such sum; fit with labels='field' or 'none'.")
     if table is None:
         raise ValueError(
-            "This model was loaded from a file without its table: pass it, explain(nodes, X=X), or save(path, table=True)."
+            "This model is without its table, as it was loaded from a file that has none, or fitted from files or on a "
+            "cluster: pass it, explain(nodes, X=X), or load a model that was written by save(path, table=True)."
         )
+    if model._preparation.encoder is not None and model._fitted_columns is None:
+        raise ValueError(ENCODED)
     seen = model._fitted_columns or model._preparation.apply(table, model.graph_)
     return [e for start in range(0, nodes.size, BATCH) for e in _batch(model, nodes[start : start + BATCH], seen)]
 

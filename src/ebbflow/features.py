@@ -72,9 +72,7 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
     blocks: list[Any] = []
     names: list[str] = []
     origin: list[int] = []
-    for statistic in statistics:
-        if table.is_sparse and statistic != "mean":
-            continue
+    for statistic in _taken(statistics, table.is_sparse):
         blocks += [table.own(_over_neighbours(batch.values, graph, statistic)) for batch in table.batches()]
         names += [f"{statistic}({name})" for name in table.names]
         origin += table.origin
@@ -85,6 +83,10 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
         blocks.append(sparse.csr_array(columns) if table.is_sparse else columns)
         names, origin = [*names, "degree", "mean(degree)"], [*origin, -1, -1]
     return table.with_columns(blocks, names, origin)
+
+
+def _taken(statistics: Sequence[str], is_sparse: bool) -> list[str]:
+    return [statistic for statistic in statistics if statistic == "mean" or not is_sparse]
 
 
 def _over_neighbours(values: Any, graph: Graph, statistic: str) -> Any:
@@ -192,8 +194,8 @@ class NeighborFeatures(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns that :meth:`transform` returns."""
         check_is_fitted(self, "graph_")
-        names = list(self._reader.names)
-        out = names + [f"{statistic}({name})" for statistic in self.statistics for name in names]
+        names, kept = list(self._reader.names), _taken(self.statistics, self._reader.is_sparse)
+        out = names + [f"{statistic}({name})" for statistic in kept for name in names]
         return np.asarray(out + ["degree", "mean(degree)"] * self.degree, dtype=object)
 
     def _table(self, X: Any, graph: Graph | None) -> Table:

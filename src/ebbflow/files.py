@@ -7,7 +7,6 @@ reader sees the old one or the whole new one. Messages name the file, the line a
 import csv
 import os
 import stat
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebbflow.archive import beside
 from ebbflow.graph import Graph
 from ebbflow.graph._graphml import read_graphml
 
@@ -475,18 +475,8 @@ def replacing(path: Path) -> Iterator[Path]:
     if is_special(path):
         yield path
         return
-    handle, name = tempfile.mkstemp(prefix=".ebbflow-", suffix=path.suffix, dir=path.absolute().parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with beside(path, path.suffix) as temporary:
+        yield Path(temporary)
 
 
 def write_table(frame: Any, path: Path) -> None:

@@ -6,18 +6,13 @@
 Checksums find accidents. Against intent, ``archive.py``, ``soundness.py`` and each learner check everything again.
 """
 
-import hashlib
 import inspect
 import io
 import json
 import os
-import platform
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -25,7 +20,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebbflow import archive, features, labels, learners, losses, momentum, smoothing, soundness
+from ebbflow.archive import beside, checksums
 from ebbflow.encoding import OrderedTargetEncoder
+from ebbflow.environment import environment
 from ebbflow.features import LowRank, NeighborFeatures, Positions
 from ebbflow.labels import Field, Masked, ProbabilityField
 from ebbflow.learners import Learner
@@ -33,7 +30,7 @@ from ebbflow.losses import Loss
 from ebbflow.momentum import Momentum
 from ebbflow.objective import Labels
 from ebbflow.preparation import Preparation
-from ebbflow.smoothing import Smoother, _sweep
+from ebbflow.smoothing import Smoother
 from ebbflow.soundness import is_whole, require
 from ebbflow.table import Table, TableReader
 
@@ -117,10 +114,10 @@ def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
         },
         "calibrated": [model.temperature_, model.label_strength_] if hasattr(model, "classes_") else None,
         "environment": getattr(model, "_environment", None) or environment(None),
-        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()},
+        "sha256": checksums(entries),
     }
     entries["manifest.json"] = json.dumps(manifest, indent=1).encode()
-    _write_atomically(os.fspath(path), entries)
+    _store(os.fspath(path), entries)
 
 
 def _arrays(model: Any) -> dict[str, NDArray[Any]]:
@@ -372,8 +369,8 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str,
             f"{path} was written by a newer ebbflow (format {format_version}, this one reads up to {FORMAT_VERSION}): "
             "upgrade ebbflow to load it."
         )
-    for entry, content in entries.items():
-        if sums.get(entry) != hashlib.sha256(content).hexdigest():
+    for entry, found in checksums(entries).items():
+        if sums.get(entry) != found:
             raise ModelFileError(f"{path} is damaged: its entry {entry!r} is not what was written.")
     if missing := set(sums) - set(entries):
         raise ModelFileError(f"{path} is damaged: {sorted(missing)[:10]} is missing.")
@@ -384,36 +381,19 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str,
     return manifest, arrays, entries
 
 
-def _write_atomically(path: str, entries: dict[str, bytes]) -> None:
-    """Write beside the target and rename: a reader sees the old file or the whole new one, after a power cut too."""
+def _store(path: str, entries: dict[str, bytes]) -> None:
+    """Say what is wrong with the place, or write all of it there."""
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} cannot be written: it is a folder.")
-    handle, temporary = tempfile.mkstemp(prefix=".ebbflow-", suffix=".part", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as raw:
-            _write(raw, entries, zipfile.ZIP_DEFLATED)
-            if sum(map(len, entries.values())) > archive.room(raw.tell()):  # as above
-                raw.seek(0)
-                raw.truncate()
-                _write(raw, entries, zipfile.ZIP_STORED)
-            raw.flush()
-            os.fsync(raw.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    if os.name == "posix":  # the new name is on the disk only when the folder is
-        folder_handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(folder_handle)
-        finally:
-            os.close(folder_handle)
+    with beside(path) as place, open(place, "wb") as raw:
+        _write(raw, entries, zipfile.ZIP_DEFLATED)
+        if sum(map(len, entries.values())) > archive.room(raw.tell()):  # as above
+            raw.seek(0)
+            raw.truncate()
+            _write(raw, entries, zipfile.ZIP_STORED)
 
 
 def _write(raw: Any, entries: dict[str, bytes], method: int) -> None:
@@ -492,24 +472,3 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
             "load(path, classes=[...])"
         )
     return known[value["class"]](**{k: _revived(v, known) for k, v in value["parameters"].items()})
-
-
-@cache
-def _versions() -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "system": platform.system(),
-    }
-    for package in ("ebbflow", "numpy", "scipy", "scikit-learn", "lightgbm", "xgboost-cpu", "xgboost", "catboost"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def environment(threads: int | None) -> dict[str, Any]:
-    """What a result may depend on beside data and settings: versions, the machine, threads, which loops swept the graph."""
-    loops = "scipy" if _sweep.COMPILED is None else "compiled"
-    return _versions() | {"sweeps": loops} | ({} if threads is None else {"threads": threads})

@@ -101,9 +101,11 @@ class ParquetTable:
     Parameters
     ----------
     path : path
-        A file, or a folder of ``*.parquet`` files, taken in the order of their names; row i is node i.
+        A file, or a folder of ``*.parquet`` files, taken in the order of their names, numbers in them as numbers; row i is
+        node i.
     columns : list of str, optional
-        The columns to use; all by default. Name them where the file also holds the labels.
+        The columns to use; all by default, but for what pandas calls the index. Name them where the file also holds the
+        labels.
 
     Examples
     --------
@@ -121,8 +123,8 @@ class ParquetTable:
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
         files = parquet_files(path)
         self.path = path
-        present = files[0].schema_arrow
-        self.names: tuple[str, ...] = tuple(present.names if columns is None else columns)
+        present = _common_schema([file.schema_arrow for file in files], path)
+        self.names: tuple[str, ...] = tuple(_without_index(present) if columns is None else columns)
         for name in self.names:
             if isinstance(columns, str) or name not in present.names:
                 raise ValueError(f"columns={columns!r}: {name!r} is not a column of {path}; there are {present.names}.")
@@ -147,7 +149,13 @@ class ParquetTable:
 
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Pyarrow tables of some rows each, one after the other; all columns, or these."""
-        return read_blocks(self.path, self.names if columns is None else columns, self.rows_a_block)
+        names = list(self.names if columns is None else columns)
+        return (self._alike(block) for block in read_blocks(self.path, names, self.rows_a_block))
+
+    def _alike(self, block: Any) -> Any:
+        """A part of the files with the types that all of them share."""
+        wanted = self.empty.select(block.column_names).schema
+        return block if block.schema.equals(wanted) else block.cast(wanted, safe=False)
 
     def take(self, rows: NDArray[np.int64]) -> Any:
         """Some rows as a pyarrow table; of the files, only the groups of rows that hold them are read."""
@@ -159,9 +167,41 @@ class ParquetTable:
                 here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, last)] - first
                 if here.size:
                     found = file.read_row_group(group, columns=list(self.names), use_threads=False)
-                    parts.append(found.select(list(self.names)).take(here))
+                    parts.append(self._alike(found.select(list(self.names)).take(here)))
                 first = last
         return _joined(parts).take(back)
+
+
+def _common_schema(schemas: list[Any], path: Any) -> Any:
+    """The types that columns of these files have in common: a column of one file may be empty, or whole numbers, there."""
+    import pyarrow
+
+    if all(schema.equals(schemas[0]) for schema in schemas):
+        return schemas[0]
+
+    def plain(kind: Any) -> Any:
+        return kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+
+    fields = []
+    for field in schemas[0]:
+        kinds = list(dict.fromkeys(schema.field(field.name).type for schema in schemas))
+        if len(kinds) > 1:
+            ones = [pyarrow.schema([(field.name, plain(kind))]) for kind in kinds]
+            try:
+                field = pyarrow.unify_schemas(ones, promote_options="permissive").field(0)
+            except pyarrow.ArrowException:
+                raise ValueError(
+                    f"{path}: column {field.name!r} is of another type in each file, {' and '.join(map(str, kinds))}: "
+                    "write it as one."
+                ) from None
+        fields.append(field)
+    return pyarrow.schema(fields, schemas[0].metadata)
+
+
+def _without_index(schema: Any) -> list[str]:
+    """The columns but for the index that pandas writes beside them, and does not read back as a column either."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
 
 
 def _joined(parts: list[Any]) -> Any:

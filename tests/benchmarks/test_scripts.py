@@ -11,7 +11,7 @@ HOME = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("script", ["robust", "kernels", "speed", "figures", "serving", "on_disk"])
 def test_every_script_starts(script):
-    command = ["-m", f"benchmarks.{script}"] if script in ("robust", "kernels") else [f"benchmarks/{script}.py"]
+    command = ["-m", f"benchmarks.{script}"] if script != "figures" else [f"benchmarks/{script}.py"]
     shown = subprocess.run([sys.executable, *command, "--help"], cwd=HOME, capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     assert script in shown.stdout

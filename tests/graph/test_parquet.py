@@ -111,6 +111,12 @@ def test_a_folder_without_a_whole_graph_is_refused(tmp_path):
         eb.Graph.open(tmp_path)
     path = written(tmp_path / "edges.parquet", a=[0], b=[1])
     eb.Graph.from_parquet(path, directory=tmp_path / "kept")
+    for name, numbers in (("neighbors", [1, 2]), ("neighbors", [-1, 0]), ("starts", [0, 3, 2])):
+        whole = (tmp_path / "kept" / name).read_bytes()
+        (tmp_path / "kept" / name).write_bytes(np.array(numbers, dtype=np.int32).tobytes())
+        with pytest.raises(ValueError, match="leads to a node that is not there"):
+            eb.Graph.open(tmp_path / "kept")
+        (tmp_path / "kept" / name).write_bytes(whole)
     (tmp_path / "kept" / "neighbors").write_bytes(b"")
     with pytest.raises(ValueError, match="neighbors is not as long as it was written"):
         eb.Graph.open(tmp_path / "kept")

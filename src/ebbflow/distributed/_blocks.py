@@ -12,7 +12,7 @@ from scipy import sparse
 from ebbflow.checkpoint import fingerprint_of
 from ebbflow.distributed._peers import Peers
 from ebbflow.graph import Graph
-from ebbflow.smoothing import Sweep, sweep_on
+from ebbflow.smoothing import Sweep, stepped, sweep_on
 from ebbflow.table import Table
 
 # Relative residuals from which on conjugate gradients may speak in float32, which halves what they send.
@@ -143,22 +143,10 @@ class BlockSweep:
         out[...] = found
         return out
 
-    def steps(
-        self,
-        scores: NDArray[Any],
-        root: NDArray[Any],
-        scale: NDArray[Any],
-        keep: NDArray[Any],
-        alpha: float,
-        count: int,
-    ) -> NDArray[Any]:
+    def steps(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> NDArray[Any]:
         """Return v/root after ``count`` sweeps v ← scale∘(A v) + keep∘v + α v⁰ from v⁰ = root∘scores."""
-        root = root if scores.ndim == 1 else root[:, None]
-        v = root * scores
-        source = alpha * v
-        for _ in range(count):
-            v = self(v, scale, keep, source)
-        return v / root
+        found: NDArray[Any] = stepped(self, scores, root, scale, keep, alpha, count)
+        return found
 
     def conjugate_gradients(
         self,

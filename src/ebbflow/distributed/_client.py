@@ -96,7 +96,7 @@ class Cluster:
 
         blocks = self.client.compute(np.ravel(X.to_delayed()).tolist())
         distributed.wait(blocks)
-        lengths = self.client.gather(self.client.map(len, blocks, pure=False))
+        lengths = self.client.gather(self.client.map(_length, blocks, pure=False))
         ends = np.cumsum(lengths).tolist()
         self.n_rows = ends[-1] if ends else 0
         if not self.n_rows:
@@ -124,6 +124,8 @@ class Cluster:
         """Train on the workers that have rows, and put what they found on the estimator; returns out-of-fold predictions."""
         from distributed import MultiLock
 
+        if estimator.device != "cpu":
+            raise ValueError(f"device={estimator.device!r} is for one machine: on a cluster use device='cpu'.")
         if self.keeps and not isinstance(estimator.random_state, Integral):
             raise ValueError("On a cluster a checkpoint needs random_state to be a number: another is drawn each time.")
         client, workers, callbacks = self.client, list(self.rows), callback_list(callbacks)
@@ -224,6 +226,10 @@ def _in_rows(X: Any) -> Any:
     return X.rechunk({1: -1}) if len(getattr(X, "chunks", ((), ()))[1]) > 1 else X
 
 
+def _length(block: Any) -> int:
+    return int(block.shape[0])
+
+
 def _show(event: tuple[float, str]) -> None:
     sys.stderr.write(event[1])
     sys.stderr.flush()
@@ -260,6 +266,6 @@ def scores_of(X: Any, model: Any) -> NDArray[np.float64]:
 
 
 def _scores(block: Any, reader: TableReader, preparation: Preparation, ensemble: Ensemble) -> Any:
-    if not len(block):
+    if not _length(block):
         return None
     return ensemble.predict(preparation.apply(reader.read(block), None))

@@ -216,7 +216,7 @@ class Graph:
         Parameters
         ----------
         path : path
-            A file, or a folder of ``*.parquet`` files, taken in the order of their names.
+            A file, or a folder of ``*.parquet`` files, taken in the order of their names, numbers in them as numbers.
         source, target : str, optional
             Columns with the two ends, as row numbers of your table; default: the first and the second column.
         weight : str, optional

@@ -7,6 +7,7 @@ memory is a few numbers for each node and one block; the adjacency itself may li
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,31 @@ def arrow(what: str) -> Any:
 
 
 def parquet_files(path: Path_) -> list[Any]:
-    """The Parquet file at ``path``, or all of a folder in the order of their names, opened."""
-    parquet = arrow("Reading Parquet files").parquet
+    """The Parquet file at ``path``, or all of a folder in the order of their names, opened.
+
+    Numbers in names count as numbers: many programs write part.2 and part.10, and rows out of order are other nodes.
+    """
+    pyarrow = arrow("Reading Parquet files")
     found = Path(path)
-    names = sorted(found.glob("*.parquet")) if found.is_dir() else [found]
+    names = sorted(found.glob("*.parquet"), key=_natural) if found.is_dir() else [found]
     if not names:
         raise FileNotFoundError(f"{found} is a folder without any file whose name ends in .parquet.")
-    files = [parquet.ParquetFile(name, pre_buffer=False) for name in names]
+    files = []
+    for name in names:
+        try:
+            files.append(pyarrow.parquet.ParquetFile(name, pre_buffer=False))
+        except pyarrow.ArrowInvalid as error:
+            raise ValueError(f"{name} cannot be read as a Parquet file: {error}") from None
     for name, file in zip(names, files, strict=True):
         if file.schema_arrow.names != files[0].schema_arrow.names:
             raise ValueError(f"{name} has other columns than {names[0]}: {file.schema_arrow.names}.")
     return files
+
+
+def _natural(path: Path) -> list[Any]:
+    """Text and numbers in turn, to sort by."""
+    parts = re.split(r"([0-9]+)", path.name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)] + [path.name]
 
 
 def read_blocks(path: Path_, columns: Sequence[str], size: int) -> Iterator[Any]:
@@ -162,12 +177,20 @@ def opened(directory: Path_) -> sparse.csr_array:
             if os.path.getsize(_file(directory, name)) != size * np.dtype(kind).itemsize:
                 raise ValueError(f"{PARTS[name]} is not as long as it was written")
         parts = [_mapped(_file(directory, name), kind, size, "r") for name, (kind, size) in shapes.items()]
+        _refuse_unsound(parts[1], parts[2], n_nodes)
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
             f"{directory} holds no graph, or one that was not finished ({error}): make it with Graph.from_parquet(…, "
             "directory=…)."
         ) from None
     return sparse.csr_array(tuple(parts), shape=(n_nodes, n_nodes))
+
+
+def _refuse_unsound(indices: Any, indptr: Any, n_nodes: int) -> None:
+    """Compiled loops follow these numbers without looking: a disk may have changed them."""
+    rising = indptr[0] == 0 and indptr[-1] == indices.size and bool((indptr[1:] >= indptr[:-1]).all())
+    if not rising or (indices.size and not 0 <= indices.min() <= indices.max() < n_nodes):
+        raise ValueError("an edge leads to a node that is not there")
 
 
 def _file(directory: Path_, name: str) -> str:

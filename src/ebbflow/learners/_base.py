@@ -49,7 +49,9 @@ class Growing(ABC):
 
     @abstractmethod
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Grow one tree per output and return its values on all nodes, unscaled; None if there is no split left.
+        """Grow one tree per output and return its values on all nodes, unscaled.
+
+        None if there is no split left: no weight is then handed to :meth:`compile` for this round.
 
         Parameters
         ----------
@@ -115,6 +117,16 @@ class Ensemble(ABC):
 def plain_values(table: Table) -> Any:
     """The table as the tree libraries know it: their sparse readers take scipy's matrices, not its arrays."""
     return sparse.csr_matrix(table.values) if table.is_sparse else table.values
+
+
+def check_params(params: Mapping[str, Any] | None, refused: Mapping[str, Sequence[Any]], name: str) -> None:
+    """Refuse settings of a library under which its model is no sum of its trees, each times a number of its own."""
+    for key, value in (params or {}).items():
+        if value in refused.get(key, ()):
+            raise ValueError(
+                f"learner={name!r}: params={{{key!r}: {value!r}}} cannot be used here. The loop gives each tree a weight of "
+                "its own, which needs one number in each leaf and trees that stay as they were grown: leave it out."
+            )
 
 
 def check_device(device: str, supported: tuple[str, ...], name: str) -> None:

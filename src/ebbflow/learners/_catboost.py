@@ -115,15 +115,19 @@ class GrowingCatBoost(Growing):
         if self._constant or not gradient.any():
             return None
         curvature = np.broadcast_to(curvature, self._shape)
-        values = np.empty(self._shape)
-        for output, trees in enumerate(self._trees):
-            weight = curvature[:, output] if self._newton else None
-            try:
+        values, before = np.zeros(self._shape), len(self._trees[0])
+        try:
+            for output, trees in enumerate(self._trees):
+                weight = curvature[:, output] if self._newton else None
                 values[:, output] = self._grow_one(gradient[:, output], weight, trees)
-            except self._catboost.CatBoostError as error:
-                if _nothing_to_split(error):
-                    return None
-        return values if values.any() else None
+        except self._catboost.CatBoostError as error:
+            if _nothing_to_split(error):
+                values[:] = 0.0
+        if values.any():
+            return values
+        for trees in self._trees:  # what came to nothing has no place among the weights
+            del trees[before:]
+        return None
 
     def _grow_one(self, gradient: Array, weight: Array | None, trees: list[Any]) -> Array:
         residual = -gradient

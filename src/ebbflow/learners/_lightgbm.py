@@ -10,12 +10,17 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, check_params, plain_values
 from ebbflow.learners._sound import LARGEST, check_tree, refuse_unless
 from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table, ValuesOnDisk
 
 FEW_ROWS = 200
+# Trees that are changed when others come, or averaged, or have lines for leaves; by all names of each parameter.
+REFUSED: dict[str, Sequence[Any]] = {
+    **dict.fromkeys(("boosting", "boosting_type", "boost"), ("dart", "rf", "random_forest")),
+    **dict.fromkeys(("linear_tree", "linear_trees"), (True, "true", "True", "1")),
+}
 
 
 class LightGBM(Learner):
@@ -37,7 +42,7 @@ class LightGBM(Learner):
         Share of the rows each tree is grown on.
     max_bin : int, default=255
     params : dict, optional
-        Any other LightGBM parameter, by its own name.
+        Any other LightGBM parameter, by its own name; not linear leaves, DART or random forests, which are no sums of trees.
 
     Examples
     --------
@@ -72,6 +77,7 @@ class LightGBM(Learner):
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingLightGBM":
         """Bin the table."""
         check_device(device, self.devices, self.name)
+        check_params(self.params, REFUSED, self.name)
         drawn = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0  # LightGBM aborts where it draws no row
         own = {
             "objective": "none",
@@ -227,7 +233,6 @@ _DRAWN_AT_SPLITS = {
 }  # fmt: skip
 # The values, as LightGBM writes them, with which draws can be repeated; with others they depend on the data.
 _DRAWN_AGAIN = {
-    "boosting": ("gbdt",),
     "data_sample_strategy": ("bagging",),
     "use_quantized_grad": ("0",),
     "bagging_freq": ("0", "1"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from ebbflow.archive import plain_json
 from ebbflow.devices import cupy
-from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, check_params, plain_values
 from ebbflow.learners._sound import check_tree, keys, numbers, refuse_unless, whole_numbers
 from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table
@@ -25,6 +25,12 @@ TREE_PARTS = (
     "split_indices", "split_type", "sum_hessian", "id", "categories", "categories_nodes",
     "categories_segments", "categories_sizes", "tree_param",
 )  # fmt: skip
+# Trees that are changed when others come, no trees at all, vectors for leaves; several trees to a round are not counted so.
+REFUSED = {
+    "booster": ("dart", "gblinear"),
+    "multi_strategy": ("multi_output_tree",),
+    "num_parallel_tree": range(2, 1_000_000),
+}
 MOVED_AT_ONCE = 16_000_000  # entries of a table
 
 
@@ -51,7 +57,7 @@ class XGBoost(Learner):
     colsample_bytree, subsample : float, default=1.0
     max_bin : int, default=256
     params : dict, optional
-        Any other XGBoost parameter, by its own name.
+        Any other XGBoost parameter, by its own name; not other boosters than ``gbtree``, nor several trees to a round.
     """
 
     name = "xgboost"
@@ -79,6 +85,7 @@ class XGBoost(Learner):
     def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingXGBoost":
         """Bin the table."""
         check_device(device, self.devices, self.name)
+        check_params(self.params, REFUSED, self.name)
         own = {
             "device": device,
             "tree_method": "hist",
@@ -128,6 +135,7 @@ class GrowingXGBoost(Growing):
         self._booster = xgboost.Booster(params, [self._data])
         self._params, self._shape = params, (table.n_rows, n_outputs)
         self._rounds = 0
+        self._empty: list[int] = []  # rounds in which nothing was grown: no weight is theirs
         self._earlier: list[Any] = []  # trees of a checkpoint, in whose place the booster has empty ones
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
@@ -137,7 +145,15 @@ class GrowingXGBoost(Growing):
         self._booster.boost(self._data, self._rounds, grad=gradient, hess=curvature)
         self._rounds += 1
         tree = np.asarray(self._newest_values(), dtype=np.float64, like=gradient).reshape(self._shape)
-        return tree if tree.any() else None
+        # On a cluster these are some rows of the tree; whether it is empty, it must say itself.
+        if tree.any() or not self._newest_is_empty():
+            return tree
+        self._empty.append(self._rounds - 1)
+        return None
+
+    def _newest_is_empty(self) -> bool:
+        newest = self._booster[self._rounds - 1 : self._rounds]
+        return all(tree.startswith("0:leaf") for tree in newest.get_dump())
 
     def _newest_values(self) -> Any:
         """Where the table is on the GPU, read there; XGBoost's predictions from bins come by way of the CPU."""
@@ -148,20 +164,21 @@ class GrowingXGBoost(Growing):
 
     def state(self) -> dict[str, Any]:
         """Return the trees."""
-        for name, usual in (("colsample_bylevel", 1), ("colsample_bynode", 1), ("booster", "gbtree")):
-            if self._params.get(name, usual) != usual:
+        for name in ("colsample_bylevel", "colsample_bynode"):
+            if self._params.get(name, 1) != 1:
                 raise ValueError(
                     f"checkpoint: what XGBoost draws with {name}={self._params[name]!r} cannot be drawn again where a fit "
                     "was left; leave it out, or fit without a checkpoint."
                 )
-        return {"model": json.dumps(self._trees(self._rounds)[0]).encode(), "rounds": self._rounds}
+        model = json.dumps(self._trees(self._rounds)[0]).encode()
+        return {"model": model, "rounds": self._rounds, "empty": self._empty}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take the trees up again, and bring the column sampler, which no file holds, to where it stood.
 
         What it draws does not depend on the gradient: as many rounds with none are drawn and leave empty trees.
         """
-        self._rounds = state["rounds"]
+        self._rounds, self._empty = state["rounds"], state["empty"]
         if not self._rounds:
             return
         if self._params["subsample"] == self._params["colsample_bytree"] == 1.0:
@@ -184,6 +201,10 @@ class GrowingXGBoost(Growing):
 
     def compile(self, weights: Sequence[float]) -> "XGBoostEnsemble":
         """Scale the leaves in XGBoost's JSON format."""
+        weights = list(weights)
+        for number in self._empty:
+            if number < len(weights):
+                weights.insert(number, 0.0)
         weights = weights or [0.0]
         model, trees = self._trees(len(weights))
         per_round = self._shape[1]

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 
 from ebbflow import diagnosis
 from ebbflow.diagnosis import HeldOut
-from ebbflow.explaining import Explanation
+from ebbflow.explaining import ENCODED, Explanation
 from ebbflow.labels import Masked
 from ebbflow.layout import layout
 from ebbflow.report._charts import clipped, number
@@ -176,6 +176,8 @@ def explanations(model: Any, table: Table | None, X: Any, groups: dict[str, list
         return (
             "A model trained with labels='masked' has no exact sum; fit with labels='field' or 'none' to take it apart."
         )
+    if model._preparation.encoder is not None and model._fitted_columns is None:
+        return ENCODED
     role = roles(model)
     everyone = np.asarray([node for group in groups.values() for node in group], dtype=np.int64)
     before, parts = diagnosis.before_held_out(model), dict[int, Explanation]()

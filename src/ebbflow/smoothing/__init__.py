@@ -11,7 +11,7 @@ from ebbflow.smoothing._kernel import Kernel
 from ebbflow.smoothing._laplacian import Laplacian
 from ebbflow.smoothing._robust import EdgeWeights, Robust
 from ebbflow.smoothing._solve import SparseSolver
-from ebbflow.smoothing._sweep import Sweep, allowed_threads, sweep_on, threads
+from ebbflow.smoothing._sweep import Sweep, allowed_threads, stepped, sweep_on, threads
 from ebbflow.smoothing._system import GraphMatrix
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "SparseSolver",
     "Sweep",
     "allowed_threads",
+    "stepped",
     "sweep_on",
     "threads",
 ]

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing._solve import ratio
-from ebbflow.smoothing._sweep import sweep_on
+from ebbflow.smoothing._sweep import stepped, sweep_on
 
 THREADS = 256
 BATCH = 4
@@ -108,18 +108,9 @@ class CudaEdges:
             self._weights[v.dtype] = self._weights[np.dtype(np.float64)].astype(v.dtype)
         return self._weights.get(v.dtype, 0)
 
-    def repeated(self, v: Any, scale: Any, keep: Any, source: Any, count: int) -> Any:
-        """Return v after ``count`` sweeps v ← scale∘(A v) + keep∘v + source."""
-        buffers = [np.empty_like(v), np.empty_like(v)]
-        for step in range(count):
-            v = self(v, scale, keep, source, out=buffers[step % 2])
-        return v
-
     def steps(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
         """Return v/root after ``count`` sweeps v ← scale∘(A v) + keep∘v + α v⁰ from v⁰ = root∘scores."""
-        root = root if scores.ndim == 1 else root[:, None]
-        v = root * scores
-        return self.repeated(v, scale, keep, alpha * v, count) / root
+        return stepped(self, scores, root, scale, keep, alpha, count)
 
     def conjugate_gradients(
         self, right: Any, diagonal: Any, inverse: Any, size: Any, target: float, most: int

@@ -244,12 +244,7 @@ class Sweep:
             or scores.size != self.n_nodes
             or scores.dtype not in (np.float32, np.float64)
         ):
-            at_root = root if scores.ndim == 1 else root[:, None]
-            v = at_root * scores
-            source, buffers = alpha * v, [np.empty_like(v, order="C"), np.empty_like(v, order="C")]
-            for step in range(count):
-                v = self(v, scale, keep, source, out=buffers[step % 2])
-            return v / at_root
+            return stepped(self, scores, root, scale, keep, alpha, count)
         scores, name = np.ascontiguousarray(scores), _name(scores)
         root, *terms = map(self._once, vectors)
         v, source, other = self._scratch(scores.dtype)
@@ -377,6 +372,16 @@ class Sweep:
             *(part.ctypes.data for part in scratch),
         )  # fmt: skip
         return self._put_back(work[0], np.empty(self.n_nodes)), float(reached[0])
+
+
+def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
+    """Return what :meth:`Sweep.steps` does, by whatever sweeps: here, on a GPU or on a cluster."""
+    root = root if scores.ndim == 1 else root[:, None]
+    v = root * scores
+    source, buffers = alpha * v, [np.empty_like(v, order="C"), np.empty_like(v, order="C")]
+    for step in range(count):
+        v = sweep(v, scale, keep, source, out=buffers[step % 2])
+    return v / root
 
 
 def _name(vector: NDArray[Any]) -> str:
