@@ -82,7 +82,8 @@ audit:  ## ask pypi.org whether a version pinned here is known to be vulnerable
 
 # Old libraries meet newer ones there, and warn of each other.
 test-lowest: .venv-lowest/.ready  ## the tests with the oldest versions that pyproject.toml allows (ARGS="-x")
-	.venv-lowest/bin/python -m pytest $(LIBRARY) -W ignore::DeprecationWarning -W "ignore:numpy.ufunc size:RuntimeWarning" $(ARGS)
+	.venv-lowest/bin/python -m pytest $(LIBRARY) -W ignore::DeprecationWarning -W "ignore:numpy.ufunc size:RuntimeWarning" \
+	  -W "ignore:X does not have valid feature names:UserWarning" -W "ignore:Using fork:RuntimeWarning" $(ARGS)
 
 test-newest:  ## the tests with the newest versions there are, whatever the lock says (ARGS="-x")
 	$(PYTHON) -m venv --clear .venv-newest

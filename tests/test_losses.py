@@ -127,7 +127,12 @@ def test_the_scale_of_labels_is_their_median_deviation_or_the_plain_one_where_th
 
 @pytest.mark.parametrize(
     ("loss", "message"),
-    [(eb.Huber(-1.0), "delta"), (eb.Quantile(1.5), "alpha"), (eb.Quantile(0.5, -1.0), "rounding")],
+    [
+        (eb.Huber(-1.0), "delta"),
+        (eb.Huber(0.0), "delta"),
+        (eb.Quantile(1.5), "alpha"),
+        (eb.Quantile(0.5, -1.0), "rounding"),
+    ],
     ids=repr,
 )
 def test_wrong_settings_are_refused_by_name(loss, message):
@@ -150,7 +155,9 @@ def test_unknown_loss_is_refused():
 
 
 @pytest.mark.parametrize("missing", ["value", "gradient"])
-def test_a_loss_of_ones_own_must_have_every_part(missing):
-    parts = {name: getattr(eb.SquaredError, name) for name in ("value", "gradient") if name != missing}
+def test_a_loss_of_ones_own_needs_a_value_and_a_gradient(missing):
+    parts = {name: getattr(eb.SquaredError, name) for name in ("value", "gradient")}
+    assert type("Mine", (eb.Loss,), parts)().curvature(np.zeros((2, 1)), np.ones((2, 1))) == 1.0
+    del parts[missing]
     with pytest.raises(TypeError, match=missing):
         type("Mine", (eb.Loss,), parts)()
