@@ -508,3 +508,17 @@ def test_where_everyone_is_near_the_field_is_solved_for_everywhere():
     where, found = field.around(np.array([3]), np.ones((1, 1)), 1e-6)
     assert np.array_equal(where, np.arange(2000))
     assert np.allclose(found, field.pulled(np.eye(50)[:, [3]]), atol=1e-12)
+
+
+def test_probabilities_without_known_labels_are_those_of_the_scores():
+    graph, scores = eb.Graph.from_edges([0, 1], [1, 2]), np.array([[0.3], [-1.0], [2.0]])
+    field = eb.Field().on(graph, np.array([0]), np.ones(1))
+    calibrated, loss = ProbabilityField(temperature=2.0, strength=0.7), eb.LogLoss()
+    expected = loss.link(scores / 2.0)
+    np.testing.assert_array_equal(calibrated.probabilities(scores, loss, None, field), expected)
+    known = Labels(np.array([0]), np.ones((1, 1)), np.ones(1))
+    np.testing.assert_array_equal(calibrated.probabilities(scores, loss, known, None), expected)
+    np.testing.assert_array_equal(
+        ProbabilityField(temperature=2.0, strength=0.0).probabilities(scores, loss, known, field), expected
+    )
+    assert (calibrated.probabilities(scores, loss, known, field) != expected).any()

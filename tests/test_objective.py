@@ -206,3 +206,12 @@ def test_training_on_large_graphs_is_exact_where_float32_cannot_hold_it(smoother
     np.testing.assert_allclose(short.residual(short.start()), full.residual(full.start()), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(short.propagate(tree), full.propagate(tree), rtol=1e-4, atol=1e-5)
     assert short.exact == (unit > 1e38)
+
+
+def test_gradients_are_handed_over_in_the_unit_of_the_curvature():
+    labels = Labels(np.arange(3), np.zeros((3, 1)), np.ones(3))
+    objective = Objective(IdentityOperator(3), eb.SquaredError(), labels)
+    values = np.arange(3.0)[:, None]
+    assert objective.unit == 1.0 and objective.in_units(values) is values
+    objective.unit = 4.0
+    np.testing.assert_array_equal(objective.in_units(values), values / 4.0)

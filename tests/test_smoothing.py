@@ -433,3 +433,21 @@ def test_a_step_in_r_is_taken_with_a_degree_of_ones_own():
     assert (
         operator.degree == 12 and operator.norm_bound > 1.0
     )  # Gibbs: the polynomial overshoots, and the bound says so
+
+
+def test_where_nothing_is_kept_of_a_node_no_entry_is_negative():
+    alone = eb.Graph.from_edges([], [], n_nodes=3)  # ‖I+λL‖ = 1: a step goes all the way, and 1 − αδ is 0
+    assert eb.Laplacian(1.0, 2, normalized=False).on(alone).nonnegative
+
+
+def test_only_a_signed_graph_needs_an_operator_without_signs():
+    path = eb.Graph.from_edges([0, 1], [1, 2])
+    assert eb.Laplacian(1.0, 2).on(path).unsigned is None
+    signed = eb.Graph.mix({"like": path, "unlike": eb.Graph.from_edges([0], [2])}, {"like": 1.0, "unlike": -1.0})
+    assert eb.Laplacian(1.0, 2).on(signed).unsigned is not None
+
+
+def test_a_step_that_is_too_long_is_told_how_long_it_may_be():
+    path = eb.Graph.from_edges([0, 1], [1, 2])  # eigenvalues of L are 0, 1 and 3
+    with pytest.raises(ValueError, match=r"a number in \(0, 0\.25\]"):
+        eb.Laplacian(1.0, 2, normalized=False, step=0.9).on(path)
