@@ -50,4 +50,4 @@ class CompileSweep(BuildHookInterface):
             build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
             build_data["artifacts"].append(f"/{LIBRARY.as_posix()}")
             return
-        self.app.display_warning("No C compiler: ebbflow will propagate with scipy, about half as fast.")
+        self.app.display_warning("No C compiler: ebbflow will propagate with scipy, about a third as fast.")
