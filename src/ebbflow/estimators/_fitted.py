@@ -82,10 +82,12 @@ class Fitted(BaseEstimator):
             scores = self._scores(self._preparation.apply(self._read_rows(X, centre), None))
             return self._finished(scores, self.base_ + scores, None, None)[np.searchsorted(centre, rows)]
         wide = one.around(centre, columns + scores_from)
-        seen = self._preparation.apply(self._read_rows(X, wide.nodes), wide.graph)
-        near = one.around(centre, scores_from) if columns else wide
-        scores = self._scores(seen.only(wide.distance <= scores_from) if columns else seen)
-        smoothed = self.base_ + self._operator(self.smoothing_, near.graph, len(scores)).apply(scores)
+        table = self._read_rows(X, wide.nodes)
+        with threads(self._threads(table)):
+            seen = self._preparation.apply(table, wide.graph)
+            near = one.around(centre, scores_from) if columns else wide
+            scores = self._scores(seen.only(wide.distance <= scores_from) if columns else seen)
+            smoothed = self.base_ + self._operator(self.smoothing_, near.graph, len(scores)).apply(scores)
         return self._finished(scores, smoothed, near.graph, None)[np.searchsorted(near.nodes, rows)]
 
     def _uncorrected(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
