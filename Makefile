@@ -66,11 +66,13 @@ faults: $(VENV)/.ready  ## disturb fits on purpose for a minute and compare what
 	$(RUN) tools/faults.py $(ARGS)
 
 # A mirror that does not know of single releases lets pip-audit skip them in silence, hence the question first, and --strict.
-audit:  ## ask pypi.org whether a version pinned here is known to be vulnerable
+KNOWN = from packaging.version import Version as V; from pip_audit._service import PyPIService as S, ResolvedDependency as D; \
+	exit(S().query(D("pip", V("25.0")))[0].is_skipped())
+audit:  ## ask the package index whether a version pinned here is known to be vulnerable
 	$(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.10'
-	@.venv-audit/bin/python -c 'import requests; requests.get("https://pypi.org/pypi/pip/25.0/json", timeout=20).raise_for_status()' 2> /dev/null \
-	  || { echo "Nothing was audited: https://pypi.org/pypi/NAME/VERSION/json, which knows the vulnerabilities of a release, cannot be reached from here."; exit 1; }
+	@.venv-audit/bin/python -c '$(KNOWN)' 2> /dev/null \
+	  || { echo "Nothing was audited: what the package index knows of single releases cannot be reached from here."; exit 1; }
 	.venv-audit/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements.lock
 	.venv-audit/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements-docs.lock
 
