@@ -15,6 +15,7 @@ from ebbflow.labels import (
     ProbabilityField,
     expected_calibration_error,
     masked_prediction,
+    objective_for,
 )
 from ebbflow.objective import Iterate, Labels
 from ebbflow.smoothing import IdentityOperator, SparseSolver
@@ -522,3 +523,15 @@ def test_probabilities_without_known_labels_are_those_of_the_scores():
         ProbabilityField(temperature=2.0, strength=0.0).probabilities(scores, loss, known, field), expected
     )
     assert (calibrated.probabilities(scores, loss, known, field) != expected).any()
+
+
+def test_masked_steps_are_twice_the_residual_as_published():
+    graph = eb.Graph.from_edges([0, 1], [1, 2])
+    labels = Labels(np.arange(3), np.arange(3.0)[:, None], np.ones(3))
+    objective = objective_for(eb.Masked(), graph, eb.Laplacian().on(graph), eb.SquaredError(), labels, None, 0.0, 0)
+    point, tree = objective.start(), np.ones((3, 1))
+    assert objective.newton_step(point, tree, objective.propagate(tree, point)) == 2.0
+
+
+def test_probabilities_are_not_corrected_before_it_is_known_by_how_much():
+    assert ProbabilityField().temperature == 1.0 and ProbabilityField().strength == 0.0

@@ -161,3 +161,9 @@ def test_a_loss_of_ones_own_needs_a_value_and_a_gradient(missing):
     del parts[missing]
     with pytest.raises(TypeError, match=missing):
         type("Mine", (eb.Loss,), parts)()
+
+
+@pytest.mark.parametrize("loss", [eb.Quantile(rounding=0.0), eb.Quantile(rounding=-1.0), eb.Huber(0.0)], ids=str)
+def test_widths_that_are_none_are_refused(loss):
+    with pytest.raises(ValueError, match="must be positive"):
+        loss.prepared(np.arange(5.0)[:, None], np.ones(5))

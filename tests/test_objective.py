@@ -215,3 +215,25 @@ def test_gradients_are_handed_over_in_the_unit_of_the_curvature():
     assert objective.unit == 1.0 and objective.in_units(values) is values
     objective.unit = 4.0
     np.testing.assert_array_equal(objective.in_units(values), values / 4.0)
+
+
+def test_curvature_that_depends_on_the_scores_is_computed_at_each_point():
+    labels = Labels(np.arange(3), np.array([[0.0], [1.0], [1.0]]), np.ones(3))
+    objective = Objective(eb.Laplacian(1.0, 1).on(eb.Graph.from_edges([0, 1], [1, 2])), eb.LogLoss(), labels)
+    start = objective.start()
+    far = start.moved(5.0, np.ones((3, 1)), objective.propagate(np.ones((3, 1))))
+    assert (objective.curvature(far) < 0.5 * objective.curvature(start)).all()
+
+
+def test_a_loss_may_give_one_curvature_for_all_outputs_of_a_node():
+    class Two(eb.SquaredError):
+        def curvature(self, scores, target):
+            return self.shape
+
+    labels = Labels(np.arange(3), np.zeros((3, 2)), np.ones(3))
+    for shape in (np.full((3, 1), 2.0), np.full(1, 2.0), np.full((1, 2), 2.0), 2.0):
+        loss = Two()
+        loss.shape = shape
+        objective = Objective(IdentityOperator(3), loss, labels)
+        found = np.broadcast_to(objective.curvature(objective.start()), (3, 2))
+        np.testing.assert_array_equal(found, np.full((3, 2), 2.0))

@@ -452,3 +452,8 @@ def test_no_theorem_speaks_of_it():
     model.fit(X, X[:, 0], graph=eb.Graph.build_knn(X, 3))
     with pytest.raises(ValueError, match="fixed linear P"):
         eb.convergence.report(model)
+
+
+def test_a_scale_in_other_words_is_refused():
+    with pytest.raises(ValueError, match="scale must be"):
+        eb.Robust(scale="wide").on(eb.Graph.from_edges([0, 1], [1, 2]))

@@ -451,3 +451,9 @@ def test_a_step_that_is_too_long_is_told_how_long_it_may_be():
     path = eb.Graph.from_edges([0, 1], [1, 2])  # eigenvalues of L are 0, 1 and 3
     with pytest.raises(ValueError, match=r"a number in \(0, 0\.25\]"):
         eb.Laplacian(1.0, 2, normalized=False, step=0.9).on(path)
+
+
+@pytest.mark.parametrize("change", [{"step": 0.0}, {"step": -0.1}, {"tol": -0.1}, {"tol": np.inf}, {"tol": True}])
+def test_steps_and_tolerances_that_mean_nothing_are_refused(change):
+    with pytest.raises(ValueError, match=f"^{next(iter(change))} must be"):
+        eb.Laplacian(1.0, 2, normalized=False, **change).on(eb.Graph.from_edges([0, 1], [1, 2]))

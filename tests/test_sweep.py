@@ -235,3 +235,23 @@ def test_an_operator_can_be_pickled(smoother):
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(operator)).apply(np.arange(3.0)), operator.apply(np.arange(3.0))
     )
+
+
+@pytest.mark.parametrize("n_nodes", [65_536, 65_537, 70_001])
+def test_more_nodes_than_16_bits_can_number(n_nodes):
+    ring = eb.Graph.from_edges(np.arange(n_nodes), (np.arange(n_nodes) + 1) % n_nodes, n_nodes=n_nodes).adjacency
+    v = np.random.default_rng(0).normal(size=n_nodes)
+    np.testing.assert_allclose(Sweep(ring)(v), np.roll(v, 1) + np.roll(v, -1), atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_steps_by_several_threads_are_those_of_one(dtype, monkeypatch):
+    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    rng = np.random.default_rng(0)
+    ends = np.sort(rng.integers(0, 3000, (20_000, 2)), axis=1)
+    sweep = Sweep(eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=3000).adjacency)
+    scores, root, scale, keep = (rng.random((4, 3000)) + 0.1).astype(dtype)
+    alone = sweep.steps(scores, root, 0.01 * scale, keep, 0.3, 4)
+    with threads(3):
+        together = sweep.steps(scores, root, 0.01 * scale, keep, 0.3, 4)
+    np.testing.assert_array_equal(alone, together)
