@@ -535,3 +535,16 @@ def test_masked_steps_are_twice_the_residual_as_published():
 
 def test_probabilities_are_not_corrected_before_it_is_known_by_how_much():
     assert ProbabilityField().temperature == 1.0 and ProbabilityField().strength == 0.0
+
+
+@pytest.mark.parametrize("change", [{"tau": 0.0}, {"tau": -0.5}, {"lam": -1.0}, {"unlabelled": -0.1}, {"tau": np.nan}])
+def test_a_field_that_is_none_is_refused(change):
+    with pytest.raises(ValueError, match=f"Field's {next(iter(change))} must be"):
+        eb.Field(**change).on(eb.Graph.from_edges([0, 1], [1, 2]), np.array([0]), np.ones(1))
+
+
+def test_calibration_is_looked_at_in_fifteen_bins():
+    stated = np.array([[0.05, 0.95], [0.09, 0.91], [0.066, 0.934], [0.06, 0.94]])
+    right = np.array([[1.0], [0.0], [0.0], [1.0]])  # the second is alone in its bin, the others share theirs
+    expected = (abs(2.0 - 0.95 - 0.934 - 0.94) + 0.91) / 4
+    assert expected_calibration_error(stated, right) == pytest.approx(expected)

@@ -167,3 +167,9 @@ def test_a_loss_of_ones_own_needs_a_value_and_a_gradient(missing):
 def test_widths_that_are_none_are_refused(loss):
     with pytest.raises(ValueError, match="must be positive"):
         loss.prepared(np.arange(5.0)[:, None], np.ones(5))
+
+
+def test_a_quantile_of_weighted_labels_begins_at_their_weighted_quantile():
+    target, weight = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 1.0, 10.0])
+    assert eb.Quantile(alpha=0.5).initial(target, weight).tolist() == [3.0]
+    assert eb.Quantile(alpha=0.1).initial(target, weight).tolist() == [2.0]

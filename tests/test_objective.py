@@ -237,3 +237,13 @@ def test_a_loss_may_give_one_curvature_for_all_outputs_of_a_node():
         objective = Objective(IdentityOperator(3), loss, labels)
         found = np.broadcast_to(objective.curvature(objective.start()), (3, 2))
         np.testing.assert_array_equal(found, np.full((3, 2), 2.0))
+
+
+def test_steps_along_a_parabola_that_is_no_bound_go_no_farther_than_it():
+    labels = Labels(np.arange(2), np.eye(2), np.ones(2))
+    objective = Objective(IdentityOperator(2), eb.Softmax(), labels)
+    start, tree = (
+        objective.start(),
+        1e-3 * (np.eye(2) - 0.5),
+    )  # a short tree down the slope: a parabola says far more than 1
+    assert objective.newton_step(start, tree, tree) == 1.0
