@@ -545,6 +545,6 @@ def test_a_field_that_is_none_is_refused(change):
 
 def test_calibration_is_looked_at_in_fifteen_bins():
     stated = np.array([[0.05, 0.95], [0.09, 0.91], [0.066, 0.934], [0.06, 0.94]])
-    right = np.array([[1.0], [0.0], [0.0], [1.0]])  # the second is alone in its bin, the others share theirs
-    expected = (abs(2.0 - 0.95 - 0.934 - 0.94) + 0.91) / 4
+    right = np.array([[1.0], [0.0], [1.0], [1.0]])  # the second, wrong, is alone in its bin; the others share theirs
+    expected = (3.0 - 0.95 - 0.934 - 0.94 + 0.91) / 4
     assert expected_calibration_error(stated, right) == pytest.approx(expected)
