@@ -13,12 +13,11 @@ COLOURS = {"EBBS, paper": "#d95f02", "EBBS, momentum": "#e7298a", "BGNN": "#1f78
 COLOURS |= {"CatBoost": "#666666", "CatBoost+": "#a6761d"}
 
 
-def _axes(n: int = 1, width: float = 6.0, height: float = 3.8) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
+def axes_side_by_side(n: int = 1, width: float = 6.0, height: float = 3.8) -> tuple[Any, Any]:
+    """Return a figure, of which nothing but this program knows, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * n, height), layout="constrained")
-    FigureCanvasSVG(figure)
     axes = figure.subplots(1, n, squeeze=False)[0]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
@@ -32,7 +31,7 @@ def rmse_by_split(found: dict[tuple[str, str], Score], dataset: str) -> Any:
     splits = sorted({split for score in shown for split in score.runs})
     if len(shown) < 2 or len(splits) < 2:
         return None
-    figure, (ax,) = _axes()
+    figure, (ax,) = axes_side_by_side()
     for score in shown:
         ax.plot(sorted(score.runs), score.test, marker="o", label=score.method, color=COLOURS.get(score.method))
     ax.set(xlabel="split", ylabel=f"test {shown[0].measure}", title=dataset)
@@ -48,7 +47,7 @@ def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) ->
     shown = {name: run for name, run in shown.items() if run is not None and run.curve}
     if len(shown) < 2:
         return None
-    figure, axes = _axes(2)
+    figure, axes = axes_side_by_side(2)
     for ax, part in zip(axes, ("training", "validation"), strict=True):
         for name, run in shown.items():
             every = len(run.curve["training"]) / max(len(run.curve[part]), 1)
@@ -79,7 +78,7 @@ def instability(
         shown["EBBS, paper"] = found[ours].runs[split]
     if not moved or moved[0] is found[own].runs.get(split):
         return None
-    figure, axes = _axes(2)
+    figure, axes = axes_side_by_side(2)
     for ax, part in zip(axes, ("training", "validation"), strict=True):
         for name, result in shown.items():
             ax.plot(np.arange(1, len(result.curve[part]) + 1), result.curve[part], label=name, linewidth=1.2)
@@ -100,7 +99,7 @@ def strength(results: Sequence[Result], dataset: str) -> Any:
     strengths = sorted({result.run.settings["lam"] for result in runs})
     if len(strengths) < 2:
         return None
-    figure, (ax,) = _axes()
+    figure, (ax,) = axes_side_by_side()
     for part in ("validation", "test"):
         means = [np.mean([getattr(r, part) for r in runs if r.run.settings["lam"] == lam]) for lam in strengths]
         ax.plot(strengths, means, marker="o", label=part)
@@ -114,7 +113,7 @@ def accuracy_against_time(found: dict[tuple[str, str], Score], dataset: str) -> 
     shown = [score for (name, _), score in found.items() if name == dataset]
     if len(shown) < 2:
         return None
-    figure, (ax,) = _axes(width=7.0)
+    figure, (ax,) = axes_side_by_side(width=7.0)
     for score in shown:
         seconds = float(np.mean([result.seconds for result in score.runs.values()]))
         ax.plot(seconds, score.mean, marker="o", color=COLOURS.get(score.method, "#666666"))

@@ -1,6 +1,8 @@
+import gc
 import multiprocessing
 import os
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -255,3 +257,16 @@ def test_steps_by_several_threads_are_those_of_one(dtype, monkeypatch):
     with threads(3):
         together = sweep.steps(scores, root, 0.01 * scale, keep, 0.3, 4)
     np.testing.assert_array_equal(alone, together)
+
+
+def test_a_sweep_goes_with_its_last_operator():
+    graph = eb.Graph.from_edges([0, 1], [1, 2])
+    operator = eb.Laplacian(1.0, 2).on(graph)
+    operator.apply(np.arange(3.0))
+    gone = weakref.ref(operator._matrix.sweep)
+    gc.disable()  # at once, not when the collector comes by: layouts of large graphs are large
+    try:
+        del operator
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.plots import axes_side_by_side
 from benchmarks.speed.aims import Results, Row, aims, memory, over, spaced
 from benchmarks.speed.fits import DEFAULT, METHODS, OURS, PLAIN, RECIPE, ROUNDS, SAME, STOPPED
 from benchmarks.speed.plan import SWEEPS
@@ -126,7 +127,7 @@ def _sweep(results: Results, part: str, rows: list[Row]) -> Any:
         "time over plain LightGBM": over,
         "peak memory over the inputs": memory,
     }
-    figure, axes = _axes(len(panels))
+    figure, axes = axes_side_by_side(len(panels), width=4.6, height=4.8)
     size = "nodes" if part == "growth" else part
     sizes = [getattr(row[PLAIN].case.problem, size) for row in rows]
     for ax, (label, figure_of) in zip(axes, panels.items(), strict=True):
@@ -152,7 +153,7 @@ def _sweep(results: Results, part: str, rows: list[Row]) -> Any:
 def _bars(part: str, rows: list[Row]) -> Any:
     """Time over plain, method by method, on each problem."""
     names = [name for name in METHODS if name != PLAIN and any(name in row for row in rows)]
-    figure, (ax,) = _axes(1, width=9.0, height=0.25 * len(names) * len(rows) + 2.0)
+    figure, (ax,) = axes_side_by_side(1, width=9.0, height=0.25 * len(names) * len(rows) + 2.0)
     height = 0.8 / len(rows)
     for number, row in enumerate(rows):
         shown = {place + height * number: over(row, name) for place, name in enumerate(names) if name in row}
@@ -168,19 +169,6 @@ def _bars(part: str, rows: list[Row]) -> Any:
     ax.axvline(1.0, color="#444444", linewidth=0.8)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     return figure
-
-
-def _axes(n: int, width: float = 4.6, height: float = 4.8) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width * n, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, n, squeeze=False)[0]
-    for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.25)
-    return figure, axes
 
 
 def _plain_ticks(axis: Any) -> None:

@@ -62,11 +62,11 @@ class Cuda(Cpu):
     def __exit__(self, *failure: Any) -> None:
         """Say what a fit that found too little memory would have needed."""
         error = failure[1]
+        self._graphs.clear()
+        self._cupy.get_default_memory_pool().free_all_blocks()
         if error is not None and _is_out_of_memory(error):
             edges = sum(_bytes(graph) for graph in self._hosts)
             raise MemoryError(too_large(list(self._tables.values()), edges, self._free)) from error
-        self._graphs.clear()
-        self._cupy.get_default_memory_pool().free_all_blocks()
 
     def graph(self, graph: Graph | None) -> Any:
         """Return the graph on the GPU, moved once."""

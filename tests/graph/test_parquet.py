@@ -91,7 +91,7 @@ def test_the_adjacency_of_a_kept_graph_is_mapped_and_works(tmp_path):
         ({"a": [0, -1], "b": [1, 2]}, {}, r"column 'a' is negative at row 1 \(-1\)"),
         ({"a": [0, 1], "b": [1, 9]}, {"n_nodes": 5}, r"column 'b' names a node that is not there at row 1 \(9\)"),
         ({"a": ["x"], "b": ["y"]}, {}, "For nodes named by text"),
-        ({"a": [0, None], "b": [1, 2]}, {}, "must hold node positions"),
+        ({"a": [0, None], "b": [1, 2]}, {}, "column 'a' is empty at row 1: an edge needs both"),
         ({"a": [0], "b": [1], "w": [-1.0]}, {"weight": "w"}, "weight is negative at row 0"),
         ({"a": [0], "b": [1]}, {"source": "c"}, "source='c' is not a column"),
         ({"a": [0], "b": [1]}, {"source": "a", "target": "a"}, "both the column 'a'"),

@@ -18,7 +18,7 @@ from ebbflow.devices import Cpu
 from ebbflow.distributed._blocks import BlockGraph, GraphRows, Rows, Shard
 from ebbflow.distributed._peers import Peers
 from ebbflow.graph import Graph
-from ebbflow.learners import Ensemble, Growing, Learner
+from ebbflow.learners import Ensemble, Growing, Learner, XGBoost
 from ebbflow.objective import Iterate, Labels
 from ebbflow.smoothing import threads
 from ebbflow.table import Table, TableReader
@@ -209,8 +209,8 @@ class Together(Learner):
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> Ensemble:
-        """Nothing is saved under this name."""
-        raise NotImplementedError
+        """Read the trees, which are XGBoost's as any."""
+        return XGBoost.load(files)
 
 
 class GrowingTogether(Growing):

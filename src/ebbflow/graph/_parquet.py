@@ -120,6 +120,9 @@ class EdgesOnDisk:
             yield ends[0][keep], ends[1][keep], weight
 
     def _positions(self, table: Any, name: str, n_nodes: int | None, first: int) -> NDArray[np.int64]:
+        if table.column(name).null_count:
+            row = first + table.column(name).is_null().to_pylist().index(True)
+            raise ValueError(f"{self.path}, column {name!r} is empty at row {row}: an edge needs both of its ends.")
         found = node_positions(table.column(name).to_numpy(), f"{self.path}, column {name!r}")
         for bad, what in (
             (found < 0, "is negative"),

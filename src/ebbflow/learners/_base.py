@@ -77,8 +77,8 @@ class Growing(ABC):
         raise ValueError(f"checkpoint: {type(self).__name__} has no state() that could be kept; fit without it.")
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state` returned, on an ensemble that has grown nothing yet."""
-        raise NotImplementedError
+        """Go on from what :meth:`state` returned, on an ensemble that has grown nothing yet: needed where that is."""
+        raise ValueError(f"checkpoint: {type(self).__name__} has no restore() that could go on from one.")
 
 
 class Ensemble(ABC):

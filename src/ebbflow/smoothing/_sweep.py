@@ -280,11 +280,13 @@ class Sweep:
 
     def _once(self, vector: NDArray[Any]) -> NDArray[Any]:
         """The vector in the order of the rows, put so once while it lasts."""
-        key = id(vector)
-        if key not in self._in_order:
-            arranged = self._arranged(vector)
-            self._in_order[key] = arranged, ref(vector, lambda _: self._in_order.pop(key, None))
-        return self._in_order[key][0]
+        key, kept = id(vector), self._in_order
+        if key not in kept:
+            kept[key] = (
+                self._arranged(vector),
+                ref(vector, lambda _: kept.pop(key, None)),
+            )  # without a hold on the sweep
+        return kept[key][0]
 
     def _arranged(self, vector: NDArray[Any]) -> NDArray[Any]:
         """Numbers of nodes in the order of the rows."""
