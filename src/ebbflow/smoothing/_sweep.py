@@ -136,7 +136,7 @@ class Sweep:
         self._adjacency, self.parts = adjacency, (adjacency.indices, adjacency.data)
         self._by_type = {np.dtype(np.float64): adjacency}
         self._compiled = COMPILED if adjacency.indices.dtype == np.int32 else None
-        self._in_order: dict[int, tuple[NDArray[Any], Any]] = {}
+        self._in_order: dict[int, tuple[int, NDArray[Any], Any]] = {}
         self._local = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -229,14 +229,18 @@ class Sweep:
             given = [None if part is None else part.ctypes.data for part in (*terms, v, out)]
             rows = self._places("_wide", v.dtype)
             sweep = getattr(self._compiled, f"ebbflow_wide_{_name(v)}")
-            self._shared(sweep, v.shape[1], v.shape[1], self._order.ctypes.data, *rows, *given)
+            self._shared(sweep, v.shape[1], v.shape[1], self._order_at, *rows, *given)
         else:
             defaults = (1.0, 0.0, 0.0)
             arranged = [
                 np.full(self._size, default, dtype=v.dtype) if part is None else self._arranged(part)
                 for part, default in zip(terms, defaults, strict=True)
             ]
-            self._put_back(self._swept(self._arranged(v), np.zeros(self._size, v.dtype), arranged, 1), out)
+            now, then = self._arranged(v), np.empty(self._size, v.dtype)
+            sweep = getattr(self._compiled, f"ebbflow_{_name(v)}_narrow_{self._bits}")
+            given = [part.ctypes.data for part in (*arranged, now, then)]
+            self._shared(sweep, 1, *self._places("_narrow", v.dtype), *given)
+            self._put_back(then.ctypes.data, out)
         return out
 
     def steps(
@@ -266,61 +270,60 @@ class Sweep:
         ):
             return stepped(self, scores, root, scale, keep, alpha, count)
         scores, name = np.ascontiguousarray(scores), _name(scores)
-        root, *terms = map(self._once, vectors)
-        v, source, other = self._scratch(scores.dtype)
-        out, order = np.empty_like(scores), self._order.ctypes.data
-        given, written = scores.ctypes.data, (v.ctypes.data, source.ctypes.data)
+        out, given = np.empty_like(scores), scores.ctypes.data
+        order, edges = self._order_at, self._places("_narrow", scores.dtype)
+        root_at, *terms_at = map(self._once, vectors)
+        v, source, other = self._scratch(scores.dtype, 3)
         if self._n_threads(1) == 1:
-            fixed = *self._places("_narrow", v.dtype), *(vector.ctypes.data for vector in (root, *terms))
-            all_steps = getattr(self._compiled, f"ebbflow_{name}_steps_{self._bits}")
-            all_steps(self.n_nodes, order, *fixed, alpha, count, given, *written, other.ctypes.data, out.ctypes.data)
+            getattr(self._compiled, f"ebbflow_{name}_steps_{self._bits}")(
+                self.n_nodes, order, *edges, root_at, *terms_at, alpha, count, given, v, source, other, out.ctypes.data
+            )
             return out
-        ends = order, root.ctypes.data
-        self._shared(getattr(self._compiled, f"ebbflow_{name}_begin"), 1, *ends, alpha, given, *written)
-        v = self._swept(v, other, [*terms, source], count)
-        self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, *ends, v.ctypes.data, out.ctypes.data)
+        self._shared(getattr(self._compiled, f"ebbflow_{name}_begin"), 1, order, root_at, alpha, given, v, source)
+        sweep = getattr(self._compiled, f"ebbflow_{name}_narrow_{self._bits}")
+        for _ in range(count):
+            self._shared(sweep, 1, *edges, *terms_at, source, v, other)
+            v, other = other, v
+        self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, order, root_at, v, out.ctypes.data)
         return out
 
-    def _scratch(self, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Three vectors to write to, the same ones in each thread: fresh memory costs as much as a sweep."""
-        kept: NDArray[Any] | None = getattr(self._local, dtype.name, None)
-        if kept is None:
-            kept = np.zeros((3, self._size), dtype=dtype)
-            setattr(self._local, dtype.name, kept)
-        return kept
+    def _scratch(self, dtype: np.dtype[Any], count: int) -> tuple[int, ...]:
+        """Where there are vectors to write to, the same ones in each thread: fresh memory costs as much as a sweep."""
+        name = f"{dtype.name}_{count}"
+        if not hasattr(self._local, name):
+            made = np.zeros((count, self._size), dtype=dtype)
+            setattr(self._local, name, (tuple(vector.ctypes.data for vector in made), made))
+        places: tuple[int, ...] = getattr(self._local, name)[0]
+        return places
 
-    def _swept(self, now: NDArray[Any], then: NDArray[Any], terms: list[NDArray[Any]], count: int) -> NDArray[Any]:
-        """``count`` sweeps of one column, everything in the order of the rows; both vectors are written to."""
-        sweep = getattr(self._compiled, f"ebbflow_{_name(now)}_narrow_{self._bits}")
-        fixed = *self._places("_narrow", now.dtype), *(term.ctypes.data for term in terms)
-        for _ in range(count):
-            self._shared(sweep, 1, *fixed, now.ctypes.data, then.ctypes.data)
-            now, then = then, now
-        return now
-
-    def _once(self, vector: NDArray[Any]) -> NDArray[Any]:
-        """The vector in the order of the rows, put so once while it lasts."""
+    def _once(self, vector: NDArray[Any]) -> int:
+        """Where the vector lies in the order of the rows, put so once while it lasts."""
         key, kept = id(vector), self._in_order
         if key not in kept:
-            kept[key] = (
-                self._arranged(vector),
-                ref(vector, lambda _: kept.pop(key, None)),
-            )  # without a hold on the sweep
+            arranged = self._arranged(vector)
+            last = ref(vector, lambda _: kept.pop(key, None))  # without a hold on the sweep
+            kept[key] = arranged.ctypes.data, arranged, last
         return kept[key][0]
+
+    @cached_property
+    def _order_at(self) -> int:
+        return self._order.ctypes.data
 
     def _arranged(self, vector: NDArray[Any]) -> NDArray[Any]:
         """Numbers of nodes in the order of the rows."""
         made = np.zeros(self._size, dtype=vector.dtype)
-        self._shared(getattr(self._compiled, f"ebbflow_{_name(vector)}_arrange"), 1, *self._moved(vector, made))
+        self._arrange(vector, made.ctypes.data)
         return made
 
-    def _put_back(self, vector: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
-        """Numbers in the order of the rows, as those of nodes."""
-        self._shared(getattr(self._compiled, f"ebbflow_{_name(vector)}_put_back"), 1, *self._moved(vector, out))
-        return out
+    def _arrange(self, vector: NDArray[Any], to: int) -> None:
+        arrange = getattr(self._compiled, f"ebbflow_{_name(vector)}_arrange")
+        self._shared(arrange, 1, self._order_at, vector.ctypes.data, to)
 
-    def _moved(self, source: NDArray[Any], target: NDArray[Any]) -> tuple[int, int, int]:
-        return self._order.ctypes.data, source.ctypes.data, target.ctypes.data
+    def _put_back(self, place: int, out: NDArray[Any]) -> NDArray[Any]:
+        """Numbers in the order of the rows, as those of nodes."""
+        put_back = getattr(self._compiled, f"ebbflow_{_name(out)}_put_back")
+        self._shared(put_back, 1, self._order_at, place, out.ctypes.data)
+        return out
 
     def _shared(self, loop: Any, width: int, *arguments: Any) -> None:
         """Run a loop over all rows, by several threads where that is worth it."""
@@ -385,15 +388,14 @@ class Sweep:
         """
         if self._compiled is None:
             return None
-        work = np.zeros((3, self._size))
-        residual, reached = self._arranged(np.ascontiguousarray(right, dtype=np.float64)), np.zeros(1)
-        vectors = [self._once(part) for part in (diagonal, inverse, size)]
-        scratch = (work[0], residual, work[1], work[2], reached)
+        reached = np.zeros(1)
+        z, residual, direction, image = self._scratch(np.dtype(np.float64), 4)
+        self._arrange(np.ascontiguousarray(right, dtype=np.float64), residual)
         getattr(self._compiled, f"ebbflow_solve_{self._bits}")(
-            self.n_nodes, *self._places("_narrow", residual.dtype), *(part.ctypes.data for part in vectors), target, most,
-            *(part.ctypes.data for part in scratch),
+            self.n_nodes, *self._places("_narrow", np.dtype(np.float64)), *map(self._once, (diagonal, inverse, size)),
+            target, most, z, residual, direction, image, reached.ctypes.data,
         )  # fmt: skip
-        return self._put_back(work[0], np.empty(self.n_nodes)), float(reached[0])
+        return self._put_back(z, np.empty(self.n_nodes)), float(reached[0])
 
 
 def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
