@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import cached_property
 from itertools import chain, repeat
 from typing import Any
 from zlib import crc32
@@ -397,12 +396,16 @@ class LightGBMEnsemble(Ensemble):
     """
 
     def __init__(self, text: str, weights: Sequence[float] | None = None) -> None:
-        self._given, self._weights = text, weights
+        self._told = text, weights
         self._parsed: Any = None
 
-    @cached_property
+    @property
     def _text(self) -> str:
-        return self._given if self._weights is None else _weighted(self._given, self._weights)
+        text, weights = self._told  # both at once: another thread may be writing them
+        if weights is not None:
+            text = _weighted(text, weights)
+            self._told = text, None
+        return text
 
     @property
     def booster(self) -> Any:
@@ -456,4 +459,4 @@ class LightGBMEnsemble(Ensemble):
             _check_one(tree, number, n_columns)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_given": self._given, "_weights": self._weights, "_parsed": None}
+        return {"_told": self._told, "_parsed": None}
