@@ -319,7 +319,7 @@ class BaseEBBS(Fitted):
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
         # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
         self._fitted_table, self._from_disk = None if table.on_disk else table, table.on_disk
-        self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
+        self._fitted_columns = entrant.seen.whole() if entrant.preparation.encoder is not None else None
         self.smoothed_ = device.host(entrant.smoother.apply(found.best.scores))
         return out_of_fold
 
@@ -514,6 +514,7 @@ class BaseEBBS(Fitted):
             seen, growing = alike.seen, alike.growing.beside()
         if seen is None:
             seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
+            seen = seen if learner.same_from_blocks else seen.whole()
         n_outputs = training.target.shape[1]
         device.expect(choice.name, seen.n_rows, len(seen.names), n_outputs)
         graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
@@ -524,6 +525,7 @@ class BaseEBBS(Fitted):
         growing = growing or learner.start(
             seen, n_outputs=n_outputs, seed=seed, n_jobs=self._threads(seen), device=self.device
         )
+        seen.release()  # what is binned is hardly asked for again
         boosting = Boosting(
             objective,
             growing,

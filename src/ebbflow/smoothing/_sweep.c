@@ -19,7 +19,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebbflow_sweep_version(void) { return 3; }
+PUBLIC int64_t ebbflow_sweep_version(void) { return 4; }
 
 /* Sums over the rows of group `g`, four of them. `weighted` is a constant to each caller, so that a loop is compiled for each
    case: tests inside the rows would double the time. */
@@ -159,7 +159,8 @@ DEFINE_STEPS(ebbflow_float, 32, float, int32_t)
 DEFINE_STEPS(ebbflow_double, 16, double, uint16_t)
 DEFINE_STEPS(ebbflow_double, 32, double, int32_t)
 
-/* Several columns of scores: `width` numbers lie side by side for each node, and order[r] is the node of row r. */
+/* Several columns of scores: `width` numbers lie side by side for each node. Row r is that of node order[r]; edges are read
+   where they are, as a row's own place is one gather among many. */
 #define DEFINE_WIDE(NAME, REAL)                                                                                         \
     static INLINE void NAME##_block(int64_t i, int64_t from, int64_t width, int32_t at, int32_t end,                    \
                                     const int32_t *restrict column, const REAL *restrict w,                             \
@@ -188,11 +189,11 @@ DEFINE_STEPS(ebbflow_double, 32, double, int32_t)
             const int64_t i = order[r];                                                                                 \
             int64_t k = 0;                                                                                              \
             for (; k + 8 <= width; k += 8)                                                                              \
-                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 8); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, v, out, weighted, 8); \
             for (; k + 4 <= width; k += 4)                                                                              \
-                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 4); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, v, out, weighted, 4); \
             for (; k < width; k++)                                                                                      \
-                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 1); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, v, out, weighted, 1); \
         }                                                                                                               \
     }                                                                                                                   \
     PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int32_t *order, const int32_t *start,            \
@@ -206,6 +207,74 @@ DEFINE_STEPS(ebbflow_double, 32, double, int32_t)
 
 DEFINE_WIDE(ebbflow_wide_float, float)
 DEFINE_WIDE(ebbflow_wide_double, double)
+
+/* What the neighbours of some nodes look like: the mean by weight, the least and the largest of every column, in one pass over
+   their edges. Row r of the answers is that of node rows[r], and the answers of one row are `stride` apart from those of the
+   next, as they are columns of a wider table. `sums` are the weights of each node added up, or NULL where values may be
+   missing (NaN): they then count for nothing, and each column has sums of its own. `nothing` is said where nothing is known.
+   Sums are added up one neighbour after the other, as sparse libraries do. */
+#define DEFINE_AROUND(NAME, REAL)                                                                                       \
+    static INLINE void NAME##_block(int64_t from, int64_t width, int32_t at, int32_t end, const int32_t *restrict column,\
+                                    const double *restrict w, const REAL *restrict v, double total, double nothing,     \
+                                    double *restrict mean, double *restrict low, double *restrict high, int weighted,   \
+                                    int complete, const int size) {                                                     \
+        double sum[8] = {0}, known[8] = {0}, least[8], most[8];                                                         \
+        for (int k = 0; k < size; k++) least[k] = INFINITY, most[k] = -INFINITY;                                        \
+        for (; at < end; at++) {                                                                                        \
+            const REAL *restrict other = v + (int64_t)column[at] * width + from;                                        \
+            const double weight = weighted ? w[at] : 1;                                                                 \
+            for (int k = 0; k < size; k++) {                                                                            \
+                const double x = other[k];                                                                              \
+                if (complete) {                                                                                         \
+                    sum[k] += weighted ? weight * x : x;                                                                \
+                } else {                                                                                                \
+                    sum[k] += x == x ? weight * x : 0;                                                                  \
+                    known[k] += x == x ? weight : 0;                                                                    \
+                }                                                                                                       \
+                least[k] = x < least[k] ? x : least[k];                                                                 \
+                most[k] = x > most[k] ? x : most[k];                                                                    \
+            }                                                                                                           \
+        }                                                                                                               \
+        for (int k = 0; k < size; k++) {                                                                                \
+            const double mass = complete ? total : known[k];                                                            \
+            if (mean) mean[from + k] = mass > 0 ? sum[k] / mass : nothing;                                              \
+            if (low) low[from + k] = least[k] < INFINITY ? least[k] : nothing;                                          \
+            if (high) high[from + k] = most[k] > -INFINITY ? most[k] : nothing;                                         \
+        }                                                                                                               \
+    }                                                                                                                   \
+    static INLINE void NAME##_rows(int64_t first, int64_t last, int64_t width, const int64_t *restrict rows,            \
+                                   const int32_t *restrict start, const int32_t *restrict column,                       \
+                                   const double *restrict w, const double *restrict sums, const REAL *restrict v,       \
+                                   double nothing, int64_t stride, double *mean, double *low, double *high,             \
+                                   int weighted, int complete) {                                                        \
+        for (int64_t r = first; r < last; r++) {                                                                        \
+            const int64_t i = rows[r];                                                                                  \
+            const double total = complete ? sums[i] : 0;                                                                \
+            double *a = mean ? mean + r * stride : 0, *b = low ? low + r * stride : 0, *c = high ? high + r * stride : 0;\
+            int64_t k = 0;                                                                                              \
+            for (; k + 8 <= width; k += 8)                                                                              \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 8);\
+            for (; k + 4 <= width; k += 4)                                                                              \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 4);\
+            for (; k < width; k++)                                                                                      \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 1);\
+        }                                                                                                               \
+    }                                                                                                                   \
+    PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int64_t *rows, const int32_t *start,             \
+                     const int32_t *column, const double *w, const double *sums, const REAL *v, double nothing,         \
+                     int64_t stride, double *mean, double *low, double *high) {                                         \
+        if (w && sums)                                                                                                  \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 1, 1);   \
+        else if (w)                                                                                                     \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 1, 0);   \
+        else if (sums)                                                                                                  \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 0, 1);   \
+        else                                                                                                            \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 0, 0);   \
+    }
+
+DEFINE_AROUND(ebbflow_around_float, float)
+DEFINE_AROUND(ebbflow_around_double, double)
 
 /* Conjugate gradients, preconditioned by the diagonal, for (diag(diagonal) - A) z = right, all in the new order. `inverse` is
    1/diagonal. Enters with residual = right and starts from z = 0, leaves when the residual, each entry times size_i, is no

@@ -7,11 +7,12 @@ as fast. Weights that are all one are not read, and large graphs are swept by se
 import ctypes
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property, singledispatch
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary, ref
@@ -22,9 +23,11 @@ from scipy import sparse
 
 from ebbflow.smoothing._order import row_order
 
-VERSION = 3
+VERSION = 4
 # Below this many products of numbers, waking a thread costs more than it does.
 WORTH_A_THREAD = 1_000_000
+# Values of neighbours that are held at a time where no loop is compiled: 32 MB.
+NUMBERS_AT_ONCE = 1 << 22
 
 _allowed: ContextVar[int] = ContextVar("allowed", default=1)
 _pool: ThreadPoolExecutor | None = None
@@ -86,6 +89,8 @@ def _compiled() -> Any:
             getattr(library, f"ebbflow_{name}_begin").argtypes = [size] * 2 + [at] * 2 + [real] + [at] * 3
             getattr(library, f"ebbflow_{name}_end").argtypes = [size] * 2 + [at] * 4
             getattr(library, f"ebbflow_wide_{name}").argtypes = [size] * 3 + [at] * 9
+            around = [size] * 3 + [at] * 6 + [ctypes.c_double, size] + [at] * 3
+            getattr(library, f"ebbflow_around_{name}").argtypes = around
         for bits in (16, 32):
             getattr(library, f"ebbflow_arranged_{bits}").argtypes = [size] + [at] * 8
             solve = getattr(library, f"ebbflow_solve_{bits}")
@@ -176,10 +181,10 @@ class Sweep:
 
     @cached_property
     def _wide(self) -> _Rows:
-        """Rows in another order, columns as they are."""
-        ordered = self._adjacency[self._order]
-        weights = {} if self._unit else {np.dtype(np.float64): ordered.data}
-        return _Rows(ordered.indptr, ordered.indices, weights)
+        """Rows as they are, not copied."""
+        own = self._adjacency
+        weights = {} if self._unit else {np.dtype(np.float64): np.ascontiguousarray(own.data, dtype=np.float64)}
+        return _Rows(own.indptr, own.indices, weights)
 
     def __call__(
         self,
@@ -218,6 +223,52 @@ class Sweep:
             ]
             self._put_back(self._swept(self._arranged(v), np.empty(self.n_nodes, v.dtype), arranged, 1), out)
         return out
+
+    def around(
+        self,
+        values: NDArray[Any],
+        rows: NDArray[np.int64],
+        sums: NDArray[np.float64] | None,
+        out: Sequence[NDArray[np.float64] | None],
+        nothing: float,
+    ) -> None:
+        """Write what the neighbours of some nodes look like: weighted mean, least and largest of every column.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, d)
+            float32 or float64.
+        rows : ndarray of int64
+            The nodes asked about.
+        sums : ndarray of shape (n,), optional
+            The weights of each node, added up, to divide by. None where values may be missing, NaN: these count for nothing.
+        out : three of ndarray of shape (len(rows), d) or None
+            Columns of a float64 table that mean, least and largest are written to; None: not asked for.
+        nothing : float
+            What is written where no neighbour is known.
+        """
+        values = np.ascontiguousarray(values, dtype=np.float32 if values.dtype == np.float32 else np.float64)
+        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        shape = (rows.size, values.shape[1])
+        asked = [part for part in out if part is not None]
+        if len(values) != self.n_nodes or (rows.size and not (rows.min() >= 0 and rows.max() < self.n_nodes)):
+            raise ValueError(f"Values and rows must be those of {self.n_nodes} nodes, got values of {values.shape}.")
+        if any(
+            part.shape != shape or part.dtype != np.float64 or part.strides != (asked[0].strides[0], 8) for part in asked
+        ):
+            raise ValueError(f"out must be columns of one table of float64, each of shape {shape}.")
+        if self._compiled is None or not asked or not rows.size:
+            around_by_numpy(self._adjacency, values, rows, sums, out, nothing)
+            return
+        weights = self._wide.addresses(np.dtype(np.float64))
+        given = [None if part is None else part.ctypes.data for part in (sums, values)]
+        places = [None if part is None else part.ctypes.data for part in out]
+        loop = getattr(self._compiled, f"ebbflow_around_{_name(values)}")
+        arguments = (shape[1], rows.ctypes.data, *weights, *given, nothing, asked[0].strides[0] // 8, *places)
+        share = rows.size / self.n_nodes
+        count = min(_allowed.get(), 1 + int(share * self._adjacency.nnz * shape[1]) // WORTH_A_THREAD)
+        ends = np.linspace(0, rows.size, count + 1).astype(int).tolist()
+        _by_threads(loop, ends, arguments)
 
     def steps(
         self,
@@ -308,11 +359,7 @@ class Sweep:
         if count == 1:
             loop(0, self.n_nodes, *arguments)
             return
-        ends = self._shares(count)
-        jobs = [_workers().submit(loop, *ends[i : i + 2], *arguments) for i in range(count - 1)]
-        loop(*ends[count - 1 :], *arguments)
-        for job in jobs:
-            job.result()
+        _by_threads(loop, self._shares(count), arguments)
 
     def _n_threads(self, width: int) -> int:
         return min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
@@ -376,14 +423,56 @@ class Sweep:
         return self._put_back(work[0], np.empty(self.n_nodes)), float(reached[0])
 
 
+def _by_threads(loop: Any, ends: list[int], arguments: Sequence[Any]) -> None:
+    """Run a loop over ranges of rows, each by a thread, the last by this one."""
+    *others, last = pairwise(ends)
+    jobs = [_workers().submit(loop, *one, *arguments) for one in others]
+    loop(*last, *arguments)
+    for job in jobs:
+        job.result()
+
+
+def around_by_numpy(
+    adjacency: sparse.csr_array,
+    values: NDArray[Any],
+    rows: NDArray[np.int64],
+    sums: NDArray[np.float64] | None,
+    out: Sequence[NDArray[np.float64] | None],
+    nothing: float,
+) -> None:
+    """Do what :meth:`Sweep.around` does, a few columns at a time: a value for every edge is held."""
+    ties = adjacency[rows]
+    start, n_edges = ties.indptr, ties.indices.size
+    tied = np.flatnonzero(np.diff(start) > 0)
+    edges = sparse.csr_array((ties.data, np.arange(n_edges), start), shape=(rows.size, n_edges))
+    batch = max(NUMBERS_AT_ONCE // max(n_edges, 1), 1)
+    for first in range(0, values.shape[1], batch):
+        columns = slice(first, first + batch)
+        found = values[ties.indices, columns].astype(np.float64)
+        known = None if sums is not None else ~np.isnan(found)
+        mean, *ends = (None if part is None else part[:, columns] for part in out)
+        if mean is not None:
+            total = edges @ (found if known is None else np.where(known, found, 0.0))
+            mass = sums[rows, None] if sums is not None else edges @ known.astype(np.float64)  # type: ignore[union-attr]
+            mean[...] = nothing
+            np.divide(total, mass, out=mean, where=mass > 0)
+        for part, pick, none in zip(ends, (np.minimum, np.maximum), (np.inf, -np.inf), strict=True):
+            if part is not None:
+                part[...] = nothing
+                filled = found if known is None else np.where(known, found, none)
+                picked = pick.reduceat(filled, start[tied], axis=0) if tied.size else filled[:0]
+                part[tied] = np.where(np.isinf(picked), nothing, picked)
+
+
 def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
     """Return what :meth:`Sweep.steps` does, by whatever sweeps: here, on a GPU or on a cluster."""
     root = root if scores.ndim == 1 else root[:, None]
-    v = root * scores
-    source, buffers = alpha * v, [np.empty_like(v, order="C"), np.empty_like(v, order="C")]
-    for step in range(count):
-        v = sweep(v, scale, keep, source, out=buffers[step % 2])
-    return v / root
+    v = np.ascontiguousarray(root * scores, like=scores)
+    source, other = alpha * v, np.empty_like(v)
+    for _ in range(count):
+        v, other = sweep(v, scale, keep, source, out=other), v
+    v /= root
+    return v
 
 
 def _name(vector: NDArray[Any]) -> str:
