@@ -283,7 +283,7 @@ class BaseEBBS(Fitted):
             if keeper is not None:
                 keeper.check(next(iter(entrants.values())).growing.state())
             with interrupt:
-                winner, done = self._winner(entrants, table, training, validation, interrupt)
+                winner, done = self._winner(entrants, table, training, validation, interrupt, bool(callbacks))
             entrant = entrants[winner]
             del entrants
             if interrupt.asked:  # who would have won the whole race is not known: it is to be run again
@@ -330,15 +330,17 @@ class BaseEBBS(Fitted):
         training: Labels,
         validation: Labels | None,
         interrupt: Interrupt,
+        watched: bool,
     ) -> tuple[str, list[Progress]]:
-        """The way of using the graph to go on with, and its rounds in the race."""
+        """The way of using the graph to go on with, and its rounds in the race, with all models if others watch them."""
         winner, done, n_labelled = next(iter(entrants)), list[Progress](), training.nodes.size
         if len(entrants) > 1 and validation is not None:
             racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
             n_scores = table.n_rows * training.target.shape[1]
             stages = choosing.sized_stages(is_classifier(self), n_labelled, n_scores)
             stages = [min(rounds, self.n_estimators) for rounds in stages]
-            winner, done, self.race_ = choosing.race(racing, stages, lambda: interrupt.asked)
+            stopping = partial(self._stopping, n_labelled) if self.early_stopping and not watched else None
+            winner, done, self.race_ = choosing.race(racing, stages, lambda: interrupt.asked, stopping)
         elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
             alike = choosing.label_correlation(self.graph_, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
             winner = "graph" if alike else winner
