@@ -231,6 +231,7 @@ def race(
         for run in runs.values():
             while len(run.done) < n_rounds and not stop() and run.goes_on():
                 pass
+            run.rest()
         shared = min(len(run.done) for run in runs.values()) if stop() else n_rounds
         errors = {name: run.least_errors(shared) for name, run in runs.items()}
         # The longer they ran, the less is left to chance.
@@ -269,10 +270,13 @@ class _Run:
             self.done = [past if past is progress or past.model is best else _outline(past) for past in self.done]
         return True
 
-    def least_errors(self, first: int) -> NDArray[np.float64]:
-        """The losses at the validation nodes in the best of the first rounds."""
+    def rest(self) -> None:
+        """Forget what was computed at the last round, while others run."""
         for progress in self.done[-1:]:
             progress.model.known.clear()
+
+    def least_errors(self, first: int) -> NDArray[np.float64]:
+        """The losses at the validation nodes in the best of the first rounds."""
         errors = self._errors[:first]
         return errors[-1] if errors else self._losses(self._objective.start())
 

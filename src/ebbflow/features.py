@@ -5,7 +5,7 @@
 """
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -45,15 +45,16 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
 
     Columns of category codes have no P_x X and are left alone.
     """
-    return table.with_columns(*smoothed_columns(table, smoother))
+    return table.with_columns(*smoothed_columns(table, lambda: smoother))
 
 
-def smoothed_columns(table: Table, smoother: Propagation) -> Made:
-    """Return P_x X."""
+def smoothed_columns(table: Table, made: Callable[[], Propagation]) -> Made:
+    """Return P_x X; P_x is made when it is needed, and not kept."""
     categorical = set(table.categorical)
     numeric = [column for column in range(len(table.names)) if column not in categorical]
     blocks: list[Any] = []
     if table.is_sparse:
+        smoother = made()
         if not getattr(smoother, "takes_sparse", False):
             raise ValueError(
                 "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
@@ -61,18 +62,19 @@ def smoothed_columns(table: Table, smoother: Propagation) -> Made:
             )
         blocks = [smoother.apply(table.picked(numeric).values)]
     elif table.is_spread:
+        smoother = made()
         for batch in table.batches(numeric):
             blocks.append(table.own(_smoothed_known(smoother, batch.values, _is_complete(batch.values))))
     elif numeric:
-        blocks = [SmoothedColumns(table, numeric, smoother)]
+        blocks = [SmoothedColumns(table, numeric, made)]
     return Made(blocks, [f"smoothed({table.names[c]})" for c in numeric], [table.origin[c] for c in numeric])
 
 
 class SmoothedColumns:
     """P_x X for the rows that are asked for; computed for all of them when first asked, as it comes from far around."""
 
-    def __init__(self, table: Table, numeric: Sequence[int], smoother: Propagation) -> None:
-        self._table, self._numeric, self._smoother = table, numeric, smoother
+    def __init__(self, table: Table, numeric: Sequence[int], made: Callable[[], Propagation]) -> None:
+        self._table, self._numeric, self._made = table, numeric, made
         self.shape = (table.n_rows, len(numeric))
         self._smoothed: list[NDArray[Any]] = []
 
@@ -85,8 +87,9 @@ class SmoothedColumns:
     def _computed(self) -> list[NDArray[Any]]:
         if not self._smoothed:
             complete = all(_is_complete(batch.values) for batch in self._table.batches(self._numeric))
+            smoother = self._made()
             for batch in self._table.batches(self._numeric):
-                self._smoothed.append(_smoothed_known(self._smoother, batch.values, complete))
+                self._smoothed.append(_smoothed_known(smoother, batch.values, complete))
         return self._smoothed
 
     def write(self, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
@@ -139,7 +142,9 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
 def neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Made:
     """Return statistics over neighbours of every column, and the degrees."""
     adjacency, sums = _weights_and_sums(graph)
-    taken, own = _taken(statistics, table.is_sparse), np.minimum(graph.degrees, LARGEST)[:, None]
+    taken, own = _taken(statistics, table.is_sparse), graph.degrees[:, None]
+    if own.max(initial=0.0) > LARGEST:
+        own = np.minimum(own, LARGEST)
     names = [f"{statistic}({name})" for statistic in taken for name in table.names]
     origin = [*table.origin] * len(taken)
     if degree:

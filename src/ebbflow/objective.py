@@ -57,6 +57,12 @@ class Labels:
         return Labels(self.nodes[keep], self.target[keep], self.weight[keep])
 
 
+def relative(weight: Array) -> Array:
+    """Return weights as multiples of their mean; not copied where that is what they are."""
+    mean = weight.mean()
+    return weight if mean == 1.0 else weight / mean
+
+
 @dataclass(frozen=True)
 class Iterate:
     """A point f of the function space: a weighted sum of trees, its scores, and P applied to them.
@@ -167,7 +173,7 @@ class Objective:
         self.smoother = smoother
         self.loss = loss
         # Relative weights: the regularisation of the trees must not depend on their units.
-        self.labels = Labels(labels.nodes, labels.target, labels.weight / labels.weight.mean())
+        self.labels = Labels(labels.nodes, labels.target, relative(labels.weight))
         self.validation = validation
         self.penalty = penalty
         self.base = loss.initial(labels.target, labels.weight)
@@ -203,6 +209,8 @@ class Objective:
 
     def at(self, point: Iterate) -> SmoothingOperator:
         """Return P as the linear map that it is at a point, kept for the last point alone: it may be large."""
+        if self.smoother.linear:
+            return self.smoother.at(point.scores)
         if self._last_at is None or self._last_at[0] is not point:
             self._last_at = point, self.smoother.at(point.scores)
         return self._last_at[1]

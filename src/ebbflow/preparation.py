@@ -1,6 +1,7 @@
 """From the user's table to the one the trees see: categories encoded, sparse columns condensed, neighbours added."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +118,7 @@ class Preparation:
                 asked.check()
                 made.append(neighbor_columns(table, graph, asked.statistics, asked.degree))
             if self.feature_smoothing is not None:
-                made.append(smoothed_columns(table, self.feature_smoothing.on(graph)))
+                made.append(smoothed_columns(table, partial(self.feature_smoothing.on, graph)))
             if self.positions is not None:
                 made.append(self.positions.columns(table, graph))
         return Made.joined(made)

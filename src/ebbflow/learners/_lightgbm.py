@@ -370,6 +370,7 @@ def _in_blocks(values: ValuesOnDisk | ValuesMade) -> tuple[Any, Any]:
 
         def __getitem__(self, place: Any) -> NDArray[np.float64]:
             if isinstance(place, slice):
+                self.sample = iter(())
                 return values.rows(place.start, place.stop)
             row, found = next(self.sample, (-1, None))
             if found is None or row != place:  # not asked for as foretold: one at a time, then

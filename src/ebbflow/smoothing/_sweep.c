@@ -338,3 +338,44 @@ DEFINE_AROUND(ebbflow_around_double, double)
 
 DEFINE_SOLVE(ebbflow_solve_16, ebbflow_double_narrow_16, uint16_t)
 DEFINE_SOLVE(ebbflow_solve_32, ebbflow_double_narrow_32, int32_t)
+
+/* Of each row i, the `most` other rows most like it: cosines of at least `least` between rows of the symmetric matrix with
+   entries size_i (w_ij scale_j), size_i being one over the length of row i before. Largest first, of equals the first by
+   number. `sums` and `reached` have an entry for each node, the first all 0, and are left so; a thread needs its own.
+   Row r of the answers is that of node first + r. */
+PUBLIC void ebbflow_alike(int64_t first, int64_t last, const int32_t *restrict start, const int32_t *restrict column,
+                          const double *restrict w, const double *restrict scale, const double *restrict size, double least,
+                          int64_t most, double *restrict sums, int32_t *restrict reached, int32_t *restrict counts,
+                          int32_t *restrict others, double *restrict cosines) {
+    for (int64_t i = first; i < last; i++) {
+        int64_t n_reached = 0;
+        for (int32_t at = start[i]; at < start[i + 1]; at++) {
+            const int32_t j = column[at];
+            const double own = size[i] * (w ? w[at] * scale[j] : scale[j]);
+            for (int32_t to = start[j]; to < start[j + 1]; to++) {
+                const int32_t k = column[to];
+                const double term = own * (size[k] * (w ? w[to] * scale[j] : scale[j]));
+                if (!(term > 0)) continue;
+                if (sums[k] == 0) reached[n_reached++] = k;
+                sums[k] += term;
+            }
+        }
+        int32_t *restrict other = others + (i - first) * most;
+        double *restrict cosine = cosines + (i - first) * most;
+        int64_t n = 0;
+        for (int64_t r = 0; r < n_reached; r++) {
+            const int32_t k = reached[r];
+            const double found = sums[k];
+            sums[k] = 0;
+            if (k == i || !(found >= least)) continue;
+            int64_t place = n < most ? n : most;
+            while (place > 0 && (cosine[place - 1] < found || (cosine[place - 1] == found && other[place - 1] > k))) {
+                if (place < most) cosine[place] = cosine[place - 1], other[place] = other[place - 1];
+                place--;
+            }
+            if (place < most) cosine[place] = found, other[place] = k;
+            if (n < most) n++;
+        }
+        counts[i - first] = (int32_t)n;
+    }
+}

@@ -4,16 +4,9 @@ The loops are compiled from `_sweep.c` when the package is built; where that was
 as fast. Weights that are all one are not read, and large graphs are swept by several threads, each a range of rows.
 """
 
-import ctypes
-import os
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from functools import cached_property, singledispatch
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary, ref
 
@@ -21,86 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebbflow.compiled import COMPILED, allowed_threads, by_threads
 from ebbflow.smoothing._order import row_order
 
-VERSION = 4
 # Below this many products of numbers, waking a thread costs more than it does.
 WORTH_A_THREAD = 1_000_000
 # Values of neighbours that are held at a time where no loop is compiled: 32 MB.
 NUMBERS_AT_ONCE = 1 << 22
-
-_allowed: ContextVar[int] = ContextVar("allowed", default=1)
-_pool: ThreadPoolExecutor | None = None
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Let sweeps, and trees that predict, use this many threads."""
-    token = _allowed.set(count)
-    try:
-        yield
-    finally:
-        _allowed.reset(token)
-
-
-def allowed_threads() -> int:
-    """Return how many threads may be used here: those of the innermost :func:`threads`, else one."""
-    return _allowed.get()
-
-
-def _workers() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(os.cpu_count(), "ebbflow-sweep")
-    return _pool
-
-
-def _forget_workers() -> None:
-    global _pool
-    _pool = None  # threads do not survive a fork
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_workers)
-
-
-def _compiled() -> Any:
-    """The library, or None where it was not built, or was built from another version of the source."""
-    for name in ("libsweep.so", "libsweep.dylib", "libsweep.dll"):
-        path = Path(__file__).with_name(name)
-        if not path.exists():
-            continue
-        try:
-            library = ctypes.CDLL(str(path))
-            library.ebbflow_sweep_version.restype = ctypes.c_int64
-            if library.ebbflow_sweep_version() != VERSION:
-                return None
-        except (OSError, AttributeError):
-            return None
-        size: Any = ctypes.c_int64
-        at: Any = ctypes.c_void_p
-        for name, real in (("float", ctypes.c_float), ("double", ctypes.c_double)):
-            for bits in (16, 32):
-                getattr(library, f"ebbflow_{name}_narrow_{bits}").argtypes = [size] * 2 + [at] * 8
-                steps = [size] + [at] * 7 + [real, size] + [at] * 5
-                getattr(library, f"ebbflow_{name}_steps_{bits}").argtypes = steps
-            getattr(library, f"ebbflow_{name}_arrange").argtypes = [size] * 2 + [at] * 3
-            getattr(library, f"ebbflow_{name}_put_back").argtypes = [size] * 2 + [at] * 3
-            getattr(library, f"ebbflow_{name}_begin").argtypes = [size] * 2 + [at] * 2 + [real] + [at] * 3
-            getattr(library, f"ebbflow_{name}_end").argtypes = [size] * 2 + [at] * 4
-            getattr(library, f"ebbflow_wide_{name}").argtypes = [size] * 3 + [at] * 9
-            around = [size] * 3 + [at] * 6 + [ctypes.c_double, size] + [at] * 3
-            getattr(library, f"ebbflow_around_{name}").argtypes = around
-        for bits in (16, 32):
-            getattr(library, f"ebbflow_arranged_{bits}").argtypes = [size] + [at] * 8
-            solve = getattr(library, f"ebbflow_solve_{bits}")
-            solve.argtypes, solve.restype = [size] + [at] * 6 + [ctypes.c_double, size] + [at] * 5, size
-        return library
-    return None
-
-
-COMPILED = _compiled()
-
 
 _known: WeakValueDictionary[int, "Sweep"] = WeakValueDictionary()
 
@@ -266,9 +186,9 @@ class Sweep:
         loop = getattr(self._compiled, f"ebbflow_around_{_name(values)}")
         arguments = (shape[1], rows.ctypes.data, *weights, *given, nothing, asked[0].strides[0] // 8, *places)
         share = rows.size / self.n_nodes
-        count = min(_allowed.get(), 1 + int(share * self._adjacency.nnz * shape[1]) // WORTH_A_THREAD)
+        count = min(allowed_threads(), 1 + int(share * self._adjacency.nnz * shape[1]) // WORTH_A_THREAD)
         ends = np.linspace(0, rows.size, count + 1).astype(int).tolist()
-        _by_threads(loop, ends, arguments)
+        by_threads(loop, ends, arguments)
 
     def steps(
         self,
@@ -359,10 +279,10 @@ class Sweep:
         if count == 1:
             loop(0, self.n_nodes, *arguments)
             return
-        _by_threads(loop, self._shares(count), arguments)
+        by_threads(loop, self._shares(count), arguments)
 
     def _n_threads(self, width: int) -> int:
-        return min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
+        return min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
 
     def _shares(self, count: int) -> list[int]:
         """Ranges of rows with as many edges each, four by four."""
@@ -421,15 +341,6 @@ class Sweep:
             *(part.ctypes.data for part in scratch),
         )  # fmt: skip
         return self._put_back(work[0], np.empty(self.n_nodes)), float(reached[0])
-
-
-def _by_threads(loop: Any, ends: list[int], arguments: Sequence[Any]) -> None:
-    """Run a loop over ranges of rows, each by a thread, the last by this one."""
-    *others, last = pairwise(ends)
-    jobs = [_workers().submit(loop, *one, *arguments) for one in others]
-    loop(*last, *arguments)
-    for job in jobs:
-        job.result()
 
 
 def around_by_numpy(
