@@ -72,7 +72,7 @@ def _compiled() -> Any:
             getattr(library, f"ebbflow_{name}_put_back").argtypes = [size] * 2 + [at] * 3
             getattr(library, f"ebbflow_{name}_begin").argtypes = [size] * 2 + [at] * 2 + [real] + [at] * 3
             getattr(library, f"ebbflow_{name}_end").argtypes = [size] * 2 + [at] * 4
-            getattr(library, f"ebbflow_wide_{name}").argtypes = [size] * 3 + [at] * 9
+            getattr(library, f"ebbflow_wide_{name}").argtypes = [size] * 3 + [at] * 7 + [size, at, real] + [at] * 2
             around = [size] * 3 + [at] * 6 + [ctypes.c_double, size] + [at] * 3
             getattr(library, f"ebbflow_around_{name}").argtypes = around
         for bits in (16, 32):

@@ -22,8 +22,8 @@ from ebbflow.graph._parquet import parquet_files, read_blocks
 BLOCK = 1 << 19  # numbers of a table that are read from files, or made from other columns, at a time: 4 MB
 # Numbers up to which added columns are made at once, as one matrix: 32 MB.
 AT_ONCE = 1 << 22
-# Columns that are carried over the graph side by side: as many float64 as a processor fetches at a time.
-SIDE_BY_SIDE = 8
+# Columns that are carried over the graph side by side: with fewer, finding a neighbour takes longer than its numbers.
+SIDE_BY_SIDE = 24
 
 # Tree libraries compute in single precision, which ends at 3.4e38, and neighbours' columns are added up.
 LARGEST = 1e37

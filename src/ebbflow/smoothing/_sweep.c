@@ -160,49 +160,53 @@ DEFINE_STEPS(ebbflow_double, 16, double, uint16_t)
 DEFINE_STEPS(ebbflow_double, 32, double, int32_t)
 
 /* Several columns of scores: `width` numbers lie side by side for each node. Row r is that of node order[r]; edges are read
-   where they are, as a row's own place is one gather among many. */
+   where they are, as a row's own place is one gather among many. The rows of the source are `stride` apart; with `root` it
+   is alpha root_i source_i, so that steps need no copy of what they begin with. */
 #define DEFINE_WIDE(NAME, REAL)                                                                                         \
     static INLINE void NAME##_block(int64_t i, int64_t from, int64_t width, int32_t at, int32_t end,                    \
                                     const int32_t *restrict column, const REAL *restrict w,                             \
                                     const REAL *restrict scale, const REAL *restrict keep,                              \
-                                    const REAL *restrict source, const REAL *restrict v, REAL *restrict out,            \
-                                    int weighted, const int size) {                                                     \
+                                    const REAL *restrict source, int64_t stride, const REAL *restrict root, REAL alpha, \
+                                    const REAL *restrict v, REAL *restrict out, int weighted, const int size) {         \
         REAL sum[8] = {0};                                                                                              \
         for (; at < end; at++) {                                                                                        \
             const REAL *restrict other = v + (int64_t)column[at] * width + from;                                        \
             for (int k = 0; k < size; k++) sum[k] += weighted ? w[at] * other[k] : other[k];                            \
         }                                                                                                               \
-        const int64_t own = i * width + from;                                                                           \
+        const int64_t own = i * width + from, given = i * stride + from;                                                \
         for (int k = 0; k < size; k++) {                                                                                \
             if (scale) sum[k] *= scale[i];                                                                              \
             if (keep) sum[k] += keep[i] * v[own + k];                                                                   \
-            if (source) sum[k] += source[own + k];                                                                      \
+            if (source) sum[k] += root ? alpha * (root[i] * source[given + k]) : source[given + k];                     \
             out[own + k] = sum[k];                                                                                      \
         }                                                                                                               \
     }                                                                                                                   \
     static INLINE void NAME##_rows(int64_t first, int64_t last, int64_t width, const int32_t *restrict order,           \
                                    const int32_t *restrict start, const int32_t *restrict column,                       \
                                    const REAL *restrict w, const REAL *restrict scale, const REAL *restrict keep,       \
-                                   const REAL *restrict source, const REAL *restrict v, REAL *restrict out,             \
-                                   int weighted) {                                                                      \
+                                   const REAL *restrict source, int64_t stride, const REAL *restrict root, REAL alpha,  \
+                                   const REAL *restrict v, REAL *restrict out, int weighted) {                          \
         for (int64_t r = first; r < last; r++) {                                                                        \
             const int64_t i = order[r];                                                                                 \
             int64_t k = 0;                                                                                              \
             for (; k + 8 <= width; k += 8)                                                                              \
-                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, v, out, weighted, 8); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 8);                                                                         \
             for (; k + 4 <= width; k += 4)                                                                              \
-                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, v, out, weighted, 4); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 4);                                                                         \
             for (; k < width; k++)                                                                                      \
-                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, v, out, weighted, 1); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 1);                                                                         \
         }                                                                                                               \
     }                                                                                                                   \
     PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int32_t *order, const int32_t *start,            \
                      const int32_t *column, const REAL *w, const REAL *scale, const REAL *keep, const REAL *source,     \
-                     const REAL *v, REAL *out) {                                                                        \
+                     int64_t stride, const REAL *root, REAL alpha, const REAL *v, REAL *out) {                          \
         if (w)                                                                                                          \
-            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, v, out, 1);                   \
+            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, stride, root, alpha, v, out, 1);\
         else                                                                                                            \
-            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, v, out, 0);                   \
+            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, stride, root, alpha, v, out, 0);\
     }
 
 DEFINE_WIDE(ebbflow_wide_float, float)

@@ -131,10 +131,7 @@ class Sweep:
             return self._by_scipy(v, scale, keep, source, out)
         terms = [None if part is None else np.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
         if v.size != self.n_nodes:
-            given = [None if part is None else part.ctypes.data for part in (*terms, v, out)]
-            rows = self._wide.addresses(v.dtype)
-            sweep = getattr(self._compiled, f"ebbflow_wide_{_name(v)}")
-            self._shared(sweep, v.shape[1], v.shape[1], self._order.ctypes.data, *rows, *given)
+            self._swept_wide(v, out, *terms)
         else:
             defaults = (1.0, 0.0, 0.0)
             arranged = [
@@ -209,13 +206,10 @@ class Sweep:
             vector.dtype == scores.dtype and vector.flags.c_contiguous and len(vector) == len(scores)
             for vector in vectors
         )
-        if (
-            self._compiled is None
-            or not fits
-            or scores.size != self.n_nodes
-            or scores.dtype not in (np.float32, np.float64)
-        ):
+        if self._compiled is None or not fits or scores.dtype not in (np.float32, np.float64):
             return stepped(self, scores, root, scale, keep, alpha, count)
+        if scores.size != self.n_nodes:
+            return self._steps_wide(scores, root, scale, keep, alpha, count)
         scores, name = np.ascontiguousarray(scores), _name(scores)
         root, *terms = map(self._once, vectors)
         v, source, other = self._scratch(scores.dtype)
@@ -231,6 +225,36 @@ class Sweep:
         v = self._swept(v, other, [*terms, source], count)
         self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, *ends, v.ctypes.data, out.ctypes.data)
         return out
+
+    def _steps_wide(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> NDArray[Any]:
+        """The same for several columns, with room for one more copy of them and no other."""
+        if scores.strides[1] != scores.itemsize or scores.strides[0] % scores.itemsize:
+            scores = np.ascontiguousarray(scores)
+        v = np.ascontiguousarray(root[:, None] * scores)
+        other = np.empty_like(v)
+        for _ in range(count):
+            self._swept_wide(v, other, scale, keep, scores, root, alpha)
+            v, other = other, v
+        v /= root[:, None]
+        return v
+
+    def _swept_wide(
+        self,
+        v: NDArray[Any],
+        out: NDArray[Any],
+        scale: NDArray[Any] | None,
+        keep: NDArray[Any] | None,
+        source: NDArray[Any] | None,
+        root: NDArray[Any] | None = None,
+        alpha: float = 0.0,
+    ) -> None:
+        """One sweep of several columns; with ``root``, the source is α root∘source."""
+        stride = v.shape[1] if source is None else source.strides[0] // source.itemsize
+        *ends, after = [None if part is None else part.ctypes.data for part in (scale, keep, source, root)]
+        rows = self._wide.addresses(v.dtype)
+        sweep = getattr(self._compiled, f"ebbflow_wide_{_name(v)}")
+        fixed = v.shape[1], self._order.ctypes.data, *rows, *ends, stride, after, alpha
+        self._shared(sweep, v.shape[1], *fixed, v.ctypes.data, out.ctypes.data)
 
     def _scratch(self, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Three vectors to write to, the same ones in each thread: fresh memory costs as much as a sweep."""
