@@ -214,29 +214,40 @@ def race(
     stages: Sequence[int],
     stop: Callable[[], bool] = lambda: False,
     stopping: Callable[[], EarlyStopping] | None = None,
+    lost: Callable[[str], None] = lambda name: None,
 ) -> tuple[str, list[Progress], dict[str, float]]:
     """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached.
 
     The first entrant is the one that the others must beat, after as many rounds as one of the ``stages`` says: who is
     behind after a few may lead after more, as trees that see more columns start slower. Once ``stop`` says so, the race ends
-    with the round, and entrants are compared after as many rounds as all of them have run. Where the rounds will be shown to
-    no other callback than what ``stopping`` makes, only the models are kept that it would keep: scores of all nodes in all
-    rounds of all entrants may be several times the table.
+    with the round, and those that are still in it are compared after as many rounds as all of them have run.
+
+    What is held at a time is little, as scores of all nodes in all rounds of all entrants may be several times the table: an
+    entrant is looked up when its turn comes, and ``lost`` is told its name as soon as it cannot win any more. Where the
+    rounds will be shown to no other callback than what ``stopping`` makes, only models that it would keep are kept.
     """
-    runs = {
-        name: _Run(objective, boosting, None if stopping is None else stopping())
-        for name, (objective, boosting) in entrants.items()
-    }
-    for n_rounds in stages:
-        for run in runs.values():
-            while len(run.done) < n_rounds and not stop() and run.goes_on():
-                pass
-            run.rest()
-        shared = min(len(run.done) for run in runs.values()) if stop() else n_rounds
-        errors = {name: run.least_errors(shared) for name, run in runs.items()}
-        # The longer they ran, the less is left to chance.
-        winner, reached = _winner(errors, 1.0 if n_rounds == stages[0] else 0.5)
-        if winner != next(iter(entrants)) or stop():
+    names, runs, reached = list(entrants), dict[str, _Run](), dict[str, float]()
+    for stage, n_rounds in enumerate(stages):
+        clearly = 1.0 if n_rounds == stages[0] else 0.5  # the longer they ran, the less is left to chance
+        for place, name in enumerate(names):
+            if name not in runs and not (runs and stop()):
+                runs[name] = _Run(*entrants[name], None if stopping is None else stopping())
+            if name in runs:
+                runs[name].go_on(n_rounds, stop)
+            if stage == len(stages) - 1 and not stop():
+                so_far = {other: runs[other] for other in names[: place + 1]}
+                ahead, told = _winner({other: run.least_errors(n_rounds) for other, run in so_far.items()}, clearly)
+                reached |= told
+                for other, run in so_far.items():
+                    if other != ahead and not run.retired:
+                        run.retire()
+                        lost(other)
+        standing = {name: run for name, run in runs.items() if not run.retired and (run.done or not stop())}
+        standing = standing or {names[0]: runs[names[0]]}
+        shared = min(len(run.done) for run in standing.values()) if stop() else n_rounds
+        winner, told = _winner({name: run.least_errors(shared) for name, run in standing.items()}, clearly)
+        reached |= told
+        if winner != names[0] or stop():
             break
     return winner, runs[winner].done, reached
 
@@ -246,14 +257,28 @@ class _Run:
 
     def __init__(self, objective: Objective, boosting: Boosting, stopping: EarlyStopping | None) -> None:
         self.done: list[Progress] = []
-        self._objective, self._boosting, self._stopping = objective, boosting, stopping
+        self.retired = False
+        self._objective: Any = objective
+        self._boosting: Any = boosting
+        self._stopping = stopping
         self._errors: list[NDArray[np.float64]] = []
         self._least, self._stopped = np.inf, False
         if stopping is not None:
             stopping.before_training(0)
 
-    def goes_on(self) -> bool:
-        """Run a round; False if there is none left."""
+    def go_on(self, n_rounds: int, stop: Callable[[], bool]) -> None:
+        """Run rounds until there are so many, and forget what was computed at the last, while others run."""
+        while len(self.done) < n_rounds and not stop() and self._goes_on():
+            pass
+        for progress in self.done[-1:]:
+            progress.model.known.clear()
+
+    def retire(self) -> None:
+        """Keep the losses of the best model alone."""
+        self._errors, self.retired = [self.least_errors(len(self._errors))], True
+        self.done, self._objective, self._boosting, self._stopping = [], None, None, None
+
+    def _goes_on(self) -> bool:
         progress = next(self._boosting, None)
         if progress is None:
             return False
@@ -269,11 +294,6 @@ class _Run:
             best = self._stopping.after_training(progress.model)
             self.done = [past if past is progress or past.model is best else _outline(past) for past in self.done]
         return True
-
-    def rest(self) -> None:
-        """Forget what was computed at the last round, while others run."""
-        for progress in self.done[-1:]:
-            progress.model.known.clear()
 
     def least_errors(self, first: int) -> NDArray[np.float64]:
         """The losses at the validation nodes in the best of the first rounds."""

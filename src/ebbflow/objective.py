@@ -367,7 +367,9 @@ class Objective:
         if self._fixed_local is not None:
             return self._fixed_local
         labels = self.labels
-        local: Array = labels.weight[:, None] * self._asked("curvature", self._predicted(point), labels)
+        said, local = self._asked("curvature", self._predicted(point), labels), labels.weight[:, None]
+        if said.ndim or float(said) != 1.0:  # of squares it is one, and the weights need no copy
+            local = local * said
         if self.loss.constant_curvature:
             self._fixed_local = local
         return local

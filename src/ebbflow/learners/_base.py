@@ -66,6 +66,9 @@ class Growing(ABC):
         """Return another ensemble that begins from nothing on the same bins; None if that saves nothing."""
         return None
 
+    def forget(self) -> None:  # noqa: B027
+        """Drop what was grown, of which nothing will be asked any more, but for what :meth:`beside` shares."""
+
     @abstractmethod
     def compile(self, weights: Sequence[float]) -> "Ensemble":
         """Return Σ_t weights[t] · tree_t as one ordinary model; trees beyond the weights are dropped."""

@@ -124,7 +124,7 @@ class GrowingLightGBM(Growing):
         )
         self._data = dataset(
             values,
-            label=np.zeros(table.n_rows),
+            label=np.zeros(table.n_rows, dtype=np.float32),
             categorical_feature=list(table.categorical),
             params=params,
             free_raw_data=True,
@@ -136,8 +136,8 @@ class GrowingLightGBM(Growing):
         self._start()
 
     def _start(self) -> None:
-        self._booster = self._lightgbm.Booster(self._params, self._data)
-        self._scores = np.zeros(self._shape)
+        self._booster: Any = self._lightgbm.Booster(self._params, self._data)
+        self._scores: Any = np.zeros(self._shape)
         self._updates = 0
         self._redrawn = not _DRAWN_AT_SPLITS.isdisjoint(self._params)
 
@@ -146,6 +146,10 @@ class GrowingLightGBM(Growing):
         other = copy(self)
         other._start()
         return other
+
+    def forget(self) -> None:
+        """Drop the booster and keep the bins."""
+        self._booster = self._scores = None
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output to the booster."""
