@@ -87,8 +87,8 @@ class SmoothedColumns:
     def _computed(self) -> list[NDArray[Any]]:
         if not self._smoothed:
             complete = all(_is_complete(batch.values) for batch in self._table.batches(self._numeric))
-            smoother = self._made()
-            for batch in self._table.batches(self._numeric):
+            smoother, share = self._made(), 1 if complete else 2  # where values are missing, twice as much is held
+            for batch in self._table.batches(self._numeric, share):
                 self._smoothed.append(_smoothed_known(smoother, batch.values, complete))
         return self._smoothed
 
@@ -115,9 +115,12 @@ def _smoothed_known(smoother: Propagation, values: NDArray[Any], complete: bool)
     known = ~np.isnan(values)
     reached = _smoothed(smoother, known.astype(values.dtype))
     total = _smoothed(smoother, np.where(known, values, 0.0))
-    total = total * _smoothed(smoother, np.ones((len(values), 1), dtype=values.dtype))
-    smoothed = np.full_like(total, np.nan)
-    np.divide(total, reached, out=smoothed, where=np.abs(reached) > 1e-12)
+    level = _smoothed(smoother, np.ones((len(values), 1), dtype=values.dtype))
+    smoothed = total.astype(np.result_type(total, level), copy=False)
+    smoothed *= level
+    heard = np.abs(reached) > 1e-12
+    np.divide(smoothed, reached, out=smoothed, where=heard)
+    smoothed[~heard] = np.nan
     return smoothed
 
 
@@ -215,7 +218,8 @@ def _all_rows(
 def _spread_columns(table: Table, adjacency: Any, sums: Array, statistics: Sequence[str]) -> list[Array]:
     """One column after the other: what a worker holds of all rows must be little."""
     made = [
-        table.own(_all_rows(batch.values, adjacency, sums, statistics)) for batch in table.batches(range(len(table.names)))
+        table.own(_all_rows(batch.values, adjacency, sums, statistics))
+        for batch in table.batches(range(len(table.names)))
     ]
     return [np.hstack([columns[:, [place]] for columns in made]) for place in range(len(statistics))]
 

@@ -122,4 +122,3 @@ class Preparation:
             if self.positions is not None:
                 made.append(self.positions.columns(table, graph))
         return Made.joined(made)
-

@@ -109,9 +109,10 @@ class Table:
 
     def picked(self, columns: Sequence[int]) -> "Table":
         """Return the table with some of its numeric columns; those that lie side by side are not copied."""
-        first, last = (columns[0], columns[-1] + 1) if len(columns) else (0, 0)
-        beside = list(columns) == list(range(first, last)) and not self.is_sparse
-        picked = self.values if len(columns) == len(self.names) else self.values[:, slice(first, last) if beside else columns]
+        picked = self.values
+        if len(columns) < len(self.names):
+            side_by_side = bool(columns) and list(columns) == list(range(columns[0], columns[-1] + 1))
+            picked = self.values[:, slice(columns[0], columns[-1] + 1) if side_by_side else columns]
         names = tuple(self.names[column] for column in columns)
         return replace(self, values=picked, names=names, categorical=(), origin=tuple(self.origin[c] for c in columns))
 
@@ -120,9 +121,12 @@ class Table:
         """Whether other workers hold the rest of the rows: what is made of all rows is then made by all at the same time."""
         return False
 
-    def batches(self, columns: Sequence[int]) -> "Iterator[Table]":
-        """Some columns as they are carried over the graph: for all rows, and no more at a time than can be held."""
-        most = max(AT_ONCE // max(self.n_rows, 1), SIDE_BY_SIDE)
+    def batches(self, columns: Sequence[int], share: int = 1) -> "Iterator[Table]":
+        """Some columns as they are carried over the graph: for all rows, and no more at a time than can be held.
+
+        Of a large table, a ``share`` of 2 means half as many at a time.
+        """
+        most = max(AT_ONCE // max(self.n_rows, 1), SIDE_BY_SIDE // share)
         # As many in each, for one alone is carried by another loop, which rounds otherwise.
         for batch in np.array_split(np.asarray(columns, dtype=int), max(-(-len(columns) // most), 1)):
             yield self.picked(batch.tolist())

@@ -230,7 +230,7 @@ class Shard(Table):
         """Whether other workers hold the rest of the rows."""
         return True
 
-    def batches(self, columns: Sequence[int]) -> Iterator[Table]:
+    def batches(self, columns: Sequence[int], share: int = 1) -> Iterator[Table]:
         """One column at a time, of all rows."""
         for column in columns:
             own = np.ascontiguousarray(self.values[:, [column]])

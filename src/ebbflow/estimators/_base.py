@@ -377,9 +377,7 @@ class BaseEBBS(Fitted):
             stages = [min(rounds, self.n_estimators) for rounds in stages]
             stopping = partial(self._stopping, n_labelled) if self.early_stopping and not watched else None
             with interrupt:
-                winner, done, self.race_ = choosing.race(
-                    lineup, stages, lambda: interrupt.asked, stopping, lineup.lost
-                )
+                winner, done, self.race_ = choosing.race(lineup, stages, lambda: interrupt.asked, stopping, lineup.lost)
         elif "graph" in lineup:  # nothing to compare on: let the labels say whether neighbours are alike
             alike = choosing.label_correlation(self.graph_, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
             winner = "graph" if alike else winner

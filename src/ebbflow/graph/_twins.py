@@ -71,9 +71,7 @@ def _by_loops(compiled: Any, adjacency: sparse.csr_array, scale: NDArray[np.floa
 
     def loop(first: int, last: int) -> None:
         thread = first // ROWS % count
-        compiled.ebbflow_alike(
-            first, last, *fixed, LEAST_COSINE, k, *(part[thread].ctypes.data for part in scratch)
-        )
+        compiled.ebbflow_alike(first, last, *fixed, LEAST_COSINE, k, *(part[thread].ctypes.data for part in scratch))
 
     for start in range(0, n_nodes, count * ROWS):
         ends = [min(start + part * ROWS, n_nodes) for part in range(count + 1)]

@@ -16,6 +16,7 @@ from ebbflow.smoothing import allowed_threads
 from ebbflow.table import Table, ValuesMade, ValuesOnDisk
 
 FEW_ROWS = 200
+LOOKED_AT = 4_096  # rows
 # Trees that are changed when others come, or averaged, or have lines for leaves; by all names of each parameter.
 REFUSED: dict[str, Sequence[Any]] = {
     **dict.fromkeys(("boosting", "boosting_type", "boost"), ("dart", "rf", "random_forest")),
@@ -119,9 +120,7 @@ class GrowingLightGBM(Growing):
         import lightgbm
 
         self._lightgbm, self._params = lightgbm, params
-        dataset, values = (
-            _in_blocks(table.values) if table.in_blocks else (lightgbm.Dataset, plain_values(table))
-        )
+        dataset, values = _in_blocks(table.values) if table.in_blocks else (lightgbm.Dataset, plain_values(table))
         self._data = dataset(
             values,
             label=np.zeros(table.n_rows, dtype=np.float32),
@@ -354,10 +353,11 @@ def _varies(table: Table) -> bool:
     """Whether any column holds two values, a missing one counting as a value."""
     first: Any = None
     for block in table.blocks():
-        values = block.values
-        first = values[:1] if first is None else first
-        if ((values != first) & ~(np.isnan(values) & np.isnan(first))).any():
-            return True
+        first = block.values[:1] if first is None else first
+        for start in range(0, block.n_rows, LOOKED_AT):  # nearly always, the first few tell
+            values = block.values[start : start + LOOKED_AT]
+            if ((values != first) & ~(np.isnan(values) & np.isnan(first))).any():
+                return True
     return False
 
 

@@ -131,7 +131,7 @@ class Sweep:
             return self._by_scipy(v, scale, keep, source, out)
         terms = [None if part is None else np.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
         if v.size != self.n_nodes:
-            self._swept_wide(v, out, *terms)
+            self._swept_wide(v, out, terms[0], terms[1], terms[2])
         else:
             defaults = (1.0, 0.0, 0.0)
             arranged = [
@@ -171,7 +171,8 @@ class Sweep:
         if len(values) != self.n_nodes or (rows.size and not (rows.min() >= 0 and rows.max() < self.n_nodes)):
             raise ValueError(f"Values and rows must be those of {self.n_nodes} nodes, got values of {values.shape}.")
         if any(
-            part.shape != shape or part.dtype != np.float64 or part.strides != (asked[0].strides[0], 8) for part in asked
+            part.shape != shape or part.dtype != np.float64 or part.strides != (asked[0].strides[0], 8)
+            for part in asked
         ):
             raise ValueError(f"out must be columns of one table of float64, each of shape {shape}.")
         if self._compiled is None or not asked or not rows.size:
