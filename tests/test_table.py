@@ -204,7 +204,9 @@ def test_columns_side_by_side_are_not_copied(container, columns):
         assert np.shares_memory(picked.values, values)
 
 
-@pytest.mark.parametrize(("width", "most", "widths"), [(9, 4, [3, 3, 3]), (5, 4, [3, 2]), (4, 4, [4]), (1, 4, [1])])
+@pytest.mark.parametrize(
+    ("width", "most", "widths"), [(9, 4, [3, 3, 3]), (5, 4, [3, 2]), (4, 4, [4]), (1, 4, [1]), (7, 1, [3, 2, 2])]
+)
 def test_batches_of_columns_are_even(width, most, widths, monkeypatch):
     """One column of several would be carried over the graph by another loop."""
     monkeypatch.setattr(table_module, "AT_ONCE", 1)

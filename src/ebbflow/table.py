@@ -126,8 +126,8 @@ class Table:
 
         Of a large table, a ``share`` of 2 means half as many at a time.
         """
-        most = max(AT_ONCE // max(self.n_rows, 1), SIDE_BY_SIDE // share)
-        # As many in each, for one alone is carried by another loop, which rounds otherwise.
+        # As many in each, and of several never one alone: it is carried by another loop, which rounds otherwise.
+        most = max(AT_ONCE // max(self.n_rows, 1), SIDE_BY_SIDE // share, 3)
         for batch in np.array_split(np.asarray(columns, dtype=int), max(-(-len(columns) // most), 1)):
             yield self.picked(batch.tolist())
 
