@@ -223,6 +223,107 @@ def test_a_slow_starter_gets_a_longer_race(stages, winner, rounds):
     assert (found, len(done)) == (winner, rounds)
 
 
+class Turns(dict):
+    """Entrants of a race that note when they are looked up."""
+
+    def __init__(self, entrants):
+        super().__init__(entrants)
+        self.told = []
+
+    def __getitem__(self, name):
+        self.told.append(f"{name} begins")
+        return super().__getitem__(name)
+
+    def lost(self, name):
+        self.told.append(f"{name} lost")
+
+
+def test_an_entrant_comes_when_it_is_its_turn_and_leaves_when_it_cannot_win():
+    losses = {"none": 1.0, "worse": 1.2, "better": 0.8, "best": 0.5, "good": 0.7}
+    entrants = {name: Slow(lambda t, loss=loss: loss) for name, loss in losses.items()}
+    turns = Turns({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()})
+    winner, done, reached = race(turns, [5], lost=turns.lost)
+    assert (winner, len(done), reached) == ("best", 5, pytest.approx(losses))
+    assert turns.told == [
+        "none begins", "worse begins", "worse lost", "better begins", "none lost", "best begins", "better lost",
+        "good begins", "good lost",
+    ]  # fmt: skip
+
+
+def test_nobody_leaves_before_the_last_stage():
+    entrants = {"none": Slow(lambda t: 1.0), "late": Slow(lambda t: 1.5 - 0.03 * t), "never": Slow(lambda t: 2.0)}
+    turns = Turns({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()})
+    assert race(turns, [5, 25], lost=turns.lost)[0] == "late"
+    assert turns.told == ["none begins", "late begins", "never begins", "none lost", "never lost"]
+
+
+@pytest.mark.parametrize(("rounds", "winner", "n_done"), [(3, "none", 3), (10, "none", 10), (13, "quick", 3)])
+def test_a_race_that_is_stopped_compares_what_was_run(rounds, winner, n_done):
+    """The third entrant never begins; after three rounds the second is ahead, though not in the end."""
+    asked = []
+
+    class Counted(Slow):
+        def boosting(self):
+            for progress in super().boosting():
+                asked.append(progress)
+                yield progress
+
+    entrants = {
+        "none": Counted(lambda t: 1.0),
+        "quick": Counted(lambda t: 0.5 + 0.1 * t),
+        "third": Counted(lambda t: 0.0),
+    }
+    turns = Turns({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()})
+    found, done, _ = race(turns, [10], lambda: len(asked) >= rounds)
+    assert (found, len(done)) == (winner, n_done) and "third begins" not in turns.told
+
+
+@pytest.mark.parametrize("patience", [3, 50])
+def test_only_models_that_early_stopping_would_keep_are_kept(patience):
+    """Best in the fifth round, and better still in the last, after patience of 3 has run out."""
+    losses = [9.0, 8.0, 7.0, 6.0, 5.0, 5.5, 5.6, 5.7, 5.8, 1.0]
+
+    class Told(Slow):
+        def boosting(self):
+            for t, loss in enumerate(losses):
+                yield Progress(
+                    t, 100, 0.0, loss, Iterate(np.full((4, 1), t), np.zeros((4, 1)), (1.0,) * (t + 1)), 1.0, 1.0
+                )
+
+        def validation_value(self, model):
+            return losses[int(model.scores[0, 0])]
+
+    def raced(stopping):
+        entrant = Told(None)
+        return race({"none": (entrant, entrant.boosting())}, [10], stopping=stopping)[1]
+
+    everything, thinned = raced(None), raced(lambda: eb.EarlyStopping(patience))
+    kept = [progress.round for progress in thinned if progress.model.scores.size]
+    assert kept == ([4, 9] if patience == 3 else [9])
+    assert [p.model.weights for p in thinned] == [p.model.weights for p in everything]
+    best = []
+    for rounds in (everything, thinned):
+        stopping = eb.EarlyStopping(patience)
+        stopping.before_training(100)
+        any(stopping.after_round(progress) for progress in rounds)
+        best.append(stopping.after_training(None).scores)
+    np.testing.assert_array_equal(*best)
+
+
+def test_a_callback_sees_the_models_of_all_rounds_the_race_included():
+    X, y, graph = homophilous(600)
+    seen = []
+
+    class Look(eb.Callback):
+        def after_round(self, progress):
+            seen.append(progress.model.smoothed.shape)
+
+    m = auto(n_estimators=35).fit(X, y, graph=graph, callbacks=[Look()])
+    assert m.race_ and len(seen) >= 30 and {shape[0] for shape in seen} == {600}
+    plain = auto(n_estimators=35).fit(X, y, graph=graph)
+    np.testing.assert_array_equal(m.predict(), plain.predict())
+
+
 def test_the_race_weighs_the_held_out_nodes():
     weight = np.repeat([1.0, 0.0], 25)
     errors = np.repeat([2.0, 0.0], 25)  # worse where it counts

@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import ebbflow as eb
+from ebbflow import table as table_module
 from ebbflow.features import LowRank, Positions, with_neighbor_columns, with_smoothed_columns
 from ebbflow.table import Table
 from tests.strategies import graphs, random_graph
@@ -114,3 +115,36 @@ def test_columns_beside_a_category_are_smoothed_each_for_itself(missing):
     for place, column in enumerate((0, 2, 3)):
         alone = with_smoothed_columns(Table(values[:, [column]].copy(), ("x",), (), (0,)), smoother)
         np.testing.assert_allclose(found.values[:, 4 + place], alone.values[:, 1])
+
+
+def test_a_statistic_named_twice_is_there_twice():
+    rng, graph = np.random.default_rng(0), random_graph(40, 80)
+    X = rng.normal(size=(40, 2))
+    once = eb.NeighborFeatures(["max", "mean"], degree=False).fit_transform(X, graph=graph)
+    twice = eb.NeighborFeatures(["max", "mean", "max"], degree=False).fit_transform(X, graph=graph)
+    np.testing.assert_array_equal(twice, np.hstack([once, once[:, 2:4]]))
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_made_row_by_row_are_those_made_at_once(missing, dtype, order, monkeypatch):
+    rng, graph = np.random.default_rng(0), random_graph(60, 150)
+    X = np.asarray(rng.normal(size=(60, 5)).astype(dtype), order=order)
+    if missing:
+        X[rng.random(X.shape) < 0.3] = np.nan
+    table = Table(X, tuple("abcde"), (1,), (0, 1, 2, 3, 4))
+
+    def made():
+        yield with_neighbor_columns(table, graph, ("mean", "min", "max"), True)
+        yield with_smoothed_columns(table, eb.Laplacian(20.0, 5).on(graph))
+
+    at_once = [wider.values for wider in made()]
+    monkeypatch.setattr(table_module, "AT_ONCE", 0)
+    monkeypatch.setattr(table_module, "BLOCK", 1)
+    monkeypatch.setattr(table_module, "SIDE_BY_SIDE", 2)
+    for wider, expected in zip(made(), at_once, strict=True):
+        assert wider.in_blocks and wider.values.dtype == expected.dtype
+        for _ in range(2):
+            np.testing.assert_array_equal(np.concatenate([block.values for block in wider.blocks()]), expected)
+            wider.release()

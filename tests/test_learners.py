@@ -66,7 +66,8 @@ def test_learner_handles_several_outputs(name):
     np.testing.assert_allclose(m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-4, atol=1e-5)
 
 
-def test_an_ensemble_beside_another_grows_as_if_alone():
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_an_ensemble_beside_another_grows_as_if_alone(forgotten):
     X, y, _ = problem()
     table, gradient = Table(X, ("a", "b", "c")), np.nan_to_num(y)[:, None]
     start = {"n_outputs": 1, "seed": 3, "n_jobs": 1, "device": "cpu"}
@@ -74,6 +75,8 @@ def test_an_ensemble_beside_another_grows_as_if_alone():
     first, alone = learner.start(table, **start), learner.start(table, **start)
     for _ in range(3):
         first.grow(gradient, np.ones((300, 1)))
+    if forgotten:
+        first.forget()
     beside = first.beside()
     for step in range(4):
         grown = [growing.grow(gradient - 0.1 * step, np.ones((300, 1))) for growing in (beside, alone)]

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import ebbflow as eb
+from ebbflow.compiled import threads
 from ebbflow.smoothing import _sweep
-from ebbflow.smoothing._sweep import Sweep, sweep_on, threads
+from ebbflow.smoothing._sweep import Sweep, stepped, sweep_on
 from ebbflow.smoothing._system import GraphMatrix
 from tests.strategies import graphs
 
@@ -164,20 +165,7 @@ def test_compiled_conjugate_gradients_stop_when_told():
     assert reached > 1e-3
 
 
-def test_a_library_of_another_version_is_not_used(monkeypatch):
-    monkeypatch.setattr(_sweep, "VERSION", -1)
-    assert _sweep._compiled() is None
-
-
-def test_a_broken_library_is_not_used(monkeypatch, tmp_path):
-    (tmp_path / "libsweep.so").write_bytes(b"not a library")
-    monkeypatch.setattr(_sweep, "__file__", str(tmp_path / "_sweep.py"))
-    assert _sweep._compiled() is None
-
-
-def test_without_a_library_there_is_scipy(monkeypatch, tmp_path):
-    monkeypatch.setattr(_sweep, "__file__", str(tmp_path / "_sweep.py"))
-    assert _sweep._compiled() is None
+def test_without_a_library_there_is_scipy(monkeypatch):
     monkeypatch.setattr(_sweep, "COMPILED", None)
     rng = np.random.default_rng(0)
     X, ends = rng.normal(size=(1500, 3)), np.sort(rng.integers(0, 1500, (4000, 2)), axis=1)
@@ -318,3 +306,83 @@ def test_a_solve_that_overflowed_does_not_spoil_the_next(n_nodes):
     assert not np.isfinite(reached)
     again, _ = sweep.conjugate_gradients(right, *given)
     np.testing.assert_array_equal(again, expected)
+
+
+@pytest.mark.parametrize("layout", ["plain", *LAYOUTS])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_steps_of_several_columns_are_sweeps_one_after_the_other(dtype, layout):
+    rng = np.random.default_rng(0)
+    sweep = Sweep(eb.Graph.build_knn(rng.random((60, 2)), k=4).adjacency)
+    scores = rng.normal(size=(60, 5)).astype(dtype)
+    root, scale, keep = (rng.random((3, 60)) + 0.1).astype(dtype)
+    expected = stepped(sweep, scores, root, scale, keep, 0.3, 3)
+    laid_out = LAYOUTS.get(layout, np.asarray)(scores)
+    np.testing.assert_array_equal(sweep.steps(laid_out, root, scale, keep, 0.3, 3), expected)
+    np.testing.assert_array_equal(laid_out, scores)  # left as it was
+
+
+def literal(adjacency, values, rows, nothing):
+    """Mean, least and largest over the known neighbours of each row, one entry at a time."""
+    found = np.full((3, len(rows), values.shape[1]), nothing)
+    dense = adjacency.toarray()
+    for place, row in enumerate(rows):
+        for column in range(values.shape[1]):
+            around = [i for i in np.flatnonzero(dense[row]) if not np.isnan(values[i, column])]
+            if around:
+                near = values[around, column].astype(float)
+                found[:, place, column] = np.average(near, weights=dense[row, around]), near.min(), near.max()
+    return found
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+@given(
+    graph=graphs(),
+    width=st.sampled_from([1, 2, 5, 9, 20]),
+    missing=st.booleans(),
+    short=st.booleans(),
+    asked=st.integers(1, 7),
+)
+def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, short, asked):
+    rng, n = np.random.default_rng(width), graph.n_nodes
+    values = rng.normal(size=(n, width)).astype(np.float32 if short else np.float64)
+    if missing:
+        values[rng.random(values.shape) < 0.4] = np.nan
+    rows = rng.integers(0, n, rng.integers(1, 2 * n))
+    table = np.full((rows.size, 3 * width + 1), 7.0)
+    out = [table[:, i * width : (i + 1) * width] if asked >> i & 1 else None for i in range(3)]
+    swept_by(loops, graph.adjacency).around(values, rows, None if missing else graph.degrees, out, -1.0)
+    for part, expected in zip(out, literal(graph.adjacency, values, rows, -1.0), strict=True):
+        if part is not None:
+            np.testing.assert_allclose(part, expected, rtol=1e-12)
+    assert (table[:, -1] == 7.0).all()
+
+
+@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_around_a_node_does_not_depend_on_who_looks(weighted, monkeypatch):
+    """Threads, scipy's product and the compiled loop add up in the same order: the same bits."""
+    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    rng = np.random.default_rng(0)
+    ends = np.sort(rng.integers(0, 3000, (20_000, 2)), axis=1)
+    weight = rng.random(20_000) if weighted else None
+    adjacency = eb.Graph.from_edges(ends[:, 0], ends[:, 1], weight=weight, n_nodes=3000).adjacency
+    values, rows = rng.normal(size=(3000, 9)), np.arange(3000)
+    found = {}
+    for who in ("alone", "together", "numpy"):
+        found[who] = np.empty((3000, 27))
+        with threads(3 if who == "together" else 1):
+            parts = np.split(found[who], 3, axis=1)
+            swept_by("scipy" if who == "numpy" else "compiled", adjacency).around(values, rows, None, parts, np.nan)
+    np.testing.assert_array_equal(found["alone"], found["together"])
+    np.testing.assert_array_equal(found["alone"], found["numpy"])
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+def test_a_place_to_write_to_that_does_not_fit_is_refused(loops):
+    sweep, values = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones((3, 2))
+    for rows, out in (([0, 3], np.empty((2, 2))), ([-1], np.empty((1, 2)))):
+        with pytest.raises(ValueError, match="those of 3 nodes"):
+            sweep.around(values, np.array(rows), None, [out, None, None], 0.0)
+    for out in (np.empty((1, 2)), np.empty((2, 2), dtype=np.float32), np.empty((2, 2), order="F")):
+        with pytest.raises(ValueError, match="columns of one table"):
+            sweep.around(values, np.array([0, 1]), None, [out, None, None], 0.0)

@@ -11,7 +11,8 @@ import pytest
 from scipy import sparse
 
 import ebbflow as eb
-from ebbflow.table import Table, TableReader
+from ebbflow import table as table_module
+from ebbflow.table import Table, TableReader, ValuesMade
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 COLUMNS = {"n": [1, 2, 3], "f": [0.5, None, 2.5], "t": ["b", None, "a"], "y": [True, False, None]}
@@ -137,6 +138,83 @@ def test_columns_are_added_on_the_right(container):
     wider = table.with_columns([container(np.array([[3.0], [4.0]]))], ["smoothed(a)"], [0])
     values = wider.values.toarray() if wider.is_sparse else wider.values
     assert (values.tolist(), wider.names, wider.origin) == ([[1, 3], [2, 4]], ("a", "smoothed(a)"), (0, 0))
+
+
+class Doubled:
+    """Columns that are made when asked for: twice those of an array."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype = values, values.shape, np.dtype(np.float64)
+        self.asked, self.released = 0, False
+
+    def write(self, rows, out):
+        self.asked = max(self.asked, len(rows))
+        out[...] = 2.0 * self.values[rows]
+
+    def release(self):
+        self.released = True
+
+
+@pytest.mark.parametrize("block", [1, 7, 40, 10**6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_made_in_blocks_are_those_made_at_once(block, dtype, monkeypatch):
+    monkeypatch.setattr(table_module, "BLOCK", block)
+    values = np.random.default_rng(0).normal(size=(23, 3)).astype(dtype)
+    made, expected = ValuesMade([values, Doubled(values[:, :2])]), np.hstack([values, 2.0 * values[:, :2]])
+    assert made.shape == expected.shape and made.size == expected.size and made.dtype == np.float64
+    table = Table(made, tuple("abcde"), (), (0, 1, 2, 0, 1))
+    assert table.in_blocks and not table.on_disk and table.n_rows == 23
+    parts = [part.values for part in table.blocks()]
+    assert max(map(len, parts)) == min(max(block // 5, 1), 23)
+    for found in (np.concatenate(parts), made.whole(), np.asarray(made), table.whole().values):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(made.rows(5, 9), expected[5:9])
+    np.testing.assert_array_equal(made[np.array([7, 0, 7])], expected[[7, 0, 7]])
+    mask = np.arange(23) % 4 == 1
+    np.testing.assert_array_equal(table.only(mask).values, expected[mask])
+
+
+def test_few_added_columns_are_made_at_once_and_many_when_asked_for(monkeypatch):
+    values = np.arange(12.0).reshape(6, 2)
+    few = Table(values, ("a", "b"), (), (0, 1)).with_columns([Doubled(values)], ["c", "d"], [0, 1])
+    assert isinstance(few.values, np.ndarray) and few.whole() is few
+    monkeypatch.setattr(table_module, "AT_ONCE", 20)
+    monkeypatch.setattr(table_module, "BLOCK", 8)
+    columns = Doubled(values)
+    many = Table(values, ("a", "b"), (), (0, 1)).with_columns([columns], ["c", "d"], [0, 1])
+    assert isinstance(many.values, ValuesMade) and columns.asked == 0
+    wider = many.with_columns([values[:, :1]], ["e"], [0])
+    assert isinstance(wider.values, ValuesMade) and wider.names == tuple("abcde")
+    np.testing.assert_array_equal(np.concatenate([part.values for part in many.blocks()]), few.values)
+    assert columns.asked == 2
+    np.testing.assert_array_equal(wider.whole().values, np.hstack([few.values, values[:, :1]]))
+    many.release()
+    assert columns.released
+
+
+@pytest.mark.parametrize("columns", [[0, 1, 2, 3], [1, 2], [3], [0, 2], []])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_columns_side_by_side_are_not_copied(container, columns):
+    values = container(np.arange(12.0).reshape(3, 4))
+    picked = Table(values, tuple("abcd"), (), (0, 1, 2, 3)).picked(columns)
+    assert picked.names == tuple("abcd"[c] for c in columns) and picked.origin == tuple(columns)
+    found = picked.values.toarray() if picked.is_sparse else picked.values
+    np.testing.assert_array_equal(found, np.arange(12.0).reshape(3, 4)[:, columns])
+    if container is np.asarray and columns not in ([0, 2], []):
+        assert np.shares_memory(picked.values, values)
+
+
+@pytest.mark.parametrize(
+    ("width", "most", "widths"), [(9, 4, [3, 3, 3]), (5, 4, [3, 2]), (4, 4, [4]), (1, 4, [1]), (7, 1, [3, 2, 2])]
+)
+def test_batches_of_columns_are_even(width, most, widths, monkeypatch):
+    """One column of several would be carried over the graph by another loop."""
+    monkeypatch.setattr(table_module, "AT_ONCE", 1)
+    monkeypatch.setattr(table_module, "SIDE_BY_SIDE", most)
+    table = Table(np.zeros((6, width)), tuple("abcdefghi"[:width]), (), tuple(range(width)))
+    batches = list(table.batches(range(width)))
+    assert [len(batch.names) for batch in batches] == widths
+    assert sum((batch.names for batch in batches), ()) == table.names
 
 
 DATE = datetime.date(2020, 1, 1)

@@ -90,7 +90,8 @@ class Boosting:
         smoothed_tree = objective.propagate(tree, point)
         step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)
         moved, step = _backtracked(objective, point, step, tree, smoothed_tree)
-        self.model = self.pace.follow(moved, Grown(gradient, curvature, tree, smoothed_tree, step))
+        last, self.model = self.model, self.pace.follow(moved, Grown(gradient, curvature, tree, smoothed_tree, step))
+        last.known.clear()  # what was computed at the round gone by
         self._stalled = self._stalled + 1 if step == 0.0 else 0
         if self._stalled == STALLED_ROUNDS:
             self.reason = "no step along a new tree lowers the loss any more"

@@ -7,7 +7,7 @@ would drop the graph lets both run on before it does, as trees that see more col
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ebbflow.features import LowRank, NeighborFeatures, Positions
 from ebbflow.graph import Graph
 from ebbflow.labels import Field, Masked
 from ebbflow.learners import Learner, LightGBM, as_learner
-from ebbflow.objective import Labels, Objective
+from ebbflow.objective import Iterate, Labels, Objective
 from ebbflow.preparation import Preparation
 from ebbflow.smoothing import Laplacian, Smoother
 from ebbflow.table import Table
@@ -210,41 +210,108 @@ def sized_stopping(classes: bool, n_labelled: int) -> EarlyStopping:
 
 
 def race(
-    entrants: Mapping[str, tuple[Objective, Boosting]], stages: Sequence[int], stop: Callable[[], bool] = lambda: False
+    entrants: Mapping[str, tuple[Objective, Boosting]],
+    stages: Sequence[int],
+    stop: Callable[[], bool] = lambda: False,
+    stopping: Callable[[], EarlyStopping] | None = None,
+    lost: Callable[[str], None] = lambda name: None,
 ) -> tuple[str, list[Progress], dict[str, float]]:
     """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached.
 
     The first entrant is the one that the others must beat, after as many rounds as one of the ``stages`` says: who is
     behind after a few may lead after more, as trees that see more columns start slower. Once ``stop`` says so, the race ends
-    with the round, and entrants are compared after as many rounds as all of them have run.
+    with the round, and those that are still in it are compared after as many rounds as all of them have run.
+
+    What is held at a time is little, as scores of all nodes in all rounds of all entrants may be several times the table: an
+    entrant is looked up when its turn comes, and ``lost`` is told its name as soon as it cannot win any more. Where the
+    rounds will be shown to no other callback than what ``stopping`` makes, only models that it would keep are kept.
     """
-    done: dict[str, list[Progress]] = {name: [] for name in entrants}
-    for n_rounds in stages:
-        errors: dict[str, NDArray[np.float64]] = {}
-        for name, (_, boosting) in entrants.items():
-            while len(done[name]) < n_rounds and not stop() and (progress := next(boosting, None)) is not None:
-                done[name].append(progress)
-        shared = min(map(len, done.values())) if stop() else n_rounds
-        for name, (objective, _) in entrants.items():
-            errors[name] = _least_errors(objective, done[name], shared)
-        # The longer they ran, the less is left to chance.
-        winner, reached = _winner(errors, 1.0 if n_rounds == stages[0] else 0.5)
-        if winner != next(iter(entrants)) or stop():
+    names, runs, reached = list(entrants), dict[str, _Run](), dict[str, float]()
+    for stage, n_rounds in enumerate(stages):
+        clearly = 1.0 if n_rounds == stages[0] else 0.5  # the longer they ran, the less is left to chance
+        for place, name in enumerate(names):
+            if name not in runs and not (runs and stop()):
+                runs[name] = _Run(*entrants[name], None if stopping is None else stopping())
+            if name in runs:
+                runs[name].go_on(n_rounds, stop)
+            if stage == len(stages) - 1 and not stop():
+                so_far = {other: runs[other] for other in names[: place + 1]}
+                ahead, told = _winner({other: run.least_errors(n_rounds) for other, run in so_far.items()}, clearly)
+                reached |= told
+                for other, run in so_far.items():
+                    if other != ahead and not run.retired:
+                        run.retire()
+                        lost(other)
+        standing = {name: run for name, run in runs.items() if not run.retired and (run.done or not stop())}
+        standing = standing or {names[0]: runs[names[0]]}
+        shared = min(len(run.done) for run in standing.values()) if stop() else n_rounds
+        winner, told = _winner({name: run.least_errors(shared) for name, run in standing.items()}, clearly)
+        reached |= told
+        if winner != names[0] or stop():
             break
-    return winner, done[winner], reached
+    return winner, runs[winner].done, reached
 
 
-def _least_errors(objective: Objective, done: Sequence[Progress], first: int) -> NDArray[np.float64]:
-    """The losses at the validation nodes in the best of the first of these rounds."""
-    models = [progress.model for progress in done[:first]] or [objective.start()]
-    best = min(models, key=lambda model: objective.validation_value(model) or 0.0)
-    held = objective.validation
-    assert held is not None
-    share = held.weight / held.weight.mean()
-    errors: NDArray[np.float64] = share * objective.loss.value(objective.predict(best)[held.nodes], held.target)
-    for progress in done:
-        progress.model.known.clear()  # what was computed at rounds gone by
-    return errors
+class _Run:
+    """The rounds of one entrant, and after each the losses at the validation nodes of the best model so far."""
+
+    def __init__(self, objective: Objective, boosting: Boosting, stopping: EarlyStopping | None) -> None:
+        self.done: list[Progress] = []
+        self.retired = False
+        self._objective: Any = objective
+        self._boosting: Any = boosting
+        self._stopping = stopping
+        self._errors: list[NDArray[np.float64]] = []
+        self._least, self._stopped = np.inf, False
+        if stopping is not None:
+            stopping.before_training(0)
+
+    def go_on(self, n_rounds: int, stop: Callable[[], bool]) -> None:
+        """Run rounds until there are so many, and forget what was computed at the last, while others run."""
+        while len(self.done) < n_rounds and not stop() and self._goes_on():
+            pass
+        for progress in self.done[-1:]:
+            progress.model.known.clear()
+
+    def retire(self) -> None:
+        """Keep the losses of the best model alone."""
+        self._errors, self.retired = [self.least_errors(len(self._errors))], True
+        self.done, self._objective, self._boosting, self._stopping = [], None, None, None
+
+    def _goes_on(self) -> bool:
+        progress = next(self._boosting, None)
+        if progress is None:
+            return False
+        reached = self._objective.validation_value(progress.model) or 0.0
+        if reached < self._least or not self._errors:
+            self._least = reached
+            self._errors.append(self._losses(progress.model))
+        else:
+            self._errors.append(self._errors[-1])
+        self.done.append(progress)
+        if self._stopping is not None:
+            self._stopped = self._stopped or self._stopping.after_round(progress)
+            best = self._stopping.after_training(progress.model)
+            self.done = [past if past is progress or past.model is best else _outline(past) for past in self.done]
+        return True
+
+    def least_errors(self, first: int) -> NDArray[np.float64]:
+        """The losses at the validation nodes in the best of the first rounds."""
+        errors = self._errors[:first]
+        return errors[-1] if errors else self._losses(self._objective.start())
+
+    def _losses(self, model: Iterate) -> NDArray[np.float64]:
+        objective, held = self._objective, self._objective.validation
+        assert held is not None
+        share = held.weight / held.weight.mean()
+        errors: NDArray[np.float64] = share * objective.loss.value(objective.predict(model)[held.nodes], held.target)
+        return errors
+
+
+def _outline(progress: Progress) -> Progress:
+    """A round without the scores of its model."""
+    nothing = np.zeros((0, 1))
+    return replace(progress, model=Iterate(nothing, nothing, progress.model.weights))
 
 
 def _winner(errors: Mapping[str, NDArray[np.float64]], clearly: float) -> tuple[str, dict[str, float]]:

@@ -509,7 +509,7 @@ def _alike(model: Any) -> sparse.csr_array:
     n_nodes, table = len(model.scores_), model._fitted_table
     group = np.arange(n_nodes)
     if table is not None and not table.is_sparse:
-        values = np.nan_to_num(model._preparation.apply(table, model.graph_).values, nan=-np.inf)
+        values = np.nan_to_num(model._preparation.apply(table, model.graph_).whole().values, nan=-np.inf)
         group = np.unique(values, axis=0, return_inverse=True)[1].ravel()
     return sparse.csr_array((np.ones(n_nodes), (np.arange(n_nodes), group)))
 

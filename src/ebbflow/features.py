@@ -5,8 +5,8 @@
 """
 
 import zlib
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,28 @@ from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
 from ebbflow.graph import Graph
-from ebbflow.smoothing import Propagation
+from ebbflow.smoothing import Propagation, sweep_on
 from ebbflow.table import LARGEST, Table, TableReader
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
+
+
+class Made(NamedTuple):
+    """Columns to be added to a table, as :meth:`Table.with_columns` takes them."""
+
+    blocks: list[Any]
+    names: list[str]
+    origin: list[int]
+
+    @classmethod
+    def joined(cls, parts: Iterable["Made"]) -> "Made":
+        """Return columns beside each other."""
+        joined = cls([], [], [])
+        for part in parts:
+            for all_of_them, one in zip(joined, part, strict=True):
+                all_of_them.extend(one)
+        return joined
 
 
 def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
@@ -28,29 +45,82 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
 
     Columns of category codes have no P_x X and are left alone.
     """
+    return table.with_columns(*smoothed_columns(table, lambda: smoother))
+
+
+def smoothed_columns(table: Table, made: Callable[[], Propagation]) -> Made:
+    """Return P_x X; P_x is made when it is needed, and not kept."""
     categorical = set(table.categorical)
-    numeric = table.picked([column for column in range(len(table.names)) if column not in categorical])
-    names = [f"smoothed({name})" for name in numeric.names]
-    if table.is_sparse and not getattr(smoother, "takes_sparse", False):
-        raise ValueError(
-            "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
-            "'chebyshev', eb.Kernel(...), or None."
-        )
-    smoothed = [table.own(_smoothed_known(smoother, batch.values)) for batch in numeric.batches()]
-    return table.with_columns(smoothed, names, numeric.origin)
+    numeric = [column for column in range(len(table.names)) if column not in categorical]
+    blocks: list[Any] = []
+    if table.is_sparse:
+        smoother = made()
+        if not getattr(smoother, "takes_sparse", False):
+            raise ValueError(
+                "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
+                "'chebyshev', eb.Kernel(...), or None."
+            )
+        blocks = [smoother.apply(table.picked(numeric).values)]
+    elif table.is_spread:
+        smoother = made()
+        for batch in table.batches(numeric):
+            blocks.append(table.own(_smoothed_known(smoother, batch.values, _is_complete(batch.values))))
+    elif numeric:
+        blocks = [SmoothedColumns(table, numeric, made)]
+    return Made(blocks, [f"smoothed({table.names[c]})" for c in numeric], [table.origin[c] for c in numeric])
 
 
-def _smoothed_known(smoother: Propagation, values: Any) -> Any:
-    if sparse.issparse(values):
-        return smoother.apply(values)
-    known = ~np.isnan(values)
-    if known.all():
+class SmoothedColumns:
+    """P_x X for the rows that are asked for; computed for all of them when first asked, as it comes from far around."""
+
+    def __init__(self, table: Table, numeric: Sequence[int], made: Callable[[], Propagation]) -> None:
+        self._table, self._numeric, self._made = table, numeric, made
+        self.shape = (table.n_rows, len(numeric))
+        self._smoothed: list[NDArray[Any]] = []
+
+    @property
+    def dtype(self) -> Any:
+        """That of the table, or one that can hold what float32 cannot."""
+        own = self._table.values.dtype
+        return own if own == np.float64 else np.result_type(*(part.dtype for part in self._computed()))
+
+    def _computed(self) -> list[NDArray[Any]]:
+        if not self._smoothed:
+            complete = all(_is_complete(batch.values) for batch in self._table.batches(self._numeric))
+            smoother, share = self._made(), 1 if complete else 2  # where values are missing, twice as much is held
+            for batch in self._table.batches(self._numeric, share):
+                self._smoothed.append(_smoothed_known(smoother, batch.values, complete))
+        return self._smoothed
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
+        """Write the values of these rows."""
+        first = 0
+        for part in self._computed():
+            out[:, first : first + part.shape[1]] = part[rows]
+            first += part.shape[1]
+
+    def release(self) -> None:
+        """Drop them; they are computed again when asked for."""
+        self._smoothed = []
+
+
+def _is_complete(values: NDArray[Any]) -> bool:
+    """Whether no value is missing; without an array on the way."""
+    return not np.isnan(np.min(values, initial=0.0))
+
+
+def _smoothed_known(smoother: Propagation, values: NDArray[Any], complete: bool) -> NDArray[Any]:
+    if complete:
         return _smoothed(smoother, values)
+    known = ~np.isnan(values)
     reached = _smoothed(smoother, known.astype(values.dtype))
     total = _smoothed(smoother, np.where(known, values, 0.0))
     level = _smoothed(smoother, np.ones((len(values), 1), dtype=values.dtype))
-    smoothed = np.full_like(total, np.nan)
-    np.divide(total * level, reached, out=smoothed, where=np.abs(reached) > 1e-12)
+    smoothed = total.astype(np.result_type(total, level), copy=False)
+    smoothed *= level
+    heard = np.abs(reached) > 1e-12
+    np.divide(smoothed, reached, out=smoothed, where=heard)
+    smoothed[~heard] = np.nan
     return smoothed
 
 
@@ -69,39 +139,89 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
     Category codes are ranks of their sorted values and are treated as numbers. A sparse table stays sparse and has
     means only, as nearly every minimum is 0.
     """
-    blocks: list[Any] = []
-    names: list[str] = []
-    origin: list[int] = []
-    for statistic in _taken(statistics, table.is_sparse):
-        blocks += [table.own(_over_neighbours(batch.values, graph, statistic)) for batch in table.batches()]
-        names += [f"{statistic}({name})" for name in table.names]
-        origin += table.origin
+    return table.with_columns(*neighbor_columns(table, graph, statistics, degree))
+
+
+def neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Made:
+    """Return statistics over neighbours of every column, and the degrees."""
+    adjacency, sums = _weights_and_sums(graph)
+    taken, own = _taken(statistics, table.is_sparse), graph.degrees[:, None]
+    if own.max(initial=0.0) > LARGEST:
+        own = np.minimum(own, LARGEST)
+    names = [f"{statistic}({name})" for statistic in taken for name in table.names]
+    origin = [*table.origin] * len(taken)
     if degree:
-        own = np.minimum(graph.degrees, LARGEST)[:, None]
-        around = neighbor_mean(own, graph)
-        columns = table.own(np.hstack([own, np.where(np.isnan(around), 0.0, around)]))
-        blocks.append(sparse.csr_array(columns) if table.is_sparse else columns)
         names, origin = [*names, "degree", "mean(degree)"], [*origin, -1, -1]
-    return table.with_columns(blocks, names, origin)
+    blocks: list[Any] = []
+    if table.is_spread:
+        blocks = _spread_columns(table, adjacency, sums, taken)
+    elif taken and table.is_sparse:
+        blocks = [sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0)) @ (adjacency @ table.values)] * len(taken)
+    elif taken:
+        blocks = [NeighborColumns(table.values, adjacency, sums, taken)]
+    if degree and (table.is_spread or table.is_sparse):
+        columns = np.hstack([own, _all_rows(own, adjacency, sums, ["mean"], nothing=0.0)])
+        blocks.append(sparse.csr_array(columns) if table.is_sparse else table.own(columns))
+    elif degree:
+        blocks += [own, NeighborColumns(own, adjacency, sums, ["mean"], nothing=0.0)]
+    return Made(blocks, names, origin)
 
 
 def _taken(statistics: Sequence[str], is_sparse: bool) -> list[str]:
     return [statistic for statistic in statistics if statistic == "mean" or not is_sparse]
 
 
-def _over_neighbours(values: Any, graph: Graph, statistic: str) -> Any:
-    return neighbor_mean(values, graph) if statistic == "mean" else _extreme(values, graph, statistic)
+class NeighborColumns:
+    """Statistics over the neighbours of every column, for the rows that are asked for.
+
+    Missing values count for nothing; where no neighbour is known, the answer is ``nothing``.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(
+        self, values: NDArray[Any], adjacency: Any, sums: Array, statistics: Sequence[str], nothing: float = np.nan
+    ) -> None:
+        self._values, self._sweep = np.ascontiguousarray(values), sweep_on(adjacency)
+        self._sums = sums if _is_complete(values) else None
+        self._statistics, self._nothing = list(statistics), nothing
+        self.shape = (len(values), values.shape[1] * len(self._statistics))
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+        """Write the values of these rows."""
+        parts = np.split(out, len(self._statistics), axis=1)
+        places = {name: self._statistics.index(name) for name in self._statistics}
+        asked = [parts[places[name]] if name in places else None for name in STATISTICS]
+        self._sweep.around(self._values, rows, self._sums, asked, self._nothing)
+        for name, part in zip(self._statistics, parts, strict=True):
+            if part is not parts[places[name]]:  # named twice
+                part[...] = parts[places[name]]
+
+    def release(self) -> None:
+        """Nothing is kept."""
 
 
-def neighbor_mean(values: Any, graph: Graph) -> Any:
-    """Return the weighted mean over neighbours of each column; NaN where no neighbour is known, 0 if sparse."""
-    adjacency, degrees = _weights_and_sums(graph)
-    if sparse.issparse(values):
-        return sparse.diags_array(1.0 / np.where(degrees > 0, degrees, 1.0)) @ (adjacency @ values)
-    known = ~np.isnan(values)
-    total = adjacency @ np.where(known, values, 0.0)
-    mass = degrees[:, None] if known.all() else adjacency @ known.astype(np.float64)
-    return np.divide(total, mass, out=np.full(values.shape, np.nan), where=mass > 0)
+def _all_rows(
+    values: NDArray[Any], adjacency: Any, sums: Array, statistics: Sequence[str], nothing: float = np.nan
+) -> Array:
+    """The same for all rows at once; where rows are spread over processes, each makes its own."""
+
+    def of_rows(block: sparse.csr_array) -> Array:
+        columns = NeighborColumns(values, block, sums, statistics, nothing)
+        columns.write(np.arange(len(values)), out := np.empty(columns.shape))
+        return out
+
+    found: Array = adjacency.by_rows(of_rows) if hasattr(adjacency, "by_rows") else of_rows(adjacency)
+    return found
+
+
+def _spread_columns(table: Table, adjacency: Any, sums: Array, statistics: Sequence[str]) -> list[Array]:
+    """One column after the other: what a worker holds of all rows must be little."""
+    made = [
+        table.own(_all_rows(batch.values, adjacency, sums, statistics))
+        for batch in table.batches(range(len(table.names)))
+    ]
+    return [np.hstack([columns[:, [place]] for columns in made]) for place in range(len(statistics))]
 
 
 def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
@@ -116,25 +236,6 @@ def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
     shares = adjacency.data / np.repeat(degrees, np.diff(adjacency.indptr))
     shared = sparse.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
     return shared, (degrees > 0).astype(np.float64)
-
-
-def _extreme(values: NDArray[Any], graph: Graph, statistic: str) -> NDArray[np.float64]:
-    """Smallest or largest known value among neighbours."""
-    pick, nothing = (np.minimum, np.inf) if statistic == "min" else (np.maximum, -np.inf)
-    filled = np.where(np.isnan(values), nothing, values)
-
-    def of_rows(adjacency: sparse.csr_array) -> NDArray[np.float64]:
-        start, neighbours = adjacency.indptr, adjacency.indices
-        tied = np.flatnonzero(np.diff(start) > 0)
-        found = np.full(values.shape, np.nan)
-        for column in range(values.shape[1] if tied.size else 0):  # one at a time: a value per edge is enough to hold
-            found[tied, column] = pick.reduceat(np.ascontiguousarray(filled[:, column])[neighbours], start[tied])
-        found[np.isinf(found)] = np.nan
-        return found
-
-    adjacency = graph.adjacency
-    # Where rows are spread over processes, each takes its own.
-    return adjacency.by_rows(of_rows) if hasattr(adjacency, "by_rows") else of_rows(adjacency)
 
 
 class NeighborFeatures(TransformerMixin, BaseEstimator):
@@ -189,7 +290,7 @@ class NeighborFeatures(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any, *, graph: Graph | None = None) -> Any:
         """Return X with the columns of its neighbours added; ``graph`` only if it is not the one fitted on."""
-        return self._table(X, graph).values
+        return self._table(X, graph).whole().values
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns that :meth:`transform` returns."""
@@ -261,12 +362,16 @@ class Positions:
 
     def transform(self, table: Table, graph: Graph) -> Table:
         """Append the columns."""
+        return table.with_columns(*self.columns(table, graph))
+
+    def columns(self, table: Table, graph: Graph) -> Made:
+        """Return the columns."""
         if _fingerprint(graph) == self.of_graph:
             columns = _normalized(graph) @ self.directions
         else:
             columns = np.full((graph.n_nodes, self.directions.shape[1]), np.nan)
         names = [f"position({i})" for i in range(columns.shape[1])]
-        return table.with_columns([sparse.csr_array(columns) if table.is_sparse else columns], names, [-1] * len(names))
+        return Made([sparse.csr_array(columns) if table.is_sparse else columns], names, [-1] * len(names))
 
 
 def _fingerprint(graph: Graph) -> int:

@@ -57,6 +57,12 @@ class Labels:
         return Labels(self.nodes[keep], self.target[keep], self.weight[keep])
 
 
+def relative(weight: Array) -> Array:
+    """Return weights as multiples of their mean; not copied where that is what they are."""
+    mean = weight.mean()
+    return weight if mean == 1.0 else weight / mean
+
+
 @dataclass(frozen=True)
 class Iterate:
     """A point f of the function space: a weighted sum of trees, its scores, and P applied to them.
@@ -173,7 +179,7 @@ class Objective:
         self.smoother = smoother
         self.loss = loss
         # Relative weights: the regularisation of the trees must not depend on their units.
-        self.labels = Labels(labels.nodes, labels.target, labels.weight / labels.weight.mean())
+        self.labels = Labels(labels.nodes, labels.target, relative(labels.weight))
         self.validation = validation
         self.penalty = penalty
         self.base = loss.initial(labels.target, labels.weight)
@@ -209,6 +215,8 @@ class Objective:
 
     def at(self, point: Iterate) -> SmoothingOperator:
         """Return P as the linear map that it is at a point, kept for the last point alone: it may be large."""
+        if self.smoother.linear:
+            return self.smoother.at(point.scores)
         if self._last_at is None or self._last_at[0] is not point:
             self._last_at = point, self.smoother.at(point.scores)
         return self._last_at[1]
@@ -365,7 +373,9 @@ class Objective:
         if self._fixed_local is not None:
             return self._fixed_local
         labels = self.labels
-        local: Array = labels.weight[:, None] * self._asked("curvature", self._predicted(point), labels)
+        said, local = self._asked("curvature", self._predicted(point), labels), labels.weight[:, None]
+        if said.ndim or float(said) != 1.0:  # of squares it is one, and the weights need no copy
+            local = local * said
         if self.loss.constant_curvature:
             self._fixed_local = local
         return local

@@ -1,12 +1,13 @@
 """From the user's table to the one the trees see: categories encoded, sparse columns condensed, neighbours added."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebbflow.encoding import OrderedTargetEncoder
-from ebbflow.features import LowRank, NeighborFeatures, Positions, with_neighbor_columns, with_smoothed_columns
+from ebbflow.features import LowRank, Made, NeighborFeatures, Positions, neighbor_columns, smoothed_columns
 from ebbflow.graph import Graph
 from ebbflow.objective import Labels
 from ebbflow.smoothing import Smoother
@@ -93,10 +94,7 @@ class Preparation:
         """
         if self.smooths_encodings:
             return self._with_graph(encoded, graph)
-        made, width = self._with_graph(table, graph), len(table.names)
-        if len(made.names) == width:
-            return encoded
-        return encoded.with_columns([made.values[:, width:]], made.names[width:], made.origin[width:])
+        return encoded.with_columns(*made) if (made := self._from_graph(table, graph)).names else encoded
 
     def folded(self, importances: Array, origin: tuple[int, ...], n_columns: int) -> Array:
         """Importances of the columns the trees saw, counted for the columns of the user's table that they came from."""
@@ -109,20 +107,18 @@ class Preparation:
         return total
 
     def _with_graph(self, table: Table, graph: Graph | None) -> Table:
-        if graph is None:
-            return table
-        graph = graph.unsigned  # a mean over neighbours is one, like or unlike
-        prepared = table
-        if self.neighbor_features is not None:
-            self.neighbor_features.check()
-            asked = self.neighbor_features
-            prepared = with_neighbor_columns(prepared, graph, asked.statistics, asked.degree)
-        if self.feature_smoothing is not None:
-            width = len(table.names)
-            smoothed = with_smoothed_columns(table, self.feature_smoothing.on(graph))
-            prepared = prepared.with_columns(
-                [smoothed.values[:, width:]], smoothed.names[width:], smoothed.origin[width:]
-            )
-        if self.positions is not None:
-            prepared = self.positions.transform(prepared, graph)
-        return prepared
+        return table.with_columns(*made) if (made := self._from_graph(table, graph)).names else table
+
+    def _from_graph(self, table: Table, graph: Graph | None) -> Made:
+        """The columns that are made from neighbours' columns, and places in the graph."""
+        made = []
+        if graph is not None:
+            graph = graph.unsigned  # a mean over neighbours is one, like or unlike
+            if (asked := self.neighbor_features) is not None:
+                asked.check()
+                made.append(neighbor_columns(table, graph, asked.statistics, asked.degree))
+            if self.feature_smoothing is not None:
+                made.append(smoothed_columns(table, partial(self.feature_smoothing.on, graph)))
+            if self.positions is not None:
+                made.append(self.positions.columns(table, graph))
+        return Made.joined(made)

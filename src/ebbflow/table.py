@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
@@ -19,7 +19,11 @@ from sklearn.utils.validation import check_array
 from ebbflow.graph._ids import is_missing
 from ebbflow.graph._parquet import parquet_files, read_blocks
 
-BLOCK = 1 << 19  # numbers of a table in files that are read at a time: 4 MB
+BLOCK = 1 << 19  # numbers of a table that are read from files, or made from other columns, at a time: 4 MB
+# Numbers up to which added columns are made at once, as one matrix: 32 MB.
+AT_ONCE = 1 << 22
+# Columns that are carried over the graph side by side: with fewer, finding a neighbour takes longer than its numbers.
+SIDE_BY_SIDE = 24
 
 # Tree libraries compute in single precision, which ends at 3.4e38, and neighbours' columns are added up.
 LARGEST = 1e37
@@ -31,7 +35,7 @@ class Table:
 
     Attributes
     ----------
-    values : ndarray or csr_array of shape (n, d)
+    values : ndarray, csr_array, ValuesOnDisk or ValuesMade of shape (n, d)
     names : tuple of str
     categorical : tuple of int
         Positions of the columns that hold category codes.
@@ -56,36 +60,76 @@ class Table:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the values are read a block at a time."""
+        """Whether the values are in files, and read a block at a time."""
         return isinstance(self.values, ValuesOnDisk)
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the values are read, or made, a block at a time."""
+        return isinstance(self.values, (ValuesOnDisk, ValuesMade))
 
     def blocks(self) -> "Iterator[Table]":
         """The table, or a block of its rows after the other."""
-        if not self.on_disk:
+        if not self.in_blocks:
             yield self
             return
         for values in self.values.blocks():
             yield replace(self, values=values)
+
+    def whole(self) -> "Table":
+        """The table with its values in one matrix, for whoever cannot take blocks."""
+        return replace(self, values=self.values.whole()) if isinstance(self.values, ValuesMade) else self
+
+    def release(self) -> None:
+        """Drop what was computed for all rows to make columns; it is computed again when asked for."""
+        if isinstance(self.values, ValuesMade):
+            self.values.release()
 
     def only(self, rows: NDArray[Any]) -> "Table":
         """Return some rows, by position or mask."""
         return replace(self, values=self.values[rows])
 
     def with_columns(self, blocks: Sequence[Any], names: Sequence[str], origin: Sequence[int]) -> "Table":
-        """Return the table with blocks of numeric columns added on the right."""
-        parts = [self.values, *blocks]
-        stacked = sparse.hstack(parts, format="csr") if self.is_sparse else np.hstack(parts)
-        return replace(self, values=stacked, names=(*self.names, *names), origin=(*self.origin, *origin))
+        """Return the table with numeric columns added on the right.
+
+        Parameters
+        ----------
+        blocks : sequence of ndarray, sparse matrix or Columns
+            The columns, or for a dense table what makes them for the rows that are asked for: then they are made a block of
+            rows at a time, unless they are few.
+        """
+        values: Any
+        if self.is_sparse:
+            values = sparse.hstack([self.values, *blocks], format="csr")
+        else:
+            own = self.values.parts if isinstance(self.values, ValuesMade) else [self.values]
+            made = ValuesMade([*own, *blocks])
+            values = made if made.size > AT_ONCE else made.whole()
+        return replace(self, values=values, names=(*self.names, *names), origin=(*self.origin, *origin))
 
     def picked(self, columns: Sequence[int]) -> "Table":
-        """Return the table with some of its numeric columns."""
-        picked = self.values if len(columns) == len(self.names) else self.values[:, columns]
+        """Return the table with some of its numeric columns; those that lie side by side are not copied."""
+        picked = self.values
+        if len(columns) < len(self.names):
+            side_by_side = bool(columns) and list(columns) == list(range(columns[0], columns[-1] + 1))
+            picked = self.values[:, slice(columns[0], columns[-1] + 1) if side_by_side else columns]
         names = tuple(self.names[column] for column in columns)
         return replace(self, values=picked, names=names, categorical=(), origin=tuple(self.origin[c] for c in columns))
 
-    def batches(self) -> "Iterator[Table]":
-        """The columns as they are carried over the graph: for all rows, and no more at a time than can be held."""
-        yield self
+    @property
+    def is_spread(self) -> bool:
+        """Whether other workers hold the rest of the rows: what is made of all rows is then made by all at the same time."""
+        return False
+
+    def batches(self, columns: Sequence[int], share: int = 1) -> "Iterator[Table]":
+        """Some columns as they are carried over the graph: for all rows, and no more at a time than can be held.
+
+        Of a large table, a ``share`` of 2 means half as many at a time.
+        """
+        # As many in each, and of several never one alone: it is carried by another loop, which rounds otherwise.
+        most = max(AT_ONCE // max(self.n_rows, 1), SIDE_BY_SIDE // share, 3)
+        for batch in np.array_split(np.asarray(columns, dtype=int), max(-(-len(columns) // most), 1)):
+            yield self.picked(batch.tolist())
 
     def own(self, values: Any) -> Any:
         """Of columns made for all rows, those rows that this table holds."""
@@ -266,6 +310,75 @@ class ValuesOnDisk:
         rows = np.asarray(rows)
         positions = np.flatnonzero(rows) if rows.dtype == bool else rows
         return self._reader.read_block(self._source.take(positions))
+
+
+class Columns(Protocol):
+    """Columns that are made when they are asked for."""
+
+    shape: tuple[int, int]
+    dtype: Any
+
+    def write(self, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
+        """Write the values of these rows into an array of as many columns."""
+
+    def release(self) -> None:
+        """Drop what was computed for all rows; it is computed again when asked for."""
+
+
+class ValuesMade:
+    """The numbers of a table beside columns that are made a block of rows at a time and never exist for all rows at once.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray or Columns
+        From left to right.
+    """
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = list(parts)
+        self.shape = (int(parts[0].shape[0]), sum(int(part.shape[1]) for part in parts))
+        self.size = self.shape[0] * self.shape[1]
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+        self.rows_a_block = max(BLOCK // max(self.shape[1], 1), 1)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.whole(), dtype=dtype)
+
+    def whole(self) -> NDArray[Any]:
+        """All rows at once."""
+        return self.rows(0, self.shape[0])
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Arrays of some rows each, one after the other."""
+        for start in range(0, self.shape[0], self.rows_a_block):
+            yield self.rows(start, min(start + self.rows_a_block, self.shape[0]))
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows from ``start`` to ``stop``."""
+        return self._made(slice(start, stop), np.arange(start, stop))
+
+    def __getitem__(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Some rows, by position or mask."""
+        rows = np.asarray(rows)
+        positions = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64, copy=False)
+        return self._made(positions, positions)
+
+    def _made(self, place: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
+        made, first = np.empty((rows.size, self.shape[1]), dtype=self.dtype), 0
+        for part in self.parts:
+            out = made[:, first : first + part.shape[1]]
+            if isinstance(part, np.ndarray):
+                out[...] = part[place]
+            else:
+                part.write(rows, out)
+            first += part.shape[1]
+        return made
+
+    def release(self) -> None:
+        """Drop what was computed for all rows; it is computed again when asked for."""
+        for part in self.parts:
+            if not isinstance(part, np.ndarray):
+                part.release()
 
 
 class TableReader:

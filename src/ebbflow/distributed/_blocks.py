@@ -1,6 +1,6 @@
 """A worker's part of the data: some rows of the table, some rows of the adjacency, and what is put together from them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -225,11 +225,16 @@ class Shard(Table):
         """The rows of this worker, as a table of their own."""
         return Table(self.values, self.names, self.categorical, self.origin)
 
-    def batches(self) -> Iterator[Table]:
+    @property
+    def is_spread(self) -> bool:
+        """Whether other workers hold the rest of the rows."""
+        return True
+
+    def batches(self, columns: Sequence[int], share: int = 1) -> Iterator[Table]:
         """One column at a time, of all rows."""
-        for column, name in enumerate(self.names):
+        for column in columns:
             own = np.ascontiguousarray(self.values[:, [column]])
-            yield Table(self.peers.total(self.rows.placed(own)), (name,), (), (self.origin[column],))
+            yield Table(self.peers.total(self.rows.placed(own)), (self.names[column],), (), (self.origin[column],))
 
     def own(self, values: Any) -> Any:
         """Return this worker's rows of columns made for all."""

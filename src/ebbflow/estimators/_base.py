@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -48,16 +48,55 @@ LABEL_USES: dict[str, Any] = {
 
 
 @dataclass
-class _Entrant:
-    """One choice, made ready to train."""
+class _Prepared:
+    """What the trees of a choice see, binned."""
 
     choice: Choice
     preparation: Preparation
     seen: Table
+    growing: Growing
+
+
+@dataclass
+class _Entrant(_Prepared):
+    """One choice, made ready to train."""
+
     smoother: Propagation
     objective: Objective
-    growing: Growing
     boosting: Boosting
+
+
+class _Lineup(Mapping[str, tuple[Objective, Boosting]]):
+    """The entrants of a race: made when their turn comes, dropped when they have lost, but for what others share."""
+
+    def __init__(self, choices: Iterable[Choice], make: Callable[[Choice, Sequence[_Prepared]], _Entrant]) -> None:
+        self._choices, self._make = {choice.name: choice for choice in choices}, make
+        self._made: dict[str, _Entrant] = {}
+        self._prepared: list[_Prepared] = []
+
+    def entrant(self, name: str) -> _Entrant:
+        """Return one of them."""
+        if name not in self._made:
+            made = self._made[name] = self._make(self._choices[name], self._prepared)
+            self._prepared.append(_Prepared(made.choice, made.preparation, made.seen, made.growing))
+        return self._made[name]
+
+    def lost(self, name: str) -> None:
+        """Drop one of them."""
+        self._made.pop(name).growing.forget()
+
+    def __getitem__(self, name: str) -> tuple[Objective, Boosting]:
+        entrant = self.entrant(name)
+        return entrant.objective, entrant.boosting
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._choices
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._choices)
+
+    def __len__(self) -> int:
+        return len(self._choices)
 
 
 def _has_state(callback: Callback) -> bool:
@@ -276,17 +315,14 @@ class BaseEBBS(Fitted):
             out_of_fold = None if kept["out_of_fold"] is None else device.host(kept["out_of_fold"])
             states = [next(told) if _has_state(watcher) else {} for watcher in watchers]
         else:
-            entrants: dict[str, _Entrant] = {}
-            for choice in choices:
-                entrants[choice.name] = self._entrant(
-                    choice, table, training, validation, seed, device, entrants.values()
-                )
+            lineup = _Lineup(
+                choices, lambda choice, made: self._entrant(choice, table, training, validation, seed, device, made)
+            )
             if keeper is not None:
-                keeper.check(next(iter(entrants.values())).growing.state())
-            with interrupt:
-                winner, done = self._winner(entrants, table, training, validation, interrupt)
-            entrant = entrants[winner]
-            del entrants
+                keeper.check(lineup.entrant(choices[0].name).growing.state())
+            winner, done = self._winner(lineup, table, training, validation, interrupt, bool(callbacks))
+            entrant = lineup.entrant(winner)
+            del lineup
             if interrupt.asked:  # who would have won the whole race is not known: it is to be run again
                 keeper = None
             if self.early_stopping and validation is None:
@@ -320,27 +356,30 @@ class BaseEBBS(Fitted):
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
         # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
         self._fitted_table, self._from_disk = None if table.on_disk else table, table.on_disk
-        self._fitted_columns = entrant.seen if entrant.preparation.encoder is not None else None
+        self._fitted_columns = entrant.seen.whole() if entrant.preparation.encoder is not None else None
         self.smoothed_ = device.host(entrant.smoother.apply(found.best.scores))
         return out_of_fold
 
     def _winner(
         self,
-        entrants: Mapping[str, _Entrant],
+        lineup: _Lineup,
         table: Table,
         training: Labels,
         validation: Labels | None,
         interrupt: Interrupt,
+        watched: bool,
     ) -> tuple[str, list[Progress]]:
-        """The way of using the graph to go on with, and its rounds in the race."""
-        winner, done, n_labelled = next(iter(entrants)), list[Progress](), training.nodes.size
-        if len(entrants) > 1 and validation is not None:
-            racing = {name: (entrant.objective, entrant.boosting) for name, entrant in entrants.items()}
+        """The way of using the graph to go on with, and its rounds in the race, with all models if others watch them."""
+        winner, done, n_labelled = next(iter(lineup)), list[Progress](), training.nodes.size
+        if len(lineup) > 1 and validation is not None:
+            lineup.entrant(winner)  # while Ctrl-C still raises at once
             n_scores = table.n_rows * training.target.shape[1]
             stages = choosing.sized_stages(is_classifier(self), n_labelled, n_scores)
             stages = [min(rounds, self.n_estimators) for rounds in stages]
-            winner, done, self.race_ = choosing.race(racing, stages, lambda: interrupt.asked)
-        elif "graph" in entrants:  # nothing to compare on: let the labels say whether neighbours are alike
+            stopping = partial(self._stopping, n_labelled) if self.early_stopping and not watched else None
+            with interrupt:
+                winner, done, self.race_ = choosing.race(lineup, stages, lambda: interrupt.asked, stopping, lineup.lost)
+        elif "graph" in lineup:  # nothing to compare on: let the labels say whether neighbours are alike
             alike = choosing.label_correlation(self.graph_, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
             winner = "graph" if alike else winner
         return winner, done
@@ -498,7 +537,7 @@ class BaseEBBS(Fitted):
         validation: Labels | None,
         seed: int,
         device: Cpu,
-        others: Iterable[_Entrant] = (),
+        others: Sequence[_Prepared] = (),
     ) -> _Entrant:
         """Prepare the table, bin it and set up the objective for one choice; what another one has prepared, it shares."""
         classes, n_labelled = is_classifier(self), training.nodes.size
@@ -515,6 +554,7 @@ class BaseEBBS(Fitted):
             seen, growing = alike.seen, alike.growing.beside()
         if seen is None:
             seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
+            seen = seen if learner.same_from_blocks else seen.whole()
         n_outputs = training.target.shape[1]
         device.expect(choice.name, seen.n_rows, len(seen.names), n_outputs)
         graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
@@ -525,6 +565,7 @@ class BaseEBBS(Fitted):
         growing = growing or learner.start(
             seen, n_outputs=n_outputs, seed=seed, n_jobs=self._threads(seen), device=self.device
         )
+        seen.release()  # what is binned is hardly asked for again
         boosting = Boosting(
             objective,
             growing,
@@ -532,7 +573,7 @@ class BaseEBBS(Fitted):
             learning_rate=self.learning_rate or choosing.sized_rate(classes, n_labelled, table.is_sparse),
             momentum=as_momentum(self.momentum),
         )
-        return _Entrant(choice, preparation, seen, smoother, objective, growing, boosting)
+        return _Entrant(choice, preparation, seen, growing, smoother, objective, boosting)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

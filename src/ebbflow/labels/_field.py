@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 
 from ebbflow.graph import Graph
 from ebbflow.losses import Loss
-from ebbflow.objective import EXACT_UP_TO, Iterate, Labels, Objective
+from ebbflow.objective import EXACT_UP_TO, Iterate, Labels, Objective, relative
 from ebbflow.smoothing import GraphMatrix, Propagation, SparseSolver
 
 Array = NDArray[np.float64]
@@ -100,7 +100,7 @@ class FieldOperator:
     ) -> None:
         self._graph = graph
         self.nodes, self.n_nodes, self.unlabelled, self.tau = nodes, graph.n_nodes, unlabelled, tau
-        self.weight = weight / weight.mean()
+        self.weight = relative(weight)
         degrees, self.signed = graph.degrees, graph.is_signed
         root, ties = None, degrees
         if normalized:

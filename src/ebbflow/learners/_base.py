@@ -29,6 +29,8 @@ class Learner(BaseEstimator, ABC):
     takes_categories = True
     #: Whether it bins a table that is read a block at a time.
     takes_blocks = False
+    #: Whether it then finds the same bins: a table that is in memory is handed over in blocks only to such a learner.
+    same_from_blocks = False
     #: The name under which the model file finds the class again.
     name: str
     #: Where it can grow trees.
@@ -63,6 +65,9 @@ class Growing(ABC):
     def beside(self) -> "Growing | None":
         """Return another ensemble that begins from nothing on the same bins; None if that saves nothing."""
         return None
+
+    def forget(self) -> None:  # noqa: B027
+        """Drop what was grown, of which nothing will be asked any more, but for what :meth:`beside` shares."""
 
     @abstractmethod
     def compile(self, weights: Sequence[float]) -> "Ensemble":

@@ -1,7 +1,7 @@
 """LightGBM trees: one booster, binned once, fed our gradient each round."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain, repeat
 from typing import Any
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from ebbflow.learners._base import Array, Ensemble, Growing, Learner, check_device, check_params, plain_values
 from ebbflow.learners._sound import LARGEST, check_tree, refuse_unless
 from ebbflow.smoothing import allowed_threads
-from ebbflow.table import Table, ValuesOnDisk
+from ebbflow.table import Table, ValuesMade, ValuesOnDisk
 
 FEW_ROWS = 200
+LOOKED_AT = 4_096  # rows
 # Trees that are changed when others come, or averaged, or have lines for leaves; by all names of each parameter.
 REFUSED: dict[str, Sequence[Any]] = {
     **dict.fromkeys(("boosting", "boosting_type", "boost"), ("dart", "rf", "random_forest")),
@@ -53,6 +54,7 @@ class LightGBM(Learner):
 
     name = "lightgbm"
     takes_blocks = True
+    same_from_blocks = True
 
     def __init__(
         self,
@@ -118,12 +120,10 @@ class GrowingLightGBM(Growing):
         import lightgbm
 
         self._lightgbm, self._params = lightgbm, params
-        dataset, rows = (
-            (_in_blocks(), _rows(table.values)) if table.on_disk else (lightgbm.Dataset, plain_values(table))
-        )
+        dataset, values = _in_blocks(table.values) if table.in_blocks else (lightgbm.Dataset, plain_values(table))
         self._data = dataset(
-            rows,
-            label=np.zeros(table.n_rows),
+            values,
+            label=np.zeros(table.n_rows, dtype=np.float32),
             categorical_feature=list(table.categorical),
             params=params,
             free_raw_data=True,
@@ -135,8 +135,8 @@ class GrowingLightGBM(Growing):
         self._start()
 
     def _start(self) -> None:
-        self._booster = self._lightgbm.Booster(self._params, self._data)
-        self._scores = np.zeros(self._shape)
+        self._booster: Any = self._lightgbm.Booster(self._params, self._data)
+        self._scores: Any = np.zeros(self._shape)
         self._updates = 0
         self._redrawn = not _DRAWN_AT_SPLITS.isdisjoint(self._params)
 
@@ -145,6 +145,10 @@ class GrowingLightGBM(Growing):
         other = copy(self)
         other._start()
         return other
+
+    def forget(self) -> None:
+        """Drop the booster and keep the bins."""
+        self._booster = self._scores = None
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output to the booster."""
@@ -349,40 +353,56 @@ def _varies(table: Table) -> bool:
     """Whether any column holds two values, a missing one counting as a value."""
     first: Any = None
     for block in table.blocks():
-        values = block.values
-        first = values[:1] if first is None else first
-        if ((values != first) & ~(np.isnan(values) & np.isnan(first))).any():
-            return True
+        first = block.values[:1] if first is None else first
+        for start in range(0, block.n_rows, LOOKED_AT):  # nearly always, the first few tell
+            values = block.values[start : start + LOOKED_AT]
+            if ((values != first) & ~(np.isnan(values) & np.isnan(first))).any():
+                return True
     return False
 
 
-def _in_blocks() -> Any:
-    """LightGBM's Dataset for tables in files: it samples rows with these settings, and is told all, seed and silence too."""
-    import lightgbm
-
-    class InBlocks(lightgbm.Dataset):
-        def get_params(self) -> dict[str, Any]:
-            return dict(self.params)
-
-    return InBlocks
-
-
-def _rows(values: ValuesOnDisk) -> Any:
-    """The rows of a table in files, as LightGBM asks for them: a sample of single ones first, then all in turn."""
+def _in_blocks(values: ValuesOnDisk | ValuesMade) -> tuple[Any, Any]:
+    """A kind of LightGBM's Dataset for values that come in blocks, and the rows as it asks for them: a sample, then all."""
     import lightgbm
 
     class Rows(lightgbm.Sequence):
         batch_size = values.rows_a_block
+        sample: Iterator[tuple[int, NDArray[np.float64]]] = iter(())
 
         def __len__(self) -> int:
             return int(values.shape[0])
 
         def __getitem__(self, place: Any) -> NDArray[np.float64]:
             if isinstance(place, slice):
+                self.sample = iter(())
                 return values.rows(place.start, place.stop)
-            return values.rows(int(place), int(place) + 1)[0]
+            row, found = next(self.sample, (-1, None))
+            if found is None or row != place:  # not asked for as foretold: one at a time, then
+                found = values.rows(int(place), int(place) + 1)[0]
+            return found.astype(np.float64, copy=False)
 
-    return Rows()
+    rows = Rows()
+
+    class InBlocks(lightgbm.Dataset):
+        def get_params(self) -> dict[str, Any]:
+            return dict(self.params)  # to sample rows with, it needs all of them: seed and silence too
+
+        def _create_sample_indices(self, *, total_nrow: int) -> Any:
+            indices = super()._create_sample_indices(total_nrow=total_nrow)
+            rows.sample = _sampled(values, indices)
+            return indices
+
+    return InBlocks, rows
+
+
+def _sampled(
+    values: ValuesOnDisk | ValuesMade, indices: NDArray[np.int32]
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """The rows that will be asked for one by one, which is a slow way to make columns from neighbours: some at a time."""
+    if isinstance(values, ValuesMade):
+        for start in range(0, indices.size, values.rows_a_block):
+            asked = indices[start : start + values.rows_a_block]
+            yield from zip(asked.tolist(), values[asked], strict=True)
 
 
 class LightGBMEnsemble(Ensemble):

@@ -44,7 +44,6 @@ class SparseSolver:
                 f"A system to solve on this graph has eigenvalues from {floor:.4g} to {top:.4g}, too far apart for double "
                 f"precision. {remedy}"
             )
-        self._scale = 1.0 / matrix.diagonal
         self._factor: Any = None
         if matrix.shape[0] <= self.direct_up_to and isinstance(matrix.diagonal, np.ndarray):
             options = {"SymmetricMode": True}
@@ -82,6 +81,10 @@ class SparseSolver:
                 v = np.full_like(v, np.nan)
         solution: Array = (v / matrix.root).reshape(right.shape)
         return solution
+
+    @cached_property
+    def _scale(self) -> Array:
+        return 1.0 / self.matrix.diagonal
 
     @cached_property
     def _rescaled(self) -> tuple[Array, Array, Array]:

@@ -20,7 +20,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebbflow_sweep_version(void) { return 4; }
+PUBLIC int64_t ebbflow_sweep_version(void) { return 5; }
 
 /* Edges as the loops read them: the turns of eights g are at start[g] .. start[g + 1], the rest of row rest_row[r] is at
    rest_start[r] .. rest_start[r + 1], rows in rising order. */
@@ -155,53 +155,126 @@ DEFINE_STEPS(ebbflow_float, 32, float, int32_t)
 DEFINE_STEPS(ebbflow_double, 16, double, uint16_t)
 DEFINE_STEPS(ebbflow_double, 32, double, int32_t)
 
-/* Several columns of scores: `width` numbers lie side by side for each node, and order[r] is the node of row r. */
+/* Several columns of scores: `width` numbers lie side by side for each node. Row r is that of node order[r]; edges are read
+   where they are, as a row's own place is one gather among many. The rows of the source are `stride` apart; with `root` it
+   is alpha root_i source_i, so that steps need no copy of what they begin with. */
 #define DEFINE_WIDE(NAME, REAL)                                                                                         \
     static INLINE void NAME##_block(int64_t i, int64_t from, int64_t width, int32_t at, int32_t end,                    \
                                     const int32_t *restrict column, const REAL *restrict w,                             \
                                     const REAL *restrict scale, const REAL *restrict keep,                              \
-                                    const REAL *restrict source, const REAL *restrict v, REAL *restrict out,            \
-                                    int weighted, const int size) {                                                     \
+                                    const REAL *restrict source, int64_t stride, const REAL *restrict root, REAL alpha, \
+                                    const REAL *restrict v, REAL *restrict out, int weighted, const int size) {         \
         REAL sum[8] = {0};                                                                                              \
         for (; at < end; at++) {                                                                                        \
             const REAL *restrict other = v + (int64_t)column[at] * width + from;                                        \
             for (int k = 0; k < size; k++) sum[k] += weighted ? w[at] * other[k] : other[k];                            \
         }                                                                                                               \
-        const int64_t own = i * width + from;                                                                           \
+        const int64_t own = i * width + from, given = i * stride + from;                                                \
         for (int k = 0; k < size; k++) {                                                                                \
             if (scale) sum[k] *= scale[i];                                                                              \
             if (keep) sum[k] += keep[i] * v[own + k];                                                                   \
-            if (source) sum[k] += source[own + k];                                                                      \
+            if (source) sum[k] += root ? alpha * (root[i] * source[given + k]) : source[given + k];                     \
             out[own + k] = sum[k];                                                                                      \
         }                                                                                                               \
     }                                                                                                                   \
     static INLINE void NAME##_rows(int64_t first, int64_t last, int64_t width, const int32_t *restrict order,           \
                                    const int32_t *restrict start, const int32_t *restrict column,                       \
                                    const REAL *restrict w, const REAL *restrict scale, const REAL *restrict keep,       \
-                                   const REAL *restrict source, const REAL *restrict v, REAL *restrict out,             \
-                                   int weighted) {                                                                      \
+                                   const REAL *restrict source, int64_t stride, const REAL *restrict root, REAL alpha,  \
+                                   const REAL *restrict v, REAL *restrict out, int weighted) {                          \
         for (int64_t r = first; r < last; r++) {                                                                        \
             const int64_t i = order[r];                                                                                 \
             int64_t k = 0;                                                                                              \
             for (; k + 8 <= width; k += 8)                                                                              \
-                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 8); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 8);                                                                         \
             for (; k + 4 <= width; k += 4)                                                                              \
-                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 4); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 4);                                                                         \
             for (; k < width; k++)                                                                                      \
-                NAME##_block(i, k, width, start[r], start[r + 1], column, w, scale, keep, source, v, out, weighted, 1); \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 1);                                                                         \
         }                                                                                                               \
     }                                                                                                                   \
     PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int32_t *order, const int32_t *start,            \
                      const int32_t *column, const REAL *w, const REAL *scale, const REAL *keep, const REAL *source,     \
-                     const REAL *v, REAL *out) {                                                                        \
+                     int64_t stride, const REAL *root, REAL alpha, const REAL *v, REAL *out) {                          \
         if (w)                                                                                                          \
-            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, v, out, 1);                   \
+            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, stride, root, alpha, v, out, 1);\
         else                                                                                                            \
-            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, v, out, 0);                   \
+            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, stride, root, alpha, v, out, 0);\
     }
 
 DEFINE_WIDE(ebbflow_wide_float, float)
 DEFINE_WIDE(ebbflow_wide_double, double)
+
+/* What the neighbours of some nodes look like: the mean by weight, the least and the largest of every column, in one pass over
+   their edges. Row r of the answers is that of node rows[r], and the answers of one row are `stride` apart from those of the
+   next, as they are columns of a wider table. `sums` are the weights of each node added up, or NULL where values may be
+   missing (NaN): they then count for nothing, and each column has sums of its own. `nothing` is said where nothing is known.
+   Sums are added up one neighbour after the other, as sparse libraries do. */
+#define DEFINE_AROUND(NAME, REAL)                                                                                       \
+    static INLINE void NAME##_block(int64_t from, int64_t width, int32_t at, int32_t end, const int32_t *restrict column,\
+                                    const double *restrict w, const REAL *restrict v, double total, double nothing,     \
+                                    double *restrict mean, double *restrict low, double *restrict high, int weighted,   \
+                                    int complete, const int size) {                                                     \
+        double sum[8] = {0}, known[8] = {0}, least[8], most[8];                                                         \
+        for (int k = 0; k < size; k++) least[k] = INFINITY, most[k] = -INFINITY;                                        \
+        for (; at < end; at++) {                                                                                        \
+            const REAL *restrict other = v + (int64_t)column[at] * width + from;                                        \
+            const double weight = weighted ? w[at] : 1;                                                                 \
+            for (int k = 0; k < size; k++) {                                                                            \
+                const double x = other[k];                                                                              \
+                if (complete) {                                                                                         \
+                    sum[k] += weighted ? weight * x : x;                                                                \
+                } else {                                                                                                \
+                    sum[k] += x == x ? weight * x : 0;                                                                  \
+                    known[k] += x == x ? weight : 0;                                                                    \
+                }                                                                                                       \
+                least[k] = x < least[k] ? x : least[k];                                                                 \
+                most[k] = x > most[k] ? x : most[k];                                                                    \
+            }                                                                                                           \
+        }                                                                                                               \
+        for (int k = 0; k < size; k++) {                                                                                \
+            const double mass = complete ? total : known[k];                                                            \
+            if (mean) mean[from + k] = mass > 0 ? sum[k] / mass : nothing;                                              \
+            if (low) low[from + k] = least[k] < INFINITY ? least[k] : nothing;                                          \
+            if (high) high[from + k] = most[k] > -INFINITY ? most[k] : nothing;                                         \
+        }                                                                                                               \
+    }                                                                                                                   \
+    static INLINE void NAME##_rows(int64_t first, int64_t last, int64_t width, const int64_t *restrict rows,            \
+                                   const int32_t *restrict start, const int32_t *restrict column,                       \
+                                   const double *restrict w, const double *restrict sums, const REAL *restrict v,       \
+                                   double nothing, int64_t stride, double *mean, double *low, double *high,             \
+                                   int weighted, int complete) {                                                        \
+        for (int64_t r = first; r < last; r++) {                                                                        \
+            const int64_t i = rows[r];                                                                                  \
+            const double total = complete ? sums[i] : 0;                                                                \
+            double *a = mean ? mean + r * stride : 0, *b = low ? low + r * stride : 0, *c = high ? high + r * stride : 0;\
+            int64_t k = 0;                                                                                              \
+            for (; k + 8 <= width; k += 8)                                                                              \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 8);\
+            for (; k + 4 <= width; k += 4)                                                                              \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 4);\
+            for (; k < width; k++)                                                                                      \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 1);\
+        }                                                                                                               \
+    }                                                                                                                   \
+    PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int64_t *rows, const int32_t *start,             \
+                     const int32_t *column, const double *w, const double *sums, const REAL *v, double nothing,         \
+                     int64_t stride, double *mean, double *low, double *high) {                                         \
+        if (w && sums)                                                                                                  \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 1, 1);   \
+        else if (w)                                                                                                     \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 1, 0);   \
+        else if (sums)                                                                                                  \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 0, 1);   \
+        else                                                                                                            \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 0, 0);   \
+    }
+
+DEFINE_AROUND(ebbflow_around_float, float)
+DEFINE_AROUND(ebbflow_around_double, double)
 
 /* Conjugate gradients, preconditioned by the diagonal, for (diag(diagonal) - A) z = right, all in the new order. `inverse` is
    1/diagonal. Enters with residual = right and starts from z = 0, leaves when the residual, each entry times size_i, is no
@@ -273,3 +346,44 @@ static INLINE double total(const double *sum) {
 
 DEFINE_SOLVE(ebbflow_solve_16, ebbflow_double_narrow_16, uint16_t)
 DEFINE_SOLVE(ebbflow_solve_32, ebbflow_double_narrow_32, int32_t)
+
+/* Of each row i, the `most` other rows most like it: cosines of at least `least` between rows of the symmetric matrix with
+   entries size_i (w_ij scale_j), size_i being one over the length of row i before. Largest first, of equals the first by
+   number. `sums` and `reached` have an entry for each node, the first all 0, and are left so; a thread needs its own.
+   Row r of the answers is that of node first + r. */
+PUBLIC void ebbflow_alike(int64_t first, int64_t last, const int32_t *restrict start, const int32_t *restrict column,
+                          const double *restrict w, const double *restrict scale, const double *restrict size, double least,
+                          int64_t most, double *restrict sums, int32_t *restrict reached, int32_t *restrict counts,
+                          int32_t *restrict others, double *restrict cosines) {
+    for (int64_t i = first; i < last; i++) {
+        int64_t n_reached = 0;
+        for (int32_t at = start[i]; at < start[i + 1]; at++) {
+            const int32_t j = column[at];
+            const double own = size[i] * (w ? w[at] * scale[j] : scale[j]);
+            for (int32_t to = start[j]; to < start[j + 1]; to++) {
+                const int32_t k = column[to];
+                const double term = own * (size[k] * (w ? w[to] * scale[j] : scale[j]));
+                if (!(term > 0)) continue;
+                if (sums[k] == 0) reached[n_reached++] = k;
+                sums[k] += term;
+            }
+        }
+        int32_t *restrict other = others + (i - first) * most;
+        double *restrict cosine = cosines + (i - first) * most;
+        int64_t n = 0;
+        for (int64_t r = 0; r < n_reached; r++) {
+            const int32_t k = reached[r];
+            const double found = sums[k];
+            sums[k] = 0;
+            if (k == i || !(found >= least)) continue;
+            int64_t place = n < most ? n : most;
+            while (place > 0 && (cosine[place - 1] < found || (cosine[place - 1] == found && other[place - 1] > k))) {
+                if (place < most) cosine[place] = cosine[place - 1], other[place] = other[place - 1];
+                place--;
+            }
+            if (place < most) cosine[place] = found, other[place] = k;
+            if (n < most) n++;
+        }
+        counts[i - first] = (int32_t)n;
+    }
+}

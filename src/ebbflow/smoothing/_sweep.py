@@ -4,15 +4,9 @@ The loops are compiled from `_sweep.c` when the package is built; where that was
 as fast. Weights that are all one are not read, and large graphs are swept by several threads, each a range of rows.
 """
 
-import ctypes
-import os
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from functools import cached_property, singledispatch
-from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary, ref
 
@@ -20,84 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebbflow.compiled import COMPILED, allowed_threads, by_threads
 from ebbflow.smoothing._order import row_order
 
-VERSION = 4
 EIGHT = 8  # rows that `_sweep.c` sums side by side
 # Below this many products of numbers, waking a thread costs more than it does.
 WORTH_A_THREAD = 1_000_000
-
-_allowed: ContextVar[int] = ContextVar("allowed", default=1)
-_pool: ThreadPoolExecutor | None = None
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Let sweeps, and trees that predict, use this many threads."""
-    token = _allowed.set(count)
-    try:
-        yield
-    finally:
-        _allowed.reset(token)
-
-
-def allowed_threads() -> int:
-    """Return how many threads may be used here: those of the innermost :func:`threads`, else one."""
-    return _allowed.get()
-
-
-def _workers() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(os.cpu_count(), "ebbflow-sweep")
-    return _pool
-
-
-def _forget_workers() -> None:
-    global _pool
-    _pool = None  # threads do not survive a fork
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_workers)
-
-
-def _compiled() -> Any:
-    """The library, or None where it was not built, or was built from another version of the source."""
-    for name in ("libsweep.so", "libsweep.dylib", "libsweep.dll"):
-        path = Path(__file__).with_name(name)
-        if not path.exists():
-            continue
-        try:
-            library = ctypes.CDLL(str(path))
-            library.ebbflow_sweep_version.restype = ctypes.c_int64
-            if library.ebbflow_sweep_version() != VERSION:
-                return None
-        except (OSError, AttributeError):
-            return None
-        size: Any = ctypes.c_int64
-        at: Any = ctypes.c_void_p
-        edges = [at, at, at, size, at, at]
-        for name, real in (("float", ctypes.c_float), ("double", ctypes.c_double)):
-            for bits in (16, 32):
-                getattr(library, f"ebbflow_{name}_narrow_{bits}").argtypes = [size] * 2 + edges + [at] * 5
-                steps = [size, at, *edges] + [at] * 3 + [real, size] + [at] * 5
-                getattr(library, f"ebbflow_{name}_steps_{bits}").argtypes = steps
-            getattr(library, f"ebbflow_{name}_arrange").argtypes = [size] * 2 + [at] * 3
-            getattr(library, f"ebbflow_{name}_put_back").argtypes = [size] * 2 + [at] * 3
-            getattr(library, f"ebbflow_{name}_begin").argtypes = [size] * 2 + [at] * 2 + [real] + [at] * 3
-            getattr(library, f"ebbflow_{name}_end").argtypes = [size] * 2 + [at] * 4
-            getattr(library, f"ebbflow_wide_{name}").argtypes = [size] * 3 + [at] * 9
-        for bits in (16, 32):
-            getattr(library, f"ebbflow_arranged_{bits}").argtypes = [size] + [at] * 5 + edges
-            solve = getattr(library, f"ebbflow_solve_{bits}")
-            solve.argtypes, solve.restype = [size, *edges, at, at, at, ctypes.c_double, size] + [at] * 5, size
-        return library
-    return None
-
-
-COMPILED = _compiled()
-
+# Values of neighbours that are held at a time where no loop is compiled: 32 MB.
+NUMBERS_AT_ONCE = 1 << 22
 
 _known: WeakValueDictionary[int, "Sweep"] = WeakValueDictionary()
 
@@ -189,9 +113,10 @@ class Sweep:
 
     @cached_property
     def _wide(self) -> _Rows:
-        """Rows in another order, columns as they are."""
-        ordered = self._adjacency[self._order]
-        return _Rows(ordered.indptr, ordered.indices, None if self._unit else ordered.data)
+        """Rows as they are, not copied."""
+        own = self._adjacency
+        weights = None if self._unit else np.ascontiguousarray(own.data, dtype=np.float64)
+        return _Rows(own.indptr, own.indices, weights)
 
     def _places(self, kind: str, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         """Where rows lie, with weights in a float type; looked up once, which takes as long as sweeping a small graph."""
@@ -230,10 +155,7 @@ class Sweep:
             return self._by_scipy(v, scale, keep, source, out)
         terms = [None if part is None else np.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
         if v.size != self.n_nodes:
-            given = [None if part is None else part.ctypes.data for part in (*terms, v, out)]
-            rows = self._places("_wide", v.dtype)
-            sweep = getattr(self._compiled, f"ebbflow_wide_{_name(v)}")
-            self._shared(sweep, v.shape[1], v.shape[1], self._order_at, *rows, *given)
+            self._swept_wide(v, out, terms[0], terms[1], terms[2])
         else:
             defaults = (1.0, 0.0, 0.0)
             arranged = [
@@ -246,6 +168,53 @@ class Sweep:
             self._shared(sweep, 1, *self._places("_narrow", v.dtype), *given)
             self._put_back(then.ctypes.data, out)
         return out
+
+    def around(
+        self,
+        values: NDArray[Any],
+        rows: NDArray[np.int64],
+        sums: NDArray[np.float64] | None,
+        out: Sequence[NDArray[np.float64] | None],
+        nothing: float,
+    ) -> None:
+        """Write what the neighbours of some nodes look like: weighted mean, least and largest of every column.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, d)
+            float32 or float64.
+        rows : ndarray of int64
+            The nodes asked about.
+        sums : ndarray of shape (n,), optional
+            The weights of each node, added up, to divide by. None where values may be missing, NaN: these count for nothing.
+        out : three of ndarray of shape (len(rows), d) or None
+            Columns of a float64 table that mean, least and largest are written to; None: not asked for.
+        nothing : float
+            What is written where no neighbour is known.
+        """
+        values = np.ascontiguousarray(values, dtype=np.float32 if values.dtype == np.float32 else np.float64)
+        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        shape = (rows.size, values.shape[1])
+        asked = [part for part in out if part is not None]
+        if len(values) != self.n_nodes or (rows.size and not (rows.min() >= 0 and rows.max() < self.n_nodes)):
+            raise ValueError(f"Values and rows must be those of {self.n_nodes} nodes, got values of {values.shape}.")
+        if any(
+            part.shape != shape or part.dtype != np.float64 or part.strides != (asked[0].strides[0], 8)
+            for part in asked
+        ):
+            raise ValueError(f"out must be columns of one table of float64, each of shape {shape}.")
+        if self._compiled is None or not asked or not rows.size:
+            around_by_numpy(self._adjacency, values, rows, sums, out, nothing)
+            return
+        weights = self._places("_wide", np.dtype(np.float64))
+        given = [None if part is None else part.ctypes.data for part in (sums, values)]
+        places = [None if part is None else part.ctypes.data for part in out]
+        loop = getattr(self._compiled, f"ebbflow_around_{_name(values)}")
+        arguments = (shape[1], rows.ctypes.data, *weights, *given, nothing, asked[0].strides[0] // 8, *places)
+        share = rows.size / self.n_nodes
+        count = min(allowed_threads(), 1 + int(share * self._adjacency.nnz * shape[1]) // WORTH_A_THREAD)
+        ends = np.linspace(0, rows.size, count + 1).astype(int).tolist()
+        by_threads(loop, ends, arguments)
 
     def steps(
         self,
@@ -266,13 +235,10 @@ class Sweep:
             vector.dtype == scores.dtype and vector.flags.c_contiguous and len(vector) == len(scores)
             for vector in vectors
         )
-        if (
-            self._compiled is None
-            or not fits
-            or scores.size != self.n_nodes
-            or scores.dtype not in (np.float32, np.float64)
-        ):
+        if self._compiled is None or not fits or scores.dtype not in (np.float32, np.float64):
             return stepped(self, scores, root, scale, keep, alpha, count)
+        if scores.size != self.n_nodes:
+            return self._steps_wide(scores, root, scale, keep, alpha, count)
         scores, name = np.ascontiguousarray(scores), _name(scores)
         out, given = np.empty_like(scores), scores.ctypes.data
         order, edges = self._order_at, self._places("_narrow", scores.dtype)
@@ -290,6 +256,36 @@ class Sweep:
             v, other = other, v
         self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, order, root_at, v, out.ctypes.data)
         return out
+
+    def _steps_wide(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> NDArray[Any]:
+        """The same for several columns, with room for one more copy of them and no other."""
+        if scores.strides[1] != scores.itemsize or scores.strides[0] % scores.itemsize:
+            scores = np.ascontiguousarray(scores)
+        v = np.ascontiguousarray(root[:, None] * scores)
+        other = np.empty_like(v)
+        for _ in range(count):
+            self._swept_wide(v, other, scale, keep, scores, root, alpha)
+            v, other = other, v
+        v /= root[:, None]
+        return v
+
+    def _swept_wide(
+        self,
+        v: NDArray[Any],
+        out: NDArray[Any],
+        scale: NDArray[Any] | None,
+        keep: NDArray[Any] | None,
+        source: NDArray[Any] | None,
+        root: NDArray[Any] | None = None,
+        alpha: float = 0.0,
+    ) -> None:
+        """One sweep of several columns; with ``root``, the source is α root∘source."""
+        stride = v.shape[1] if source is None else source.strides[0] // source.itemsize
+        *ends, after = [None if part is None else part.ctypes.data for part in (scale, keep, source, root)]
+        rows = self._places("_wide", v.dtype)
+        sweep = getattr(self._compiled, f"ebbflow_wide_{_name(v)}")
+        fixed = v.shape[1], self._order_at, *rows, *ends, stride, after, alpha
+        self._shared(sweep, v.shape[1], *fixed, v.ctypes.data, out.ctypes.data)
 
     def _scratch(self, dtype: np.dtype[Any], count: int) -> tuple[int, ...]:
         """Where there are vectors to write to, the same ones in each thread: fresh memory costs as much as a sweep."""
@@ -341,14 +337,10 @@ class Sweep:
         if count == 1:
             loop(0, self.n_nodes, *arguments)
             return
-        ends = self._shares(count)
-        jobs = [_workers().submit(loop, *ends[i : i + 2], *arguments) for i in range(count - 1)]
-        loop(*ends[count - 1 :], *arguments)
-        for job in jobs:
-            job.result()
+        by_threads(loop, self._shares(count), arguments)
 
     def _n_threads(self, width: int) -> int:
-        return min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
+        return min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
 
     def _shares(self, count: int) -> list[int]:
         """Ranges of rows with as many edges each, eight by eight."""
@@ -404,14 +396,47 @@ class Sweep:
         return self._put_back(z, np.empty(self.n_nodes)), float(reached[0])
 
 
+def around_by_numpy(
+    adjacency: sparse.csr_array,
+    values: NDArray[Any],
+    rows: NDArray[np.int64],
+    sums: NDArray[np.float64] | None,
+    out: Sequence[NDArray[np.float64] | None],
+    nothing: float,
+) -> None:
+    """Do what :meth:`Sweep.around` does, a few columns at a time: a value for every edge is held."""
+    ties = adjacency[rows]
+    start, n_edges = ties.indptr, ties.indices.size
+    tied = np.flatnonzero(np.diff(start) > 0)
+    edges = sparse.csr_array((ties.data, np.arange(n_edges), start), shape=(rows.size, n_edges))
+    batch = max(NUMBERS_AT_ONCE // max(n_edges, 1), 1)
+    for first in range(0, values.shape[1], batch):
+        columns = slice(first, first + batch)
+        found = values[ties.indices, columns].astype(np.float64)
+        known = None if sums is not None else ~np.isnan(found)
+        mean, *ends = (None if part is None else part[:, columns] for part in out)
+        if mean is not None:
+            total = edges @ (found if known is None else np.where(known, found, 0.0))
+            mass = sums[rows, None] if sums is not None else edges @ known.astype(np.float64)  # type: ignore[union-attr]
+            mean[...] = nothing
+            np.divide(total, mass, out=mean, where=mass > 0)
+        for part, pick, none in zip(ends, (np.minimum, np.maximum), (np.inf, -np.inf), strict=True):
+            if part is not None:
+                part[...] = nothing
+                filled = found if known is None else np.where(known, found, none)
+                picked = pick.reduceat(filled, start[tied], axis=0) if tied.size else filled[:0]
+                part[tied] = np.where(np.isinf(picked), nothing, picked)
+
+
 def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
     """Return what :meth:`Sweep.steps` does, by whatever sweeps: here, on a GPU or on a cluster."""
     root = root if scores.ndim == 1 else root[:, None]
-    v = root * scores
-    source, buffers = alpha * v, [np.empty_like(v, order="C"), np.empty_like(v, order="C")]
-    for step in range(count):
-        v = sweep(v, scale, keep, source, out=buffers[step % 2])
-    return v / root
+    v = np.ascontiguousarray(root * scores, like=scores)
+    source, other = alpha * v, np.empty_like(v)
+    for _ in range(count):
+        v, other = sweep(v, scale, keep, source, out=other), v
+    v /= root
+    return v
 
 
 def _addresses(rows: _Rows, weights: NDArray[Any] | None) -> tuple[Any, ...]:
