@@ -1,4 +1,6 @@
+import pickle
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -277,3 +279,14 @@ def test_a_tree_that_is_one_leaf_is_read_back(tmp_path):
     assert b'"splits": null' in b"".join(model.ensemble_.files().values())
     model.save(tmp_path / "m.ebb")
     np.testing.assert_array_equal(eb.load(tmp_path / "m.ebb").predict(), model.predict())
+
+
+def test_weights_are_written_into_lightgbms_text_once_whoever_reads_it_first():
+    X, y, graph = problem()
+    m = fitted(eb.LightGBM(), X, y, graph, momentum=True)
+    carried = pickle.loads(pickle.dumps(m))  # before anything was read
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: m.predict(X, graph=graph), range(8)))
+    for other in (*found, m.predict(X, graph=graph), carried.predict(X, graph=graph)):
+        np.testing.assert_array_equal(other, found[0])
+    np.testing.assert_allclose(found[0], m.predict(), atol=1e-9)

@@ -92,7 +92,8 @@ class SquaredError(Loss):
     constant_curvature = True
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return 0.5 * ((scores - target) ** 2).sum(axis=1)
+        difference = scores - target
+        return _over_outputs(0.5 * difference * difference)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return scores - target
@@ -123,7 +124,7 @@ class Huber(Loss):
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         size = np.abs(scores - target)
         inside = np.minimum(size, self.delta)
-        return (inside * (size - 0.5 * inside)).sum(axis=1)
+        return _over_outputs(inside * (size - 0.5 * inside))
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return np.clip(scores - target, -self.delta, self.delta)
@@ -163,7 +164,7 @@ class Quantile(Loss):
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         gap = target - scores
-        return np.maximum(self.alpha * gap, (self.alpha - 1.0) * gap).sum(axis=1)
+        return _over_outputs(np.maximum(self.alpha * gap, (self.alpha - 1.0) * gap))
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return np.where(target > scores, -self.alpha, 1.0 - self.alpha)
@@ -179,7 +180,7 @@ class Poisson(Loss):
     majorised = False
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return (np.exp(scores) - target * scores).sum(axis=1)
+        return _over_outputs(np.exp(scores) - target * scores)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return np.exp(scores) - target
@@ -209,7 +210,7 @@ class LogLoss(Loss):
     curvature_has_units = False
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return (np.logaddexp(0.0, scores) - target * scores).sum(axis=1)
+        return _over_outputs(np.logaddexp(0.0, scores) - target * scores)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return _sigmoid(scores) - target
@@ -286,6 +287,12 @@ def _softmax(scores: Array) -> Array:
     odds = np.exp(scores - scores.max(axis=1, keepdims=True))
     shares: Array = odds / odds.sum(axis=1, keepdims=True)
     return shares
+
+
+def _over_outputs(values: Array) -> Array:
+    """Sum each row: of one column, which is the rule, without the time that numpy takes over rows."""
+    summed: Array = values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)
+    return summed
 
 
 def _log_sum_exp(scores: Array) -> Array:

@@ -44,7 +44,7 @@ class Labels:
 
     def weighted(self, values: Array) -> Array:
         """Return what was computed for each label, times its weight."""
-        return values if self._even else self.weight[:, None] * values
+        return values if self._even else (self.weight if values.ndim == 1 else self.weight[:, None]) * values
 
     def joined(self, others: "Labels") -> "Labels":
         """Return these and others."""
@@ -85,8 +85,8 @@ class Iterate:
 
     def moved(self, step: float, tree: Array, smoothed_tree: Array) -> "Iterate":
         """Return f + step·tree, a sum of one tree more."""
-        propagated = self.propagated if callable(self.propagated) else self.propagated + step * smoothed_tree
-        return Iterate(self.scores + step * tree, propagated, (*self.weights, step))
+        propagated = self.propagated if callable(self.propagated) else _along(self.propagated, step, smoothed_tree)
+        return Iterate(_along(self.scores, step, tree), propagated, (*self.weights, step))
 
     def mixed(self, other: "Iterate", theta: float) -> "Iterate":
         """Return (1−θ)f + θ·other."""
@@ -99,6 +99,12 @@ class Iterate:
             propagated,
             tuple((1.0 - theta) * a + theta * b for a, b in pairs),
         )
+
+
+def _along(start: Array, step: float, way: Array) -> Array:
+    moved = step * way
+    moved += start
+    return moved
 
 
 class Fit(NamedTuple):
@@ -313,7 +319,7 @@ class Objective:
 
     def _loss_at(self, labels: Labels, predicted: Array) -> float:
         # Not a BLAS product: its threads would fight the trees' for the cores.
-        return float((labels.weight * self._asked("value", predicted, labels)).sum())
+        return float(labels.weighted(self._asked("value", predicted, labels)).sum())
 
     def _asked(self, what: str, predicted: Array, labels: Labels) -> Array:
         """What the loss says of these nodes, refused where it is no number; an infinite loss is one to step back from."""

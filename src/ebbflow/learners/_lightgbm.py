@@ -223,7 +223,7 @@ class GrowingLightGBM(Growing):
         """Scale the leaves in the booster's text; on the live booster its score cache would go stale."""
         rounds = len(weights)
         text = self._booster.model_to_string(num_iteration=rounds or -1)
-        return LightGBMEnsemble(_weighted(text, [w for w in weights for _ in range(self._shape[1])]))
+        return LightGBMEnsemble(text, [w for w in weights for _ in range(self._shape[1])])
 
 
 # Parameters, by all their names, that draw for each split: LightGBM is then given a seed each round, as the number of splits
@@ -386,11 +386,26 @@ def _rows(values: ValuesOnDisk) -> Any:
 
 
 class LightGBMEnsemble(Ensemble):
-    """A booster in LightGBM's text format, parsed when first needed."""
+    """A booster in LightGBM's text format, parsed when first needed.
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    Parameters
+    ----------
+    text : str
+    weights : sequence of float, optional
+        What to multiply each tree by: written into the text when that is first read, as it takes longer than some rounds.
+    """
+
+    def __init__(self, text: str, weights: Sequence[float] | None = None) -> None:
+        self._told = text, weights
         self._parsed: Any = None
+
+    @property
+    def _text(self) -> str:
+        text, weights = self._told  # both at once: another thread may be writing them
+        if weights is not None:
+            text = _weighted(text, weights)
+            self._told = text, None
+        return text
 
     @property
     def booster(self) -> Any:
@@ -444,4 +459,4 @@ class LightGBMEnsemble(Ensemble):
             _check_one(tree, number, n_columns)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_text": self._text, "_parsed": None}
+        return {"_told": self._told, "_parsed": None}

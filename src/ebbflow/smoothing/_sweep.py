@@ -22,7 +22,8 @@ from scipy import sparse
 
 from ebbflow.smoothing._order import row_order
 
-VERSION = 3
+VERSION = 4
+EIGHT = 8  # rows that `_sweep.c` sums side by side
 # Below this many products of numbers, waking a thread costs more than it does.
 WORTH_A_THREAD = 1_000_000
 
@@ -76,10 +77,11 @@ def _compiled() -> Any:
             return None
         size: Any = ctypes.c_int64
         at: Any = ctypes.c_void_p
+        edges = [at, at, at, size, at, at]
         for name, real in (("float", ctypes.c_float), ("double", ctypes.c_double)):
             for bits in (16, 32):
-                getattr(library, f"ebbflow_{name}_narrow_{bits}").argtypes = [size] * 2 + [at] * 8
-                steps = [size] + [at] * 7 + [real, size] + [at] * 5
+                getattr(library, f"ebbflow_{name}_narrow_{bits}").argtypes = [size] * 2 + edges + [at] * 5
+                steps = [size, at, *edges] + [at] * 3 + [real, size] + [at] * 5
                 getattr(library, f"ebbflow_{name}_steps_{bits}").argtypes = steps
             getattr(library, f"ebbflow_{name}_arrange").argtypes = [size] * 2 + [at] * 3
             getattr(library, f"ebbflow_{name}_put_back").argtypes = [size] * 2 + [at] * 3
@@ -87,9 +89,9 @@ def _compiled() -> Any:
             getattr(library, f"ebbflow_{name}_end").argtypes = [size] * 2 + [at] * 4
             getattr(library, f"ebbflow_wide_{name}").argtypes = [size] * 3 + [at] * 9
         for bits in (16, 32):
-            getattr(library, f"ebbflow_arranged_{bits}").argtypes = [size] + [at] * 8
+            getattr(library, f"ebbflow_arranged_{bits}").argtypes = [size] + [at] * 5 + edges
             solve = getattr(library, f"ebbflow_solve_{bits}")
-            solve.argtypes, solve.restype = [size] + [at] * 6 + [ctypes.c_double, size] + [at] * 5, size
+            solve.argtypes, solve.restype = [size, *edges, at, at, at, ctypes.c_double, size] + [at] * 5, size
         return library
     return None
 
@@ -113,16 +115,11 @@ def sweep_on(adjacency: Any) -> Any:
 class _Rows(NamedTuple):
     """Rows as the loops read them."""
 
-    start: NDArray[np.int32]
+    start: NDArray[Any]
     column: NDArray[Any]
-    weights: dict[np.dtype[Any], NDArray[Any]]  # in each float type; empty if they are all one
-
-    def addresses(self, dtype: np.dtype[Any]) -> tuple[int, int, int | None]:
-        """Where start, columns and weights lie."""
-        if self.weights and dtype not in self.weights:
-            self.weights[dtype] = self.weights[np.dtype(np.float64)].astype(dtype)
-        weights = self.weights[dtype].ctypes.data if self.weights else None
-        return self.start.ctypes.data, self.column.ctypes.data, weights
+    weights: NDArray[np.float64] | None  # None if they are all one
+    rest_row: NDArray[np.int32] | None = None
+    rest_start: NDArray[np.int64] | None = None
 
 
 class Sweep:
@@ -139,7 +136,7 @@ class Sweep:
         self._adjacency, self.parts = adjacency, (adjacency.indices, adjacency.data)
         self._by_type = {np.dtype(np.float64): adjacency}
         self._compiled = COMPILED if adjacency.indices.dtype == np.int32 else None
-        self._in_order: dict[int, tuple[NDArray[Any], Any]] = {}
+        self._in_order: dict[int, tuple[int, NDArray[Any], Any]] = {}
         self._local = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -154,32 +151,55 @@ class Sweep:
         return row_order(self._adjacency)
 
     @cached_property
+    def _size(self) -> int:
+        """Length of vectors in the order of the rows: these in eights, and at least one zero behind the last."""
+        return EIGHT * (self.n_nodes // EIGHT + 1)
+
+    @cached_property
     def _bits(self) -> int:
-        return 16 if self.n_nodes <= 1 << 16 else 32
+        return 16 if self.n_nodes < 1 << 16 else 32
 
     @cached_property
     def _narrow(self) -> _Rows:
-        """Rows and columns under new numbers, four rows in turns: see `_sweep.c`."""
+        """Rows and columns under new numbers, eight rows in turns: see `_sweep.c`."""
         old, order = self._adjacency, self._order
         place = np.empty_like(order)
         place[order] = np.arange(self.n_nodes, dtype=np.int32)
-        start = np.concatenate([[0], np.diff(old.indptr)[order].cumsum()]).astype(np.int32)
-        column = np.empty(old.nnz, dtype=np.uint16 if self._bits == 16 else np.int32)
-        weights = {} if self._unit else {np.dtype(np.float64): np.empty(old.nnz)}
-        data = None if self._unit else np.ascontiguousarray(old.data, dtype=np.float64)
-        rows = _Rows(start, column, weights)
+        lengths = np.zeros(self._size, dtype=np.int32)
+        lengths[: self.n_nodes] = np.diff(old.indptr)[order]
+        eights = lengths.reshape(-1, EIGHT)
+        turns = np.minimum(eights.max(axis=1), 2 * eights.min(axis=1) + EIGHT)
+        start = np.concatenate([[0], (EIGHT * turns.astype(np.int64)).cumsum()])
+        rest = (eights - turns[:, None]).ravel()
+        rest_row = np.flatnonzero(rest > 0).astype(np.int32)
+        rest_start = start[-1] + np.concatenate([[0], rest[rest_row].astype(np.int64).cumsum()])
+        n_places = int(rest_start[-1])
+        column = np.full(n_places, self.n_nodes, dtype=np.uint16 if self._bits == 16 else np.int32)
+        weights, data = None, None
+        if not self._unit:
+            weights, data = np.zeros(n_places), np.ascontiguousarray(old.data, dtype=np.float64)
+        rows = _Rows(start, column, weights, rest_row, rest_start)
         given = [None if part is None else part.ctypes.data for part in (order, place, old.indptr, old.indices, data)]
-        getattr(self._compiled, f"ebbflow_arranged_{self._bits}")(
-            self.n_nodes, *given, *rows.addresses(np.dtype(np.float64))
-        )
+        getattr(self._compiled, f"ebbflow_arranged_{self._bits}")(self.n_nodes, *given, *_addresses(rows, weights))
         return rows
 
     @cached_property
     def _wide(self) -> _Rows:
         """Rows in another order, columns as they are."""
         ordered = self._adjacency[self._order]
-        weights = {} if self._unit else {np.dtype(np.float64): ordered.data}
-        return _Rows(ordered.indptr, ordered.indices, weights)
+        return _Rows(ordered.indptr, ordered.indices, None if self._unit else ordered.data)
+
+    def _places(self, kind: str, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+        """Where rows lie, with weights in a float type; looked up once, which takes as long as sweeping a small graph."""
+        if (kind, dtype) not in self._known_places:
+            rows: _Rows = getattr(self, kind)
+            weights = None if rows.weights is None else rows.weights.astype(dtype, copy=False)
+            self._known_places[kind, dtype] = _addresses(rows, weights), weights  # held as long as the address is
+        return self._known_places[kind, dtype][0]
+
+    @cached_property
+    def _known_places(self) -> dict[Any, tuple[tuple[Any, ...], Any]]:
+        return {}
 
     def __call__(
         self,
@@ -207,16 +227,20 @@ class Sweep:
         terms = [None if part is None else np.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
         if v.size != self.n_nodes:
             given = [None if part is None else part.ctypes.data for part in (*terms, v, out)]
-            rows = self._wide.addresses(v.dtype)
+            rows = self._places("_wide", v.dtype)
             sweep = getattr(self._compiled, f"ebbflow_wide_{_name(v)}")
-            self._shared(sweep, v.shape[1], v.shape[1], self._order.ctypes.data, *rows, *given)
+            self._shared(sweep, v.shape[1], v.shape[1], self._order_at, *rows, *given)
         else:
             defaults = (1.0, 0.0, 0.0)
             arranged = [
-                np.full(self.n_nodes, default, dtype=v.dtype) if part is None else self._arranged(part)
+                np.full(self._size, default, dtype=v.dtype) if part is None else self._arranged(part)
                 for part, default in zip(terms, defaults, strict=True)
             ]
-            self._put_back(self._swept(self._arranged(v), np.empty(self.n_nodes, v.dtype), arranged, 1), out)
+            now, then = self._arranged(v), np.empty(self._size, v.dtype)
+            sweep = getattr(self._compiled, f"ebbflow_{_name(v)}_narrow_{self._bits}")
+            given = [part.ctypes.data for part in (*arranged, now, then)]
+            self._shared(sweep, 1, *self._places("_narrow", v.dtype), *given)
+            self._put_back(then.ctypes.data, out)
         return out
 
     def steps(
@@ -246,61 +270,60 @@ class Sweep:
         ):
             return stepped(self, scores, root, scale, keep, alpha, count)
         scores, name = np.ascontiguousarray(scores), _name(scores)
-        root, *terms = map(self._once, vectors)
-        v, source, other = self._scratch(scores.dtype)
-        out, order = np.empty_like(scores), self._order.ctypes.data
-        given, written = scores.ctypes.data, (v.ctypes.data, source.ctypes.data)
+        out, given = np.empty_like(scores), scores.ctypes.data
+        order, edges = self._order_at, self._places("_narrow", scores.dtype)
+        root_at, *terms_at = map(self._once, vectors)
+        v, source, other = self._scratch(scores.dtype, 3)
         if self._n_threads(1) == 1:
-            fixed = *self._narrow.addresses(v.dtype), *(vector.ctypes.data for vector in (root, *terms))
-            all_steps = getattr(self._compiled, f"ebbflow_{name}_steps_{self._bits}")
-            all_steps(self.n_nodes, order, *fixed, alpha, count, given, *written, other.ctypes.data, out.ctypes.data)
+            getattr(self._compiled, f"ebbflow_{name}_steps_{self._bits}")(
+                self.n_nodes, order, *edges, root_at, *terms_at, alpha, count, given, v, source, other, out.ctypes.data
+            )
             return out
-        ends = order, root.ctypes.data
-        self._shared(getattr(self._compiled, f"ebbflow_{name}_begin"), 1, *ends, alpha, given, *written)
-        v = self._swept(v, other, [*terms, source], count)
-        self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, *ends, v.ctypes.data, out.ctypes.data)
+        self._shared(getattr(self._compiled, f"ebbflow_{name}_begin"), 1, order, root_at, alpha, given, v, source)
+        sweep = getattr(self._compiled, f"ebbflow_{name}_narrow_{self._bits}")
+        for _ in range(count):
+            self._shared(sweep, 1, *edges, *terms_at, source, v, other)
+            v, other = other, v
+        self._shared(getattr(self._compiled, f"ebbflow_{name}_end"), 1, order, root_at, v, out.ctypes.data)
         return out
 
-    def _scratch(self, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Three vectors to write to, the same ones in each thread: fresh memory costs as much as a sweep."""
-        kept: NDArray[Any] | None = getattr(self._local, dtype.name, None)
-        if kept is None:
-            kept = np.empty((3, self.n_nodes), dtype=dtype)
-            setattr(self._local, dtype.name, kept)
-        return kept
+    def _scratch(self, dtype: np.dtype[Any], count: int) -> tuple[int, ...]:
+        """Where there are vectors to write to, the same ones in each thread: fresh memory costs as much as a sweep."""
+        name = f"{dtype.name}_{count}"
+        if not hasattr(self._local, name):
+            made = np.zeros((count, self._size), dtype=dtype)
+            setattr(self._local, name, (tuple(vector.ctypes.data for vector in made), made))
+        places: tuple[int, ...] = getattr(self._local, name)[0]
+        return places
 
-    def _swept(self, now: NDArray[Any], then: NDArray[Any], terms: list[NDArray[Any]], count: int) -> NDArray[Any]:
-        """``count`` sweeps of one column, everything in the order of the rows; both vectors are written to."""
-        sweep = getattr(self._compiled, f"ebbflow_{_name(now)}_narrow_{self._bits}")
-        fixed = *self._narrow.addresses(now.dtype), *(term.ctypes.data for term in terms)
-        for _ in range(count):
-            self._shared(sweep, 1, *fixed, now.ctypes.data, then.ctypes.data)
-            now, then = then, now
-        return now
-
-    def _once(self, vector: NDArray[Any]) -> NDArray[Any]:
-        """The vector in the order of the rows, put so once while it lasts."""
+    def _once(self, vector: NDArray[Any]) -> int:
+        """Where the vector lies in the order of the rows, put so once while it lasts."""
         key, kept = id(vector), self._in_order
         if key not in kept:
-            kept[key] = (
-                self._arranged(vector),
-                ref(vector, lambda _: kept.pop(key, None)),
-            )  # without a hold on the sweep
+            arranged = self._arranged(vector)
+            last = ref(vector, lambda _: kept.pop(key, None))  # without a hold on the sweep
+            kept[key] = arranged.ctypes.data, arranged, last
         return kept[key][0]
+
+    @cached_property
+    def _order_at(self) -> int:
+        return self._order.ctypes.data
 
     def _arranged(self, vector: NDArray[Any]) -> NDArray[Any]:
         """Numbers of nodes in the order of the rows."""
-        made = np.empty(self.n_nodes, dtype=vector.dtype)
-        self._shared(getattr(self._compiled, f"ebbflow_{_name(vector)}_arrange"), 1, *self._moved(vector, made))
+        made = np.zeros(self._size, dtype=vector.dtype)
+        self._arrange(vector, made.ctypes.data)
         return made
 
-    def _put_back(self, vector: NDArray[Any], out: NDArray[Any]) -> NDArray[Any]:
-        """Numbers in the order of the rows, as those of nodes."""
-        self._shared(getattr(self._compiled, f"ebbflow_{_name(vector)}_put_back"), 1, *self._moved(vector, out))
-        return out
+    def _arrange(self, vector: NDArray[Any], to: int) -> None:
+        arrange = getattr(self._compiled, f"ebbflow_{_name(vector)}_arrange")
+        self._shared(arrange, 1, self._order_at, vector.ctypes.data, to)
 
-    def _moved(self, source: NDArray[Any], target: NDArray[Any]) -> tuple[int, int, int]:
-        return self._order.ctypes.data, source.ctypes.data, target.ctypes.data
+    def _put_back(self, place: int, out: NDArray[Any]) -> NDArray[Any]:
+        """Numbers in the order of the rows, as those of nodes."""
+        put_back = getattr(self._compiled, f"ebbflow_{_name(out)}_put_back")
+        self._shared(put_back, 1, self._order_at, place, out.ctypes.data)
+        return out
 
     def _shared(self, loop: Any, width: int, *arguments: Any) -> None:
         """Run a loop over all rows, by several threads where that is worth it."""
@@ -318,10 +341,10 @@ class Sweep:
         return min(_allowed.get(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
 
     def _shares(self, count: int) -> list[int]:
-        """Ranges of rows with as many edges each, four by four."""
+        """Ranges of rows with as many edges each, eight by eight."""
         if count not in self._ends:
             start = np.concatenate([[0], np.diff(self._adjacency.indptr)[self._order].cumsum()])
-            ends = np.searchsorted(start, np.linspace(0, start[-1], count + 1)[1:-1]) // 4 * 4
+            ends = np.searchsorted(start, np.linspace(0, start[-1], count + 1)[1:-1]) // EIGHT * EIGHT
             self._ends[count] = [0, *map(int, ends), self.n_nodes]
         return self._ends[count]
 
@@ -365,15 +388,14 @@ class Sweep:
         """
         if self._compiled is None:
             return None
-        work = np.empty((3, self.n_nodes))
-        residual, reached = self._arranged(np.ascontiguousarray(right, dtype=np.float64)), np.zeros(1)
-        vectors = [self._once(part) for part in (diagonal, inverse, size)]
-        scratch = (work[0], residual, work[1], work[2], reached)
+        reached = np.zeros(1)
+        z, residual, direction, image = self._scratch(np.dtype(np.float64), 4)
+        self._arrange(np.ascontiguousarray(right, dtype=np.float64), residual)
         getattr(self._compiled, f"ebbflow_solve_{self._bits}")(
-            self.n_nodes, *self._narrow.addresses(residual.dtype), *(part.ctypes.data for part in vectors), target, most,
-            *(part.ctypes.data for part in scratch),
+            self.n_nodes, *self._places("_narrow", np.dtype(np.float64)), *map(self._once, (diagonal, inverse, size)),
+            target, most, z, residual, direction, image, reached.ctypes.data,
         )  # fmt: skip
-        return self._put_back(work[0], np.empty(self.n_nodes)), float(reached[0])
+        return self._put_back(z, np.empty(self.n_nodes)), float(reached[0])
 
 
 def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
@@ -384,6 +406,13 @@ def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: fl
     for step in range(count):
         v = sweep(v, scale, keep, source, out=buffers[step % 2])
     return v / root
+
+
+def _addresses(rows: _Rows, weights: NDArray[Any] | None) -> tuple[Any, ...]:
+    found = [rows.start.ctypes.data, rows.column.ctypes.data, None if weights is None else weights.ctypes.data]
+    if rows.rest_row is not None and rows.rest_start is not None:
+        found += [rows.rest_row.size, rows.rest_row.ctypes.data, rows.rest_start.ctypes.data]
+    return tuple(found)
 
 
 def _name(vector: NDArray[Any]) -> str:
