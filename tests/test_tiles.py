@@ -56,8 +56,9 @@ def test_rows_of_too_many_edges_are_left_out():
     ("n_nodes", "n_edges", "worth"),
     [
         (2_400_000, 120_000_000, True),
-        (200_000, 4_000_000, False),  # too few to gain
-        (2_400_000, 20_000_000, False),  # too far apart to be read together
+        (200_000, 10_000_000, False),  # quick as they are
+        (2_400_000, 40_000_000, False),  # too few to a node
+        (10_000_000, 300_000_000, False),  # too far apart to be read together
     ],
 )
 def test_large_and_dense_graphs_are_worth_it(n_nodes, n_edges, worth):

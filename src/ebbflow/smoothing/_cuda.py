@@ -15,7 +15,7 @@ from scipy import sparse
 from ebbflow.graph import Graph
 from ebbflow.smoothing._solve import ratio
 from ebbflow.smoothing._sweep import stepped, sweep_on
-from ebbflow.smoothing._tiles import TILE, tiled, worthwhile
+from ebbflow.smoothing._tiles import SPARE, TILE, tiled, worthwhile
 
 THREADS = 256
 TILE_THREADS = 1024
@@ -172,7 +172,7 @@ class Tiles:
         device, n_nodes = cupy.cuda.Device().attributes, start.size - 1
         self._n_blocks = device["MultiProcessorCount"]
         # Two sums to a row fill the shared memory of a block.
-        most_rows = min(device["MaxSharedMemoryPerBlockOptin"] // 8, TILE - 1)
+        most_rows = min(device["MaxSharedMemoryPerBlockOptin"] // 8, TILE) - SPARE
         self._rows = -(-n_nodes // -(-n_nodes // most_rows))
         self._tiled = tiled(start, column, self._rows, TILE_THREADS * BATCH, HUB)
 
@@ -187,7 +187,7 @@ class Tiles:
         threads, blocks = (TILE_THREADS,), (self._n_blocks,)
         largest(blocks, threads, (n_nodes, v, most))
         given = (n_ranges, self._rows, n_nodes, *self._tiled, most, v, sums)
-        tiles(blocks, threads, given, shared_mem=8 * self._rows)
+        tiles(blocks, threads, given, shared_mem=8 * (self._rows + SPARE))
         finished((-(-n_nodes // TILE_THREADS),), threads, (n_nodes, most, sums, *terms, v, out))
 
 
@@ -207,7 +207,7 @@ def _kernels(short: bool, lanes: int, columns: int, weighted: bool) -> tuple[Any
 def _tile_kernels() -> tuple[Any, Any, Any]:
     import cupy
 
-    module = _compiled("_tiles.cu", {"BATCH": BATCH, "THREADS": TILE_THREADS})
+    module = _compiled("_tiles.cu", {"BATCH": BATCH, "THREADS": TILE_THREADS, "SPARE": SPARE})
     tiles = module.get_function("tiles")
     tiles.max_dynamic_shared_size_bytes = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
     return module.get_function("largest"), tiles, module.get_function("finished")

@@ -7,7 +7,7 @@
    Edges reach a sum in any order, and only adding whole numbers is the same in any. So numbers are multiplied by the power of
    two that makes all less than 2^22, and split into a whole number and a rest in units of 2^-23: of either, 256 add up without
    overflow, which is as many neighbours as a row may have here. What is lost is less than 2^-44 of the largest number, where
-   float32 loses 2^-24 of every sum. THREADS and BATCH are set when this is compiled. */
+   float32 loses 2^-24 of every sum. THREADS, BATCH and SPARE are set when this is compiled. */
 
 typedef long long size;
 
@@ -29,22 +29,23 @@ __device__ int shift(unsigned most)
     return min(148 - (int)(most >> 23), 127);
 }
 
-/* A(v) in whole numbers, the rests after them. Blocks share the chunks of BATCH*THREADS words evenly, whatever range is whose. */
-extern "C" __global__ void __launch_bounds__(THREADS) tiles(size n_ranges, size rows, size n_rows, const int *__restrict__ first,
+/* A v in whole numbers, the rests after them. Blocks share the chunks of BATCH*THREADS words evenly, whatever range is whose. */
+extern "C" __global__ void __launch_bounds__(THREADS, 1) tiles(size n_ranges, size rows, size n_rows, const int *__restrict__ first,
                                                             const int *__restrict__ tile, const unsigned *__restrict__ word,
                                                             const unsigned *__restrict__ most, const float *__restrict__ v,
                                                             int *__restrict__ out)
 {
     extern __shared__ int sums[];
-    int *rests = sums + rows;
+    const int held = rows + SPARE;
+    int *rests = sums + held;
     const float unit = ldexpf(1.0f, shift(*most));
     const size n_chunks = first[n_ranges];
     const int ours = n_chunks * blockIdx.x / gridDim.x, theirs = n_chunks * (blockIdx.x + 1) / gridDim.x;
-    for (size range = 0; range < n_ranges; range++) {
+    for (int range = 0; range < n_ranges; range++) {
         const int begin = max(ours, first[range]), end = min(theirs, first[range + 1]);
         if (begin >= end)
             continue;
-        for (int row = threadIdx.x; row < 2 * rows; row += THREADS)
+        for (int row = threadIdx.x; row < 2 * held; row += THREADS)
             sums[row] = 0;
         __syncthreads();
         for (int chunk = begin; chunk < end; chunk++) {
@@ -61,10 +62,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) tiles(size n_ranges, size 
 #pragma unroll
             for (int k = 0; k < BATCH; k++) {
                 const int row = edge[k] & 0xffff, whole = __float2int_rn(value[k]);
-                if (row < rows) { /* others fill up a chunk */
-                    atomicAdd(sums + row, whole);
-                    atomicAdd(rests + row, __float2int_rn((value[k] - whole) * 0x1p23f));
-                }
+                atomicAdd(sums + row, whole);
+                atomicAdd(rests + row, __float2int_rn((value[k] - whole) * 0x1p23f));
             }
         }
         __syncthreads();

@@ -5,15 +5,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TILE = 2**16
-#: Below so many stored edges, setting out costs more than is gained.
-LEAST_EDGES = 16_000_000
+#: Rows of a range that are none: words that fill up a chunk are theirs, as many as threads work in step.
+SPARE = 32
+#: Below so many stored edges, or so many to a node, sorting them takes longer than some sixty rounds gain.
+LEAST_EDGES, LEAST_NEIGHBOURS = 16_000_000, 20
 #: Stored edges to a pair of nodes below which those of a range of rows are too far apart to be read together.
-LEAST_DENSITY = 1 / 225_000
+LEAST_DENSITY = 1 / 300_000
 
 
 def worthwhile(n_nodes: int, n_edges: int) -> bool:
-    """Whether a graph of so many nodes and stored edges is swept faster so."""
-    return n_edges >= max(LEAST_EDGES, LEAST_DENSITY * n_nodes**2)
+    """Whether a graph of so many nodes and stored edges is better swept so."""
+    return n_edges >= max(LEAST_EDGES, LEAST_NEIGHBOURS * n_nodes, LEAST_DENSITY * n_nodes**2)
 
 
 class Tiled(NamedTuple):
@@ -35,7 +37,7 @@ def tiled(start: Any, column: Any, rows: int, chunk: int, most: int) -> Tiled:
     start, column : ndarray or cupy.ndarray
         The matrix, as a ``csr_array`` has it.
     rows : int
-        Rows of a range: less than 65 536, which is the row of words that fill up the last chunk of a tile.
+        Rows of a range; with the spare ones no more than 65 536.
     chunk : int
         Words of a chunk.
     most : int
@@ -43,23 +45,25 @@ def tiled(start: Any, column: Any, rows: int, chunk: int, most: int) -> Tiled:
     """
     n_nodes = start.size - 1
     left_out = np.diff(start) > most
+    all_in = not left_out.any()
+    edges_of_tiles = np.arange(-(-n_nodes // TILE) + 1, like=start) << 32
     words, tiles, first = [], [], [0]
     for begin in range(0, n_nodes, rows):
         inside = start[begin : begin + rows + 1]
         edges = slice(int(inside[0]), int(inside[-1]))
         row = np.searchsorted(inside, np.arange(edges.start, edges.stop, like=start), side="right") - 1
         key = (column[edges].astype(np.int64) << 16) + row
-        key = key[~left_out[begin + row]]
+        key = key if all_in else key[~left_out[begin + row]]
         key.sort()
-        tile = key >> 32
-        count = np.bincount(tile, minlength=-(-n_nodes // TILE))
-        chunks = -(-count // chunk)
-        ends, moved = np.cumsum(chunks), chunk * (np.cumsum(chunks) - chunks) - (np.cumsum(count) - count)
+        # Every tile begins a chunk of its own.
+        places = np.searchsorted(key, edges_of_tiles)
+        chunks = -(-np.diff(places) // chunk)
+        ends = np.cumsum(chunks)
         n_chunks = int(ends[-1])
-        word = np.zeros(chunk * n_chunks, dtype=np.uint32, like=start) + np.uint32(rows)
-        word[np.arange(key.size, like=start) + moved[tile]] = (key & 0xFFFFFFFF).astype(np.uint32)
-        words.append(word)
-        tiles.append(np.searchsorted(ends, np.arange(n_chunks, like=start), side="right"))
+        moved = chunk * (ends - chunks) - places[:-1]
+        word = rows + np.arange(chunk * n_chunks, like=start) % SPARE
+        word[np.arange(key.size, like=start) + moved[key >> 32]] = key & 0xFFFFFFFF
+        words.append(word.astype(np.uint32))
+        tiles.append(np.searchsorted(ends, np.arange(n_chunks, like=start), side="right").astype(np.int32))
         first.append(first[-1] + n_chunks)
-    parts = np.asarray(first, like=start), np.concatenate(tiles), np.concatenate(words)
-    return Tiled(*(part.astype(kind) for part, kind in zip(parts, (np.int32, np.int32, np.uint32), strict=True)))
+    return Tiled(np.asarray(first, dtype=np.int32, like=start), np.concatenate(tiles), np.concatenate(words))
