@@ -70,6 +70,26 @@ def test_rounds_stay_where_the_labels_are(name, monkeypatch):
     assert type(fitted.scores_) is type(fitted.smoothed_) is type(fitted.base_) is np.ndarray
 
 
+def test_a_round_waits_for_few_numbers(monkeypatch):
+    waited, after = [], []
+    for name in ("__float__", "__bool__", "__int__"):
+        asked = getattr(Elsewhere, name)
+        monkeypatch.setattr(Elsewhere, name, lambda self, asked=asked: waited.append(1) or asked(self))
+
+    class Watch(eb.Callback):
+        def after_round(self, progress):
+            after.append(len(waited))
+
+    monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
+    grow = GrowingXGBoost.grow
+    monkeypatch.setattr(GrowingXGBoost, "grow", lambda self, *given: Elsewhere(grow(self, *(x.held for x in given))))
+    model = eb.EBBSRegressor(6, learner=eb.XGBoost(3), early_stopping=False, **SETTINGS["smoothing"])
+    X, y, graph = problem(12_000, 6_000)  # more than are trained on in full precision
+    model.fit(X, y, graph=graph, callbacks=[Watch()])
+    # Is the gradient finite, and is it when pulled back; the tree; the parabola's two; the loss, twice; the cosine's four.
+    assert set(np.diff(after)) == {11}
+
+
 def test_what_labels_say_of_predictions_is_solved_for_there(monkeypatch):
     spread, asked = devices.FieldThere.spread, []
 
