@@ -313,8 +313,8 @@ class Objective:
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
         """
         along = smoothed_tree[self.labels.at]
-        parabola = _total(self._slope(point), along), _total(self._local_curvature(point), along, along)
-        step = self._penalized_step(*map(float, parabola), point, tree)
+        slope, bend = _total(self._slope(point), along), _total(self._local_curvature(point), along, along)
+        step = self._penalized_step(float(slope), float(bend), point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
     def predict(self, point: Iterate) -> Array:
