@@ -71,7 +71,7 @@ def test_scores_of_another_length_are_refused():
 @pytest.fixture
 def tiles_at_once(monkeypatch):
     """Edges in tiles however few there are."""
-    monkeypatch.setattr(_cuda, "worthwhile", lambda n_nodes, n_edges: True)
+    monkeypatch.setattr(_cuda, "worthwhile", lambda *sizes: True)
 
 
 def graph_of_several_tiles(n=150_000):
@@ -206,7 +206,7 @@ def test_a_fit_by_tiles_is_the_fit_without(name, monkeypatch):
     model = eb.EBBSRegressor(15, 0.3, learner=LEARNER, random_state=0, device="cuda", **SETTINGS[name])
     without = model.fit(X, y, graph=graph).predict()
     history = list(model.history_["training"])
-    monkeypatch.setattr(_cuda, "worthwhile", lambda n_nodes, n_edges: True)
+    monkeypatch.setattr(_cuda, "worthwhile", lambda *sizes: True)
     predicted = model.fit(X, y, graph=graph).predict()
     np.testing.assert_allclose(model.history_["training"], history, rtol=1e-3)
     assert np.sqrt(np.mean((predicted - without) ** 2)) < 0.01 * without.std()

@@ -255,6 +255,16 @@ def test_what_would_fit_would_fit():
     assert "3 ways of using the graph" in devices.too_large([shape] * 3, edges, free)
 
 
+def test_edges_take_what_is_kept_of_them(monkeypatch):
+    graph = problem()[2]
+    n_edges = graph.adjacency.nnz
+    assert devices._bytes(graph) == 4 * n_edges
+    monkeypatch.setattr(devices, "worthwhile", lambda *sizes: True)
+    assert devices._bytes(graph) == 8 * n_edges  # a second time, in tiles
+    weighted = eb.Graph.from_scipy(2.0 * graph.adjacency)
+    assert devices._bytes(weighted) == 16 * n_edges  # in either float type, never in tiles
+
+
 def test_errors_of_other_kinds_pass_as_they_are():
     with pytest.raises(ValueError, match="something else"), devices.Cpu():
         raise ValueError("something else")

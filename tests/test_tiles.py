@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ebbflow.smoothing._tiles import TILE, tiled, worthwhile
+from ebbflow.smoothing._tiles import ROWS, TILE, tiled, worthwhile
 from tests.strategies import graphs, random_graph
 
 
@@ -53,13 +53,14 @@ def test_rows_of_too_many_edges_are_left_out():
 
 
 @pytest.mark.parametrize(
-    ("n_nodes", "n_edges", "worth"),
+    ("n_nodes", "n_edges", "rows", "worth"),
     [
-        (2_400_000, 120_000_000, True),
-        (200_000, 10_000_000, False),  # quick as they are
-        (2_400_000, 40_000_000, False),  # too few to a node
-        (10_000_000, 300_000_000, False),  # too far apart to be read together
+        (2_400_000, 120_000_000, ROWS, True),
+        (200_000, 10_000_000, ROWS, False),  # quick as they are
+        (2_400_000, 40_000_000, ROWS, False),  # too few to a node
+        (10_000_000, 300_000_000, ROWS, False),  # too far apart to be read together
+        (2_400_000, 60_000_000, 8_000, False),  # so are these in small ranges
     ],
 )
-def test_large_and_dense_graphs_are_worth_it(n_nodes, n_edges, worth):
-    assert worthwhile(n_nodes, n_edges) is worth
+def test_large_and_dense_graphs_are_worth_it(n_nodes, n_edges, rows, worth):
+    assert worthwhile(n_nodes, n_edges, rows) is worth

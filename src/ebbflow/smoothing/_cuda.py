@@ -22,6 +22,7 @@ TILE_THREADS = 1024
 BATCH = 4
 #: Rows with more neighbours than this have a block of threads to themselves; no more add up in `_tiles.cu`.
 HUB = 256
+SHARED_MEMORY = "MaxSharedMemoryPerBlockOptin"
 #: Conjugate gradients ask how far they are once in so many iterations: the GPU must stop for an answer.
 LOOK_EVERY = 4
 #: Of the right side: systems to be solved no closer are tried in float32, for so many iterations.
@@ -97,25 +98,31 @@ class CudaEdges:
             raise ValueError(f"Scores must have a row for each of the {self.shape[0]} nodes, got shape {v.shape}.")
         out = cupy.empty_like(v) if out is None else out
         width = 1 if v.ndim == 1 else v.shape[1]
+        given = [0 if part is None else cupy.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
+        tiles = self._tiles if width == 1 and v.dtype == np.float32 else None
+        if tiles is not None:
+            tiles(v, given, out)
+        if tiles is None or self._hubs.size:
+            self._by_rows(v, width, given, out, only_hubs=tiles is not None)
+        return out
+
+    def _by_rows(self, v: Any, width: int, terms: list[Any], out: Any, only_hubs: bool) -> None:
         columns = min(2 ** int(np.ceil(np.log2(max(width, 1)))), 32)
         lanes = max(self.lanes, columns)
         sweep, hubs = _kernels(v.dtype == np.float32, lanes, columns, self.is_weighted)
-        given = [0 if part is None else cupy.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
-        rest = (self._start, self._column, self._weights_like(v), *given, v, out)
-        tiles = -(-width // columns)
-        rows_in_block = THREADS // lanes
-        if width == 1 and v.dtype == np.float32 and self._tiles is not None:
-            self._tiles(v, given, out)
-        else:
-            sweep((-(-len(v) // rows_in_block), tiles), (THREADS,), (len(v), width, HUB, *rest))
+        rest = (self._start, self._column, self._weights_like(v), *terms, v, out)
+        blocks_of_columns = -(-width // columns)
+        if not only_hubs:
+            blocks = -(-len(v) // (THREADS // lanes))
+            sweep((blocks, blocks_of_columns), (THREADS,), (len(v), width, HUB, *rest))
         if self._hubs.size:
-            hubs((self._hubs.size, tiles), (THREADS,), (self._hubs, width, *rest))
-        return out
+            hubs((self._hubs.size, blocks_of_columns), (THREADS,), (self._hubs, width, *rest))
 
     @cached_property
     def _tiles(self) -> "Tiles | None":
-        fit = not self.is_weighted and worthwhile(self.shape[0], self._column.size)
-        return Tiles(self._start, self._column) if fit else None
+        rows = _rows_held()
+        fit = not self.is_weighted and worthwhile(self.shape[0], self._column.size, rows)
+        return Tiles(self._start, self._column, rows) if fit else None
 
     def _weights_like(self, v: Any) -> Any:
         if self._weights and v.dtype not in self._weights:
@@ -164,16 +171,16 @@ class Tiles:
     ----------
     start, column : cupy.ndarray
         A symmetric matrix of ones by its rows, as a ``csr_array`` has it.
+    rows : int
+        Most rows of a range.
     """
 
-    def __init__(self, start: Any, column: Any) -> None:
+    def __init__(self, start: Any, column: Any, rows: int) -> None:
         import cupy
 
-        device, n_nodes = cupy.cuda.Device().attributes, start.size - 1
-        self._n_blocks = device["MultiProcessorCount"]
-        # Two sums to a row fill the shared memory of a block.
-        most_rows = min(device["MaxSharedMemoryPerBlockOptin"] // 8, TILE) - SPARE
-        self._rows = -(-n_nodes // -(-n_nodes // most_rows))
+        n_nodes = start.size - 1
+        self._n_blocks = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self._rows = -(-n_nodes // -(-n_nodes // rows))
         self._tiled = tiled(start, column, self._rows, TILE_THREADS * BATCH, HUB)
 
     def __call__(self, v: Any, terms: list[Any], out: Any) -> None:
@@ -189,6 +196,13 @@ class Tiles:
         given = (n_ranges, self._rows, n_nodes, *self._tiled, most, v, sums)
         tiles(blocks, threads, given, shared_mem=8 * (self._rows + SPARE))
         finished((-(-n_nodes // TILE_THREADS),), threads, (n_nodes, most, sums, *terms, v, out))
+
+
+def _rows_held() -> int:
+    """Rows whose sums, two of four bytes to each, fill the shared memory of a block of threads."""
+    import cupy
+
+    return int(min(cupy.cuda.Device().attributes[SHARED_MEMORY] // 8, TILE) - SPARE)
 
 
 @sweep_on.register
@@ -209,7 +223,7 @@ def _tile_kernels() -> tuple[Any, Any, Any]:
 
     module = _compiled("_tiles.cu", {"BATCH": BATCH, "THREADS": TILE_THREADS, "SPARE": SPARE})
     tiles = module.get_function("tiles")
-    tiles.max_dynamic_shared_size_bytes = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+    tiles.max_dynamic_shared_size_bytes = cupy.cuda.Device().attributes[SHARED_MEMORY]
     return module.get_function("largest"), tiles, module.get_function("finished")
 
 

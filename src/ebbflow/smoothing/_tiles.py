@@ -9,13 +9,16 @@ TILE = 2**16
 SPARE = 32
 #: Below so many stored edges, or so many to a node, sorting them takes longer than some sixty rounds gain.
 LEAST_EDGES, LEAST_NEIGHBOURS = 16_000_000, 20
-#: Stored edges to a pair of nodes below which those of a range of rows are too far apart to be read together.
-LEAST_DENSITY = 1 / 300_000
+#: Edges of a range to a column below which they are too far apart to be read together.
+LEAST_OF_COLUMN = 0.1
+#: Rows of a range in the shared memory of an H100; other GPUs have less.
+ROWS = 29_000
 
 
-def worthwhile(n_nodes: int, n_edges: int) -> bool:
+def worthwhile(n_nodes: int, n_edges: int, rows: int = ROWS) -> bool:
     """Whether a graph of so many nodes and stored edges is better swept so."""
-    return n_edges >= max(LEAST_EDGES, LEAST_NEIGHBOURS * n_nodes, LEAST_DENSITY * n_nodes**2)
+    least = max(LEAST_EDGES, LEAST_NEIGHBOURS * n_nodes, LEAST_OF_COLUMN * n_nodes**2 / rows)
+    return n_edges >= least
 
 
 class Tiled(NamedTuple):
