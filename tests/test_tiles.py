@@ -17,7 +17,7 @@ def arranged(adjacency, rows, chunk, most=256):
 def read(found, n_nodes, rows, chunk):
     """Row and column of each edge, in order, as `_tiles.cu` reads them."""
     ranges = np.repeat(np.arange(found.first.size - 1), np.diff(found.first))
-    word = found.word.astype(np.int64).reshape(-1, chunk)
+    word = found.word[: chunk * found.first[-1]].astype(np.int64).reshape(-1, chunk)
     own, column = word % TILE, word // TILE + TILE * found.tile[:, None].astype(np.int64)
     edge = own < rows
     return (ranges[:, None] * rows + own)[edge], column[edge]
@@ -30,7 +30,7 @@ def matrix(row, column, n_nodes):
 @given(graphs(), st.integers(1, 9), st.integers(1, 5))
 def test_every_edge_is_there_once(graph, rows, chunk):
     found, n = arranged(graph.adjacency, rows, chunk), graph.n_nodes
-    assert found.word.size == chunk * found.tile.size == chunk * found.first[-1]
+    assert found.word.size >= chunk * found.first[-1] and found.tile.size == found.first[-1]
     row, column = read(found, n, rows, chunk)
     assert (matrix(row, column, n) != (graph.adjacency != 0)).nnz == 0
 

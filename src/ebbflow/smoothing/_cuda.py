@@ -182,6 +182,7 @@ class Tiles:
         self._n_blocks = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._rows = -(-n_nodes // -(-n_nodes // rows))
         self._tiled = tiled(start, column, self._rows, TILE_THREADS * BATCH, HUB)
+        cupy.get_default_memory_pool().free_all_blocks()  # what sorting took
 
     def __call__(self, v: Any, terms: list[Any], out: Any) -> None:
         """Write scale∘(A v) + keep∘v + source to ``out``; each of the three ``terms`` may be 0, for none."""

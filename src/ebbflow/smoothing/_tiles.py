@@ -49,8 +49,11 @@ def tiled(start: Any, column: Any, rows: int, chunk: int, most: int) -> Tiled:
     n_nodes = start.size - 1
     left_out = np.diff(start) > most
     all_in = not left_out.any()
-    edges_of_tiles = np.arange(-(-n_nodes // TILE) + 1, like=start) << 32
-    words, tiles, first = [], [], [0]
+    n_tiles, n_ranges = -(-n_nodes // TILE), -(-n_nodes // rows)
+    columns_of_tiles = np.arange(n_tiles + 1, like=start) << 32
+    # Room for as many chunks as there can be: of each range and tile, one is not full.
+    word = np.empty(chunk * (column.size // chunk + n_ranges * n_tiles), dtype=np.uint32, like=start)
+    tiles, first = [], [0]
     for begin in range(0, n_nodes, rows):
         inside = start[begin : begin + rows + 1]
         edges = slice(int(inside[0]), int(inside[-1]))
@@ -58,15 +61,14 @@ def tiled(start: Any, column: Any, rows: int, chunk: int, most: int) -> Tiled:
         key = (column[edges].astype(np.int64) << 16) + row
         key = key if all_in else key[~left_out[begin + row]]
         key.sort()
-        # Every tile begins a chunk of its own.
-        places = np.searchsorted(key, edges_of_tiles)
+        places = np.searchsorted(key, columns_of_tiles)
         chunks = -(-np.diff(places) // chunk)
         ends = np.cumsum(chunks)
         n_chunks = int(ends[-1])
+        here = word[chunk * first[-1] : chunk * (first[-1] + n_chunks)]
+        here[...] = rows + np.arange(here.size, like=start) % SPARE
         moved = chunk * (ends - chunks) - places[:-1]
-        word = rows + np.arange(chunk * n_chunks, like=start) % SPARE
-        word[np.arange(key.size, like=start) + moved[key >> 32]] = key & 0xFFFFFFFF
-        words.append(word.astype(np.uint32))
+        here[np.arange(key.size, like=start) + moved[key >> 32]] = key & 0xFFFFFFFF
         tiles.append(np.searchsorted(ends, np.arange(n_chunks, like=start), side="right").astype(np.int32))
         first.append(first[-1] + n_chunks)
-    return Tiled(np.asarray(first, dtype=np.int32, like=start), np.concatenate(tiles), np.concatenate(words))
+    return Tiled(np.asarray(first, dtype=np.int32, like=start), np.concatenate(tiles), word)
