@@ -127,6 +127,13 @@ def test_systems_that_need_no_more_are_solved_in_float32():
         assert reached <= target and np.linalg.norm(left) == pytest.approx(reached, rel=1e-3)
 
 
+@pytest.mark.parametrize("n", [0, 3, 256, 1_000])
+def test_columns_are_summed_in_pieces(n):
+    columns = np.random.default_rng(0).integers(-9, 9, (n, 3)).astype(np.float64)
+    np.testing.assert_array_equal(_solve.sums(Elsewhere(columns)).held, columns.sum(axis=0))
+    np.testing.assert_array_equal(_solve.sums(columns), columns.sum(axis=0))
+
+
 def test_a_system_beyond_float32_is_solved_in_full_precision():
     graph = random_graph(200, 800)
     diagonal, right = 1.0 + np.diff(graph.adjacency.indptr), np.full(200, 1e60)

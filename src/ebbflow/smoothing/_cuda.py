@@ -26,7 +26,7 @@ SHARED_MEMORY = "MaxSharedMemoryPerBlockOptin"
 #: Conjugate gradients ask how far they are once in so many iterations: the GPU must stop for an answer.
 LOOK_EVERY = 4
 #: Of the right side: systems to be solved no closer are tried in float32, for so many iterations.
-LOOSE, SHORT_TRY = 1e-3, 50
+LOOSE, SHORT_TRY = 5e-5, 50
 
 
 class CudaGraph:
