@@ -370,3 +370,15 @@ def test_a_callback_that_raises_leaves_the_estimator_as_it_was():
     with pytest.raises(RuntimeError):
         new.fit(X, Y, graph=GRAPH, callbacks=[Raising(1)])
     assert not hasattr(new, "n_features_in_")
+
+
+@pytest.mark.parametrize("given", [Raising(7), iter([Raising(7)])], ids=["one alone", "an iterator"])
+def test_callbacks_may_be_given_as_without_a_checkpoint(given, tmp_path, whole):
+    with pytest.raises(RuntimeError, match="a callback raised"):
+        regressor().fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path / "kept"), callbacks=given)
+    assert fingerprint(resumed(tmp_path / "kept")) == whole
+
+
+def test_what_is_no_callback_is_named_with_a_checkpoint_too(tmp_path):
+    with pytest.raises(TypeError, match=r"callbacks\[0\] must be an ebbflow.Callback"):
+        regressor().fit(X, Y, graph=GRAPH, checkpoint=tmp_path / "kept", callbacks=[print])

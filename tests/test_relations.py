@@ -64,6 +64,8 @@ def test_a_mixture_keeps_the_ids():
     ("relations", "strengths", "message"),
     [
         ({}, None, "dict of relations is empty"),
+        ([random_graph(5, 5)], None, "Relations must be a dict"),
+        ({"a": random_graph(5, 5)}, [1.0], "Strengths must be a dict"),
         ({"a": 3}, None, "Relation 'a' must be an ebbflow.Graph"),
         ({3: random_graph(5, 5)}, None, "named by text"),
         ({"a": random_graph(5, 5), "b": random_graph(6, 5)}, None, "'b' has 6 nodes, 'a' has 5"),

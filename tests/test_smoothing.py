@@ -240,14 +240,16 @@ def test_a_solver_that_did_not_converge_says_so(monkeypatch):
         operator.apply(np.random.default_rng(0).normal(size=300))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_scores_that_are_no_numbers_are_not_taken_for_solved(bad, monkeypatch):
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("width", [1, 2])
+def test_scores_that_are_no_numbers_are_not_taken_for_solved(bad, width, monkeypatch):
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
     monkeypatch.setattr(SparseSolver, "max_iterations", 5)
-    scores = np.ones(50)
-    scores[3] = bad
-    with pytest.warns(ConvergenceWarning), np.errstate(invalid="ignore"):
-        eb.Laplacian(2.0, method="exact").on(random_graph(50, 100)).apply(scores)
+    scores = np.ones((50, width))
+    scores[3, 0] = bad
+    with pytest.warns(ConvergenceWarning), np.errstate(all="ignore"):
+        found = eb.Laplacian(2.0, method="exact").on(random_graph(50, 100)).apply(scores)
+    assert np.isnan(found[3, 0]) and np.isfinite(found[:, 1:]).all()
 
 
 def test_largest_eigenvalue_is_bounded_closely_from_above():

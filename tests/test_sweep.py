@@ -2,7 +2,10 @@ import gc
 import multiprocessing
 import os
 import pickle
+import threading
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -270,3 +273,48 @@ def test_a_sweep_goes_with_its_last_operator():
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+def test_threads_that_come_first_together_lay_a_graph_out_once(monkeypatch):
+    """Laid out twice, the first layout would be freed while a thread reads it."""
+    made, n = [], 300
+
+    def slowly(what, make):
+        def made_slowly(*arguments):
+            made.append(what)
+            time.sleep(0.02)  # so that all threads are there before anything is
+            return make(*arguments)
+
+        return made_slowly
+
+    monkeypatch.setattr(_sweep, "row_order", slowly("order", _sweep.row_order))
+    monkeypatch.setattr(_sweep, "_addresses", slowly("edges", _sweep._addresses))
+    monkeypatch.setattr(Sweep, "_arranged", slowly("vector", Sweep._arranged))
+    rng = np.random.default_rng(0)
+    graph = eb.Graph.from_edges(np.arange(n - 1), np.arange(1, n), weight=rng.random(n - 1))
+    sweep, start = Sweep(graph.adjacency), threading.Barrier(3)
+    scores, root, scale, keep = (rng.random((4, n)) + 0.1).astype(np.float32)
+
+    def steps(_):
+        start.wait()
+        return sweep.steps(scores, root, scale, keep, 0.3, 4)
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(steps, range(3)))
+    assert sorted(made) == ["edges", "edges", "order", "vector", "vector", "vector"]  # as written, and as float32
+    for other in found:
+        np.testing.assert_array_equal(other, Sweep(graph.adjacency).steps(scores, root, scale, keep, 0.3, 4))
+
+
+@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@pytest.mark.parametrize("n_nodes", [7, 8, 9])
+def test_a_solve_that_overflowed_does_not_spoil_the_next(n_nodes):
+    adjacency = eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes)).adjacency
+    sweep, diagonal, right = Sweep(adjacency), np.full(n_nodes, 3.0), np.ones(n_nodes)
+    given = diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100
+    expected, _ = sweep.conjugate_gradients(right, *given)
+    _, reached = sweep.conjugate_gradients(1e200 * right, *given)
+    assert not np.isfinite(reached)
+    again, _ = sweep.conjugate_gradients(right, *given)
+    np.testing.assert_array_equal(again, expected)

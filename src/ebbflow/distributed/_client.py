@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ebbflow.callbacks import Callback
 from ebbflow.checkpoint import as_checkpoint
-from ebbflow.checks import callback_list
 from ebbflow.distributed._blocks import GraphRows, Rows, Shard
 from ebbflow.distributed._worker import Found, Screen, Task, train
 from ebbflow.graph import Graph
@@ -128,7 +127,7 @@ class Cluster:
             raise ValueError(f"device={estimator.device!r} is for one machine: on a cluster use device='cpu'.")
         if self.keeps and not isinstance(estimator.random_state, Integral):
             raise ValueError("On a cluster a checkpoint needs random_state to be a number: another is drawn each time.")
-        client, workers, callbacks = self.client, list(self.rows), callback_list(callbacks)
+        client, workers = self.client, list(self.rows)
         sent = copy.copy(estimator)
         sent.learner, graph, sent.graph_ = self.learner, sent.graph_, None
         screen = Screen(f"ebbflow-{uuid4()}", sys.stderr.isatty()) if estimator.verbose else None

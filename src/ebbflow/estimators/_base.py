@@ -208,6 +208,7 @@ class BaseEBBS(Fitted):
         keeper: Keeper | None,
         cluster: Cluster | None,
     ) -> Self:
+        callbacks = checks.callback_list(callbacks)
         self._reader = TableReader(self.categorical_features)
         if cluster is not None:
             X, table = cluster.columns, cluster.outline
@@ -256,7 +257,7 @@ class BaseEBBS(Fitted):
     ) -> Array | None:
         """Choose how to use the graph, boost, keep what was found; returns predictions of each label without it, if any."""
         n_labelled, interrupt, history = training.nodes.size, Interrupt(), History()
-        watchers: list[Callback] = [history, *checks.callback_list(callbacks)]
+        watchers: list[Callback] = [history, *callbacks]
         if self.early_stopping and validation is not None:
             watchers.append(self._stopping(n_labelled))
         if self.verbose:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 def check_relations(relations: "Mapping[str, Graph]", kind: type) -> None:
     """Refuse what is not a dict of graphs of the same nodes."""
+    if not isinstance(relations, Mapping):
+        raise TypeError(f'Relations must be a dict such as {{"friend": g1, "city": g2}}, got {type(relations)}.')
     if not relations:
         raise ValueError('The dict of relations is empty: give at least one, such as {"friend": g1, "city": g2}.')
     first, size = next(iter(relations)), None
@@ -40,6 +42,8 @@ def check_relations(relations: "Mapping[str, Graph]", kind: type) -> None:
 
 def check_strengths(strengths: Mapping[str, float], names: "Mapping[str, object]") -> None:
     """Refuse strengths that are not one number for each relation."""
+    if not isinstance(strengths, Mapping):
+        raise TypeError(f'Strengths must be a dict such as {{"friend": 1.0}}, got {type(strengths)}.')
     for name, value in strengths.items():
         if name not in names:
             raise ValueError(f"There is no relation {name!r} to give a strength to; there are {list(names)}.")

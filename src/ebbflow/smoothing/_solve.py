@@ -79,6 +79,8 @@ class SparseSolver:
         v, reached = found
         if not reached <= target < np.inf:  # of scores that are no numbers, neither is
             self._warn(tolerance * reached / target, tolerance)
+            if not np.isfinite(reached):  # the loops leave zeros, which would look like an answer
+                v = np.full_like(v, np.nan)
         solution: Array = (v / matrix.root).reshape(right.shape)
         return solution
 

@@ -218,6 +218,7 @@ static INLINE double total(const double *sum) {
                                       double *restrict direction, double *restrict image, double *restrict reached,     \
                                       int weighted) {                                                                   \
         double products[8] = {0}, lengths[8] = {0};                                                                     \
+        for (int64_t i = n; i % 8; i++) residual[i] = 0; /* a solve that overflowed has left NaN here */                \
         for (int64_t i = 0; i < n; i += 8)                                                                              \
             for (int k = 0; k < 8; k++) {                                                                               \
                 const double r = residual[i + k], sized = r * size[i + k];                                              \

@@ -137,7 +137,11 @@ class Sweep:
         self._by_type = {np.dtype(np.float64): adjacency}
         self._compiled = COMPILED if adjacency.indices.dtype == np.int32 else None
         self._in_order: dict[int, tuple[int, NDArray[Any], Any]] = {}
+        self._known_places: dict[Any, tuple[Any, Any]] = {}
+        self._ends: dict[int, list[int]] = {}
         self._local = threading.local()
+        # What the loops read is made by one thread: made twice, the first would go while its address is in use.
+        self._making = threading.RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Sweep, (self._adjacency,)  # addresses mean nothing elsewhere
@@ -192,14 +196,14 @@ class Sweep:
     def _places(self, kind: str, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         """Where rows lie, with weights in a float type; looked up once, which takes as long as sweeping a small graph."""
         if (kind, dtype) not in self._known_places:
-            rows: _Rows = getattr(self, kind)
-            weights = None if rows.weights is None else rows.weights.astype(dtype, copy=False)
-            self._known_places[kind, dtype] = _addresses(rows, weights), weights  # held as long as the address is
-        return self._known_places[kind, dtype][0]
-
-    @cached_property
-    def _known_places(self) -> dict[Any, tuple[tuple[Any, ...], Any]]:
-        return {}
+            with self._making:
+                if (kind, dtype) not in self._known_places:
+                    rows: _Rows = getattr(self, kind)
+                    weights = None if rows.weights is None else rows.weights.astype(dtype, copy=False)
+                    held = rows, weights  # as long as the addresses are
+                    self._known_places[kind, dtype] = _addresses(rows, weights), held
+        places: tuple[Any, ...] = self._known_places[kind, dtype][0]
+        return places
 
     def __call__(
         self,
@@ -300,14 +304,20 @@ class Sweep:
         """Where the vector lies in the order of the rows, put so once while it lasts."""
         key, kept = id(vector), self._in_order
         if key not in kept:
-            arranged = self._arranged(vector)
-            last = ref(vector, lambda _: kept.pop(key, None))  # without a hold on the sweep
-            kept[key] = arranged.ctypes.data, arranged, last
+            with self._making:
+                if key not in kept:
+                    arranged = self._arranged(vector)
+                    last = ref(vector, lambda _: kept.pop(key, None))  # without a hold on the sweep
+                    kept[key] = arranged.ctypes.data, arranged, last
         return kept[key][0]
 
-    @cached_property
+    @property
     def _order_at(self) -> int:
-        return self._order.ctypes.data
+        if "order" not in self._known_places:
+            with self._making:
+                self._known_places["order"] = self._order.ctypes.data, self._order
+        place: int = self._known_places["order"][0]
+        return place
 
     def _arranged(self, vector: NDArray[Any]) -> NDArray[Any]:
         """Numbers of nodes in the order of the rows."""
@@ -347,10 +357,6 @@ class Sweep:
             ends = np.searchsorted(start, np.linspace(0, start[-1], count + 1)[1:-1]) // EIGHT * EIGHT
             self._ends[count] = [0, *map(int, ends), self.n_nodes]
         return self._ends[count]
-
-    @cached_property
-    def _ends(self) -> dict[int, list[int]]:
-        return {}
 
     def _like(self, v: NDArray[Any]) -> sparse.csr_array:
         """The adjacency in the float type of v, converted once."""
