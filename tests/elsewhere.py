@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 import ebbflow as eb
-from ebbflow.devices import Cpu
+from ebbflow.devices import Cpu, Cuda
 from ebbflow.objective import Labels
 from ebbflow.smoothing._cuda import CudaEdges, CudaGraph
 from ebbflow.smoothing._sweep import Sweep
@@ -131,6 +131,8 @@ class GraphElsewhere(CudaGraph):
 class ElsewhereDevice(Cpu):
     """A device that is none."""
 
+    field = Cuda.field
+
     def graph(self, graph: Any) -> Any:
         return None if graph is None else GraphElsewhere(graph)
 
@@ -138,6 +140,9 @@ class ElsewhereDevice(Cpu):
         if labels is None:
             return None
         return Labels(*(Elsewhere(part.copy()) for part in (labels.nodes, labels.target, labels.weight)))
+
+    def moved(self, array: Any) -> Any:
+        return Elsewhere(array)
 
     def host(self, array: Any) -> Any:
         return array.held

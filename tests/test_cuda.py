@@ -68,6 +68,74 @@ def test_scores_of_another_length_are_refused():
         CudaEdges(graph_with_hubs(False).adjacency)(cupy.ones(5))
 
 
+@pytest.fixture
+def tiles_at_once(monkeypatch):
+    """Edges in tiles however few there are."""
+    monkeypatch.setattr(_cuda, "worthwhile", lambda *sizes: True)
+
+
+def graph_of_several_tiles(n=150_000):
+    """Several ranges of rows, several tiles of columns, isolates, and a hub."""
+    rng = np.random.default_rng(0)
+    ends = np.vstack([rng.integers(0, n - 100, (4 * n, 2)), [(7, leaf) for leaf in range(1_000, 1_400)]])
+    pairs = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
+    return eb.Graph.from_edges(pairs[:, 0], pairs[:, 1], n_nodes=n)
+
+
+def scores_to_sweep(n):
+    normal = np.random.default_rng(1).normal(size=n)
+    outlying = np.where(np.arange(n) % 1_000 == 0, 1e7, 1.0) * normal
+    return {"normal": normal, "outlying": outlying, "few": normal * (np.arange(n) % 5_000 == 1),
+            "large": 1e36 * normal, "small": 1e-36 * normal}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", scores_to_sweep(1))
+def test_a_sweep_by_tiles_is_as_exact_as_float32(name, tiles_at_once):
+    graph = graph_of_several_tiles()
+    n, rng, edges = graph.n_nodes, np.random.default_rng(2), CudaEdges(graph.adjacency)
+    v = scores_to_sweep(n)[name].astype(np.float32)
+    scale, keep = rng.normal(size=(2, n)).astype(np.float32)
+    source = (float(np.abs(v).max()) * rng.normal(size=n)).astype(np.float32)
+    sweep, size = Sweep(graph.adjacency), np.abs(v).max().astype(np.float64)
+    neighbours = np.diff(graph.adjacency.indptr)
+    for terms in ({}, {"scale": scale}, {"keep": keep, "source": source}, {"scale": scale, "source": source}):
+        out = cupy.full(n, np.nan, dtype=np.float32)
+        found = edges(cupy.asarray(v), **{name: cupy.asarray(term) for name, term in terms.items()}, out=out)
+        assert found is out
+        wide = {name: term.astype(np.float64) for name, term in terms.items()}
+        expected = sweep(v.astype(np.float64), **wide)
+        sizes = sweep(np.abs(v).astype(np.float64), **{name: np.abs(term) for name, term in wide.items()})
+        by = np.abs(wide.get("scale", 1.0))
+        least = 2.0**-126  # what is smaller, CuPy's kernels take for none
+        allowed = 4 * 2.0**-24 * sizes + by * neighbours * (2.0**-44 * size + least) + 8 * least
+        assert (np.abs(found.get() - expected) <= allowed).all()
+
+
+def test_a_sweep_by_tiles_is_the_same_each_time(tiles_at_once):
+    graph = graph_of_several_tiles()
+    edges, v = CudaEdges(graph.adjacency), cupy.random.default_rng(0).random(graph.n_nodes, dtype=np.float32)
+    assert (edges(v) == edges(v)).all()
+    np.testing.assert_array_equal(edges(v[:, None])[:, 0].get(), edges(v).get())
+
+
+def test_what_is_no_number_stays_none_in_tiles(tiles_at_once):
+    graph = graph_of_several_tiles()
+    edges, v = CudaEdges(graph.adjacency), cupy.zeros(graph.n_nodes, dtype=np.float32)
+    assert (edges(v) == 0).all()
+    for wrong in (np.inf, -np.inf, np.nan):
+        v[5] = wrong
+        assert np.isfinite(edges(v)).sum() <= 1  # the hub's may be: it is not in a tile
+
+
+def test_tiles_are_for_one_column_of_float32(tiles_at_once, monkeypatch):
+    monkeypatch.setattr(_cuda.Tiles, "__call__", lambda *_: pytest.fail("tiles were used"))
+    graph = graph_with_hubs(False)
+    rng = cupy.random.default_rng(0)
+    CudaEdges(graph.adjacency)(rng.random(graph.n_nodes))
+    CudaEdges(graph.adjacency)(rng.random((graph.n_nodes, 2), dtype=np.float32))
+    CudaEdges(graph_with_hubs(True).adjacency)(rng.random(graph.n_nodes, dtype=np.float32))
+
+
 @pytest.mark.parametrize("smoother", SMOOTHERS, ids=described)
 def test_operators_give_what_they_give_on_the_cpu(smoother):
     graph, rng = problem()[2], np.random.default_rng(0)
@@ -130,6 +198,50 @@ def test_sparse_tables_and_categories_train_too():
     model.set_params(categorical_features=[3])
     here, there, _, _ = both(model, X, y, graph)
     assert np.sqrt(np.mean((there - here) ** 2)) < 0.01 * here.std()
+
+
+@pytest.mark.parametrize("name", ["smoothing", "field", "leave-one-out", "momentum"])
+def test_a_fit_by_tiles_is_the_fit_without(name, monkeypatch):
+    X, y, graph = coarse(12_000)  # more than are trained on in full precision
+    model = eb.EBBSRegressor(15, 0.3, learner=LEARNER, random_state=0, device="cuda", **SETTINGS[name])
+    without = model.fit(X, y, graph=graph).predict()
+    history = list(model.history_["training"])
+    monkeypatch.setattr(_cuda, "worthwhile", lambda *sizes: True)
+    predicted = model.fit(X, y, graph=graph).predict()
+    np.testing.assert_allclose(model.history_["training"], history, rtol=1e-3)
+    assert np.sqrt(np.mean((predicted - without) ** 2)) < 0.01 * without.std()
+
+
+@pytest.mark.parametrize("subsample", [1.0, 0.7])
+def test_a_fit_goes_on_from_its_checkpoint(subsample, tmp_path):
+    X, y, graph = problem(2_000, 1_000)
+    often = eb.Checkpoint(tmp_path, every=2)
+    learner = eb.XGBoost(3, subsample=subsample)
+    model = eb.EBBSRegressor(8, learner=learner, random_state=0, device="cuda", **SETTINGS["field"])
+    whole = model.fit(X, y, graph=graph).predict()
+
+    class Crash(eb.Callback):
+        def after_round(self, progress):
+            if progress.round == 4:
+                raise RuntimeError("crash")
+
+    with pytest.raises(RuntimeError, match="crash"):
+        model.fit(X, y, graph=graph, checkpoint=often, callbacks=[Crash()])
+    Crash.after_round = eb.Callback.after_round
+    resumed = model.fit(X, y, graph=graph, checkpoint=often, resume=True, callbacks=[Crash()])
+    np.testing.assert_array_equal(resumed.predict(), whole)
+
+
+def test_another_table_and_labels_known_since_are_predicted_as_on_the_cpu():
+    X, y, graph = coarse()
+    model = eb.EBBSRegressor(10, learner=LEARNER, random_state=0, **SETTINGS["field"])
+    since = np.flatnonzero(np.isnan(y))[:50]
+    told = {}
+    for device in ("cpu", "cuda"):
+        model.set_params(device=device).fit(X, y, graph=graph)
+        told[device] = model.predict(X, graph=graph), model.predict(known=(since, np.ones(50)))
+    for here, there in zip(*told.values(), strict=True):
+        assert np.sqrt(np.mean((there - here) ** 2)) < 0.01 * here.std()
 
 
 def test_rounds_hand_over_what_lies_on_the_gpu():

@@ -11,7 +11,7 @@ from ebbflow import devices
 from ebbflow.estimators import _base
 from ebbflow.learners._xgboost import GrowingXGBoost
 from ebbflow.smoothing import _solve
-from tests.elsewhere import Elsewhere, ElsewhereDevice
+from tests.elsewhere import EdgesElsewhere, Elsewhere, ElsewhereDevice
 from tests.strategies import random_graph
 
 SETTINGS = {
@@ -68,6 +68,80 @@ def test_rounds_stay_where_the_labels_are(name, monkeypatch):
     np.testing.assert_allclose(there, here, rtol=1e-4)
     np.testing.assert_allclose(fitted.history_["training"], history["training"], rtol=1e-4)
     assert type(fitted.scores_) is type(fitted.smoothed_) is type(fitted.base_) is np.ndarray
+
+
+def test_a_round_waits_for_few_numbers(monkeypatch):
+    waited, after = [], []
+    for name in ("__float__", "__bool__", "__int__"):
+        asked = getattr(Elsewhere, name)
+        monkeypatch.setattr(Elsewhere, name, lambda self, asked=asked: waited.append(1) or asked(self))
+
+    class Watch(eb.Callback):
+        def after_round(self, progress):
+            after.append(len(waited))
+
+    monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
+    grow = GrowingXGBoost.grow
+    monkeypatch.setattr(GrowingXGBoost, "grow", lambda self, *given: Elsewhere(grow(self, *(x.held for x in given))))
+    model = eb.EBBSRegressor(6, learner=eb.XGBoost(3), early_stopping=False, **SETTINGS["smoothing"])
+    X, y, graph = problem(12_000, 6_000)  # more than are trained on in full precision
+    model.fit(X, y, graph=graph, callbacks=[Watch()])
+    # Is the gradient finite, and is it when pulled back; the tree; the parabola's two; the loss, twice; the cosine's four.
+    assert set(np.diff(after)) == {11}
+
+
+def test_what_labels_say_of_predictions_is_solved_for_there(monkeypatch):
+    spread, asked = devices.FieldThere.spread, []
+
+    def noted(self, errors):
+        asked.append(len(errors))
+        return spread(self, errors)
+
+    monkeypatch.setattr(devices.FieldThere, "spread", noted)
+    model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["field"])
+    here, there, _, fitted = pair(monkeypatch, model, *problem())
+    np.testing.assert_allclose(there, here, rtol=1e-4)
+    assert asked == [135, 150]  # without the labels held out, and with them
+    assert type(fitted.predicted_) is np.ndarray
+    known = np.arange(150, 200), np.ones(50)
+    assert fitted.predict(known=known).shape == (300,) and len(asked) == 2  # a fitted model is no device's
+
+
+def test_systems_that_need_no_more_are_solved_in_float32():
+    kinds = []
+
+    class Noted(EdgesElsewhere):
+        def __call__(self, v, *rest, **terms):
+            kinds.append(v.dtype)
+            return super().__call__(v, *rest, **terms)
+
+    graph = random_graph(2_000, 10_000)
+    right, diagonal = np.random.default_rng(0).normal(size=2_000), 1.0 + np.diff(graph.adjacency.indptr)
+    system = [Elsewhere(part) for part in (right, diagonal, 1.0 / diagonal, np.ones(2_000))]
+    for tolerance, kind in ((0.02, np.float32), (1e-8, np.float64)):
+        kinds.clear()
+        target = tolerance * np.linalg.norm(right)
+        z, reached = Noted(graph.adjacency).conjugate_gradients(*system, target, 1_000)
+        assert set(kinds) == {np.dtype(kind)} and z.dtype == np.float64
+        left = right - diagonal * z.held + graph.adjacency @ z.held
+        assert reached <= target and np.linalg.norm(left) == pytest.approx(reached, rel=1e-3)
+
+
+@pytest.mark.parametrize("n", [0, 3, 256, 1_000])
+def test_columns_are_summed_in_pieces(n):
+    columns = np.random.default_rng(0).integers(-9, 9, (n, 3)).astype(np.float64)
+    np.testing.assert_array_equal(_solve.sums(Elsewhere(columns)).held, columns.sum(axis=0))
+    np.testing.assert_array_equal(_solve.sums(columns), columns.sum(axis=0))
+
+
+def test_a_system_beyond_float32_is_solved_in_full_precision():
+    graph = random_graph(200, 800)
+    diagonal, right = 1.0 + np.diff(graph.adjacency.indptr), np.full(200, 1e60)
+    system = [Elsewhere(part) for part in (right, diagonal, 1.0 / diagonal, np.ones(200))]
+    with np.errstate(all="ignore"):
+        z, reached = EdgesElsewhere(graph.adjacency).conjugate_gradients(*system, 0.01 * np.linalg.norm(right), 1_000)
+    assert reached <= 0.01 * np.linalg.norm(right)
+    np.testing.assert_allclose(z.held, 1e60, rtol=0.1)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -186,6 +260,16 @@ def test_what_would_fit_would_fit():
     assert 0.99 * free < takes(fewer_rows, columns) <= free
     assert 0.99 * free < takes(rows, fewer_columns) <= free
     assert "3 ways of using the graph" in devices.too_large([shape] * 3, edges, free)
+
+
+def test_edges_take_what_is_kept_of_them(monkeypatch):
+    graph = problem()[2]
+    n_edges = graph.adjacency.nnz
+    assert devices._bytes(graph) == 4 * n_edges
+    monkeypatch.setattr(devices, "worthwhile", lambda *sizes: True)
+    assert devices._bytes(graph) == 8 * n_edges  # a second time, in tiles
+    weighted = eb.Graph.from_scipy(2.0 * graph.adjacency)
+    assert devices._bytes(weighted) == 16 * n_edges  # in either float type, never in tiles
 
 
 def test_errors_of_other_kinds_pass_as_they_are():

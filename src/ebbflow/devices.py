@@ -1,7 +1,8 @@
 """Where a fit trains: on the CPU, or on a GPU by ``device="cuda"``.
 
 What the rounds touch is moved before the first and brought back after the last: the graph, the labels, and with them every
-score and gradient, as CuPy's arrays answer to numpy's functions. The table is the learner's to move.
+score and gradient, as CuPy's arrays answer to numpy's functions. The table is the learner's to move. What labels say of the
+predictions of a fit is solved for there too.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any, Self
 
 from ebbflow.graph import Graph
 from ebbflow.objective import Labels
+from ebbflow.smoothing._tiles import worthwhile
 
 GIGA = 1e9
 #: Scores, gradients, curvatures and what is computed from them on the way, in numbers of 8 bytes for each node and output.
@@ -35,9 +37,17 @@ class Cpu:
         """Return the labels, there."""
         return labels
 
+    def moved(self, array: Any) -> Any:
+        """Return an array of numpy's, there."""
+        return array
+
     def host(self, array: Any) -> Any:
         """Return an array, here."""
         return array
+
+    def field(self, use: Any, graph: Graph, known: Labels) -> Any:
+        """Return the field of known labels; what it takes and gives is here."""
+        return use.on(graph, known.nodes, known.weight)
 
     def expect(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
         """Hear of the table of a way of using the graph, which is about to be moved."""
@@ -83,16 +93,39 @@ class Cuda(Cpu):
         """Return the labels on the GPU."""
         if labels is None:
             return None
-        move = self._cupy.asarray
-        return Labels(move(labels.nodes), move(labels.target), move(labels.weight))
+        return Labels(*map(self.moved, (labels.nodes, labels.target, labels.weight)))
+
+    def moved(self, array: Any) -> Any:
+        """Return an array as CuPy's."""
+        return self._cupy.asarray(array)
 
     def host(self, array: Any) -> Any:
         """Return an array as numpy's."""
         return self._cupy.asnumpy(array)
 
+    def field(self, use: Any, graph: Graph, known: Labels) -> "FieldThere":
+        """Return the field of known labels, whose edges are on the GPU."""
+        there = self.labels(known)
+        return FieldThere(use.on(self.graph(graph), there.nodes, there.weight), self)
+
     def expect(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
         """Note the table, for what is said if there is no room for it."""
         self._tables[name] = n_rows, n_columns, n_outputs
+
+
+class FieldThere:
+    """A field on a device: what it takes and gives is here."""
+
+    def __init__(self, field: Any, device: Cpu) -> None:
+        self._field, self._device = field, device
+
+    def spread(self, errors: Any) -> Any:
+        """Return :meth:`FieldOperator.spread`."""
+        return self._device.host(self._field.spread(self._device.moved(errors)))
+
+    def left_out(self, errors: Any) -> Any:
+        """Return :meth:`FieldOperator.left_out`."""
+        return self._device.host(self._field.left_out(self._device.moved(errors)))
 
 
 def too_large(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> str:
@@ -113,9 +146,11 @@ def too_large(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> 
 
 
 def _bytes(graph: Graph) -> int:
-    """What the edges take on the GPU: a position each and, unless all weigh one, a weight in either float type."""
+    """What the edges take on the GPU: a position each, and a word more, or unless all weigh one a weight in either type."""
     adjacency = graph.adjacency
-    return int(adjacency.nnz) * (4 if (adjacency.data == 1.0).all() else 16)
+    if not (adjacency.data == 1.0).all():
+        return int(adjacency.nnz) * 16
+    return int(adjacency.nnz) * (8 if worthwhile(graph.n_nodes, adjacency.nnz) else 4)
 
 
 def as_device(name: str) -> Cpu:

@@ -42,6 +42,11 @@ class Labels:
     def _even(self) -> bool:
         return bool((self.weight == 1.0).all())
 
+    @cached_property
+    def total_weight(self) -> float:
+        """The sum of the weights."""
+        return float(self.weight.sum())
+
     def weighted(self, values: Array) -> Array:
         """Return what was computed for each label, times its weight."""
         return values if self._even else (self.weight if values.ndim == 1 else self.weight[:, None]) * values
@@ -128,24 +133,27 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
     In that norm the loss is 1-smooth, because the curvature majorises its Hessian; the norm of a constant curvature is
     the paper's own. A node without curvature has no gradient either, but for rounding.
     """
-    along = -_total(gradient, tree)
-    own = _total(np.broadcast_to(curvature, tree.shape), tree, tree)
     least = 1e-12 * float(curvature.max()) or 1.0
+    own = _total(np.broadcast_to(curvature, tree.shape), tree, tree)
     wanted = _total(gradient, gradient / np.maximum(curvature, least))  # divided where there is any
+    slope, own, wanted = map(float, (_total(gradient, tree), own, wanted))
     if own <= 0.0 or wanted <= 0.0:
         return Fit(0.0, 0.0)
-    return Fit(along / own, along / float(np.sqrt(own * wanted)))
+    return Fit(-slope / own, -slope / math.sqrt(own * wanted))
 
 
 class NotANumber(ValueError):
     """A loss or a score that is no number, at a node that the message names; the loop adds the round."""
 
 
-def _total(first: Array, *others: Array) -> float:
-    """The sum of products of entries: by einsum, which makes no arrays on the way, and which GPUs are slow at."""
+def _total(first: Array, *others: Array) -> Any:
+    """The sum of products of entries: by einsum, which makes no arrays on the way, and which GPUs are slow at.
+
+    On a GPU the number stays there, to be waited for when all that go with it are under way.
+    """
     if isinstance(first, np.ndarray):
-        return float(np.einsum(",".join(["ij"] * (1 + len(others))) + "->", first, *others))
-    return float(math.prod(others, start=first).sum())
+        return np.einsum(",".join(["ij"] * (1 + len(others))) + "->", first, *others)
+    return math.prod(others, start=first).sum()
 
 
 class Objective:
@@ -240,7 +248,7 @@ class Objective:
         """The penalty added to a sum over the labelled nodes, by their weight."""
         if self.penalty:
             total += 0.5 * self.penalty * float((point.scores**2).sum())
-        return total / float(self.labels.weight.sum())
+        return total / self.labels.total_weight
 
     def _penalized_step(self, slope: float, bend: float, point: Iterate, tree: Array) -> float:
         """Where a parabola of this slope and bend along the tree, the penalty added, is least."""
@@ -254,7 +262,7 @@ class Objective:
         if self.validation is None:
             return None
         predicted = self.predict(point)[self.validation.at]
-        return self._loss_at(self.validation, predicted) / float(self.validation.weight.sum())
+        return self._loss_at(self.validation, predicted) / self.validation.total_weight
 
     def residual(self, point: Iterate) -> Array:
         """Return the gradient Pᵀ ∂ℓ/∂f̃ of (8), on all n nodes (+ εf)."""
@@ -271,7 +279,8 @@ class Objective:
         if not self.exact:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 swept = operator(scores.astype(np.float32))
-            if np.isfinite(swept).all():
+                total = float(swept.sum())  # finite only if all are: seldom is more than one pass needed
+            if math.isfinite(total) or np.isfinite(swept).all():
                 return swept.astype(np.float64, copy=False)
             self.exact = True  # weights or labels beyond the range of float32
         exact: Array = operator(scores).astype(np.float64, copy=False)
@@ -312,9 +321,8 @@ class Objective:
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
         """
         along = smoothed_tree[self.labels.at]
-        slope = _total(self._slope(point), along)
-        bend = _total(self._local_curvature(point), along, along)
-        step = self._penalized_step(slope, bend, point, tree)
+        slope, bend = _total(self._slope(point), along), _total(self._local_curvature(point), along, along)
+        step = self._penalized_step(float(slope), float(bend), point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
     def predict(self, point: Iterate) -> Array:
@@ -333,11 +341,14 @@ class Objective:
         """What the loss says of these nodes, refused where it is no number; an infinite loss is one to step back from."""
         with np.errstate(all="ignore"):
             said = getattr(self.loss, what)(predicted, labels.target)
-        said = said if hasattr(said, "shape") else np.asarray(said)[()]  # a number: CuPy takes no array of numpy's
+            said = said if hasattr(said, "shape") else np.asarray(said)[()]  # a number: CuPy takes no array of numpy's
+            sound = what != "curvature" and math.isfinite(float(said.sum()))  # only if all are
         shape = predicted.shape[:1] if what == "value" else predicted.shape
         fitting = [shape, *([(), (1,), (shape[0], 1), (1, shape[1])] if what == "curvature" else [])]
         if said.shape not in fitting:
             raise ValueError(f"{what} of {self.loss!r} must have the shape {shape} here, it has {said.shape}.")
+        if sound:
+            return said
         wrong = np.isnan(said) if what == "value" else ~np.isfinite(said)
         if what == "curvature":
             wrong |= said < 0

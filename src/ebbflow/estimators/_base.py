@@ -269,19 +269,19 @@ class BaseEBBS(Fitted):
         if keeper is not None:
             keeper.same(fingerprint)
         self._environment = environment(self._threads(table))
-        with threads(self._threads(table)):
+        with threads(self._threads(table)), as_device("cpu" if cluster else self.device) as device:
             if cluster is None:
-                with as_device(self.device) as device:
-                    out_of_fold = self._train(table, training, validation, seed, callbacks, keeper, device)
+                out_of_fold = self._train(table, training, validation, seed, callbacks, keeper, device)
             else:
                 out_of_fold = cluster.train(self, training, validation, seed, callbacks, fingerprint)
-            self._training = training
+            self._training, self._device = training, device
             self._learn_from_held_out(validation, out_of_fold)
             self._keep_validation(validation)
-        if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
-            self._training = training.joined(self._held_back)
-            del self._held_back
-            self.predicted_ = self._predicted_fitted_nodes()
+            if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
+                self._training = training.joined(self._held_back)
+                del self._held_back
+                self.predicted_ = self._predicted_fitted_nodes()
+            del self._device
         return self
 
     def _train(

@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ebbflow import checks, cores, modelfile
+from ebbflow.devices import Cpu
 from ebbflow.distributed import gathered, is_dask, scores_of
 from ebbflow.estimators._predictor import Predictor
 from ebbflow.explaining import Explanation, explain
 from ebbflow.graph import Graph, Graphs
-from ebbflow.labels import Field, FieldOperator
+from ebbflow.labels import Field
 from ebbflow.objective import Labels
 from ebbflow.smoothing import EdgeWeights, IdentityOperator, Propagation, Robust, Smoother, threads
 from ebbflow.table import ParquetTable, Table, count_rows, rows_of
@@ -25,6 +26,9 @@ ONE_THREAD_UP_TO = 4_000_000  # entries of a table
 
 class Fitted(BaseEstimator):
     """What a model can do with what :class:`BaseEBBS` has found."""
+
+    #: Where fields are solved for: during a fit, where it trains.
+    _device = Cpu()
 
     def predictor(self, X: Any = None, *, graph: Graphs | None = None, known: Any = None) -> Predictor:
         """Return an object that keeps the predictions of every node and answers for a few of them at once.
@@ -165,11 +169,11 @@ class Fitted(BaseEstimator):
     def _smoothing_hops(self, graph: Graph | None) -> int | None:
         return 0 if graph is None or self.smoothing_ is None else self.smoothing_.hops(graph)
 
-    def _field(self, graph: Graph | None, known: Labels | None) -> FieldOperator | None:
+    def _field(self, graph: Graph | None, known: Labels | None) -> Any:
         """The field of known labels, if there are any and the model uses it."""
         if graph is None or known is None or not isinstance(self.labels_, Field):
             return None
-        return self.labels_.on(graph, known.nodes, known.weight)
+        return self._device.field(self.labels_, graph, known)
 
     def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
         """Labels that a prediction may use: the training labels of fitted nodes, and those handed over."""

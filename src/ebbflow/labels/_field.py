@@ -192,7 +192,8 @@ class FieldOperator:
         random = np.random.default_rng(0)
         total = np.zeros(self.n_nodes, like=self.weight)
         for _ in range(self.probes // 16):
-            signs = np.asarray(random.choice([-1.0, 1.0], (self.n_nodes, 16)), like=self.weight)
+            drawn = random.integers(0, 2, (self.n_nodes, 16)).astype(np.int8)  # an eighth of the bytes to move to a GPU
+            signs: Any = 2.0 * np.asarray(drawn, like=self.weight) - 1.0
             total += (signs * self._solver.solve(signs, 1e-4)).sum(axis=1)
         bounded = np.clip(total / self.probes, 1.0 / self._solver.matrix.diagonal, 1.0 / self._floor)
         found: Array = bounded[self.nodes]
