@@ -318,3 +318,10 @@ def test_a_solve_that_overflowed_does_not_spoil_the_next(n_nodes):
     assert not np.isfinite(reached)
     again, _ = sweep.conjugate_gradients(right, *given)
     np.testing.assert_array_equal(again, expected)
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+def test_steps_of_scores_that_lie_across_are_refused(loops):
+    sweep, ones = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones(3)
+    with pytest.raises(ValueError, match="a row for each of the 3 nodes"):
+        sweep.steps(np.ones((1, 3)), ones, ones, ones, 0.5, 1)
