@@ -71,7 +71,7 @@ def load(name: str) -> Data:
         return rewired(load(name.removesuffix("-rewired")))._replace(name=name)
     if why := missing(name):
         raise FileNotFoundError(
-            f"{why}. Set EBBFLOW_DATA or --data to the folder that holds {name}, or: python -m benchmarks fetch {name}"
+            f"{why}. Set EBBFLOW_DATA to the folder that holds {name}, or: python -m benchmarks fetch {name}"
         )
     if name == "lucas":
         return _lucas()

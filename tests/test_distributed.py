@@ -307,7 +307,7 @@ def test_what_was_fitted_on_a_cluster_is_saved_and_loaded_as_any_model(client, i
 def test_a_mistake_in_one_block_is_the_error_of_the_fit(client, in_blocks):
     X, y, graph = data()
     X[1200, 2] = np.inf
-    with pytest.raises(ValueError, match="infinity") as caught:
+    with pytest.raises(ValueError, match=r"counted from row 1050: Input X contains infinity.*: row 150,") as caught:
         fitted(X=spread(X), y=y, graph=graph)
     assert "from the worker tcp://" in caught.value.__notes__[0]
 

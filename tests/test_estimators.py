@@ -273,6 +273,12 @@ def test_scoring_follows_scikit_learn():
         m.score(None, y[:50])
 
 
+def test_more_threads_than_there_can_be_are_as_many_as_there_can_be():
+    X, y, graph = problem()
+    few, many = (eb.EBBSRegressor(3, n_jobs=n, random_state=0).fit(X, y, graph=graph) for n in (1, 10**9))
+    np.testing.assert_allclose(many.predict(), few.predict(), atol=1e-9)
+
+
 def test_two_threads_give_the_same_bits_twice():
     X, y, graph = problem()
     first, second = (eb.EBBSRegressor(30, n_jobs=2, random_state=0).fit(X, y, graph=graph).predict() for _ in range(2))

@@ -328,3 +328,13 @@ def test_a_file_that_was_written_anew_is_refused(learner, tmp_path):
     for use in (lambda: model.fit(X, y), lambda: model.predict(X), lambda: model.predict(X, nodes=[3])):
         with pytest.raises(ValueError, match=r"600 rows, 5 columns.* has 500 rows now"):
             use()
+
+
+@pytest.mark.parametrize("read", [lambda X: list(X.blocks()), lambda X: X.take(np.array([3]))], ids=["all", "some"])
+def test_a_file_that_has_lost_a_column_is_refused(read, tmp_path):
+    table, _ = frame(100)
+    table[["x", "count"]].to_parquet(tmp_path / "table.parquet")
+    X = eb.ParquetTable(tmp_path / "table.parquet")
+    table[["x"]].assign(other=1.0).to_parquet(tmp_path / "table.parquet")
+    with pytest.raises(ValueError, match=r"has no column 'count' now: it was written anew"):
+        read(X)

@@ -386,3 +386,10 @@ def test_a_place_to_write_to_that_does_not_fit_is_refused(loops):
     for out in (np.empty((1, 2)), np.empty((2, 2), dtype=np.float32), np.empty((2, 2), order="F")):
         with pytest.raises(ValueError, match="columns of one table"):
             sweep.around(values, np.array([0, 1]), None, [out, None, None], 0.0)
+
+
+@pytest.mark.parametrize("loops", LOOPS)
+def test_steps_of_scores_that_lie_across_are_refused(loops):
+    sweep, ones = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones(3)
+    with pytest.raises(ValueError, match="a row for each of the 3 nodes"):
+        sweep.steps(np.ones((1, 3)), ones, ones, ones, 0.5, 1)

@@ -68,7 +68,11 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.default:
         from benchmarks.speed.defaults import default_over_plain
 
-        default_over_plain(asked.default, asked.threads or 1)
+        try:
+            default_over_plain(asked.default, asked.threads or 1)
+        except FileNotFoundError as error:
+            print(error, file=sys.stderr)
+            return 2
     elif any(getattr(asked, name) for name in ("nodes", "edges", "columns", "rounds")):
         _one_size(asked)
     else:

@@ -203,6 +203,11 @@ class ParquetTable:
             raise ValueError(
                 f"{self!r} has {found} rows now: it was written anew since. Make a new ParquetTable of it."
             )
+        for name in self.names:
+            if name not in files[0].schema_arrow.names:  # pyarrow would read the other columns and say nothing
+                raise ValueError(
+                    f"{self!r} has no column {name!r} now: it was written anew since. Make a new ParquetTable of it."
+                )
         return files
 
     def _alike(self, block: Any) -> Any:

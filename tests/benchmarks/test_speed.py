@@ -110,3 +110,9 @@ def test_one_size_is_shown_and_not_kept(capsys):
 def test_the_default_is_timed_on_data_sets(home, capsys):
     assert main(["--default", "county"]) == 0
     assert "county" in capsys.readouterr().out
+
+
+def test_data_that_are_not_there_are_named_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("EBBFLOW_DATA", str(tmp_path))
+    assert main(["--default", "house"]) == 2
+    assert "house is not there" in capsys.readouterr().err

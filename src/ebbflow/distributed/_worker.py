@@ -3,7 +3,7 @@
 import copy
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -170,7 +170,8 @@ def _read(parts: Sequence[Any], rows: Rows, categorical: Any, peers: Peers) -> t
     """The worker's rows as numbers; what counts as text, and which categories there are, all say together."""
     reader = TableReader(categorical)
     readers = [TableReader(categorical) for _ in parts]
-    tables = [one.fit(part) for one, part in zip(readers, parts, strict=True)]
+    first = [start for start, _ in rows.ranges]
+    tables = [_placed(*each) for each in zip([one.fit for one in readers], parts, first, strict=True)]
     if any(table.is_sparse for table in tables):
         raise ValueError(
             "X holds sparse blocks: on a cluster it must be dense. Use X.map_blocks(lambda b: b.toarray())."
@@ -187,9 +188,17 @@ def _read(parts: Sequence[Any], rows: Rows, categorical: Any, peers: Peers) -> t
             raise ValueError(f"X, column {reader.names[column]!r} is text in some blocks and numbers in others.")
         reader.categories[column] = sorted(set(values))
     if reader.categories:
-        tables = [reader.read(part) for part in parts]
+        tables = [_placed(reader.read, *each) for each in zip(parts, first, strict=True)]
     values = np.concatenate([table.values for table in tables])
     return reader, Shard(values, reader.names, tuple(sorted(reader.categories)), tables[0].origin, rows, peers)
+
+
+def _placed(read: Callable[[Any], Table], part: Any, first: int) -> Table:
+    """A block as numbers, or what is wrong with it and where: its rows count from 0."""
+    try:
+        return read(part)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X, counted from row {first}: {error}") from None
 
 
 class Together(Learner):

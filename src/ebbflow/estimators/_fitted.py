@@ -22,6 +22,7 @@ from ebbflow.table import ParquetTable, Table, count_rows, rows_of
 
 Array = NDArray[np.float64]
 ONE_THREAD_UP_TO = 4_000_000  # entries of a table
+MOST_THREADS = 4 * (os.cpu_count() or 1)  # asked for twenty thousand, LightGBM ends the process
 
 
 class Fitted(BaseEstimator):
@@ -197,7 +198,7 @@ class Fitted(BaseEstimator):
         if self.n_jobs is None:
             small = table.values.size < ONE_THREAD_UP_TO
             return 1 if small else cores.usable(only_physical=True)
-        return cores.usable() if self.n_jobs == -1 else int(self.n_jobs)
+        return cores.usable() if self.n_jobs == -1 else min(int(self.n_jobs), MOST_THREADS)
 
     def explain(self, nodes: Any, X: Any = None) -> list[Explanation]:
         """Take the predictions of fitted nodes apart, each as an exact sum.

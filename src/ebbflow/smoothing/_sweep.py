@@ -230,6 +230,8 @@ class Sweep:
         The vectors have a number for each node, of the float type of the scores, and must not be changed between calls:
         they are put in order once.
         """
+        if len(scores) != self.n_nodes:
+            raise ValueError(f"Scores must have a row for each of the {self.n_nodes} nodes, got shape {scores.shape}.")
         vectors = (root, scale, keep)
         fits = all(
             vector.dtype == scores.dtype and vector.flags.c_contiguous and len(vector) == len(scores)
