@@ -35,8 +35,8 @@ class Made(NamedTuple):
         """Return columns beside each other."""
         joined = cls([], [], [])
         for part in parts:
-            for all_of_them, one in zip(joined, part, strict=True):
-                all_of_them.extend(one)
+            for whole, one in zip(joined, part, strict=True):
+                whole.extend(one)
         return joined
 
 
@@ -153,7 +153,7 @@ def neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degr
     if degree:
         names, origin = [*names, "degree", "mean(degree)"], [*origin, -1, -1]
     blocks: list[Any] = []
-    if table.is_spread:
+    if taken and table.is_spread:
         blocks = _spread_columns(table, adjacency, sums, taken)
     elif taken and table.is_sparse:
         blocks = [sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0)) @ (adjacency @ table.values)] * len(taken)

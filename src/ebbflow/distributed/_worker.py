@@ -236,6 +236,10 @@ class GrowingTogether(Growing):
         tree = self._peers.total(self._rows.placed(own.astype(np.float32))).astype(np.float64)
         return tree if tree.any() else None
 
+    def forget(self) -> None:
+        """Drop what this worker has grown."""
+        self._growing.forget()
+
     def compile(self, weights: Sequence[float]) -> Ensemble:
         """Every worker holds the same trees."""
         return self._growing.compile(weights)

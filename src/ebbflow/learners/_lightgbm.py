@@ -387,8 +387,8 @@ def _in_blocks(values: ValuesOnDisk | ValuesMade) -> tuple[Any, Any]:
         def get_params(self) -> dict[str, Any]:
             return dict(self.params)  # to sample rows with, it needs all of them: seed and silence too
 
-        def _create_sample_indices(self, *, total_nrow: int) -> Any:
-            indices = super()._create_sample_indices(total_nrow=total_nrow)
+        def _create_sample_indices(self, *told: Any, **named: Any) -> Any:  # positions or names, by version
+            indices = super()._create_sample_indices(*told, **named)
             rows.sample = _sampled(values, indices)
             return indices
 

@@ -151,6 +151,10 @@ class GrowingXGBoost(Growing):
         self._empty.append(self._rounds - 1)
         return None
 
+    def forget(self) -> None:
+        """Drop the trees and the bins, which are not shared."""
+        self._booster = self._data = self._on_gpu = None
+
     def _newest_is_empty(self) -> bool:
         newest = self._booster[self._rounds - 1 : self._rounds]
         return all(tree.startswith("0:leaf") for tree in newest.get_dump())
