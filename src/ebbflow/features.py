@@ -182,7 +182,8 @@ class NeighborColumns:
     def __init__(
         self, values: NDArray[Any], adjacency: Any, sums: Array, statistics: Sequence[str], nothing: float = np.nan
     ) -> None:
-        self._values, self._sweep = np.ascontiguousarray(values), sweep_on(adjacency)
+        self._values, self._sweep = values, sweep_on(adjacency)
+        self._by_rows: NDArray[Any] | None = None  # the values, copied if their columns lie one after the other
         self._sums = sums if _is_complete(values) else None
         self._statistics, self._nothing = list(statistics), nothing
         self.shape = (len(values), values.shape[1] * len(self._statistics))
@@ -192,13 +193,16 @@ class NeighborColumns:
         parts = np.split(out, len(self._statistics), axis=1)
         places = {name: self._statistics.index(name) for name in self._statistics}
         asked = [parts[places[name]] if name in places else None for name in STATISTICS]
-        self._sweep.around(self._values, rows, self._sums, asked, self._nothing)
+        if self._by_rows is None:
+            self._by_rows = np.ascontiguousarray(self._values)
+        self._sweep.around(self._by_rows, rows, self._sums, asked, self._nothing)
         for name, part in zip(self._statistics, parts, strict=True):
             if part is not parts[places[name]]:  # named twice
                 part[...] = parts[places[name]]
 
     def release(self) -> None:
-        """Nothing is kept."""
+        """Drop the copy, if one was made."""
+        self._by_rows = None
 
 
 def _all_rows(
