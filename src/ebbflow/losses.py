@@ -93,7 +93,9 @@ class SquaredError(Loss):
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         difference = scores - target
-        return _over_outputs(0.5 * difference * difference)
+        halves = 0.5 * difference
+        halves *= difference  # in place: on large graphs, fresh memory takes longer than the numbers
+        return _over_outputs(halves)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return scores - target

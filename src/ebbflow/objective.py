@@ -269,8 +269,10 @@ class Objective:
         return self._pulled_back(self._slope(point), point)
 
     def _pulled_back(self, slope: Array, point: Iterate) -> Array:
-        on_nodes = np.zeros_like(point.scores)
-        on_nodes[self.labels.at] = slope
+        on_nodes = slope
+        if len(slope) < len(point.scores) or not isinstance(self.labels.at, slice):
+            on_nodes = np.zeros_like(point.scores)
+            on_nodes[self.labels.at] = slope
         pulled = self._swept(self.at(point).adjoint, on_nodes)
         return pulled + self.penalty * point.scores if self.penalty else pulled
 
