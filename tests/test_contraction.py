@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.polynomial import Chebyshev
 
+import ebbflow as eb
 from ebbflow.smoothing._contraction import Contraction
 
 SIGMAS = [1.5, 4.0, 41.0]
@@ -63,3 +64,10 @@ def test_steps_for_a_tolerance_are_the_fewest(method, tol):
 
 def test_a_tolerance_that_holds_at_the_start_needs_no_step():
     assert Contraction("gradient", 4.0, 0.25).steps(0.75) == 0
+
+
+@pytest.mark.parametrize("method", ["gradient", "jacobi", "chebyshev"])
+def test_a_rate_that_rounds_to_one_is_refused_rather_than_waited_for(method):
+    heavy = eb.Graph.from_edges([0, 1], [1, 2], weight=[1e200, 1e200])
+    with pytest.raises(ValueError, match="endless steps"):
+        eb.Laplacian(0.3, "auto", method=method, normalized=False).on(heavy)

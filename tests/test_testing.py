@@ -15,7 +15,8 @@ from ebbflow import testing
 TOOL = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "fuzz_fits.py"))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+# The same ones each time: what chance finds is for `make fuzz` to find, not for whoever changes something else.
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(testing.cases(extreme=True, max_nodes=55))
 def test_whatever_is_drawn_is_fitted_with_finite_predictions_or_refused_in_our_words(tmp_path_factory, case):
     assert TOOL["run"](case, str(tmp_path_factory.getbasetemp()))
@@ -94,7 +95,7 @@ def test_every_parameter_of_an_estimator_is_drawn(classifier):
 def test_ordinary_cases_are_fitted_not_refused():
     outcomes = []
 
-    @settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def fit(data):
         X, y, graph = data.draw(testing.tables(20)), data.draw(testing.numbers(20)), data.draw(testing.graphs(20, 20))

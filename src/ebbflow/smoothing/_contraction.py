@@ -16,6 +16,8 @@ from ebbflow.smoothing._system import LaplacianSystem
 
 #: Beyond this many steps, another method is the better answer.
 MOST_STEPS = 10_000
+#: More steps than anyone takes.
+ENDLESS = 2**40
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,11 @@ class Contraction:
         return max(abs(1.0 - self.alpha * s) ** n_steps * (1.0 - 1.0 / s) for s in (min(peak, self.sigma), self.sigma))
 
     def steps(self, tol: float) -> int:
-        """Return the least k from which on the bound is at most ``tol``."""
+        """Return the least k from which on the bound is at most ``tol``; ``ENDLESS`` where so many are not enough."""
         if self.start <= tol:
             return 0
         below, enough = 0, 1
-        while self.error(enough) > tol:
+        while enough < ENDLESS and self.error(enough) > tol:  # a rate may be 1, but for rounding
             below, enough = enough, 2 * enough
         while enough - below > 1:
             middle = (below + enough) // 2

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ebbflow.graph import Graph
 from ebbflow.smoothing._base import Smoother, SmoothingOperator, check_steps
-from ebbflow.smoothing._contraction import MOST_STEPS, Contraction, contraction
+from ebbflow.smoothing._contraction import ENDLESS, MOST_STEPS, Contraction, contraction
 from ebbflow.smoothing._solve import SparseSolver
 from ebbflow.smoothing._system import LaplacianSystem, columnwise, like
 
@@ -112,8 +112,9 @@ class Laplacian(Smoother):
             return int(self.n_steps)
         n_steps = self.contraction(system).steps(float(self.tol))
         if n_steps > MOST_STEPS:
+            told = "endless" if n_steps == ENDLESS else n_steps
             raise ValueError(
-                f"n_steps='auto' would take {n_steps} steps to come within tol={self.tol} of the minimiser, because "
+                f"n_steps='auto' would take {told} steps to come within tol={self.tol} of the minimiser, because "
                 f"‖I+λL‖ is {system.upper:.4g} here: use method='chebyshev' or 'exact', normalized=True, a smaller lam or a "
                 "larger tol."
             )
