@@ -55,7 +55,7 @@ def refused(error, words, call):
     [
         ("n_estimators", [0, -1, 2.5, "many", True, None]),
         ("learning_rate", [0.0, -0.1, 1.5, np.nan, np.inf, "fast"]),
-        ("penalty", [-1e-9, np.nan, "much"]),
+        ("penalty", [-1e-9, np.nan, 1e31, "much"]),
         ("validation_fraction", [0.0, 1.0, -0.5, None]),
         ("patience", [0, 1.5, "long"]),
         ("momentum", ["yes", 1, None, 0.2]),

@@ -32,7 +32,7 @@ def parameters(estimator: Any) -> None:
     _number(estimator, "n_estimators", Integral, least=1)
     if estimator.learning_rate is not None:
         _number(estimator, "learning_rate", Real, above=0.0, most=1.0)
-    _number(estimator, "penalty", Real, least=0.0)
+    _number(estimator, "penalty", Real, least=0.0, most=1e30)  # beyond, trees would be told an infinite curvature
     _number(estimator, "validation_fraction", Real, above=0.0, below=1.0)
     if estimator.patience is not None:
         _number(estimator, "patience", Integral, least=1)
