@@ -35,8 +35,9 @@ class Made(NamedTuple):
         """Return columns beside each other."""
         joined = cls([], [], [])
         for part in parts:
-            for whole, one in zip(joined, part, strict=True):
-                whole.extend(one)
+            joined.blocks.extend(part.blocks)
+            joined.names.extend(part.names)
+            joined.origin.extend(part.origin)
         return joined
 
 
