@@ -6,7 +6,7 @@ import pytest
 import ebbflow as eb
 from ebbflow.devices import Cuda
 from ebbflow.smoothing._sweep import Sweep
-from tests.test_devices import SETTINGS, problem
+from tests.test_devices import SETTINGS, after_a_crash, problem
 from tests.test_smoothing import SMOOTHERS, described
 
 cupy = pytest.importorskip("cupy")
@@ -215,21 +215,10 @@ def test_a_fit_by_tiles_is_the_fit_without(name, monkeypatch):
 @pytest.mark.parametrize("subsample", [1.0, 0.7])
 def test_a_fit_goes_on_from_its_checkpoint(subsample, tmp_path):
     X, y, graph = problem(2_000, 1_000)
-    often = eb.Checkpoint(tmp_path, every=2)
     learner = eb.XGBoost(3, subsample=subsample)
     model = eb.EBBSRegressor(8, learner=learner, random_state=0, device="cuda", **SETTINGS["field"])
     whole = model.fit(X, y, graph=graph).predict()
-
-    class Crash(eb.Callback):
-        def after_round(self, progress):
-            if progress.round == 4:
-                raise RuntimeError("crash")
-
-    with pytest.raises(RuntimeError, match="crash"):
-        model.fit(X, y, graph=graph, checkpoint=often, callbacks=[Crash()])
-    Crash.after_round = eb.Callback.after_round
-    resumed = model.fit(X, y, graph=graph, checkpoint=often, resume=True, callbacks=[Crash()])
-    np.testing.assert_array_equal(resumed.predict(), whole)
+    np.testing.assert_array_equal(after_a_crash(model, X, y, graph, tmp_path).predict(), whole)
 
 
 def test_another_table_and_labels_known_since_are_predicted_as_on_the_cpu():

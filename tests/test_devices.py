@@ -174,12 +174,9 @@ def test_few_labels_are_cross_fitted_there(monkeypatch):
     assert fitted.held_out_errors_.size == 30
 
 
-@pytest.mark.parametrize("n_labelled", [150, 30])
-def test_a_fit_there_goes_on_from_its_checkpoint(n_labelled, monkeypatch, tmp_path):
-    X, y, graph = problem(n_labelled=n_labelled)
-    often = eb.Checkpoint(tmp_path, every=2)
-    model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["smoothing"])
-    _, whole, _, _ = pair(monkeypatch, model, X, y, graph)
+def after_a_crash(model, X, y, graph, folder):
+    """Fit the model, with a crash in the fifth round, and take it up again from its checkpoint."""
+    often = eb.Checkpoint(folder, every=2)
 
     class Crash(eb.Callback):
         def after_round(self, progress):
@@ -189,9 +186,15 @@ def test_a_fit_there_goes_on_from_its_checkpoint(n_labelled, monkeypatch, tmp_pa
     with pytest.raises(RuntimeError, match="crash"):
         model.fit(X, y, graph=graph, checkpoint=often, callbacks=[Crash()])
     Crash.after_round = eb.Callback.after_round
-    np.testing.assert_array_equal(
-        model.fit(X, y, graph=graph, checkpoint=often, resume=True, callbacks=[Crash()]).predict(), whole
-    )
+    return model.fit(X, y, graph=graph, checkpoint=often, resume=True, callbacks=[Crash()])
+
+
+@pytest.mark.parametrize("n_labelled", [150, 30])
+def test_a_fit_there_goes_on_from_its_checkpoint(n_labelled, monkeypatch, tmp_path):
+    X, y, graph = problem(n_labelled=n_labelled)
+    model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["smoothing"])
+    _, whole, _, _ = pair(monkeypatch, model, X, y, graph)
+    np.testing.assert_array_equal(after_a_crash(model, X, y, graph, tmp_path).predict(), whole)
 
 
 def test_robust_smoothing_is_refused_elsewhere(monkeypatch):
