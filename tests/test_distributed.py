@@ -330,7 +330,7 @@ def test_mistakes_that_are_seen_before_anything_is_sent(client):
 
 def test_a_fit_resumed_by_workers_with_the_same_rows_is_the_same_to_the_last_bit(client, in_blocks, tmp_path):
     X, y, graph = data()
-    held = spread(X).persist()  # else Dask is free to give the rows to other workers each time, and sums round otherwise
+    held = spread(X).persist()  # else Dask may give the rows to other workers each time, and sums round otherwise
     parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "early_stopping": False, "n_estimators": 12}
     kept = {"checkpoint": eb.Checkpoint(tmp_path / "kept", every=5)}
     whole = fitted(X=held, y=y, graph=graph, **parameters)
