@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-VERSION = 5
+VERSION = 6
 FOLDER = Path(__file__).with_name("smoothing")
 
 _allowed: ContextVar[int] = ContextVar("allowed", default=1)
@@ -63,23 +63,25 @@ def _compiled() -> Any:
             return None
         size: Any = ctypes.c_int64
         at: Any = ctypes.c_void_p
-        edges = [at, at, at, size, at, at]
+        edges = [at, at, at, size, at, at, size, at]
         for name, real in (("float", ctypes.c_float), ("double", ctypes.c_double)):
             for bits in (16, 32):
                 getattr(library, f"ebbflow_{name}_narrow_{bits}").argtypes = [size] * 2 + edges + [at] * 5
                 steps = [size, at, *edges] + [at] * 3 + [real, size] + [at] * 5
                 getattr(library, f"ebbflow_{name}_steps_{bits}").argtypes = steps
-            getattr(library, f"ebbflow_{name}_arrange").argtypes = [size] * 2 + [at] * 3
+            getattr(library, f"ebbflow_{name}_arrange").argtypes = [size] * 3 + [at] * 3
             getattr(library, f"ebbflow_{name}_put_back").argtypes = [size] * 2 + [at] * 3
-            getattr(library, f"ebbflow_{name}_begin").argtypes = [size] * 2 + [at] * 2 + [real] + [at] * 3
+            getattr(library, f"ebbflow_{name}_begin").argtypes = [size] * 3 + [at] * 2 + [real] + [at] * 3
             getattr(library, f"ebbflow_{name}_end").argtypes = [size] * 2 + [at] * 4
             getattr(library, f"ebbflow_wide_{name}").argtypes = [size] * 3 + [at] * 7 + [size, at, real] + [at] * 2
             around = [size] * 3 + [at] * 6 + [ctypes.c_double, size] + [at] * 3
             getattr(library, f"ebbflow_around_{name}").argtypes = around
         for bits in (16, 32):
-            getattr(library, f"ebbflow_arranged_{bits}").argtypes = [size] + [at] * 5 + edges
+            getattr(library, f"ebbflow_arranged_{bits}").argtypes = [size] + [at] * 7 + edges
             solve = getattr(library, f"ebbflow_solve_{bits}")
             solve.argtypes, solve.restype = [size, *edges, at, at, at, ctypes.c_double, size] + [at] * 5, size
+        library.ebbflow_pieces.argtypes = [size] + [at] * 4 + [size] + [at] * 3
+        library.ebbflow_paired.argtypes, library.ebbflow_paired.restype = [size] + [at] * 10, size
         library.ebbflow_alike.argtypes = [size] * 2 + [at] * 5 + [ctypes.c_double, size] + [at] * 5
         return library
     return None

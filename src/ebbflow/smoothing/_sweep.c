@@ -3,10 +3,14 @@
    out_i = scale_i * sum_j w_ij v_j + keep_i * v_i + source_i.
 
    The gathers v_j take the time, not the additions, so the loops are laid out around them. For one column of scores, nodes
-   have new numbers, `order`, under which rows of one length follow each other, and the vectors are long enough for all rows to
-   come in eights and one zero to follow the last: eight rows are summed side by side, their columns in turns, and rows that
-   have ended read the zero at n. So where a row ends is rarely guessed wrong, which would cost more than the row. What much
-   longer rows have beyond the turns of their eight, the rest, comes last. Columns are numbered in 16 bits where that is enough.
+   have new numbers, `order`, and the vectors are long enough for all nodes to come in eights and one zero to follow the last.
+   Eight rows of about one length are summed side by side, their columns in turns, and rows that have ended read the zero at n.
+   So where a row ends is rarely guessed wrong, which would cost more than the row. What much longer rows have beyond the turns
+   of their eight, the rest, comes last. Columns are numbered in 16 bits where that is enough.
+   Where nodes next to each other have the same neighbours, as near places do, a vector goes on behind its `size` entries: with
+   the sums of its pairs, nodes 2p and 2p + 1, then with those of its fours, two pairs each. A row that has all nodes of one
+   reads their sum, which about halves the gathers. Order then goes by what nodes share, not by length: the i-th row to be summed
+   is that of node row[i]. Elsewhere size is 0 and row is NULL: the i-th row is that of node i.
    For several columns of scores rows are read one by one, under the old numbers. Weights that are all one are not read
    (w = NULL), and so are terms that are not there. */
 #include <stdint.h>
@@ -20,83 +24,158 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebbflow_sweep_version(void) { return 5; }
+PUBLIC int64_t ebbflow_sweep_version(void) { return 6; }
 
-/* Edges as the loops read them: the turns of eights g are at start[g] .. start[g + 1], the rest of row rest_row[r] is at
-   rest_start[r] .. rest_start[r + 1], rows in rising order. */
+/* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
+#define WINDOW 4096
+
+/* Edges as the loops read them: the turns of the g-th eight are at start[g] .. start[g + 1], the rest of the rest_row[r]-th row
+   is at rest_start[r] .. rest_start[r + 1], in rising order. */
 #define EDGES(REAL, INDEX)                                                                                              \
     const int64_t *restrict start, const INDEX *restrict column, const REAL *restrict w, int64_t n_rest,                \
-        const int32_t *restrict rest_row, const int64_t *restrict rest_start
-#define GIVEN start, column, w, n_rest, rest_row, rest_start
+        const int32_t *restrict rest_row, const int64_t *restrict rest_start, int64_t size, const int32_t *restrict row
+#define GIVEN start, column, w, n_rest, rest_row, rest_start, size, row
 
-/* `weighted` is a constant to each caller, so that a loop is compiled for each case: tests inside the rows would double the
-   time. */
-#define DEFINE_SUMS(NAME, REAL, INDEX)                                                                                  \
-    static INLINE void NAME##_eight(int64_t at, int64_t end, const INDEX *restrict column, const REAL *restrict w,      \
-                                    const REAL *restrict v, REAL *restrict sum, int weighted) {                         \
-        for (int k = 0; k < 8; k++) sum[k] = 0;                                                                         \
-        for (; at < end; at += 8)                                                                                       \
-            for (int k = 0; k < 8; k++) sum[k] += weighted ? w[at + k] * v[column[at + k]] : v[column[at + k]];         \
-    }                                                                                                                   \
-    static INLINE REAL NAME##_rest(int64_t at, int64_t end, const INDEX *restrict column, const REAL *restrict w,       \
-                                   const REAL *restrict v, int weighted) {                                              \
-        REAL a = 0, b = 0, c = 0, d = 0;                                                                                \
-        for (; end - at >= 4; at += 4) {                                                                                \
-            a += weighted ? w[at] * v[column[at]] : v[column[at]];                                                      \
-            b += weighted ? w[at + 1] * v[column[at + 1]] : v[column[at + 1]];                                          \
-            c += weighted ? w[at + 2] * v[column[at + 2]] : v[column[at + 2]];                                          \
-            d += weighted ? w[at + 3] * v[column[at + 3]] : v[column[at + 3]];                                          \
-        }                                                                                                               \
-        for (; at < end; at++) a += weighted ? w[at] * v[column[at]] : v[column[at]];                                   \
-        return (a + b) + (c + d);                                                                                       \
+/* What follows a vector: the sums of its pairs and of its fours, for entries first .. last - 1, `first` a multiple of eight. */
+#define DEFINE_SHARED(NAME, REAL)                                                                                       \
+    static INLINE void NAME##_shared(int64_t first, int64_t last, int64_t size, REAL *restrict v) {                     \
+        REAL *restrict pair = v + size, *restrict four = pair + size / 2;                                               \
+        const int64_t end = (last + 7) / 8 * 2;                                                                         \
+        for (int64_t i = first / 2; i < 2 * end; i++) pair[i] = v[2 * i] + v[2 * i + 1];                                \
+        for (int64_t i = first / 4; i < end; i++) four[i] = pair[2 * i] + pair[2 * i + 1];                              \
     }
 
-/* Rows first .. last - 1 of one column of scores, `first` a multiple of eight. The vectors are in the new order. */
-#define DEFINE_NARROW(NAME, REAL, INDEX)                                                                                \
-    DEFINE_SUMS(NAME, REAL, INDEX)                                                                                      \
-    static INLINE void NAME##_rows(int64_t first, int64_t last, EDGES(REAL, INDEX), const REAL *restrict scale,         \
-                                   const REAL *restrict keep, const REAL *restrict source, const REAL *restrict v,      \
-                                   REAL *restrict out, int weighted) {                                                  \
+DEFINE_SHARED(ebbflow_float, float)
+DEFINE_SHARED(ebbflow_double, double)
+
+/* The sums over the neighbours, of the rows first .. last - 1, both multiples of the window or the end; r is the first rest that
+   is not of an earlier row, and the next such is returned. `weighted` is a constant to each caller, so that a loop is compiled
+   for each case: tests inside the rows would double the time. */
+#define DEFINE_AROUND_ONE(NAME, REAL, INDEX)                                                                            \
+    static INLINE int64_t NAME##_around(int64_t first, int64_t last, int64_t r, EDGES(REAL, INDEX),                     \
+                                        const REAL *restrict v, REAL *restrict out, int weighted) {                     \
+        (void)size;                                                                                                     \
         for (int64_t i = first; i < last; i += 8) {                                                                     \
-            REAL sum[8];                                                                                                \
-            NAME##_eight(start[i / 8], start[i / 8 + 1], column, w, v, sum, weighted);                                  \
-            for (int k = 0; k < 8; k++) out[i + k] = scale[i + k] * sum[k] + keep[i + k] * v[i + k] + source[i + k];    \
+            const int64_t end = start[i / 8 + 1];                                                                       \
+            REAL sum[8] = {0};                                                                                          \
+            for (int64_t at = start[i / 8]; at < end; at += 8)                                                          \
+                for (int k = 0; k < 8; k++) sum[k] += weighted ? w[at + k] * v[column[at + k]] : v[column[at + k]];     \
+            if (row)                                                                                                    \
+                for (int k = 0; k < 8; k++) out[row[i + k]] = sum[k];                                                   \
+            else                                                                                                        \
+                for (int k = 0; k < 8; k++) out[i + k] = sum[k];                                                        \
         }                                                                                                               \
-        for (int64_t r = 0; r < n_rest; r++) {                                                                          \
-            const int64_t i = rest_row[r];                                                                              \
-            if (first <= i && i < last)                                                                                 \
-                out[i] += scale[i] * NAME##_rest(rest_start[r], rest_start[r + 1], column, w, v, weighted);             \
+        for (; r < n_rest && rest_row[r] < last; r++) {                                                                 \
+            int64_t at = rest_start[r];                                                                                 \
+            const int64_t end = rest_start[r + 1], i = row ? row[rest_row[r]] : rest_row[r];                            \
+            REAL a = 0, b = 0, c = 0, d = 0;                                                                            \
+            for (; end - at >= 4; at += 4) {                                                                            \
+                a += weighted ? w[at] * v[column[at]] : v[column[at]];                                                  \
+                b += weighted ? w[at + 1] * v[column[at + 1]] : v[column[at + 1]];                                      \
+                c += weighted ? w[at + 2] * v[column[at + 2]] : v[column[at + 2]];                                      \
+                d += weighted ? w[at + 3] * v[column[at + 3]] : v[column[at + 3]];                                      \
+            }                                                                                                           \
+            for (; at < end; at++) a += weighted ? w[at] * v[column[at]] : v[column[at]];                               \
+            out[i] += (a + b) + (c + d);                                                                                \
         }                                                                                                               \
-    }                                                                                                                   \
-    PUBLIC void NAME(int64_t first, int64_t last, EDGES(REAL, INDEX), const REAL *scale, const REAL *keep,              \
-                     const REAL *source, const REAL *v, REAL *out) {                                                    \
-        if (w)                                                                                                          \
-            NAME##_rows(first, last, GIVEN, scale, keep, source, v, out, 1);                                            \
-        else                                                                                                            \
-            NAME##_rows(first, last, GIVEN, scale, keep, source, v, out, 0);                                            \
+        return r;                                                                                                       \
     }
 
-DEFINE_NARROW(ebbflow_float_narrow_16, float, uint16_t)
-DEFINE_NARROW(ebbflow_float_narrow_32, float, int32_t)
-DEFINE_NARROW(ebbflow_double_narrow_16, double, uint16_t)
-DEFINE_NARROW(ebbflow_double_narrow_32, double, int32_t)
+/* Rows first .. last - 1 of one column of scores, `first` a multiple of the window. The vectors are in the new order. */
+#define DEFINE_NARROW(NAME, REAL, INDEX, BITS)                                                                          \
+    DEFINE_AROUND_ONE(NAME##_narrow_##BITS, REAL, INDEX)                                                                \
+    static INLINE void NAME##_rows_##BITS(int64_t first, int64_t last, EDGES(REAL, INDEX), const REAL *restrict scale,  \
+                                          const REAL *restrict keep, const REAL *restrict source,                       \
+                                          const REAL *restrict v, REAL *restrict out, int weighted) {                   \
+        int64_t r = 0;                                                                                                  \
+        while (r < n_rest && rest_row[r] < first) r++;                                                                  \
+        for (; first < last; first += WINDOW) {                                                                         \
+            const int64_t end = first + WINDOW < last ? first + WINDOW : last;                                          \
+            r = NAME##_narrow_##BITS##_around(first, end, r, GIVEN, v, out, weighted);                                  \
+            for (int64_t i = first; i < end; i += 8)                                                                    \
+                for (int k = 0; k < 8; k++)                                                                             \
+                    out[i + k] = scale[i + k] * out[i + k] + keep[i + k] * v[i + k] + source[i + k];                    \
+            if (size) NAME##_shared(first, end, size, out);                                                             \
+        }                                                                                                               \
+    }                                                                                                                   \
+    PUBLIC void NAME##_narrow_##BITS(int64_t first, int64_t last, EDGES(REAL, INDEX), const REAL *scale,                \
+                                     const REAL *keep, const REAL *source, const REAL *v, REAL *out) {                  \
+        if (w)                                                                                                          \
+            NAME##_rows_##BITS(first, last, GIVEN, scale, keep, source, v, out, 1);                                     \
+        else                                                                                                            \
+            NAME##_rows_##BITS(first, last, GIVEN, scale, keep, source, v, out, 0);                                     \
+    }
 
-/* Write the rows of a matrix as the loops above read them, into columns that are all n and weights that are all 0. `place` is
-   the new number of each node. */
+DEFINE_NARROW(ebbflow_float, float, uint16_t, 16)
+DEFINE_NARROW(ebbflow_float, float, int32_t, 32)
+DEFINE_NARROW(ebbflow_double, double, uint16_t, 16)
+DEFINE_NARROW(ebbflow_double, double, int32_t, 32)
+
+/* A row of some 32 columns will be read soon, from anywhere. */
+static INLINE void soon(const int32_t *column) {
+    __builtin_prefetch(column);
+    __builtin_prefetch(column + 16);
+}
+
+/* What a row reads, under the new numbers `place`: its columns, or, where sums follow the vectors, sums of fours, sums of pairs
+   and what is left of its columns. `inside` has a number for each four, all 0, and is left so; `found` has room for one more
+   than the row has columns. Returns how many. */
+static INLINE int64_t pieces(int64_t at, int64_t end, const int32_t *restrict column, const int32_t *restrict place,
+                             int64_t size, uint8_t *restrict inside, int32_t *restrict found) {
+    int64_t n = 0;
+    if (!size) {
+        for (; at < end; at++) found[n++] = place[column[at]];
+        return n;
+    }
+    for (int64_t k = at; k < end; k++) inside[place[column[k]] / 4] |= (uint8_t)(1 << place[column[k]] % 4);
+    for (int64_t k = at; k < end; k++) {
+        const int32_t four = place[column[k]] / 4;
+        const int all = inside[four];
+        if (!all) continue;
+        inside[four] = 0;
+        if (all == 15) {
+            found[n++] = (int32_t)(size + size / 2 + four);
+            continue;
+        }
+        for (int half = 0; half < 2; half++) {
+            const int both = all >> 2 * half & 3;
+            const int32_t first = 4 * four + 2 * half;
+            found[n] = both == 3 ? (int32_t)(size + first / 2) : first + both / 2;
+            n += both > 0;
+        }
+    }
+    return n;
+}
+
+/* How many each row reads, by the new numbers. */
+PUBLIC void ebbflow_pieces(int64_t n, const int32_t *restrict order, const int32_t *restrict place,
+                           const int32_t *restrict start, const int32_t *restrict column, int64_t size,
+                           uint8_t *restrict inside, int32_t *restrict found, int32_t *restrict counts) {
+    for (int64_t i = 0; i < n; i++) {
+        if (i + 8 < n) soon(column + start[order[i + 8]]);
+        counts[i] = (int32_t)pieces(start[order[i]], start[order[i] + 1], column, place, size, inside, found);
+    }
+}
+
+/* Write the rows of a matrix as the loops above read them, into columns that are all n and weights that are all 0. `found` has
+   room for one more than the longest row. */
 #define DEFINE_ARRANGED(NAME, INDEX)                                                                                    \
     PUBLIC void NAME(int64_t n, const int32_t *restrict order, const int32_t *restrict place,                           \
                      const int32_t *restrict old_start, const int32_t *restrict old_column,                             \
-                     const double *restrict old_w, const int64_t *restrict start, INDEX *restrict column,               \
-                     double *restrict w, int64_t n_rest, const int32_t *restrict rest_row,                              \
-                     const int64_t *restrict rest_start) {                                                              \
+                     const double *restrict old_w, uint8_t *restrict inside, int32_t *restrict found,                   \
+                     const int64_t *restrict start, INDEX *restrict column, double *restrict w, int64_t n_rest,         \
+                     const int32_t *restrict rest_row, const int64_t *restrict rest_start, int64_t size,                \
+                     const int32_t *restrict row) {                                                                     \
         int64_t r = 0;                                                                                                  \
         for (int64_t i = 0; i < n; i++) {                                                                               \
-            const int64_t from = old_start[order[i]], length = old_start[order[i] + 1] - from;                          \
+            const int64_t node = order[row ? row[i] : i], from = old_start[node];                                       \
+            if (i + 8 < n) soon(old_column + old_start[order[row ? row[i + 8] : i + 8]]);                               \
+            const int64_t length = pieces(from, old_start[node + 1], old_column, place, size, inside, found);           \
             const int64_t begin = start[i / 8] + i % 8, turns = (start[i / 8 + 1] - start[i / 8]) / 8;                  \
             const int64_t rest = r < n_rest && rest_row[r] == i ? rest_start[r++] : 0;                                  \
             for (int64_t k = 0; k < length; k++) {                                                                      \
                 const int64_t to = k < turns ? begin + 8 * k : rest + k - turns;                                        \
-                column[to] = (INDEX)place[old_column[from + k]];                                                        \
+                column[to] = (INDEX)found[k];                                                                           \
                 if (w) w[to] = old_w[from + k];                                                                         \
             }                                                                                                           \
         }                                                                                                               \
@@ -107,9 +186,10 @@ DEFINE_ARRANGED(ebbflow_arranged_32, int32_t)
 
 /* Into the new order and back. */
 #define DEFINE_ORDERS(NAME, REAL)                                                                                       \
-    PUBLIC void NAME##_arrange(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict from,   \
-                               REAL *restrict to) {                                                                     \
+    PUBLIC void NAME##_arrange(int64_t first, int64_t last, int64_t size, const int32_t *restrict order,                \
+                               const REAL *restrict from, REAL *restrict to) {                                          \
         for (int64_t i = first; i < last; i++) to[i] = from[order[i]];                                                  \
+        if (size) NAME##_shared(first, last, size, to);                                                                 \
     }                                                                                                                   \
     PUBLIC void NAME##_put_back(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict from,  \
                                 REAL *restrict to) {                                                                    \
@@ -121,12 +201,14 @@ DEFINE_ORDERS(ebbflow_double, double)
 
 /* What steps begin with, v = root * scores and the source alpha * v, in the new order; and the way back, scores = v / root. */
 #define DEFINE_ENDS(NAME, REAL)                                                                                         \
-    PUBLIC void NAME##_begin(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict root,     \
-                             REAL alpha, const REAL *restrict scores, REAL *restrict v, REAL *restrict source) {        \
+    PUBLIC void NAME##_begin(int64_t first, int64_t last, int64_t size, const int32_t *restrict order,                  \
+                             const REAL *restrict root, REAL alpha, const REAL *restrict scores, REAL *restrict v,      \
+                             REAL *restrict source) {                                                                   \
         for (int64_t i = first; i < last; i++) {                                                                        \
             v[i] = root[i] * scores[order[i]];                                                                          \
             source[i] = alpha * v[i];                                                                                   \
         }                                                                                                               \
+        if (size) NAME##_shared(first, last, size, v);                                                                  \
     }                                                                                                                   \
     PUBLIC void NAME##_end(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict root,       \
                            const REAL *restrict v, REAL *restrict scores) {                                             \
@@ -141,7 +223,7 @@ DEFINE_ENDS(ebbflow_double, double)
     PUBLIC void NAME##_steps_##BITS(int64_t n, const int32_t *order, EDGES(REAL, INDEX), const REAL *root,              \
                                     const REAL *scale, const REAL *keep, REAL alpha, int64_t count,                     \
                                     const REAL *scores, REAL *v, REAL *source, REAL *other, REAL *out) {                \
-        NAME##_begin(0, n, order, root, alpha, scores, v, source);                                                      \
+        NAME##_begin(0, n, size, order, root, alpha, scores, v, source);                                                \
         for (int64_t k = 0; k < count; k++) {                                                                           \
             NAME##_narrow_##BITS(0, n, GIVEN, scale, keep, source, v, other);                                           \
             REAL *swap = v;                                                                                             \
@@ -277,7 +359,7 @@ DEFINE_AROUND(ebbflow_around_float, float)
 DEFINE_AROUND(ebbflow_around_double, double)
 
 /* Conjugate gradients, preconditioned by the diagonal, for (diag(diagonal) - A) z = right, all in the new order. `inverse` is
-   1/diagonal. Enters with residual = right and starts from z = 0, leaves when the residual, each entry times size_i, is no
+   1/diagonal. Enters with residual = right and starts from z = 0, leaves when the residual, each entry times weight_i, is no
    longer than `target`. The loops do all that can be done in passing, so that every vector is read once, and add up in eight
    sums, as one addition would wait for the last. Returns the iterations made, and the length reached. */
 static INLINE double total(const double *sum) {
@@ -286,7 +368,7 @@ static INLINE double total(const double *sum) {
 
 #define DEFINE_SOLVE(NAME, SUMS, INDEX)                                                                                 \
     static INLINE int64_t NAME##_loop(int64_t n, EDGES(double, INDEX), const double *restrict diagonal,                 \
-                                      const double *restrict inverse, const double *restrict size, double target,       \
+                                      const double *restrict inverse, const double *restrict weight, double target,     \
                                       int64_t most, double *restrict z, double *restrict residual,                      \
                                       double *restrict direction, double *restrict image, double *restrict reached,     \
                                       int weighted) {                                                                   \
@@ -294,39 +376,36 @@ static INLINE double total(const double *sum) {
         for (int64_t i = n; i % 8; i++) residual[i] = 0; /* a solve that overflowed has left NaN here */                \
         for (int64_t i = 0; i < n; i += 8)                                                                              \
             for (int k = 0; k < 8; k++) {                                                                               \
-                const double r = residual[i + k], sized = r * size[i + k];                                              \
+                const double r = residual[i + k], weighed = r * weight[i + k];                                          \
                 z[i + k] = 0;                                                                                           \
                 direction[i + k] = r * inverse[i + k];                                                                  \
                 products[k] += r * direction[i + k];                                                                    \
-                lengths[k] += sized * sized;                                                                            \
+                lengths[k] += weighed * weighed;                                                                        \
             }                                                                                                           \
         double product = total(products), length = total(lengths);                                                      \
         int64_t done = 0;                                                                                               \
         for (; done < most && sqrt(length) > target; done++) {                                                          \
             double bends[8] = {0};                                                                                      \
-            for (int64_t i = 0; i < n; i += 8) {                                                                        \
-                double around[8];                                                                                       \
-                SUMS##_eight(start[i / 8], start[i / 8 + 1], column, w, direction, around, weighted);                   \
-                for (int k = 0; k < 8; k++) {                                                                           \
-                    image[i + k] = diagonal[i + k] * direction[i + k] - around[k];                                      \
-                    bends[k] += direction[i + k] * image[i + k];                                                        \
-                }                                                                                                       \
-            }                                                                                                           \
-            for (int64_t r = 0; r < n_rest; r++) {                                                                      \
-                const int64_t i = rest_row[r];                                                                          \
-                const double more = SUMS##_rest(rest_start[r], rest_start[r + 1], column, w, direction, weighted);      \
-                image[i] -= more;                                                                                       \
-                bends[i % 8] -= direction[i] * more;                                                                    \
+            int64_t r = 0;                                                                                              \
+            if (size) ebbflow_double_shared(0, n, size, direction);                                                     \
+            for (int64_t first = 0; first < n; first += WINDOW) {                                                       \
+                const int64_t last = first + WINDOW < n ? first + WINDOW : n;                                           \
+                r = SUMS##_around(first, last, r, GIVEN, direction, image, weighted);                                   \
+                for (int64_t i = first; i < last; i += 8)                                                               \
+                    for (int k = 0; k < 8; k++) {                                                                       \
+                        image[i + k] = diagonal[i + k] * direction[i + k] - image[i + k];                               \
+                        bends[k] += direction[i + k] * image[i + k];                                                    \
+                    }                                                                                                   \
             }                                                                                                           \
             const double bend = total(bends), step = bend > 0 ? product / bend : 0, last = product;                     \
             for (int k = 0; k < 8; k++) products[k] = lengths[k] = 0;                                                   \
             for (int64_t i = 0; i < n; i += 8)                                                                          \
                 for (int k = 0; k < 8; k++) {                                                                           \
                     z[i + k] += step * direction[i + k];                                                                \
-                    const double r = residual[i + k] - step * image[i + k], sized = r * size[i + k];                    \
-                    residual[i + k] = r;                                                                                \
-                    products[k] += r * (r * inverse[i + k]);                                                            \
-                    lengths[k] += sized * sized;                                                                        \
+                    const double left = residual[i + k] - step * image[i + k], weighed = left * weight[i + k];          \
+                    residual[i + k] = left;                                                                             \
+                    products[k] += left * (left * inverse[i + k]);                                                      \
+                    lengths[k] += weighed * weighed;                                                                    \
                 }                                                                                                       \
             product = total(products), length = total(lengths);                                                         \
             const double turn = last > 0 ? product / last : 0;                                                          \
@@ -336,16 +415,95 @@ static INLINE double total(const double *sum) {
         return done;                                                                                                    \
     }                                                                                                                   \
     PUBLIC int64_t NAME(int64_t n, EDGES(double, INDEX), const double *diagonal, const double *inverse,                 \
-                        const double *size, double target, int64_t most, double *z, double *residual,                   \
+                        const double *weight, double target, int64_t most, double *z, double *residual,                 \
                         double *direction, double *image, double *reached) {                                            \
-        return w ? NAME##_loop(n, GIVEN, diagonal, inverse, size, target, most, z, residual, direction, image, reached, \
-                               1)                                                                                       \
-                 : NAME##_loop(n, GIVEN, diagonal, inverse, size, target, most, z, residual, direction, image, reached, \
-                               0);                                                                                      \
+        if (w)                                                                                                          \
+            return NAME##_loop(n, GIVEN, diagonal, inverse, weight, target, most, z, residual, direction, image,        \
+                               reached, 1);                                                                             \
+        return NAME##_loop(n, GIVEN, diagonal, inverse, weight, target, most, z, residual, direction, image, reached, 0);\
     }
 
 DEFINE_SOLVE(ebbflow_solve_16, ebbflow_double_narrow_16, uint16_t)
 DEFINE_SOLVE(ebbflow_solve_32, ebbflow_double_narrow_32, int32_t)
+
+/* An order in which nodes that share neighbours lie in pairs, and pairs in fours: of the neighbours of a node that are still
+   alone, the one with which it shares the most, looked for in the order `nodes`; then of the pairs around a pair the one whose
+   shared neighbours are its own most often. Who finds none goes with the next who finds none. No more than LOOKED_AT neighbours
+   of a node are looked at. `mate` and `mark` have an entry for each node, `pair` and `tried` for each node in a pair,
+   `shared_start` one more than there are pairs, `shared` one for each entry of the matrix. Returns how many nodes were put in
+   order: all of them. */
+#define LOOKED_AT 32
+PUBLIC int64_t ebbflow_paired(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
+                              const int32_t *restrict nodes, int32_t *restrict mate, int32_t *restrict mark,
+                              int32_t *restrict pair, int32_t *restrict tried, int64_t *restrict shared_start,
+                              int32_t *restrict shared, int32_t *restrict order) {
+    int64_t n_pairs = 0, n_shared = 0, alone = -1, put = 0;
+    for (int64_t i = 0; i < n; i++) mate[i] = mark[i] = -1;
+    for (int64_t t = 0; t < n; t++) {
+        const int32_t i = nodes[t];
+        if (mate[i] >= 0) continue;
+        const int32_t end = start[i + 1], looked = end - start[i] < LOOKED_AT ? end : start[i] + LOOKED_AT;
+        for (int32_t at = start[i]; at < end; at++) {
+            mark[column[at]] = i;
+            soon(column + start[column[at]]);
+        }
+        int64_t best = -1, most = 1;
+        for (int32_t at = start[i]; at < looked; at++) {
+            const int32_t j = column[at], to = start[j + 1] - start[j] < LOOKED_AT ? start[j + 1] : start[j] + LOOKED_AT;
+            if (mate[j] >= 0 || j == i) continue;
+            int64_t count = 0;
+            for (int32_t k = start[j]; k < to; k++) count += mark[column[k]] == i;
+            if (count > most) best = j, most = count;
+        }
+        shared_start[n_pairs] = n_shared;
+        if (best >= 0) {
+            for (int32_t k = start[best]; k < start[best + 1]; k++)
+                if (mark[column[k]] == i) shared[n_shared++] = column[k];
+        } else if (alone >= 0) {
+            best = alone, alone = -1;
+        } else {
+            alone = i, mate[i] = (int32_t)n; /* until another finds none */
+            continue;
+        }
+        pair[2 * n_pairs] = (int32_t)best, pair[2 * n_pairs + 1] = i;
+        mate[i] = mate[best] = (int32_t)n_pairs++;
+    }
+    shared_start[n_pairs] = n_shared;
+    if (alone >= 0) mate[alone] = -1;
+    /* From here on `mate` is the number of the pair, -1 once it is in a four or where there is none. */
+    for (int64_t i = 0; i < n; i++) mark[i] = tried[i] = -1;
+    int64_t single = -1;
+    for (int64_t p = 0; p < n_pairs; p++) {
+        if (mate[pair[2 * p]] < 0) continue;
+        for (int64_t k = shared_start[p]; k < shared_start[p + 1]; k++) mark[shared[k]] = (int32_t)p;
+        int64_t best = -1, most = 0;
+        for (int side = 0; side < 2; side++) {
+            const int32_t i = pair[2 * p + side];
+            const int32_t looked = start[i + 1] - start[i] < LOOKED_AT ? start[i + 1] : start[i] + LOOKED_AT;
+            for (int32_t at = start[i]; at < looked; at++) {
+                const int32_t q = mate[column[at]];
+                if (q < 0 || q == p || tried[q] == p) continue;
+                tried[q] = (int32_t)p;
+                int64_t count = 0;
+                for (int64_t k = shared_start[q]; k < shared_start[q + 1]; k++) count += mark[shared[k]] == p;
+                if (count > most) best = q, most = count;
+            }
+        }
+        mate[pair[2 * p]] = mate[pair[2 * p + 1]] = -1;
+        if (best < 0 && single < 0) {
+            single = p;
+            continue;
+        }
+        if (best < 0) best = single, single = -1;
+        mate[pair[2 * best]] = mate[pair[2 * best + 1]] = -1;
+        for (int k = 0; k < 2; k++) order[put++] = pair[2 * p + k];
+        for (int k = 0; k < 2; k++) order[put++] = pair[2 * best + k];
+    }
+    if (single >= 0)
+        for (int k = 0; k < 2; k++) order[put++] = pair[2 * single + k];
+    if (alone >= 0) order[put++] = (int32_t)alone;
+    return put;
+}
 
 /* Of each row i, the `most` other rows most like it: cosines of at least `least` between rows of the symmetric matrix with
    entries size_i (w_ij scale_j), size_i being one over the length of row i before. Largest first, of equals the first by

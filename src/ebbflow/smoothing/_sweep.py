@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebbflow.compiled import COMPILED, allowed_threads, by_threads
-from ebbflow.smoothing._order import row_order
+from ebbflow.smoothing._order import EIGHT, WINDOW, Order, row_order, sums_from
 
-EIGHT = 8  # rows that `_sweep.c` sums side by side
 # Below this many products of numbers, waking a thread costs more than it does.
 WORTH_A_THREAD = 1_000_000
 # Values of neighbours that are held at a time where no loop is compiled: 32 MB.
@@ -44,6 +43,7 @@ class _Rows(NamedTuple):
     weights: NDArray[np.float64] | None  # None if they are all one
     rest_row: NDArray[np.int32] | None = None
     rest_start: NDArray[np.int64] | None = None
+    place: NDArray[np.int32] | None = None  # of the row that is summed i-th; None: i
 
 
 class Sweep:
@@ -75,26 +75,29 @@ class Sweep:
         return bool((self._adjacency.data == 1.0).all())
 
     @cached_property
-    def _order(self) -> NDArray[np.int32]:
-        return row_order(self._adjacency)
+    def _order(self) -> Order:
+        return row_order(self._adjacency, can_share=self._unit and self._compiled is not None)
+
+    @cached_property
+    def _sums(self) -> int:
+        """Where the sums of pairs begin behind a vector in the order of the rows; 0: it has none."""
+        return 0 if self._order.rows is None else sums_from(self.n_nodes)
 
     @cached_property
     def _size(self) -> int:
-        """Length of vectors in the order of the rows: these in eights, and at least one zero behind the last."""
-        return EIGHT * (self.n_nodes // EIGHT + 1)
+        """Length of vectors in the order of the rows: these in eights, at least one zero behind the last, and sums."""
+        return sums_from(self.n_nodes) + self._sums // 2 + self._sums // 4
 
     @cached_property
     def _bits(self) -> int:
-        return 16 if self.n_nodes < 1 << 16 else 32
+        return 16 if self._size <= 1 << 16 else 32
 
     @cached_property
     def _narrow(self) -> _Rows:
         """Rows and columns under new numbers, eight rows in turns: see `_sweep.c`."""
-        old, order = self._adjacency, self._order
-        place = np.empty_like(order)
-        place[order] = np.arange(self.n_nodes, dtype=np.int32)
-        lengths = np.zeros(self._size, dtype=np.int32)
-        lengths[: self.n_nodes] = np.diff(old.indptr)[order]
+        old, order, n_rows = self._adjacency, self._order, sums_from(self.n_nodes)
+        lengths = np.zeros(n_rows, dtype=np.int32)
+        lengths[: self.n_nodes] = order.lengths
         eights = lengths.reshape(-1, EIGHT)
         turns = np.minimum(eights.max(axis=1), 2 * eights.min(axis=1) + EIGHT)
         start = np.concatenate([[0], (EIGHT * turns.astype(np.int64)).cumsum()])
@@ -103,12 +106,18 @@ class Sweep:
         rest_start = start[-1] + np.concatenate([[0], rest[rest_row].astype(np.int64).cumsum()])
         n_places = int(rest_start[-1])
         column = np.full(n_places, self.n_nodes, dtype=np.uint16 if self._bits == 16 else np.int32)
-        weights, data = None, None
+        weights, data, place = None, None, None
         if not self._unit:
             weights, data = np.zeros(n_places), np.ascontiguousarray(old.data, dtype=np.float64)
-        rows = _Rows(start, column, weights, rest_row, rest_start)
-        given = [None if part is None else part.ctypes.data for part in (order, place, old.indptr, old.indices, data)]
-        getattr(self._compiled, f"ebbflow_arranged_{self._bits}")(self.n_nodes, *given, *_addresses(rows, weights))
+        if order.rows is not None:
+            place = np.arange(n_rows, dtype=np.int32)
+            place[: self.n_nodes] = order.rows
+        rows = _Rows(start, column, weights, rest_row, rest_start, place)
+        inside, found = np.zeros(n_rows // 4, dtype=np.uint8), np.empty(1 + int(np.diff(old.indptr).max(initial=0)), np.int32)
+        parts = order.nodes, order.place, old.indptr, old.indices, data, inside, found
+        given = [None if part is None else part.ctypes.data for part in parts]
+        arranged = getattr(self._compiled, f"ebbflow_arranged_{self._bits}")
+        arranged(self.n_nodes, *given, *_addresses(rows, weights, self._sums))
         return rows
 
     @cached_property
@@ -126,7 +135,7 @@ class Sweep:
                     rows: _Rows = getattr(self, kind)
                     weights = None if rows.weights is None else rows.weights.astype(dtype, copy=False)
                     held = rows, weights  # as long as the addresses are
-                    self._known_places[kind, dtype] = _addresses(rows, weights), held
+                    self._known_places[kind, dtype] = _addresses(rows, weights, self._sums), held
         places: tuple[Any, ...] = self._known_places[kind, dtype][0]
         return places
 
@@ -251,7 +260,7 @@ class Sweep:
                 self.n_nodes, order, *edges, root_at, *terms_at, alpha, count, given, v, source, other, out.ctypes.data
             )
             return out
-        self._shared(getattr(self._compiled, f"ebbflow_{name}_begin"), 1, order, root_at, alpha, given, v, source)
+        self._shared(getattr(self._compiled, f"ebbflow_{name}_begin"), 1, self._sums, order, root_at, alpha, given, v, source)
         sweep = getattr(self._compiled, f"ebbflow_{name}_narrow_{self._bits}")
         for _ in range(count):
             self._shared(sweep, 1, *edges, *terms_at, source, v, other)
@@ -313,7 +322,7 @@ class Sweep:
     def _order_at(self) -> int:
         if "order" not in self._known_places:
             with self._making:
-                self._known_places["order"] = self._order.ctypes.data, self._order
+                self._known_places["order"] = self._order.nodes.ctypes.data, self._order
         place: int = self._known_places["order"][0]
         return place
 
@@ -325,7 +334,7 @@ class Sweep:
 
     def _arrange(self, vector: NDArray[Any], to: int) -> None:
         arrange = getattr(self._compiled, f"ebbflow_{_name(vector)}_arrange")
-        self._shared(arrange, 1, self._order_at, vector.ctypes.data, to)
+        self._shared(arrange, 1, self._sums, self._order_at, vector.ctypes.data, to)
 
     def _put_back(self, place: int, out: NDArray[Any]) -> NDArray[Any]:
         """Numbers in the order of the rows, as those of nodes."""
@@ -345,11 +354,11 @@ class Sweep:
         return min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
 
     def _shares(self, count: int) -> list[int]:
-        """Ranges of rows with as many edges each, eight by eight."""
+        """Ranges of rows that read about as much each, window by window."""
         if count not in self._ends:
-            start = np.concatenate([[0], np.diff(self._adjacency.indptr)[self._order].cumsum()])
-            ends = np.searchsorted(start, np.linspace(0, start[-1], count + 1)[1:-1]) // EIGHT * EIGHT
-            self._ends[count] = [0, *map(int, ends), self.n_nodes]
+            read = np.add.reduceat(self._order.lengths, np.arange(0, self.n_nodes, WINDOW), dtype=np.int64).cumsum()
+            ends = (np.searchsorted(read, np.linspace(0, read[-1], count + 1)[1:-1]) + 1) * WINDOW
+            self._ends[count] = [0, *np.minimum(ends, self.n_nodes).tolist(), self.n_nodes]
         return self._ends[count]
 
     def _like(self, v: NDArray[Any]) -> sparse.csr_array:
@@ -441,10 +450,11 @@ def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: fl
     return v
 
 
-def _addresses(rows: _Rows, weights: NDArray[Any] | None) -> tuple[Any, ...]:
+def _addresses(rows: _Rows, weights: NDArray[Any] | None, sums: int) -> tuple[Any, ...]:
     found = [rows.start.ctypes.data, rows.column.ctypes.data, None if weights is None else weights.ctypes.data]
     if rows.rest_row is not None and rows.rest_start is not None:
         found += [rows.rest_row.size, rows.rest_row.ctypes.data, rows.rest_start.ctypes.data]
+        found += [sums, None if rows.place is None else rows.place.ctypes.data]
     return tuple(found)
 
 
