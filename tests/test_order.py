@@ -1,9 +1,13 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
 
 import ebbflow as eb
 from ebbflow.smoothing import _order
 from ebbflow.smoothing._order import row_order
+from tests.strategies import graphs
 
 
 def scattered(graph: eb.Graph) -> eb.Graph:
@@ -26,18 +30,58 @@ def small_is_large(monkeypatch):
     monkeypatch.setattr(_order, "WINDOW", 64)
 
 
+needs_loops = pytest.mark.skipif(_order.COMPILED is None, reason="no compiler")
+
+
+@needs_loops
+@given(graph=graphs(), seed=st.integers(0, 100))
+def test_pairs_and_fours_are_of_all_nodes_and_rows_read_no_more_than_before(graph, seed):
+    nodes = np.random.default_rng(seed).permutation(graph.n_nodes).astype(np.int32)
+    order, lengths = _order._shared(graph.adjacency, nodes), np.diff(graph.adjacency.indptr)
+    assert np.array_equal(np.sort(order.nodes), np.arange(graph.n_nodes))
+    assert np.array_equal(np.sort(order.rows), np.arange(graph.n_nodes))
+    assert np.array_equal(order.nodes[order.place], np.arange(graph.n_nodes))
+    read, own = order.lengths, lengths[order.nodes[order.rows]]
+    assert ((read <= own) & (4 * read >= own)).all() and (np.diff(read) >= 0).all()
+
+
+@needs_loops
+def test_who_shares_all_neighbours_is_put_together():
+    """Ten groups of sixteen who all know each other: a row reads three fours and, of its own four, a pair and one."""
+    groups, members = 10, 16
+    clique = np.ones((members, members)) - np.eye(members)
+    graph = scattered(eb.Graph.from_scipy(sparse.block_diag([clique] * groups, format="csr")))
+    order = row_order(graph.adjacency, can_share=True)
+    fours = order.nodes.reshape(-1, 4)
+    dense = graph.adjacency.toarray() + np.eye(groups * members)
+    assert all((dense[four] == dense[four[0]]).all() for four in fours)
+    assert (order.lengths == 5).all()
+
+
+@needs_loops
+def test_sums_are_shared_only_where_that_spares_much():
+    rng = np.random.default_rng(0)
+    places = rng.random((2000, 2))
+    few, many = (eb.Graph.build_knn(places, k=k).adjacency for k in (5, 15))
+    random = eb.Graph.from_edges(*np.sort(rng.integers(0, 2000, (2, 15_000)), axis=0), n_nodes=2000).adjacency
+    assert row_order(many, can_share=True).rows is not None
+    assert row_order(few, can_share=True).rows is None and row_order(random, can_share=True).rows is None
+    assert row_order(many).rows is None
+
+
 def test_rows_of_one_length_follow_each_other_within_a_window():
     graph = eb.Graph.build_knn(np.random.default_rng(0).random((9000, 2)), k=5)
     order, lengths = row_order(graph.adjacency), np.diff(graph.adjacency.indptr)
-    assert np.array_equal(np.sort(order), np.arange(9000))
+    assert np.array_equal(order.nodes[order.place], np.arange(9000)) and order.rows is None
+    assert np.array_equal(order.lengths, lengths[order.nodes])
     for first in range(0, 9000, _order.WINDOW):
-        within = order[first : first + _order.WINDOW]
+        within = order.nodes[first : first + _order.WINDOW]
         assert (np.diff(lengths[within]) >= 0).all() and within.min() >= first and within.max() < first + _order.WINDOW
 
 
 def test_scattered_neighbours_are_brought_together(small_is_large):
     graph = scattered(eb.Graph.build_knn(np.random.default_rng(0).random((5000, 2)), k=6))
-    order = row_order(graph.adjacency)
+    order = row_order(graph.adjacency).nodes
     assert np.array_equal(np.sort(order), np.arange(5000))
     assert distance(graph, order) < 0.1 * distance(graph, np.arange(5000))
 

@@ -15,18 +15,22 @@ from scipy import sparse
 
 import ebbflow as eb
 from ebbflow.compiled import threads
-from ebbflow.smoothing import _sweep
+from ebbflow.smoothing import _order, _sweep
 from ebbflow.smoothing._sweep import Sweep, stepped, sweep_on
 from ebbflow.smoothing._system import GraphMatrix
 from tests.strategies import graphs
 
-LOOPS = ["scipy", pytest.param("compiled", marks=pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler"))]
+compiled = pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+LOOPS = ["scipy", pytest.param("compiled", marks=compiled), pytest.param("shared", marks=compiled)]
 
 
 def swept_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
     sweep = Sweep(adjacency)
     if loops == "scipy":
         sweep._compiled = None
+    if loops == "shared" and sweep._unit:  # whether that is worth it or not
+        sweep._order = _order._shared(adjacency, np.arange(adjacency.shape[0], dtype=np.int32))
+        assert sweep._sums
     return sweep
 
 
@@ -54,21 +58,22 @@ def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
     np.testing.assert_allclose(found, expected, atol=size * (1e-5 if short else 1e-13), rtol=1e-5 if short else 1e-12)
 
 
-@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@compiled
 @pytest.mark.parametrize("bits", [16, 32])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["unit", "weighted", "shared"])
 @pytest.mark.parametrize("n_nodes", [1, 3, 4, 5, 203])
-def test_rows_of_any_length_are_summed(bits, weighted, n_nodes):
+def test_rows_of_any_length_are_summed(bits, kind, n_nodes):
+    weighted, loops = kind == "weighted", "shared" if kind == "shared" else "compiled"
     rng = np.random.default_rng(n_nodes)
     dense = rng.normal(size=(n_nodes, n_nodes)) if weighted else np.ones((n_nodes, n_nodes))
     kept = rng.random(dense.shape) < rng.random((n_nodes, 1)) ** 4  # rows from empty to full
     kept[:: n_nodes // 4 + 1] = True
-    sweep = Sweep(sparse.csr_array(np.where(kept, dense, 0.0)))
+    sweep = swept_by(loops, sparse.csr_array(np.where(kept, dense, 0.0)))
     sweep._bits = bits
     v, right = rng.normal(size=(2, n_nodes))
     np.testing.assert_allclose(sweep(v), np.where(kept, dense, 0.0) @ v, atol=1e-12)
     diagonal = 3.0 * n_nodes + rng.random(n_nodes)
-    symmetric = Sweep(sparse.csr_array(np.where(kept & kept.T, (dense + dense.T) / 2, 0.0)))
+    symmetric = swept_by(loops, sparse.csr_array(np.where(kept & kept.T, (dense + dense.T) / 2, 0.0)))
     symmetric._bits = bits
     z, _ = symmetric.conjugate_gradients(right, diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100)
     np.testing.assert_allclose(diagonal * z - symmetric(z), right, atol=1e-10)
@@ -100,19 +105,25 @@ def test_one_adjacency_is_laid_out_once():
     assert sweep_on(graph.adjacency.copy()) is not one._matrix.sweep
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["unit", "weighted", pytest.param("shared", marks=compiled)])
 @pytest.mark.parametrize("width", [1, 3])
-def test_threads_change_no_bit(weighted, width, monkeypatch):
+def test_threads_change_no_bit(kind, width, monkeypatch):
     monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
-    rng = np.random.default_rng(0)
-    ends = np.sort(rng.integers(0, 3000, (20_000, 2)), axis=1)
-    weight = rng.random(20_000) if weighted else None
-    adjacency = eb.Graph.from_edges(ends[:, 0], ends[:, 1], weight=weight, n_nodes=3000).adjacency
-    sweep, v = Sweep(adjacency), rng.normal(size=(3000, width))
-    alone = sweep(v, source=v)
+    rng, n = np.random.default_rng(0), 20_000
+    if kind == "shared":
+        adjacency = eb.Graph.build_knn(rng.random((n, 2)), k=12).adjacency
+    else:
+        ends = np.sort(rng.integers(0, n, (40_000, 2)), axis=1)
+        weight = rng.random(40_000) if kind == "weighted" else None
+        adjacency = eb.Graph.from_edges(ends[:, 0], ends[:, 1], weight=weight, n_nodes=n).adjacency
+    sweep, v = Sweep(adjacency), rng.normal(size=(n, width))
+    root, scale, keep = rng.random((3, n)) + 0.5
+    alone, steps = sweep(v, source=v), sweep.steps(v, root, scale, keep, 0.3, 3)
     with threads(3):
-        together = sweep(v, source=v)
+        together, steps_together = sweep(v, source=v), sweep.steps(v, root, scale, keep, 0.3, 3)
+    assert bool(sweep._sums) == (kind == "shared") and len(set(sweep._shares(3))) == 4
     np.testing.assert_array_equal(alone, together)
+    np.testing.assert_array_equal(steps, steps_together)
     np.testing.assert_allclose(alone, adjacency @ v + v, atol=1e-12)
 
 
@@ -144,7 +155,7 @@ def test_a_graph_matrix_is_its_closed_form(loops, graph, strength):
         np.testing.assert_allclose(matrix.T @ v, dense @ v, atol=1e-9)
 
 
-@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@compiled
 @given(graph=graphs())
 def test_compiled_conjugate_gradients_solve_the_system(graph):
     n = graph.n_nodes
@@ -157,7 +168,7 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
     np.testing.assert_allclose(z, np.linalg.solve(dense, right), atol=1e-7)
 
 
-@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@compiled
 def test_compiled_conjugate_gradients_stop_when_told():
     adjacency = eb.Graph.from_edges(np.arange(99), np.arange(1, 100), n_nodes=100).adjacency
     diagonal = np.asarray(adjacency.sum(axis=1)).ravel() + 1e-3
@@ -263,16 +274,16 @@ def test_a_sweep_goes_with_its_last_operator():
         gc.enable()
 
 
-@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@compiled
 def test_threads_that_come_first_together_lay_a_graph_out_once(monkeypatch):
     """Laid out twice, the first layout would be freed while a thread reads it."""
     made, n = [], 300
 
     def slowly(what, make):
-        def made_slowly(*arguments):
+        def made_slowly(*arguments, **named):
             made.append(what)
             time.sleep(0.02)  # so that all threads are there before anything is
-            return make(*arguments)
+            return make(*arguments, **named)
 
         return made_slowly
 
@@ -295,7 +306,7 @@ def test_threads_that_come_first_together_lay_a_graph_out_once(monkeypatch):
         np.testing.assert_array_equal(other, Sweep(graph.adjacency).steps(scores, root, scale, keep, 0.3, 4))
 
 
-@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@compiled
 @pytest.mark.parametrize("n_nodes", [7, 8, 9])
 def test_a_solve_that_overflowed_does_not_spoil_the_next(n_nodes):
     adjacency = eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes)).adjacency
@@ -357,7 +368,7 @@ def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, s
     assert (table[:, -1] == 7.0).all()
 
 
-@pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+@compiled
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_around_a_node_does_not_depend_on_who_looks(weighted, monkeypatch):
     """Threads, scipy's product and the compiled loop add up in the same order: the same bits."""

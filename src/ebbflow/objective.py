@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ebbflow.compiled import COMPILED
 from ebbflow.losses import Loss
 from ebbflow.smoothing import Propagation, SmoothingOperator
 
@@ -133,10 +134,8 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
     In that norm the loss is 1-smooth, because the curvature majorises its Hessian; the norm of a constant curvature is
     the paper's own. A node without curvature has no gradient either, but for rounding.
     """
-    least = 1e-12 * float(curvature.max()) or 1.0
-    own = _total(np.broadcast_to(curvature, tree.shape), tree, tree)
-    wanted = _total(gradient, gradient / np.maximum(curvature, least))  # divided where there is any
-    slope, own, wanted = map(float, (_total(gradient, tree), own, wanted))
+    least = 1e-12 * float(curvature.max()) or 1.0  # divided by where there is any
+    slope, own, wanted = _sums_along(gradient, curvature, tree, least)
     if own <= 0.0 or wanted <= 0.0:
         return Fit(0.0, 0.0)
     return Fit(-slope / own, -slope / math.sqrt(own * wanted))
@@ -146,11 +145,25 @@ class NotANumber(ValueError):
     """A loss or a score that is no number, at a node that the message names; the loop adds the round."""
 
 
-def _total(first: Array, *others: Array) -> Any:
-    """The sum of products of entries: by einsum, which makes no arrays on the way, and which GPUs are slow at.
+def _sums_along(slope: Array, bend: Array, way: Array, least: float = 0.0) -> tuple[float, float, float]:
+    """Return Σ slope·way, Σ bend·way² and, for a positive ``least``, Σ slope²/max(bend, least)."""
+    given = slope, bend, way
+    if COMPILED is not None and all(
+        type(part) is np.ndarray and part.dtype == np.float64 and part.flags.c_contiguous and part.shape == way.shape
+        for part in given
+    ):
+        found = np.empty(3)
+        COMPILED.ebbflow_along(way.size, *(part.ctypes.data for part in given), least, found.ctypes.data)
+        return float(found[0]), float(found[1]), float(found[2])
+    sums = [_total(slope, way), _total(np.broadcast_to(bend, way.shape), way, way)]
+    if least > 0.0:
+        sums.append(_total(slope, slope / np.maximum(bend, least)))
+    along, own, *wanted = map(float, sums)  # on a GPU, waited for when all are under way
+    return along, own, wanted[0] if wanted else 0.0
 
-    On a GPU the number stays there, to be waited for when all that go with it are under way.
-    """
+
+def _total(first: Array, *others: Array) -> Any:
+    """The sum of products of entries: by einsum, which makes no arrays on the way, and which GPUs are slow at."""
     if isinstance(first, np.ndarray):
         return np.einsum(",".join(["ij"] * (1 + len(others))) + "->", first, *others)
     return math.prod(others, start=first).sum()
@@ -323,8 +336,8 @@ class Objective:
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
         """
         along = smoothed_tree[self.labels.at]
-        slope, bend = _total(self._slope(point), along), _total(self._local_curvature(point), along, along)
-        step = self._penalized_step(float(slope), float(bend), point, tree)
+        slope, bend, _ = _sums_along(self._slope(point), self._local_curvature(point), along)
+        step = self._penalized_step(slope, bend, point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
     def predict(self, point: Iterate) -> Array:

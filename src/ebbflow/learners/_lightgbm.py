@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from ctypes import byref, c_int, c_int64, c_void_p
 from itertools import chain, repeat
 from typing import Any
 from zlib import crc32
@@ -135,10 +136,16 @@ class GrowingLightGBM(Growing):
         self._start()
 
     def _start(self) -> None:
-        self._booster: Any = self._lightgbm.Booster(self._params, self._data)
+        self._booster: Any = self._new_booster()
         self._scores: Any = np.zeros(self._shape)
         self._updates = 0
         self._redrawn = not _DRAWN_AT_SPLITS.isdisjoint(self._params)
+        self._last_curvature: Any = None, None
+
+    def _new_booster(self) -> Any:
+        booster = self._lightgbm.Booster(self._params, self._data)
+        # As LightGBM itself does before it takes the first gradient: what it draws from then on depends on it.
+        return booster if self._constant else booster.reset_parameter({"objective": "none"})
 
     def beside(self) -> "GrowingLightGBM":
         """Return another booster on the same bins, which take as long to find as many trees to grow."""
@@ -148,7 +155,7 @@ class GrowingLightGBM(Growing):
 
     def forget(self) -> None:
         """Drop the booster and keep the bins."""
-        self._booster = self._scores = None
+        self._booster = self._scores = self._last_curvature = None
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output to the booster."""
@@ -166,19 +173,25 @@ class GrowingLightGBM(Growing):
         return self._scores - before
 
     def _update(self, gradient: Array, curvature: Array) -> bool:
-        curvature = np.broadcast_to(curvature, self._shape)
-        if self._shape[1] == 1:
-            gradient, curvature = gradient[:, 0], curvature[:, 0]
+        """Hand a gradient over, as LightGBM's ``Booster.update`` does, which reads the scores of all rows before."""
+        if self._redrawn:
+            seed = crc32(f"{self._params['seed']} {self._updates}".encode()) >> 1
+            self._booster.reset_parameter({"feature_fraction_seed": seed, "extra_seed": seed})
+        self._updates += 1
+        if self._last_curvature[0] is not curvature:  # it seldom changes
+            self._last_curvature = curvature, self._as_fed(curvature)
+        parts, finished = (self._as_fed(gradient), self._last_curvature[1]), c_int(0)
+        self._call("BoosterUpdateOneIterCustom", *(c_void_p(part.ctypes.data) for part in parts), byref(finished))
+        return finished.value == 1
 
-        def fed(_scores: Any, _data: Any) -> tuple[Array, Array]:
-            # Here and not before: the first update resets parameters, which draws columns once more.
-            if self._redrawn:
-                seed = crc32(f"{self._params['seed']} {self._updates}".encode()) >> 1
-                self._booster.reset_parameter({"feature_fraction_seed": seed, "extra_seed": seed})
-            self._updates += 1
-            return gradient, curvature
+    def _as_fed(self, values: Array) -> NDArray[np.float32]:
+        """One output after the other."""
+        return np.ascontiguousarray(np.broadcast_to(values, self._shape).T, dtype=np.float32)
 
-        return bool(self._booster.update(fobj=fed))
+    def _call(self, name: str, *arguments: Any) -> None:
+        """Call LightGBM's C interface for the booster."""
+        basic = self._lightgbm.basic
+        basic._safe_call(getattr(basic._LIB, f"LGBM_{name}")(self._booster._handle, *arguments))
 
     def state(self) -> dict[str, Any]:
         """Return the trees, their exact scores, and how often columns and rows were drawn."""
@@ -201,27 +214,21 @@ class GrowingLightGBM(Growing):
         """
         if not state["updates"]:
             return
-        basic, data = self._lightgbm.basic, self._data
         earlier = self._lightgbm.Booster(model_str=state["trees"].decode())
         self._scores = state["scores"]
-        data.set_init_score(self._scores if self._shape[1] > 1 else self._scores[:, 0])
-        self._booster = self._lightgbm.Booster(self._params, data)
-        basic._safe_call(basic._LIB.LGBM_BoosterMerge(self._booster._handle, earlier._handle))
+        self._data.set_init_score(self._scores if self._shape[1] > 1 else self._scores[:, 0])
+        self._booster = self._new_booster()
+        self._call("BoosterMerge", earlier._handle)
         nothing, one = np.zeros(self._shape), np.ones((1, 1))
         for _ in range(state["updates"] if state["draws"] else 0):
             self._update(nothing, one)
         self._updates = state["updates"]
 
     def _read_scores(self) -> Array:
-        """Scores of all rows after the last round: `eval_train` is the public way to them."""
-        seen: list[NDArray[np.float64]] = []
-
-        def look(scores: NDArray[np.float64], _data: Any) -> tuple[str, float, bool]:
-            seen.append(scores)
-            return "seen", 0.0, False
-
-        self._booster.eval_train(feval=look)
-        return seen[0].reshape(self._shape).copy()
+        """Scores of all rows after the last round."""
+        scores, training, count = np.empty(self._shape[::-1]), c_int(0), c_int64(0)
+        self._call("BoosterGetPredict", training, byref(count), c_void_p(scores.ctypes.data))
+        return np.ascontiguousarray(scores.T)
 
     def compile(self, weights: Sequence[float]) -> "LightGBMEnsemble":
         """Scale the leaves in the booster's text; on the live booster its score cache would go stale."""

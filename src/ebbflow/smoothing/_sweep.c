@@ -48,7 +48,7 @@ PUBLIC int64_t ebbflow_sweep_version(void) { return 6; }
 DEFINE_SHARED(ebbflow_float, float)
 DEFINE_SHARED(ebbflow_double, double)
 
-/* The sums over the neighbours, of the rows first .. last - 1, both multiples of the window or the end; r is the first rest that
+/* The sums over the neighbours of the rows first .. last - 1, both multiples of the window or the end; r is the first rest that
    is not of an earlier row, and the next such is returned. `weighted` is a constant to each caller, so that a loop is compiled
    for each case: tests inside the rows would double the time. */
 #define DEFINE_AROUND_ONE(NAME, REAL, INDEX)                                                                            \
@@ -120,11 +120,13 @@ static INLINE void soon(const int32_t *column) {
 /* What a row reads, under the new numbers `place`: its columns, or, where sums follow the vectors, sums of fours, sums of pairs
    and what is left of its columns. `inside` has a number for each four, all 0, and is left so; `found` has room for one more
    than the row has columns. Returns how many. */
-static INLINE int64_t pieces(int64_t at, int64_t end, const int32_t *restrict column, const int32_t *restrict place,
-                             int64_t size, uint8_t *restrict inside, int32_t *restrict found) {
+static INLINE int64_t pieces(int64_t node, const int32_t *restrict start, const int32_t *restrict column,
+                             const int32_t *restrict place, int64_t size, uint8_t *restrict inside,
+                             int32_t *restrict found) {
+    const int64_t at = start[node], end = start[node + 1];
     int64_t n = 0;
     if (!size) {
-        for (; at < end; at++) found[n++] = place[column[at]];
+        for (int64_t k = at; k < end; k++) found[n++] = place[column[k]];
         return n;
     }
     for (int64_t k = at; k < end; k++) inside[place[column[k]] / 4] |= (uint8_t)(1 << place[column[k]] % 4);
@@ -153,7 +155,7 @@ PUBLIC void ebbflow_pieces(int64_t n, const int32_t *restrict order, const int32
                            uint8_t *restrict inside, int32_t *restrict found, int32_t *restrict counts) {
     for (int64_t i = 0; i < n; i++) {
         if (i + 8 < n) soon(column + start[order[i + 8]]);
-        counts[i] = (int32_t)pieces(start[order[i]], start[order[i] + 1], column, place, size, inside, found);
+        counts[i] = (int32_t)pieces(order[i], start, column, place, size, inside, found);
     }
 }
 
@@ -170,7 +172,7 @@ PUBLIC void ebbflow_pieces(int64_t n, const int32_t *restrict order, const int32
         for (int64_t i = 0; i < n; i++) {                                                                               \
             const int64_t node = order[row ? row[i] : i], from = old_start[node];                                       \
             if (i + 8 < n) soon(old_column + old_start[order[row ? row[i + 8] : i + 8]]);                               \
-            const int64_t length = pieces(from, old_start[node + 1], old_column, place, size, inside, found);           \
+            const int64_t length = pieces(node, old_start, old_column, place, size, inside, found);                     \
             const int64_t begin = start[i / 8] + i % 8, turns = (start[i / 8 + 1] - start[i / 8]) / 8;                  \
             const int64_t rest = r < n_rest && rest_row[r] == i ? rest_start[r++] : 0;                                  \
             for (int64_t k = 0; k < length; k++) {                                                                      \
@@ -211,8 +213,9 @@ DEFINE_ORDERS(ebbflow_double, double)
         if (size) NAME##_shared(first, last, size, v);                                                                  \
     }                                                                                                                   \
     PUBLIC void NAME##_end(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict root,       \
-                           const REAL *restrict v, REAL *restrict scores) {                                             \
-        for (int64_t i = first; i < last; i++) scores[order[i]] = v[i] / root[i];                                       \
+                           REAL *restrict v, REAL *restrict scores) {                                                   \
+        for (int64_t i = first; i < last; i++) v[i] /= root[i]; /* four at a time, as they cannot be put back */        \
+        for (int64_t i = first; i < last; i++) scores[order[i]] = v[i];                                                 \
     }
 
 DEFINE_ENDS(ebbflow_float, float)
@@ -503,6 +506,34 @@ PUBLIC int64_t ebbflow_paired(int64_t n, const int32_t *restrict start, const in
         for (int k = 0; k < 2; k++) order[put++] = pair[2 * single + k];
     if (alone >= 0) order[put++] = (int32_t)alone;
     return put;
+}
+
+/* How a way lies to the parabola of a slope and a bend: the sums of slope_i way_i and of bend_i way_i^2; and, where `least` is
+   positive, the sum of slope_i^2 / bend_i, no bend being less than that. */
+static INLINE void along(int64_t n, const double *restrict slope, const double *restrict bend, const double *restrict way,
+                         double least, double *restrict found, int all) {
+    double slopes[4] = {0}, bends[4] = {0}, lengths[4] = {0};
+    for (int64_t i = 0; i < n / 4 * 4; i += 4)
+        for (int k = 0; k < 4; k++) {
+            slopes[k] += slope[i + k] * way[i + k];
+            bends[k] += bend[i + k] * way[i + k] * way[i + k];
+            if (all) lengths[k] += slope[i + k] * slope[i + k] / (bend[i + k] > least ? bend[i + k] : least);
+        }
+    for (int64_t i = n / 4 * 4; i < n; i++) {
+        slopes[0] += slope[i] * way[i];
+        bends[0] += bend[i] * way[i] * way[i];
+        if (all) lengths[0] += slope[i] * slope[i] / (bend[i] > least ? bend[i] : least);
+    }
+    found[0] = (slopes[0] + slopes[1]) + (slopes[2] + slopes[3]);
+    found[1] = (bends[0] + bends[1]) + (bends[2] + bends[3]);
+    found[2] = (lengths[0] + lengths[1]) + (lengths[2] + lengths[3]);
+}
+
+PUBLIC void ebbflow_along(int64_t n, const double *slope, const double *bend, const double *way, double least, double *found) {
+    if (least > 0)
+        along(n, slope, bend, way, least, found, 1);
+    else
+        along(n, slope, bend, way, least, found, 0);
 }
 
 /* Of each row i, the `most` other rows most like it: cosines of at least `least` between rows of the symmetric matrix with

@@ -113,7 +113,10 @@ class Sweep:
             place = np.arange(n_rows, dtype=np.int32)
             place[: self.n_nodes] = order.rows
         rows = _Rows(start, column, weights, rest_row, rest_start, place)
-        inside, found = np.zeros(n_rows // 4, dtype=np.uint8), np.empty(1 + int(np.diff(old.indptr).max(initial=0)), np.int32)
+        inside, found = (
+            np.zeros(n_rows // 4, dtype=np.uint8),
+            np.empty(1 + int(np.diff(old.indptr).max(initial=0)), np.int32),
+        )
         parts = order.nodes, order.place, old.indptr, old.indices, data, inside, found
         given = [None if part is None else part.ctypes.data for part in parts]
         arranged = getattr(self._compiled, f"ebbflow_arranged_{self._bits}")
@@ -260,7 +263,9 @@ class Sweep:
                 self.n_nodes, order, *edges, root_at, *terms_at, alpha, count, given, v, source, other, out.ctypes.data
             )
             return out
-        self._shared(getattr(self._compiled, f"ebbflow_{name}_begin"), 1, self._sums, order, root_at, alpha, given, v, source)
+        self._shared(
+            getattr(self._compiled, f"ebbflow_{name}_begin"), 1, self._sums, order, root_at, alpha, given, v, source
+        )
         sweep = getattr(self._compiled, f"ebbflow_{name}_narrow_{self._bits}")
         for _ in range(count):
             self._shared(sweep, 1, *edges, *terms_at, source, v, other)
@@ -354,10 +359,11 @@ class Sweep:
         return min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
 
     def _shares(self, count: int) -> list[int]:
-        """Ranges of rows that read about as much each, window by window."""
+        """Ranges of rows that read about as much each: whole eights, or, where rows are put back out of order, windows."""
         if count not in self._ends:
-            read = np.add.reduceat(self._order.lengths, np.arange(0, self.n_nodes, WINDOW), dtype=np.int64).cumsum()
-            ends = (np.searchsorted(read, np.linspace(0, read[-1], count + 1)[1:-1]) + 1) * WINDOW
+            step = EIGHT if self._order.rows is None else WINDOW
+            read = np.add.reduceat(self._order.lengths, np.arange(0, self.n_nodes, step), dtype=np.int64).cumsum()
+            ends = step * (1 + np.searchsorted(read, np.linspace(0, read[-1], count + 1)[1:-1]))
             self._ends[count] = [0, *np.minimum(ends, self.n_nodes).tolist(), self.n_nodes]
         return self._ends[count]
 
