@@ -147,19 +147,17 @@ class NotANumber(ValueError):
 
 def _sums_along(slope: Array, bend: Array, way: Array, least: float = 0.0) -> tuple[float, float, float]:
     """Return Σ slope·way, Σ bend·way² and, for a positive ``least``, Σ slope²/max(bend, least)."""
-    given = slope, bend, way
-    if COMPILED is not None and all(
-        type(part) is np.ndarray and part.dtype == np.float64 and part.flags.c_contiguous and part.shape == way.shape
-        for part in given
-    ):
+    if COMPILED is not None and type(way) is np.ndarray and slope.shape == bend.shape == way.shape:
+        given = [np.ascontiguousarray(part, dtype=np.float64) for part in (slope, bend, way)]
         found = np.empty(3)
-        COMPILED.ebbflow_along(way.size, *(part.ctypes.data for part in given), least, found.ctypes.data)
-        return float(found[0]), float(found[1]), float(found[2])
+        COMPILED.ebbflow_along(way.size, *[part.ctypes.data for part in given], least, found.ctypes.data)
+        along, own, wanted = found.tolist()
+        return along, own, wanted
     sums = [_total(slope, way), _total(np.broadcast_to(bend, way.shape), way, way)]
     if least > 0.0:
         sums.append(_total(slope, slope / np.maximum(bend, least)))
-    along, own, *wanted = map(float, sums)  # on a GPU, waited for when all are under way
-    return along, own, wanted[0] if wanted else 0.0
+    along, own, *last = map(float, sums)  # on a GPU, waited for when all are under way
+    return along, own, last[0] if last else 0.0
 
 
 def _total(first: Array, *others: Array) -> Any:

@@ -510,30 +510,26 @@ PUBLIC int64_t ebbflow_paired(int64_t n, const int32_t *restrict start, const in
 
 /* How a way lies to the parabola of a slope and a bend: the sums of slope_i way_i and of bend_i way_i^2; and, where `least` is
    positive, the sum of slope_i^2 / bend_i, no bend being less than that. */
-static INLINE void along(int64_t n, const double *restrict slope, const double *restrict bend, const double *restrict way,
-                         double least, double *restrict found, int all) {
-    double slopes[4] = {0}, bends[4] = {0}, lengths[4] = {0};
-    for (int64_t i = 0; i < n / 4 * 4; i += 4)
-        for (int k = 0; k < 4; k++) {
-            slopes[k] += slope[i + k] * way[i + k];
-            bends[k] += bend[i + k] * way[i + k] * way[i + k];
-            if (all) lengths[k] += slope[i + k] * slope[i + k] / (bend[i + k] > least ? bend[i + k] : least);
-        }
-    for (int64_t i = n / 4 * 4; i < n; i++) {
+PUBLIC void ebbflow_along(int64_t n, const double *restrict slope, const double *restrict bend, const double *restrict way,
+                          double least, double *restrict found) {
+    double slopes[8] = {0}, bends[8] = {0}, lengths[8] = {0};
+    const int64_t full = n / 8 * 8;
+    for (int64_t first = 0; first < full; first += 1024) { /* one sum after the other, of what is in the nearest cache */
+        const int64_t last = first + 1024 < full ? first + 1024 : full;
+        for (int64_t i = first; i < last; i += 8)
+            for (int k = 0; k < 8; k++) slopes[k] += slope[i + k] * way[i + k];
+        for (int64_t i = first; i < last; i += 8)
+            for (int k = 0; k < 8; k++) bends[k] += bend[i + k] * way[i + k] * way[i + k];
+        for (int64_t i = least > 0 ? first : last; i < last; i += 8)
+            for (int k = 0; k < 8; k++)
+                lengths[k] += slope[i + k] * slope[i + k] / (bend[i + k] > least ? bend[i + k] : least);
+    }
+    for (int64_t i = full; i < n; i++) {
         slopes[0] += slope[i] * way[i];
         bends[0] += bend[i] * way[i] * way[i];
-        if (all) lengths[0] += slope[i] * slope[i] / (bend[i] > least ? bend[i] : least);
+        if (least > 0) lengths[0] += slope[i] * slope[i] / (bend[i] > least ? bend[i] : least);
     }
-    found[0] = (slopes[0] + slopes[1]) + (slopes[2] + slopes[3]);
-    found[1] = (bends[0] + bends[1]) + (bends[2] + bends[3]);
-    found[2] = (lengths[0] + lengths[1]) + (lengths[2] + lengths[3]);
-}
-
-PUBLIC void ebbflow_along(int64_t n, const double *slope, const double *bend, const double *way, double least, double *found) {
-    if (least > 0)
-        along(n, slope, bend, way, least, found, 1);
-    else
-        along(n, slope, bend, way, least, found, 0);
+    found[0] = total(slopes), found[1] = total(bends), found[2] = total(lengths);
 }
 
 /* Of each row i, the `most` other rows most like it: cosines of at least `least` between rows of the symmetric matrix with

@@ -305,11 +305,13 @@ class Sweep:
 
     def _scratch(self, dtype: np.dtype[Any], count: int) -> tuple[int, ...]:
         """Where there are vectors to write to, the same ones in each thread: fresh memory costs as much as a sweep."""
-        name = f"{dtype.name}_{count}"
-        if not hasattr(self._local, name):
+        name = f"{dtype.char}{count}"
+        found = getattr(self._local, name, None)
+        if found is None:
             made = np.zeros((count, self._size), dtype=dtype)
-            setattr(self._local, name, (tuple(vector.ctypes.data for vector in made), made))
-        places: tuple[int, ...] = getattr(self._local, name)[0]
+            found = tuple(vector.ctypes.data for vector in made), made
+            setattr(self._local, name, found)
+        places: tuple[int, ...] = found[0]
         return places
 
     def _once(self, vector: NDArray[Any]) -> int:
