@@ -51,9 +51,9 @@ DEFINE_SHARED(ebbflow_double, double)
 /* The sums over the neighbours of the rows first .. last - 1, both multiples of the window or the end; r is the first rest that
    is not of an earlier row, and the next such is returned. `weighted` is a constant to each caller, so that a loop is compiled
    for each case: tests inside the rows would double the time. */
-#define DEFINE_AROUND_ONE(NAME, REAL, INDEX)                                                                            \
-    static INLINE int64_t NAME##_around(int64_t first, int64_t last, int64_t r, EDGES(REAL, INDEX),                     \
-                                        const REAL *restrict v, REAL *restrict out, int weighted) {                     \
+#define DEFINE_SUMS(NAME, REAL, INDEX)                                                                                  \
+    static INLINE int64_t NAME##_sums(int64_t first, int64_t last, int64_t r, EDGES(REAL, INDEX),                       \
+                                      const REAL *restrict v, REAL *restrict out, int weighted) {                       \
         (void)size;                                                                                                     \
         for (int64_t i = first; i < last; i += 8) {                                                                     \
             const int64_t end = start[i / 8 + 1];                                                                       \
@@ -83,7 +83,7 @@ DEFINE_SHARED(ebbflow_double, double)
 
 /* Rows first .. last - 1 of one column of scores, `first` a multiple of the window. The vectors are in the new order. */
 #define DEFINE_NARROW(NAME, REAL, INDEX, BITS)                                                                          \
-    DEFINE_AROUND_ONE(NAME##_narrow_##BITS, REAL, INDEX)                                                                \
+    DEFINE_SUMS(NAME##_narrow_##BITS, REAL, INDEX)                                                                      \
     static INLINE void NAME##_rows_##BITS(int64_t first, int64_t last, EDGES(REAL, INDEX), const REAL *restrict scale,  \
                                           const REAL *restrict keep, const REAL *restrict source,                       \
                                           const REAL *restrict v, REAL *restrict out, int weighted) {                   \
@@ -91,7 +91,7 @@ DEFINE_SHARED(ebbflow_double, double)
         while (r < n_rest && rest_row[r] < first) r++;                                                                  \
         for (; first < last; first += WINDOW) {                                                                         \
             const int64_t end = first + WINDOW < last ? first + WINDOW : last;                                          \
-            r = NAME##_narrow_##BITS##_around(first, end, r, GIVEN, v, out, weighted);                                  \
+            r = NAME##_narrow_##BITS##_sums(first, end, r, GIVEN, v, out, weighted);                                    \
             for (int64_t i = first; i < end; i += 8)                                                                    \
                 for (int k = 0; k < 8; k++)                                                                             \
                     out[i + k] = scale[i + k] * out[i + k] + keep[i + k] * v[i + k] + source[i + k];                    \
@@ -393,7 +393,7 @@ static INLINE double total(const double *sum) {
             if (size) ebbflow_double_shared(0, n, size, direction);                                                     \
             for (int64_t first = 0; first < n; first += WINDOW) {                                                       \
                 const int64_t last = first + WINDOW < n ? first + WINDOW : n;                                           \
-                r = SUMS##_around(first, last, r, GIVEN, direction, image, weighted);                                   \
+                r = SUMS##_sums(first, last, r, GIVEN, direction, image, weighted);                                     \
                 for (int64_t i = first; i < last; i += 8)                                                               \
                     for (int k = 0; k < 8; k++) {                                                                       \
                         image[i + k] = diagonal[i + k] * direction[i + k] - image[i + k];                               \
