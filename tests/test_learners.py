@@ -66,6 +66,23 @@ def test_learner_handles_several_outputs(name):
     np.testing.assert_allclose(m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_every_round_is_grown_on_the_numbers_it_is_given(name, outputs):
+    """Also where they are written over those of the last round; and from a curvature that is kept, and cannot be."""
+    X, y, _ = problem()
+    table, random = Table(X, ("a", "b", "c")), np.random.default_rng(1)
+    start = {"n_outputs": outputs, "seed": 3, "n_jobs": 1, "device": "cpu"}
+    over, anew, kept, copied = (LEARNERS[name].start(table, **start) for _ in range(4))
+    gradient, curvature, fixed = random.random((3, 300, outputs))
+    fixed.flags.writeable = False
+    for _ in range(4):
+        gradient[:] = np.nan_to_num(y)[:, None] + random.normal(size=gradient.shape)
+        curvature[:] = random.random(curvature.shape) + 0.1
+        np.testing.assert_array_equal(over.grow(gradient, curvature), anew.grow(gradient.copy(), curvature.copy()))
+        np.testing.assert_array_equal(kept.grow(gradient, fixed), copied.grow(gradient, fixed.copy()))
+
+
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_an_ensemble_beside_another_grows_as_if_alone(forgotten):
     X, y, _ = problem()

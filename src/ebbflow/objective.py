@@ -319,9 +319,14 @@ class Objective:
         else:
             result = self._filled(smoother.norm_bound**2 * float(local.max()))
         result = result + self.penalty
-        if self.loss.constant_curvature and self.smoother.linear:
-            self._fixed_curvature = result
-        return result
+        return self._kept_curvature(result) if self.loss.constant_curvature and self.smoother.linear else result
+
+    def _kept_curvature(self, curvature: Array) -> Array:
+        """Keep a curvature for all rounds. It can no longer be written to: learners may keep what they made of it too."""
+        if isinstance(curvature, np.ndarray):
+            curvature.flags.writeable = False
+        self._fixed_curvature = curvature
+        return curvature
 
     def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
         """Return P h for a new tree's values h on all nodes; a P that is not linear must be told at which point."""

@@ -299,9 +299,9 @@ class LeftOutObjective(FieldObjective):
             on_nodes[nodes] = (1.0 - 2.0 * own) * back + weight * self.field.pulled(back)[nodes]
             if magnitude is None:
                 on_nodes[:] = on_nodes.max() * smoother.norm_bound**2
-                self._fixed_curvature = on_nodes + self.penalty
             else:
-                self._fixed_curvature = np.maximum(magnitude.adjoint(on_nodes), 0.0) + self.penalty
+                on_nodes = np.maximum(magnitude.adjoint(on_nodes), 0.0)
+            return self._kept_curvature(on_nodes + self.penalty)
         return self._fixed_curvature
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:

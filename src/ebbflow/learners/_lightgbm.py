@@ -178,7 +178,7 @@ class GrowingLightGBM(Growing):
             seed = crc32(f"{self._params['seed']} {self._updates}".encode()) >> 1
             self._booster.reset_parameter({"feature_fraction_seed": seed, "extra_seed": seed})
         self._updates += 1
-        if self._last_curvature[0] is not curvature:  # it seldom changes
+        if self._last_curvature[0] is not curvature or curvature.flags.writeable:
             self._last_curvature = curvature, self._as_fed(curvature)
         parts, finished = (self._as_fed(gradient), self._last_curvature[1]), c_int(0)
         self._call("BoosterUpdateOneIterCustom", *(c_void_p(part.ctypes.data) for part in parts), byref(finished))
