@@ -16,6 +16,7 @@ from scipy import sparse
 import ebbflow as eb
 from ebbflow.compiled import threads
 from ebbflow.smoothing import _order, _sweep
+from ebbflow.smoothing._order import row_order
 from ebbflow.smoothing._sweep import Sweep, stepped, sweep_on
 from ebbflow.smoothing._system import GraphMatrix
 from tests.strategies import graphs
@@ -29,7 +30,7 @@ def swept_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
     if loops == "scipy":
         sweep._compiled = None
     if loops == "shared" and sweep._unit:  # whether that is worth it or not
-        sweep._order = _order._shared(adjacency, np.arange(adjacency.shape[0], dtype=np.int32))
+        sweep._known_order = _order._shared(adjacency, np.arange(adjacency.shape[0], dtype=np.int32))
         assert sweep._sums
     return sweep
 
@@ -304,6 +305,35 @@ def test_threads_that_come_first_together_lay_a_graph_out_once(monkeypatch):
     assert sorted(made) == ["edges", "edges", "order", "vector", "vector", "vector"]  # as written, and as float32
     for other in found:
         np.testing.assert_array_equal(other, Sweep(graph.adjacency).steps(scores, root, scale, keep, 0.3, 4))
+
+
+@compiled
+@pytest.mark.parametrize("what", ["sweep", "solve"])
+def test_threads_that_come_first_together_look_for_one_order(what, monkeypatch):
+    """Looked for twice, one order would be freed while a thread reads it, and all would wait for both."""
+    made = []
+
+    def slowly(*arguments, **named):
+        made.append(what)
+        time.sleep(0.02)  # so that all threads are there before the order is
+        return row_order(*arguments, **named)
+
+    monkeypatch.setattr(_sweep, "row_order", slowly)
+    adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((300, 2)), k=14).adjacency
+    sweep, start, ones = Sweep(adjacency), threading.Barrier(3), np.ones(300)
+    diagonal = adjacency.sum(axis=1) + 1.0
+
+    def first(_):
+        start.wait()
+        if what == "sweep":
+            return sweep(ones)
+        return sweep.conjugate_gradients(ones, diagonal, 1 / diagonal, ones, 1e-10, 100)[0]
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(first, range(3)))
+    assert made == [what]
+    for one in found:
+        np.testing.assert_allclose(one, diagonal - 1.0 if what == "sweep" else 1.0, rtol=1e-9)
 
 
 @compiled

@@ -63,6 +63,7 @@ class Sweep:
         self._in_order: dict[int, tuple[int, NDArray[Any], Any]] = {}
         self._known_places: dict[Any, tuple[Any, Any]] = {}
         self._ends: dict[int, list[int]] = {}
+        self._known_order: Order | None = None
         self._local = threading.local()
         # What the loops read is made by one thread: made twice, the first would go while its address is in use.
         self._making = threading.RLock()
@@ -74,9 +75,14 @@ class Sweep:
     def _unit(self) -> bool:
         return bool((self._adjacency.data == 1.0).all())
 
-    @cached_property
+    @property
     def _order(self) -> Order:
-        return row_order(self._adjacency, can_share=self._unit and self._compiled is not None)
+        if self._known_order is None:
+            with self._making:
+                if self._known_order is None:
+                    can_share = self._unit and self._compiled is not None
+                    self._known_order = row_order(self._adjacency, can_share=can_share)
+        return self._known_order
 
     @cached_property
     def _sums(self) -> int:
@@ -328,8 +334,7 @@ class Sweep:
     @property
     def _order_at(self) -> int:
         if "order" not in self._known_places:
-            with self._making:
-                self._known_places["order"] = self._order.nodes.ctypes.data, self._order
+            self._known_places["order"] = self._order.nodes.ctypes.data, self._order
         place: int = self._known_places["order"][0]
         return place
 
