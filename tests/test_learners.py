@@ -182,6 +182,21 @@ def test_sparse_tables_stay_sparse(name, monkeypatch):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("kind", ["empty", "tiny"])
+def test_columns_that_lightgbm_takes_for_zeros_give_the_mean(kind, several, capfd):
+    tiny = 1e-36 * np.random.default_rng(0).normal(size=(80, 2))
+    X, y = sparse.csr_array((80, 2)) if kind == "empty" else tiny, np.arange(80) % 3
+    if several:
+        m = eb.EBBSClassifier(5, early_stopping=False, n_jobs=1).fit(X, y)
+        np.testing.assert_allclose(m.predict_proba(), np.tile(np.bincount(y) / 80, (80, 1)), rtol=1e-6)
+    else:
+        m = eb.EBBSRegressor(5, early_stopping=False, n_jobs=1).fit(X, y)
+        np.testing.assert_allclose(m.predict(), y.mean(), rtol=1e-6)
+    captured = capfd.readouterr()
+    assert "Fatal" not in captured.out + captured.err
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_importances_find_the_columns_that_matter(name):
     X, y, graph = problem()

@@ -129,9 +129,10 @@ class GrowingLightGBM(Growing):
             params=params,
             free_raw_data=True,
         )
-        self._error = lightgbm.basic.LightGBMError
-        # LightGBM calls a table of constant columns a fatal error, on the terminal too.
-        self._constant = not table.is_sparse and not _varies(table)
+        # LightGBM calls a table without a column to split by a fatal error, on the terminal too: one of zeros, or nearly so.
+        self._data.construct()
+        split_by = any(self._data.feature_num_bin(column) > 0 for column in range(table.values.shape[1]))
+        self._constant = not split_by or (not table.is_sparse and not _varies(table))
         self._shape = (table.n_rows, n_outputs)
         self._start()
 
@@ -161,13 +162,7 @@ class GrowingLightGBM(Growing):
         """Add one tree per output to the booster."""
         if self._constant:
             return None
-        try:
-            finished = self._update(gradient, curvature)
-        except self._error as error:
-            if "num_features" in str(error):  # every column is constant: LightGBM stops rather than grow a stump
-                return None
-            raise
-        if finished:
+        if self._update(gradient, curvature):
             return None
         before, self._scores = self._scores, self._read_scores()
         return self._scores - before
