@@ -229,6 +229,18 @@ def test_models_that_are_no_weighted_sum_of_trees_are_refused(learner):
         fitted(learner, *problem())
 
 
+@pytest.mark.parametrize("given", [1, 2, 7])
+def test_another_number_of_trees_a_round_than_outputs_is_refused(given):
+    X, y, graph = problem()
+    learner = eb.LightGBM(params={"num_class": given})
+    classifier = eb.EBBSClassifier(3, learner=learner, n_jobs=1)
+    with pytest.raises(ValueError, match=f"num_class={given}, LightGBM grows {given} trees a round, not the 3"):
+        classifier.fit(X, np.arange(300) % 3, graph=graph)
+    if given > 1:
+        with pytest.raises(ValueError, match=f"grows {given} trees a round, not the 1"):
+            fitted(learner, X, y, graph)
+
+
 def test_unknown_parameters_reach_the_library():
     X, y, graph = problem()
     shallow = fitted(eb.LightGBM(params={"max_depth": 1}), X, y, graph)

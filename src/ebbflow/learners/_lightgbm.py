@@ -145,6 +145,12 @@ class GrowingLightGBM(Growing):
 
     def _new_booster(self) -> Any:
         booster = self._lightgbm.Booster(self._params, self._data)
+        grown, n_outputs = booster.num_model_per_iteration(), self._shape[1]
+        if grown != n_outputs:  # LightGBM would read and write beyond gradients and scores
+            raise ValueError(
+                f"params: with num_class={self._params['num_class']!r}, LightGBM grows {grown} trees a round, not the "
+                f"{n_outputs} that are asked for; leave it out."
+            )
         # As LightGBM itself does before it takes the first gradient: what it draws from then on depends on it.
         return booster if self._constant else booster.reset_parameter({"objective": "none"})
 
