@@ -128,6 +128,18 @@ def test_threads_change_no_bit(kind, width, monkeypatch):
     np.testing.assert_allclose(alone, adjacency @ v + v, atol=1e-12)
 
 
+@compiled
+def test_threads_have_about_as_much_to_do_each_or_are_left_alone(monkeypatch):
+    """One column of a graph that reads sums is cut at windows, of which a small graph has one; several are cut anywhere."""
+    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((4000, 2)), k=12).adjacency
+    sweep, degrees = Sweep(adjacency), np.diff(adjacency.indptr)
+    with threads(3):
+        assert sweep._sums and sweep._n_threads(1) == 1 and sweep._n_threads(5) == 3
+    read = np.add.reduceat(degrees[sweep._order.nodes], sweep._shares(3, wide=True)[:-1])
+    np.testing.assert_allclose(read, degrees.sum() / 3, rtol=0.01)
+
+
 def _sweep_in_child(size: int) -> float:
     adjacency = eb.Graph.from_edges(np.arange(size - 1), np.arange(1, size), n_nodes=size).adjacency
     with threads(2):

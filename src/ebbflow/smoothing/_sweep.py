@@ -62,7 +62,7 @@ class Sweep:
         self._compiled = COMPILED if adjacency.indices.dtype == np.int32 else None
         self._in_order: dict[int, tuple[int, NDArray[Any], Any]] = {}
         self._known_places: dict[Any, tuple[Any, Any]] = {}
-        self._ends: dict[int, list[int]] = {}
+        self._ends: dict[tuple[int, bool], list[int]] = {}
         self._known_order: Order | None = None
         self._local = threading.local()
         # What the loops read is made by one thread: made twice, the first would go while its address is in use.
@@ -360,19 +360,22 @@ class Sweep:
         if count == 1:
             loop(0, self.n_nodes, *arguments)
             return
-        by_threads(loop, self._shares(count), arguments)
+        by_threads(loop, self._shares(count, width > 1), arguments)
 
     def _n_threads(self, width: int) -> int:
-        return min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
+        most = min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
+        return most if width > 1 or most == 1 or not self._sums else min(most, 1 + (self.n_nodes - 1) // WINDOW)
 
-    def _shares(self, count: int) -> list[int]:
+    def _shares(self, count: int, wide: bool = False) -> list[int]:
         """Ranges of rows that read about as much each: whole eights, or, where rows are put back out of order, windows."""
-        if count not in self._ends:
-            step = EIGHT if self._order.rows is None else WINDOW
-            read = np.add.reduceat(self._order.lengths, np.arange(0, self.n_nodes, step), dtype=np.int64).cumsum()
+        if (count, wide) not in self._ends:
+            order = self._order
+            step = EIGHT if wide or order.rows is None else WINDOW
+            lengths = np.diff(self._adjacency.indptr)[order.nodes] if wide else order.lengths
+            read = np.add.reduceat(lengths, np.arange(0, self.n_nodes, step), dtype=np.int64).cumsum()
             ends = step * (1 + np.searchsorted(read, np.linspace(0, read[-1], count + 1)[1:-1]))
-            self._ends[count] = [0, *np.minimum(ends, self.n_nodes).tolist(), self.n_nodes]
-        return self._ends[count]
+            self._ends[count, wide] = [0, *np.minimum(ends, self.n_nodes).tolist(), self.n_nodes]
+        return self._ends[count, wide]
 
     def _like(self, v: NDArray[Any]) -> sparse.csr_array:
         """The adjacency in the float type of v, converted once."""
