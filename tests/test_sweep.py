@@ -136,8 +136,17 @@ def test_threads_have_about_as_much_to_do_each_or_are_left_alone(monkeypatch):
     sweep, degrees = Sweep(adjacency), np.diff(adjacency.indptr)
     with threads(3):
         assert sweep._sums and sweep._n_threads(1) == 1 and sweep._n_threads(5) == 3
-    read = np.add.reduceat(degrees[sweep._order.nodes], sweep._shares(3, wide=True)[:-1])
+    read = np.add.reduceat(degrees[sweep._in_turn[1]], sweep._shares(3, wide=True)[:-1])
     np.testing.assert_allclose(read, degrees.sum() / 3, rtol=0.01)
+
+
+@compiled
+def test_several_columns_are_summed_in_the_order_of_a_graph_without_sums():
+    """They read no sums, and rows of one length after the other are a quarter faster."""
+    adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((6000, 2)), k=12).adjacency
+    sweep = Sweep(adjacency)
+    assert sweep._sums
+    np.testing.assert_array_equal(sweep._in_turn[1], row_order(adjacency).nodes)
 
 
 def _sweep_in_child(size: int) -> float:
@@ -408,6 +417,15 @@ def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, s
         if part is not None:
             np.testing.assert_allclose(part, expected, rtol=1e-12)
     assert (table[:, -1] == 7.0).all()
+
+
+@compiled
+def test_what_is_around_a_node_takes_no_order(monkeypatch):
+    """To find one takes longer than to look."""
+    monkeypatch.setattr(_sweep, "row_order", None)
+    adjacency, out = eb.Graph.from_edges([0, 1], [1, 2]).adjacency, np.empty((3, 1))
+    Sweep(adjacency).around(np.array([[1.0], [2.0], [3.0]]), np.arange(3), None, [out, None, None], 0.0)
+    assert out.ravel().tolist() == [2.0, 2.0, 2.0]
 
 
 @compiled
