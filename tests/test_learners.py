@@ -199,6 +199,21 @@ def test_sparse_tables_stay_sparse(name, monkeypatch):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("kind", ["empty", "tiny"])
+def test_columns_that_lightgbm_takes_for_zeros_give_the_mean(kind, several, capfd):
+    tiny = 1e-36 * np.random.default_rng(0).normal(size=(80, 2))
+    X, y = sparse.csr_array((80, 2)) if kind == "empty" else tiny, np.arange(80) % 3
+    if several:
+        m = eb.EBBSClassifier(5, early_stopping=False, n_jobs=1).fit(X, y)
+        np.testing.assert_allclose(m.predict_proba(), np.tile(np.bincount(y) / 80, (80, 1)), rtol=1e-6)
+    else:
+        m = eb.EBBSRegressor(5, early_stopping=False, n_jobs=1).fit(X, y)
+        np.testing.assert_allclose(m.predict(), y.mean(), rtol=1e-6)
+    captured = capfd.readouterr()
+    assert "Fatal" not in captured.out + captured.err
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_importances_find_the_columns_that_matter(name):
     X, y, graph = problem()
@@ -229,6 +244,18 @@ def test_models_that_are_no_weighted_sum_of_trees_are_refused(learner):
     ((key, value),) = learner.params.items()
     with pytest.raises(ValueError, match=f"{key}.*{value}.*leave it out"):
         fitted(learner, *problem())
+
+
+@pytest.mark.parametrize("given", [1, 2, 7])
+def test_another_number_of_trees_a_round_than_outputs_is_refused(given):
+    X, y, graph = problem()
+    learner = eb.LightGBM(params={"num_class": given})
+    classifier = eb.EBBSClassifier(3, learner=learner, n_jobs=1)
+    with pytest.raises(ValueError, match=f"num_class={given}, LightGBM grows {given} trees a round, not the 3"):
+        classifier.fit(X, np.arange(300) % 3, graph=graph)
+    if given > 1:
+        with pytest.raises(ValueError, match=f"grows {given} trees a round, not the 1"):
+            fitted(learner, X, y, graph)
 
 
 def test_unknown_parameters_reach_the_library():

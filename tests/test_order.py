@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,6 +45,20 @@ def test_pairs_and_fours_are_of_all_nodes_and_rows_read_no_more_than_before(grap
     assert np.array_equal(order.nodes[order.place], np.arange(graph.n_nodes))
     read, own = order.lengths, lengths[order.nodes[order.rows]]
     assert ((read <= own) & (4 * read >= own)).all() and (np.diff(read) >= 0).all()
+
+
+@needs_loops
+def test_hubs_that_everyone_knows_do_not_hold_up_the_search():
+    """Groups of eight, and two pairs of hubs with all of them in common: read by every pair, 1e5 nodes take seconds."""
+    n_nodes, members = 100_000, 8
+    clique = sparse.kron(sparse.eye_array(n_nodes // members), np.ones((members, members)) - np.eye(members))
+    shuffled, known = np.random.default_rng(0).permutation(n_nodes), np.ones((n_nodes, 4))
+    hubs = np.kron(np.eye(2), np.ones((2, 2)) - np.eye(2))
+    adjacency = sparse.block_array([[hubs, known.T], [known, clique.tocsr()[shuffled][:, shuffled]]], format="csr")
+    graph = eb.Graph.from_scipy(adjacency)
+    begun = time.perf_counter()
+    assert row_order(graph.adjacency, can_share=True).rows is not None
+    assert time.perf_counter() - begun < 1.0
 
 
 @needs_loops

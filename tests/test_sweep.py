@@ -16,6 +16,7 @@ from scipy import sparse
 import ebbflow as eb
 from ebbflow.compiled import threads
 from ebbflow.smoothing import _order, _sweep
+from ebbflow.smoothing._order import row_order
 from ebbflow.smoothing._sweep import Sweep, stepped, sweep_on
 from ebbflow.smoothing._system import GraphMatrix
 from tests.strategies import graphs
@@ -29,7 +30,7 @@ def swept_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
     if loops == "scipy":
         sweep._compiled = None
     if loops == "shared" and sweep._unit:  # whether that is worth it or not
-        sweep._order = _order._shared(adjacency, np.arange(adjacency.shape[0], dtype=np.int32))
+        sweep._known_order = _order._shared(adjacency, np.arange(adjacency.shape[0], dtype=np.int32))
         assert sweep._sums
     return sweep
 
@@ -125,6 +126,27 @@ def test_threads_change_no_bit(kind, width, monkeypatch):
     np.testing.assert_array_equal(alone, together)
     np.testing.assert_array_equal(steps, steps_together)
     np.testing.assert_allclose(alone, adjacency @ v + v, atol=1e-12)
+
+
+@compiled
+def test_threads_have_about_as_much_to_do_each_or_are_left_alone(monkeypatch):
+    """One column of a graph that reads sums is cut at windows, of which a small graph has one; several are cut anywhere."""
+    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((4000, 2)), k=12).adjacency
+    sweep, degrees = Sweep(adjacency), np.diff(adjacency.indptr)
+    with threads(3):
+        assert sweep._sums and sweep._n_threads(1) == 1 and sweep._n_threads(5) == 3
+    read = np.add.reduceat(degrees[sweep._in_turn[1]], sweep._shares(3, wide=True)[:-1])
+    np.testing.assert_allclose(read, degrees.sum() / 3, rtol=0.01)
+
+
+@compiled
+def test_several_columns_are_summed_in_the_order_of_a_graph_without_sums():
+    """They read no sums, and rows of one length after the other are a quarter faster."""
+    adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((6000, 2)), k=12).adjacency
+    sweep = Sweep(adjacency)
+    assert sweep._sums
+    np.testing.assert_array_equal(sweep._in_turn[1], row_order(adjacency).nodes)
 
 
 def _sweep_in_child(size: int) -> float:
@@ -307,6 +329,35 @@ def test_threads_that_come_first_together_lay_a_graph_out_once(monkeypatch):
 
 
 @compiled
+@pytest.mark.parametrize("what", ["sweep", "solve"])
+def test_threads_that_come_first_together_look_for_one_order(what, monkeypatch):
+    """Looked for twice, one order would be freed while a thread reads it, and all would wait for both."""
+    made = []
+
+    def slowly(*arguments, **named):
+        made.append(what)
+        time.sleep(0.02)  # so that all threads are there before the order is
+        return row_order(*arguments, **named)
+
+    monkeypatch.setattr(_sweep, "row_order", slowly)
+    adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((300, 2)), k=14).adjacency
+    sweep, start, ones = Sweep(adjacency), threading.Barrier(3), np.ones(300)
+    diagonal = adjacency.sum(axis=1) + 1.0
+
+    def first(_):
+        start.wait()
+        if what == "sweep":
+            return sweep(ones)
+        return sweep.conjugate_gradients(ones, diagonal, 1 / diagonal, ones, 1e-10, 100)[0]
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(first, range(3)))
+    assert made == [what]
+    for one in found:
+        np.testing.assert_allclose(one, diagonal - 1.0 if what == "sweep" else 1.0, rtol=1e-9)
+
+
+@compiled
 @pytest.mark.parametrize("n_nodes", [7, 8, 9])
 def test_a_solve_that_overflowed_does_not_spoil_the_next(n_nodes):
     adjacency = eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes)).adjacency
@@ -366,6 +417,15 @@ def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, s
         if part is not None:
             np.testing.assert_allclose(part, expected, rtol=1e-12)
     assert (table[:, -1] == 7.0).all()
+
+
+@compiled
+def test_what_is_around_a_node_takes_no_order(monkeypatch):
+    """To find one takes longer than to look."""
+    monkeypatch.setattr(_sweep, "row_order", None)
+    adjacency, out = eb.Graph.from_edges([0, 1], [1, 2]).adjacency, np.empty((3, 1))
+    Sweep(adjacency).around(np.array([[1.0], [2.0], [3.0]]), np.arange(3), None, [out, None, None], 0.0)
+    assert out.ravel().tolist() == [2.0, 2.0, 2.0]
 
 
 @compiled

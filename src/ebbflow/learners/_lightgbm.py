@@ -129,9 +129,10 @@ class GrowingLightGBM(Growing):
             params=params,
             free_raw_data=True,
         )
-        self._error = lightgbm.basic.LightGBMError
-        # LightGBM calls a table of constant columns a fatal error, on the terminal too.
-        self._constant = not table.is_sparse and not _varies(table)
+        # LightGBM calls a table without a column to split by a fatal error, on the terminal too: one of zeros, or nearly so.
+        self._data.construct()
+        split_by = any(self._data.feature_num_bin(column) > 0 for column in range(table.values.shape[1]))
+        self._constant = not split_by or (not table.is_sparse and not _varies(table))
         self._shape = (table.n_rows, n_outputs)
         self._start()
 
@@ -144,6 +145,12 @@ class GrowingLightGBM(Growing):
 
     def _new_booster(self) -> Any:
         booster = self._lightgbm.Booster(self._params, self._data)
+        grown, n_outputs = booster.num_model_per_iteration(), self._shape[1]
+        if grown != n_outputs:  # LightGBM would read and write beyond gradients and scores
+            raise ValueError(
+                f"params: with num_class={self._params['num_class']!r}, LightGBM grows {grown} trees a round, not the "
+                f"{n_outputs} that are asked for; leave it out."
+            )
         # As LightGBM itself does before it takes the first gradient: what it draws from then on depends on it.
         return booster if self._constant else booster.reset_parameter({"objective": "none"})
 
@@ -161,13 +168,7 @@ class GrowingLightGBM(Growing):
         """Add one tree per output to the booster."""
         if self._constant:
             return None
-        try:
-            finished = self._update(gradient, curvature)
-        except self._error as error:
-            if "num_features" in str(error):  # every column is constant: LightGBM stops rather than grow a stump
-                return None
-            raise
-        if finished:
+        if self._update(gradient, curvature):
             return None
         before, self._scores = self._scores, self._read_scores()
         return self._scores - before

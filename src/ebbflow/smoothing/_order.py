@@ -35,6 +35,8 @@ class Order(NamedTuple):
     lengths: NDArray[np.int32]
     #: Its place; None: i. With it, pairs and fours of places have sums.
     rows: NDArray[np.int32] | None = None
+    #: The nodes in the order in which pairs were looked for; it suits who reads no sums.
+    plain: NDArray[np.int32] | None = None
 
 
 def row_order(adjacency: sparse.csr_array, can_share: bool = False) -> Order:
@@ -56,7 +58,7 @@ def row_order(adjacency: sparse.csr_array, can_share: bool = False) -> Order:
         shared = _shared(adjacency, nodes)
         if int(shared.lengths.sum()) <= most:
             return shared
-    nodes = nodes[_by_length(lengths[nodes])]
+    nodes = nodes[by_length(lengths[nodes])]
     return Order(nodes, _places(nodes), lengths[nodes])
 
 
@@ -65,7 +67,7 @@ def sums_from(n_nodes: int) -> int:
     return EIGHT * (n_nodes // EIGHT + 1)
 
 
-def _by_length(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
+def by_length(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
     """Places, by what is read for them, within each window."""
     places: NDArray[np.int32] = np.lexsort((lengths, np.arange(lengths.size) // WINDOW)).astype(np.int32)
     return places
@@ -89,8 +91,8 @@ def _shared(adjacency: sparse.csr_array, nodes: NDArray[np.int32]) -> Order:
     COMPILED.ebbflow_pieces(
         n_nodes, *(part.ctypes.data for part in before), sums_from(n_nodes), *(part.ctypes.data for part in after)
     )
-    rows = _by_length(lengths)
-    return Order(order, place, lengths[rows], rows)
+    rows = by_length(lengths)
+    return Order(order, place, lengths[rows], rows, nodes)
 
 
 def _looks(adjacency: sparse.csr_array) -> tuple[bool, bool]:

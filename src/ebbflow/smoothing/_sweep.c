@@ -487,8 +487,10 @@ PUBLIC int64_t ebbflow_paired(int64_t n, const int32_t *restrict start, const in
                 const int32_t q = mate[column[at]];
                 if (q < 0 || q == p || tried[q] == p) continue;
                 tried[q] = (int32_t)p;
+                const int64_t from = shared_start[q], all = shared_start[q + 1] - from;
+                const int64_t to = from + (all < LOOKED_AT ? all : LOOKED_AT); /* else two hubs would be read by every pair */
                 int64_t count = 0;
-                for (int64_t k = shared_start[q]; k < shared_start[q + 1]; k++) count += mark[shared[k]] == p;
+                for (int64_t k = from; k < to; k++) count += mark[shared[k]] == p;
                 if (count > most) best = q, most = count;
             }
         }

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebbflow.compiled import COMPILED, allowed_threads, by_threads
-from ebbflow.smoothing._order import EIGHT, WINDOW, Order, row_order, sums_from
+from ebbflow.smoothing._order import EIGHT, WINDOW, Order, by_length, row_order, sums_from
 
 # Below this many products of numbers, waking a thread costs more than it does.
 WORTH_A_THREAD = 1_000_000
@@ -62,7 +62,8 @@ class Sweep:
         self._compiled = COMPILED if adjacency.indices.dtype == np.int32 else None
         self._in_order: dict[int, tuple[int, NDArray[Any], Any]] = {}
         self._known_places: dict[Any, tuple[Any, Any]] = {}
-        self._ends: dict[int, list[int]] = {}
+        self._ends: dict[tuple[int, bool], list[int]] = {}
+        self._known_order: Order | None = None
         self._local = threading.local()
         # What the loops read is made by one thread: made twice, the first would go while its address is in use.
         self._making = threading.RLock()
@@ -74,9 +75,14 @@ class Sweep:
     def _unit(self) -> bool:
         return bool((self._adjacency.data == 1.0).all())
 
-    @cached_property
+    @property
     def _order(self) -> Order:
-        return row_order(self._adjacency, can_share=self._unit and self._compiled is not None)
+        if self._known_order is None:
+            with self._making:
+                if self._known_order is None:
+                    can_share = self._unit and self._compiled is not None
+                    self._known_order = row_order(self._adjacency, can_share=can_share)
+        return self._known_order
 
     @cached_property
     def _sums(self) -> int:
@@ -138,7 +144,8 @@ class Sweep:
                     rows: _Rows = getattr(self, kind)
                     weights = None if rows.weights is None else rows.weights.astype(dtype, copy=False)
                     held = rows, weights  # as long as the addresses are
-                    self._known_places[kind, dtype] = _addresses(rows, weights, self._sums), held
+                    sums = self._sums if kind == "_narrow" else 0  # which takes an order of the rows
+                    self._known_places[kind, dtype] = _addresses(rows, weights, sums), held
         places: tuple[Any, ...] = self._known_places[kind, dtype][0]
         return places
 
@@ -300,7 +307,7 @@ class Sweep:
         *ends, after = [None if part is None else part.ctypes.data for part in (scale, keep, source, root)]
         rows = self._places("_wide", v.dtype)
         sweep = getattr(self._compiled, f"ebbflow_wide_{_name(v)}")
-        fixed = v.shape[1], self._order_at, *rows, *ends, stride, after, alpha
+        fixed = v.shape[1], self._in_turn[0], *rows, *ends, stride, after, alpha
         self._shared(sweep, v.shape[1], *fixed, v.ctypes.data, out.ctypes.data)
 
     def _scratch(self, dtype: np.dtype[Any], count: int) -> tuple[int, ...]:
@@ -328,10 +335,20 @@ class Sweep:
     @property
     def _order_at(self) -> int:
         if "order" not in self._known_places:
-            with self._making:
-                self._known_places["order"] = self._order.nodes.ctypes.data, self._order
+            self._known_places["order"] = self._order.nodes.ctypes.data, self._order
         place: int = self._known_places["order"][0]
         return place
+
+    @property
+    def _in_turn(self) -> tuple[int, NDArray[np.int32]]:
+        """Where the nodes lie in the order in which their rows of several columns are summed, by length; and they."""
+        if "in turn" not in self._known_places:
+            with self._making:
+                if "in turn" not in self._known_places:
+                    nodes, plain = self._order.nodes, self._order.plain
+                    nodes = nodes if plain is None else plain[by_length(np.diff(self._adjacency.indptr)[plain])]
+                    self._known_places["in turn"] = nodes.ctypes.data, nodes
+        return self._known_places["in turn"]
 
     def _arranged(self, vector: NDArray[Any]) -> NDArray[Any]:
         """Numbers of nodes in the order of the rows."""
@@ -355,19 +372,22 @@ class Sweep:
         if count == 1:
             loop(0, self.n_nodes, *arguments)
             return
-        by_threads(loop, self._shares(count), arguments)
+        by_threads(loop, self._shares(count, width > 1), arguments)
 
     def _n_threads(self, width: int) -> int:
-        return min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
+        most = min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
+        return most if width > 1 or most == 1 or not self._sums else min(most, 1 + (self.n_nodes - 1) // WINDOW)
 
-    def _shares(self, count: int) -> list[int]:
+    def _shares(self, count: int, wide: bool = False) -> list[int]:
         """Ranges of rows that read about as much each: whole eights, or, where rows are put back out of order, windows."""
-        if count not in self._ends:
-            step = EIGHT if self._order.rows is None else WINDOW
-            read = np.add.reduceat(self._order.lengths, np.arange(0, self.n_nodes, step), dtype=np.int64).cumsum()
+        if (count, wide) not in self._ends:
+            order = self._order
+            step = EIGHT if wide or order.rows is None else WINDOW
+            lengths = np.diff(self._adjacency.indptr)[self._in_turn[1]] if wide else order.lengths
+            read = np.add.reduceat(lengths, np.arange(0, self.n_nodes, step), dtype=np.int64).cumsum()
             ends = step * (1 + np.searchsorted(read, np.linspace(0, read[-1], count + 1)[1:-1]))
-            self._ends[count] = [0, *np.minimum(ends, self.n_nodes).tolist(), self.n_nodes]
-        return self._ends[count]
+            self._ends[count, wide] = [0, *np.minimum(ends, self.n_nodes).tolist(), self.n_nodes]
+        return self._ends[count, wide]
 
     def _like(self, v: NDArray[Any]) -> sparse.csr_array:
         """The adjacency in the float type of v, converted once."""
