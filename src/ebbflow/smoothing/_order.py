@@ -20,8 +20,9 @@ WINDOW = 4_096
 # Scores of fewer nodes fit in that cache, in whatever order.
 LARGE = 10_000
 SAMPLE = 64
-# How many numbers sums of pairs and fours must spare a node, to be worth adding up; they seldom spare it half of its own.
-WORTH_SHARING = 4
+# How many numbers sums of pairs and fours must spare a node, and which share of all, to be worth adding up. They seldom
+# spare more than half.
+WORTH_SHARING, LEAST_SPARED, MOST_SPARED = 4, 0.25, 0.5
 
 
 class Order(NamedTuple):
@@ -53,10 +54,10 @@ def row_order(adjacency: sparse.csr_array, can_share: bool = False) -> Order:
         scattered, clustered = _looks(adjacency)
         if scattered and clustered:
             nodes = np.asarray(reverse_cuthill_mckee(adjacency, symmetric_mode=True), dtype=np.int32)
-    most = adjacency.nnz - WORTH_SHARING * n_nodes
-    if can_share and clustered and 2 * most >= adjacency.nnz and adjacency.has_canonical_format:
+    worth = max(WORTH_SHARING * n_nodes, LEAST_SPARED * adjacency.nnz)
+    if can_share and clustered and worth <= MOST_SPARED * adjacency.nnz and adjacency.has_canonical_format:
         shared = _shared(adjacency, nodes)
-        if int(shared.lengths.sum()) <= most:
+        if adjacency.nnz - int(shared.lengths.sum()) >= worth:
             return shared
     nodes = nodes[by_length(lengths[nodes])]
     return Order(nodes, _places(nodes), lengths[nodes])
