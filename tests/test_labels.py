@@ -328,6 +328,24 @@ def test_labels_need_the_squared_error():
         eb.EBBSClassifier(labels="masked").fit(X, y > 0, graph=graph)
 
 
+def test_a_loss_made_of_the_squared_error_is_another_one():
+    class Doubled(eb.SquaredError):
+        constant_curvature = False
+
+        def value(self, scores, target):
+            return 2.0 * super().value(scores, target)
+
+        def gradient(self, scores, target):
+            return 2.0 * super().gradient(scores, target)
+
+        def curvature(self, scores, target):
+            return np.full_like(scores, 2.0)
+
+    with pytest.raises(ValueError, match="needs loss='squared_error'"):
+        fitted(labels="leave-one-out", loss=Doubled())
+    assert fitted(labels="auto", loss=Doubled())[0].labels_ is None
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_classifier_uses_labels_and_stays_calibrated(n_classes):
     X, y, graph = homophilous(1500)

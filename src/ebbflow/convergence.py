@@ -465,7 +465,7 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
 
 def _objective(model: Any) -> Objective:
     """The objective that the model was fitted to, on the labels that it was trained on."""
-    if not isinstance(model.loss_, SquaredError):
+    if type(model.loss_) is not SquaredError:
         raise ValueError(
             f"Theorem 1 and Corollary 1 are about squared error; this model was fitted to {model.loss_!r}."
         )

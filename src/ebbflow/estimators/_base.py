@@ -433,7 +433,7 @@ class BaseEBBS(Fitted):
         if self.patience is not None:
             return EarlyStopping(self.patience)
         stopping = choosing.sized_stopping(is_classifier(self), n_labelled)
-        if not isinstance(self.loss_, SquaredError):  # of other losses, a share says little: some have no natural zero
+        if type(self.loss_) is not SquaredError:  # of other losses, a share says little: some have no natural zero
             stopping.least_gain = 0.0
         return stopping
 
@@ -512,12 +512,12 @@ class BaseEBBS(Fitted):
             use = clone(LABEL_USES[self.labels]) if LABEL_USES[self.labels] is not None else None
         elif isinstance(self.labels, str) and self.labels == "auto":
             # The field is a quadratic form of errors: with another loss it has no closed form.
-            return "auto" if is_classifier(self) or isinstance(self.loss_, SquaredError) else None
+            return "auto" if is_classifier(self) or type(self.loss_) is SquaredError else None
         else:
             raise ValueError(
                 f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.Field(...) or eb.Masked(...), got {self.labels!r}."
             )
-        if use is not None and not is_classifier(self) and not isinstance(self.loss_, SquaredError):
+        if use is not None and not is_classifier(self) and type(self.loss_) is not SquaredError:
             raise ValueError(
                 f"labels={self.labels!r} needs loss='squared_error'; with {self.loss_!r} use labels='none'."
             )

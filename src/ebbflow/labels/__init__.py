@@ -41,7 +41,7 @@ def objective_for(
                 "linear: use eb.Laplacian(), or labels='field', 'leave-one-out' or 'none'."
             )
         return MaskedObjective(smoother, loss, training, validation, penalty, labels, seed)
-    if isinstance(labels, Field) and graph is not None and isinstance(loss, SquaredError):
+    if isinstance(labels, Field) and graph is not None and type(loss) is SquaredError:
         field = labels.on(graph, training.nodes, training.weight)
         kind = LeftOutObjective if labels.left_out else FieldObjective
         return kind(smoother, loss, training, validation, penalty, field)
