@@ -81,7 +81,7 @@ def _compiled() -> Any:
             solve = getattr(library, f"ebbflow_solve_{bits}")
             solve.argtypes, solve.restype = [size, *edges, at, at, at, ctypes.c_double, size] + [at] * 5, size
         library.ebbflow_pieces.argtypes = [size] + [at] * 4 + [size] + [at] * 3
-        library.ebbflow_paired.argtypes, library.ebbflow_paired.restype = [size] + [at] * 10, size
+        library.ebbflow_paired.argtypes = [size] + [at] * 10
         library.ebbflow_along.argtypes = [size, at, at, at, ctypes.c_double, at]
         library.ebbflow_alike.argtypes = [size] * 2 + [at] * 5 + [ctypes.c_double, size] + [at] * 5
         return library

@@ -433,13 +433,12 @@ DEFINE_SOLVE(ebbflow_solve_32, ebbflow_double_narrow_32, int32_t)
    alone, the one with which it shares the most, looked for in the order `nodes`; then of the pairs around a pair the one whose
    shared neighbours are its own most often. Who finds none goes with the next who finds none. No more than LOOKED_AT neighbours
    of a node are looked at. `mate` and `mark` have an entry for each node, `pair` and `tried` for each node in a pair,
-   `shared_start` one more than there are pairs, `shared` one for each entry of the matrix. Returns how many nodes were put in
-   order: all of them. */
+   `shared_start` one more than there are pairs, `shared` one for each entry of the matrix. */
 #define LOOKED_AT 32
-PUBLIC int64_t ebbflow_paired(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
-                              const int32_t *restrict nodes, int32_t *restrict mate, int32_t *restrict mark,
-                              int32_t *restrict pair, int32_t *restrict tried, int64_t *restrict shared_start,
-                              int32_t *restrict shared, int32_t *restrict order) {
+PUBLIC void ebbflow_paired(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
+                           const int32_t *restrict nodes, int32_t *restrict mate, int32_t *restrict mark,
+                           int32_t *restrict pair, int32_t *restrict tried, int64_t *restrict shared_start,
+                           int32_t *restrict shared, int32_t *restrict order) {
     int64_t n_pairs = 0, n_shared = 0, alone = -1, put = 0;
     for (int64_t i = 0; i < n; i++) mate[i] = mark[i] = -1;
     for (int64_t t = 0; t < n; t++) {
@@ -507,7 +506,6 @@ PUBLIC int64_t ebbflow_paired(int64_t n, const int32_t *restrict start, const in
     if (single >= 0)
         for (int k = 0; k < 2; k++) order[put++] = pair[2 * single + k];
     if (alone >= 0) order[put++] = (int32_t)alone;
-    return put;
 }
 
 /* How a way lies to the parabola of a slope and a bend: the sums of slope_i way_i and of bend_i way_i^2; and, where `least` is

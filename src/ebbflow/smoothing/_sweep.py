@@ -119,10 +119,8 @@ class Sweep:
             place = np.arange(n_rows, dtype=np.int32)
             place[: self.n_nodes] = order.rows
         rows = _Rows(start, column, weights, rest_row, rest_start, place)
-        inside, found = (
-            np.zeros(n_rows // 4, dtype=np.uint8),
-            np.empty(1 + int(np.diff(old.indptr).max(initial=0)), np.int32),
-        )
+        inside = np.zeros(n_rows // 4, dtype=np.uint8)
+        found = np.empty(1 + int(np.diff(old.indptr).max(initial=0)), dtype=np.int32)
         parts = order.nodes, order.place, old.indptr, old.indices, data, inside, found
         given = [None if part is None else part.ctypes.data for part in parts]
         arranged = getattr(self._compiled, f"ebbflow_arranged_{self._bits}")
