@@ -6,7 +6,7 @@ JOBS ?= 1
 ARGS ?=
 DEMO ?= build/demo
 # What tests the library: not the benchmarks, and not the pages, whose printed numbers are those of the lock.
-LIBRARY = --ignore tests/benchmarks --ignore tests/test_docs.py --ignore tests/test_examples.py --ignore tests/test_readme.py
+LIBRARY = --ignore tests/benchmarks --ignore tests/project/test_docs.py --ignore tests/project/test_examples.py --ignore tests/project/test_readme.py
 # The benchmarks run the neural methods where `make test-gnn` has installed them.
 BENCH = $(if $(wildcard $(GNN)/.ready),$(GNN),$(VENV))/bin/python
 RUN := $(VENV)/bin/python
@@ -18,8 +18,8 @@ export OMP_WAIT_POLICY = PASSIVE
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
-$(VENV)/.ready: requirements.lock pyproject.toml hatch_build.py src/ebbflow/smoothing/_sweep.c
-	$(PYTHON) -c 'import sys; sys.exit("ebbflow needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+$(VENV)/.ready: requirements.lock pyproject.toml hatch_build.py src/ebboost/_native/kernels.c
+	$(PYTHON) -c 'import sys; sys.exit("ebboost needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -29,14 +29,14 @@ setup: $(VENV)/.ready  ## make .venv with everything pinned in requirements.lock
 
 demo: $(VENV)/.ready  ## what the graph is worth on 25 357 house sales
 	@mkdir -p $(DEMO)
-	$(RUN) -m ebbflow demo --output $(DEMO)/houses.ebb
+	$(RUN) -m ebboost demo --output $(DEMO)/houses.ebb
 	@echo "make report opens a report on this model in a browser"
 
 $(DEMO)/houses.ebb:
 	$(MAKE) demo
 
 report: $(DEMO)/houses.ebb  ## open a report on the demo's model in a browser
-	$(RUN) -m ebbflow report $< --title "House prices in Lucas County" --open
+	$(RUN) -m ebboost report $< --title "House prices in Lucas County" --open
 
 test: $(VENV)/.ready  ## style, types, architecture, tests
 	$(VENV)/bin/ruff check .
@@ -76,7 +76,7 @@ audit:  ## ask the package index whether a version pinned here is known to be vu
 	.venv-audit/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements.lock
 	.venv-audit/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements-docs.lock
 
-.venv-lowest/.ready: requirements-lowest.lock pyproject.toml hatch_build.py src/ebbflow/smoothing/_sweep.c
+.venv-lowest/.ready: requirements-lowest.lock pyproject.toml hatch_build.py src/ebboost/_native/kernels.c
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-lowest.lock
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -93,7 +93,7 @@ test-newest:  ## the tests with the newest versions there are, whatever the lock
 	.venv-newest/bin/python -m pip install --quiet --upgrade --group dev -e .
 	.venv-newest/bin/python -m pytest $(LIBRARY) $(ARGS)
 
-bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; EBBFLOW_DATA says where the data sets are
+bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; EBBOOST_DATA says where the data sets are
 	$(BENCH) -m benchmarks run --jobs $(JOBS) $(ARGS)
 	$(BENCH) -m benchmarks run --jobs $(JOBS) --datasets county-rewired avazu-rewired house-rewired lucas-rewired --methods LightGBM EBBS
 	$(BENCH) -m benchmarks report

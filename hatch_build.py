@@ -1,4 +1,4 @@
-"""Compiles the loops of `smoothing/_sweep.c` when the package is built; where no compiler is found, scipy's do the work."""
+"""Compiles `_native/kernels.c` when the package is built; without a C compiler the package is pure Python and uses scipy."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("src/ebbflow/smoothing/_sweep.c")
+SOURCE = Path("src/ebboost/_native/kernels.c")
 LIBRARY = SOURCE.with_name(
-    "libsweep" + (".dll" if os.name == "nt" else ".dylib" if sys.platform == "darwin" else ".so")
+    "libkernels" + (".dll" if os.name == "nt" else ".dylib" if sys.platform == "darwin" else ".so")
 )
 # No contraction into fused multiply-adds: the same graph gives the same bits whatever the compiler.
 FLAGS = ["-O3", "-ffp-contract=off", "-fvisibility=hidden", "-shared", *([] if os.name == "nt" else ["-fPIC"])]
@@ -50,4 +50,4 @@ class CompileSweep(BuildHookInterface):
             build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
             build_data["artifacts"].append(f"/{LIBRARY.as_posix()}")
             return
-        self.app.display_warning("No C compiler: ebbflow will propagate with scipy, about a third as fast.")
+        self.app.display_warning("No C compiler: ebboost will propagate with scipy, about a third as fast.")

@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     kept = {"formatter_class": argparse.RawDescriptionHelpFormatter}
     top = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, epilog=EXAMPLES, **kept)
-    top.add_argument("--data", type=Path, help="the folder that holds one folder per data set; default: EBBFLOW_DATA")
+    top.add_argument("--data", type=Path, help="the folder that holds one folder per data set; default: EBBOOST_DATA")
     commands = top.add_subparsers(dest="command", required=True)
     add = {
         name: commands.add_parser(name, help=text, description=text, epilog=EXAMPLES, **kept)
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return the exit status."""
     asked = parser().parse_args(arguments)
     if asked.data is not None:
-        os.environ["EBBFLOW_DATA"] = str(asked.data)  # children read it too
+        os.environ["EBBOOST_DATA"] = str(asked.data)  # children read it too
     try:
         return COMMANDS[asked.command](asked)
     except (OSError, ValueError) as error:

@@ -22,13 +22,13 @@ import numpy as np
 from distributed import Client, LocalCluster, get_client, wait
 from scipy import sparse
 
-import ebbflow as eb
-from ebbflow.distributed import _client
-from ebbflow.distributed._blocks import BlockGraph, GraphRows, Rows
-from ebbflow.distributed._peers import Peers
-from ebbflow.distributed._worker import _memory_used_again
-from ebbflow.learners import XGBoost
-from ebbflow.table import Table
+import ebboost as eb
+from ebboost.backends.dask import client as _client
+from ebboost.backends.dask.collectives import Peers
+from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows
+from ebboost.backends.dask.worker import _memory_used_again
+from ebboost.data.table import Table
+from ebboost.learners import XGBoost
 
 DEPTH, BINS = 6, 256
 

@@ -1,4 +1,4 @@
-"""The data sets of the paper, read by path: ``EBBFLOW_DATA`` (or ``--data``) says where they are.
+"""The data sets of the paper, read by path: ``EBBOOST_DATA`` (or ``--data``) says where they are.
 
 Three layouts: folders of the field's own format (X.csv, y.csv, graph.graphml, masks.json), the Coauthor archives
 (data.npz), and ogbn-arxiv as the ``ogb`` package leaves it on disk. A folder that is broken is refused by name.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-import ebbflow as eb
+import ebboost as eb
 
 REGRESSION = ("county", "avazu", "house", "vk", "wiki")
 CLASSIFICATION = ("house_class", "vk_class", "slap", "dblp")
@@ -40,7 +40,7 @@ class Data(NamedTuple):
 def home() -> Path:
     """Return the folder that holds one folder per data set."""
     default = Path(__file__).parent.parent.parent / "shared" / "datasets"
-    return Path(os.environ.get("EBBFLOW_DATA", default))
+    return Path(os.environ.get("EBBOOST_DATA", default))
 
 
 def names() -> list[str]:
@@ -71,7 +71,7 @@ def load(name: str) -> Data:
         return rewired(load(name.removesuffix("-rewired")))._replace(name=name)
     if why := missing(name):
         raise FileNotFoundError(
-            f"{why}. Set EBBFLOW_DATA to the folder that holds {name}, or: python -m benchmarks fetch {name}"
+            f"{why}. Set EBBOOST_DATA to the folder that holds {name}, or: python -m benchmarks fetch {name}"
         )
     if name == "lucas":
         return _lucas()

@@ -1,6 +1,6 @@
 """The guarantees and the ablation as pictures, on County: PNG and SVG in benchmarks/figures, made by ``make figures``.
 
-``python benchmarks/figures.py training propagation lambda`` draws those named; ``EBBFLOW_DATA`` says where the data are.
+``python benchmarks/figures.py training propagation lambda`` draws those named; ``EBBOOST_DATA`` says where the data are.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import numpy as np
 from data import Data, load
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-import ebbflow as eb
+import ebboost as eb
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -23,7 +23,7 @@ BLACK, BLUE, ORANGE, GREEN, GREY = "#000000", "#0072B2", "#D55E00", "#009E73", "
 STYLE = {
     "font.size": 10, "axes.titlesize": 10.5, "axes.titlelocation": "left", "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": "#e6e6e6", "grid.linewidth": 0.8, "lines.linewidth": 2.0,
-    "legend.frameon": False, "figure.dpi": 150, "svg.hashsalt": "ebbflow", "svg.fonttype": "none",
+    "legend.frameon": False, "figure.dpi": 150, "svg.hashsalt": "ebboost", "svg.fonttype": "none",
 }  # fmt: skip
 
 

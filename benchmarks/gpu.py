@@ -18,9 +18,9 @@ import numpy as np
 import xgboost
 from scipy import sparse
 
-import ebbflow as eb
-from ebbflow.learners import _xgboost
-from ebbflow.smoothing import _laplacian
+import ebboost as eb
+from ebboost.learners import xgboost as _xgboost
+from ebboost.propagation import laplacian as _laplacian
 
 PARTS = {
     "propagation": (_laplacian.GradientSteps, "apply"),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-import ebbflow as eb
+import ebboost as eb
 from benchmarks.data import Data, load
 from benchmarks.methods.ebbs import smoothing_alone
 from benchmarks.problem import scored

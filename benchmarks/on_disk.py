@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import ebbflow as eb
+import ebboost as eb
 
 ROWS = 50_000
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-import ebbflow as eb
+import ebboost as eb
 from benchmarks.data import Data
 
 

@@ -80,7 +80,7 @@ def _page(shown: list[Table], drawn: dict[str, str], versions: str) -> str:
     )
     body = "\n".join(table.html() for table in shown)
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>ebbflow: results</title>'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>ebboost: results</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head>\n<body><h1>Results</h1>\n<p>{html.escape(versions)}</p>\n{body}\n"
         f"<h2>Figures</h2>\n{pictures}\n</body></html>\n"

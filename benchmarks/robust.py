@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-import ebbflow as eb
+import ebboost as eb
 from benchmarks.data import Data, load, with_random_edges
 from benchmarks.problem import scored
 

@@ -26,7 +26,7 @@ from benchmarks.methods import METHODS, Method
 from benchmarks.problem import Outcome, Problem, quality
 from benchmarks.store import Result, Run, Store, written
 
-PACKAGES = ("ebbflow", "numpy", "scipy", "scikit-learn", "lightgbm", "catboost", "xgboost", "xgboost-cpu", "gpboost")
+PACKAGES = ("ebboost", "numpy", "scipy", "scikit-learn", "lightgbm", "catboost", "xgboost", "xgboost-cpu", "gpboost")
 PACKAGES += ("torch", "torch-geometric")
 POLL = 0.5  # seconds
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-import ebbflow as eb
+import ebboost as eb
 
 
 def parsed() -> argparse.Namespace:

@@ -17,12 +17,12 @@ ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "src"))
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-import ebbflow  # noqa: E402
+import ebboost  # noqa: E402
 
-project = "ebbflow"
-author = "the ebbflow authors"
-copyright = "the ebbflow authors, Apache-2.0"
-version = release = ebbflow.__version__
+project = "ebboost"
+author = "the ebboost authors"
+copyright = "the ebboost authors, Apache-2.0"
+version = release = ebboost.__version__
 
 extensions = [
     "myst_parser",
@@ -62,7 +62,7 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 html_theme = "furo"
-html_title = "ebbflow"
+html_title = "ebboost"
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_show_sourcelink = False

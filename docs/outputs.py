@@ -18,7 +18,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from ebbflow.cli import app
+from ebboost.cli.app import app
 
 BLOCK = re.compile(
     r"^```(python|console)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
@@ -44,12 +44,12 @@ def printed(block: str, names: dict[str, object], where: str) -> str | None:
 def answered(command: str) -> str:
     """Run a command in the folder we are in and return what it prints, notes and all."""
     words = shlex.split(command)
-    if words[0] == "ebbflow" and not set(words) & {"|", "||", ">", ";"}:
+    if words[0] == "ebboost" and not set(words) & {"|", "||", ">", ";"}:
         # Here, and not in a process of its own, which takes a second to begin.
-        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, words[1:], prog_name="ebbflow")
+        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, words[1:], prog_name="ebboost")
         code, output = done.exit_code, done.output
     else:
-        shell = f'set -o pipefail; ebbflow() {{ "{sys.executable}" -m ebbflow "$@"; }}\n{command}'
+        shell = f'set -o pipefail; ebboost() {{ "{sys.executable}" -m ebboost "$@"; }}\n{command}'
         source = str(Path(__file__).resolve().parents[1] / "src")
         process = subprocess.run(
             ["bash", "-c", shell],

@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-import ebbflow as eb
+import ebboost as eb
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -25,7 +25,7 @@ BLACK, BLUE, ORANGE, GREEN, GREY, PINK = (
 )
 STYLE = {
     "font.size": 11, "axes.titlesize": 12, "axes.titlelocation": "left", "axes.spines.top": False,
-    "axes.spines.right": False, "lines.linewidth": 2.0, "legend.frameon": False, "svg.hashsalt": "ebbflow",
+    "axes.spines.right": False, "lines.linewidth": 2.0, "legend.frameon": False, "svg.hashsalt": "ebboost",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from sklearn.metrics import r2_score
 
-import ebbflow as eb
+import ebboost as eb
 
 X, y, graph, splits = eb.datasets.load_lucas(coordinates=True)
 place = X[["x", "y"]].to_numpy(dtype=float) / 1000.0

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from shapely.geometry import box
 
-import ebbflow as eb
+import ebboost as eb
 
 X, y, _, _ = eb.datasets.load_lucas(coordinates=True)
 X["square"] = [f"{x // 700} {y // 700}" for x, y in zip(X["x"], X["y"], strict=True)]

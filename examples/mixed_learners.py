@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
-import ebbflow as eb
+import ebboost as eb
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ fitted once. Then labels of the new town come in, and ``predict(known=...)`` use
 import numpy as np
 from matplotlib import pyplot as plt
 
-import ebbflow as eb
+import ebboost as eb
 
 X, y, graph, _ = eb.datasets.load_lucas()
 here, there = next(iter(eb.GraphBlockFold(4, random_state=0).split(graph)))

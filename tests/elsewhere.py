@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-import ebbflow as eb
-from ebbflow.devices import Cpu, Cuda
-from ebbflow.objective import Labels
-from ebbflow.smoothing._cuda import CudaEdges, CudaGraph
-from ebbflow.smoothing._sweep import Sweep
+import ebboost as eb
+from ebboost.backends._cuda import CudaEdges, CudaGraph
+from ebboost.backends.devices import Cpu, Cuda
+from ebboost.boosting.objective import Labels
+from ebboost.propagation._sweep import Sweep
 
 MOVES = (np.asarray,)
 

@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.linear_model import Ridge
 from sklearn.tree import ExtraTreeRegressor
 
-import ebbflow as eb
+import ebboost as eb
 
 ROUNDS = 40
 DISTURBANCES = 3  # of one fit, at most
@@ -246,7 +246,7 @@ def main() -> int:
         case, every = draw.choice(asked.cases), draw.randint(1, 12)
         name, fault = list(FAULTS.items())[fits.total() % len(FAULTS)]
         truth, seconds = undisturbed[case]
-        folder = tempfile.mkdtemp(prefix="ebbflow-faults-")
+        folder = tempfile.mkdtemp(prefix="ebboost-faults-")
         try:
             hit = found = 0
             for turn in range(DISTURBANCES + 1):

@@ -227,8 +227,8 @@ import json, resource, sys, warnings
 import numpy as np
 from scipy import sparse
 import catboost, lightgbm, xgboost
-import ebbflow as eb
-from ebbflow import modelfile
+import ebboost as eb
+from ebboost.model import serialization as modelfile
 
 warnings.simplefilter("ignore")
 used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024

@@ -1,10 +1,10 @@
-"""Fit, predict, save and load whatever `ebbflow.testing` draws: each must end in finite predictions or in our own error.
+"""Fit, predict, save and load whatever `ebboost.testing` draws: each must end in finite predictions or in our own error.
 
     python tools/fuzz_fits.py --seconds 300 --seed 0
     python tools/fuzz_fits.py --seed 17 --case 31        # one case of one batch again, with its traceback
 
 Cases are run in a process of their own, a batch at a time, so that a crash or a hang costs a batch and is reported. What
-counts as a mistake: an error that was not raised by ebbflow (or by scikit-learn's checks of an argument, in its words), a
+counts as a mistake: an error that was not raised by ebboost (or by scikit-learn's checks of an argument, in its words), a
 warning from numpy, scipy or a tree library, a prediction that is not finite or of another length, a model that predicts
 otherwise once it was saved and loaded, a crash, a hang.
 """
@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-import ebbflow as eb
-from ebbflow.testing import Case, cases
+import ebboost as eb
+from ebboost.testing import Case, cases
 
 OURS = str(Path(eb.__file__).parent)
 BATCH = 100

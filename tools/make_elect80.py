@@ -1,4 +1,4 @@
-"""Make src/ebbflow/datasets/elect80.npz from the two CSV files of the 1980 presidential election by county.
+"""Make src/ebboost/datasets/elect80.npz from the two CSV files of the 1980 presidential election by county.
 
 Source: data set `elect80` of the R package spData (Debian: r-cran-spdata), 3 107 counties of the United States with the
 neighbour list that comes with it; placed in the public domain (CC0). Shares and incomes are kept to seven digits.
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-TARGET = Path(__file__).parent.parent / "src" / "ebbflow" / "datasets" / "elect80.npz"
+TARGET = Path(__file__).parent.parent / "src" / "ebboost" / "datasets" / "elect80.npz"
 
 
 def main(folder: Path) -> None:

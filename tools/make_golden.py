@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-import ebbflow as eb
+import ebboost as eb
 
 FOLDER = Path(__file__).parents[1] / "tests" / "golden" / eb.__version__
 N, NEW = 80, 6

@@ -1,4 +1,4 @@
-"""Make src/ebbflow/datasets/lucas.npz from the two CSV files of the Lucas County house sales.
+"""Make src/ebboost/datasets/lucas.npz from the two CSV files of the Lucas County house sales.
 
 Source: data set `house` of the R package spData (Debian: r-cran-spdata), 25 357 single-family homes sold in Lucas
 County, Ohio, 1993 to 1998, with the neighbour list that comes with it; placed in the public domain (CC0). Left out are
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-TARGET = Path(__file__).parent.parent / "src" / "ebbflow" / "datasets" / "lucas.npz"
+TARGET = Path(__file__).parent.parent / "src" / "ebboost" / "datasets" / "lucas.npz"
 
 
 def main(folder: Path) -> None:

@@ -3,7 +3,7 @@
     python tools/make_screenshots.py
 
 Needs Chromium and Pillow. The model is that of the README's first lines, on the house sales that ship with the package;
-for the picture of the map it also gets their coordinates. The commands run on the files of ``ebbflow demo --files``.
+for the picture of the map it also gets their coordinates. The commands run on the files of ``ebboost demo --files``.
 """
 
 import io
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-import ebbflow as eb
+import ebboost as eb
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -64,18 +64,18 @@ def keep(name: str, browser: Browser, width: int) -> None:
     print(f"{path.relative_to(ROOT)}: {len(picture) / 1e3:.0f} kB")
 
 
-def ebbflow(folder: Path, *words: str) -> str:
+def ebboost(folder: Path, *words: str) -> str:
     """Run a command and return what it prints, colours and all."""
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-m", "ebbflow", *words]
+    command = [sys.executable, "-m", "ebboost", *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def terminal(folder: Path, *words: str) -> Path:
     """What a terminal shows of a command, as a page."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
-    console.print(Text.assemble(("$ ", "green"), (" ".join(("ebbflow", *words)), "bold")))
-    console.print(Text.from_ansi(ebbflow(folder, *words).rstrip("\n")))
+    console.print(Text.assemble(("$ ", "green"), (" ".join(("ebboost", *words)), "bold")))
+    console.print(Text.from_ansi(ebboost(folder, *words).rstrip("\n")))
     page = folder / f"{words[0]}.html"
     page.write_text(console.export_html(theme=MONOKAI, inline_styles=True, code_format=TERMINAL), encoding="utf-8")
     return page
@@ -97,7 +97,7 @@ def main() -> None:
             )
             browser.run("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
             keep(f"report-map-{scheme}", browser, 1280)
-        ebbflow(Path(folder), "demo", "--files", ".")
+        ebboost(Path(folder), "demo", "--files", ".")
         for command in ("check", "fit"):
             page = terminal(Path(folder), command, "nodes.csv", "edges.csv", "--target", "pc_turnout")
             browser.open(page, TERMINAL_WIDTH, 100, phone=True)

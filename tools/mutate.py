@@ -7,7 +7,7 @@ change are drawn at random from all there are, one change for each. It is run in
 through the changed line, the quickest first. What survives is written to build/mutants/survivors.diff, every verdict to
 verdicts.jsonl beside it.
 
-Tests draw few examples, and always the same. A process for each mutant is forked from one that has imported all but ebbflow.
+Tests draw few examples, and always the same. A process for each mutant is forked from one that has imported all but ebboost.
 """
 
 from __future__ import annotations
@@ -230,11 +230,11 @@ def in_a_process(work: Callable[[], Any], log: Path, cpu: float, wall: float) ->
 
 def baseline(tree: Path) -> dict[str, Any]:
     """The tests on the unchanged tree: CPU seconds of each, and which of them go through which line of which file."""
-    measure = coverage.Coverage(data_file=None, config_file=False, include=[f"{tree}/src/ebbflow/*"])
+    measure = coverage.Coverage(data_file=None, config_file=False, include=[f"{tree}/src/ebboost/*"])
     measure.start()
     watch = Watch(measure)
     code = run_tests(
-        tree, [f"tests/test_{name}.py" for name in TESTS] + [f"src/ebbflow/{name}" for name in SOURCES], watch
+        tree, [f"tests/test_{name}.py" for name in TESTS] + [f"src/ebboost/{name}" for name in SOURCES], watch
     )
     measure.stop()
     data = measure.get_data()
@@ -369,7 +369,7 @@ def main() -> int:
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
 
-    paths = [ROOT / "src" / "ebbflow" / name for name in SOURCES]
+    paths = [ROOT / "src" / "ebboost" / name for name in SOURCES]
     files = sorted(file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path]))
     files = [file for file in files if file.name != "_cuda.py"]  # needs a GPU
     population = [mutant for file in files for mutant in mutants(str(file.relative_to(ROOT)))]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-import ebbflow as eb
+import ebboost as eb
 from benchmarks.problem import Outcome, Problem
 
 # The paper's table of hyperparameters: where it departs from the preset.

@@ -6,7 +6,7 @@ Both start from CatBoost's predictions without the graph and spread the training
 import numpy as np
 from scipy import sparse
 
-import ebbflow as eb
+import ebboost as eb
 from benchmarks.methods.trees import catboost
 from benchmarks.problem import Outcome, Problem
 

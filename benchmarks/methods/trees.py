@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-import ebbflow as eb
+import ebboost as eb
 from benchmarks.problem import Outcome, Problem
 
 ROUNDS, PATIENCE = 1000, 100

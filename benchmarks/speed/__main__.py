@@ -26,7 +26,7 @@ EXAMPLES = """examples:
   python -m benchmarks.speed --default house --threads 1
 """
 RESULTS = Path(__file__).parents[1] / "results" / "speed"
-MODULES = ("sklearn", "sklearn.ensemble", "ebbflow")
+MODULES = ("sklearn", "sklearn.ensemble", "ebboost")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -96,9 +96,9 @@ def aims(results: Results) -> list[Aim]:
         held = [memory(row, name) for name in (SAME, OURS)]
         found.append(_most(f"peak memory of smoothing over the input arrays: {size}", 2.5, held, memory(row, PLAIN)))
         found.append(_most("peak memory of the default, choosing included: the same", 2.5, [memory(row, ROUNDS)]))
-    spent = [results.import_seconds(module) for module in ("ebbflow", "sklearn")]
+    spent = [results.import_seconds(module) for module in ("ebboost", "sklearn")]
     if None not in spent:
-        found.append(_most("seconds that `import ebbflow` takes beyond scikit-learn's", 0.6, [spent[0] - spent[1]]))
+        found.append(_most("seconds that `import ebboost` takes beyond scikit-learn's", 0.6, [spent[0] - spent[1]]))
     return [aim for aim in found if aim is not None]
 
 

@@ -8,7 +8,7 @@ import lightgbm
 import numpy as np
 from scipy import sparse
 
-import ebbflow as eb
+import ebboost as eb
 from benchmarks.data import Data, load
 
 Split = dict[str, np.ndarray]

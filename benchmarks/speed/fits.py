@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-import ebbflow as eb
+import ebboost as eb
 from benchmarks.speed.problems import Inputs
 
 SMOOTHING = eb.Laplacian(2.0, 5)
@@ -201,8 +201,8 @@ class Method:
         return ", ".join(module for module in self.needs if find_spec(module) is None)
 
 
-PLAIN, OURS, SAME = "plain LightGBM", "ebbflow, smoothing", "ebbflow, smoothing, plain's trees"
-ROUNDS, DEFAULT, STOPPED = "ebbflow, default, all rounds", "ebbflow, default", "plain LightGBM, early stopping"
+PLAIN, OURS, SAME = "plain LightGBM", "ebboost, smoothing", "ebboost, smoothing, plain's trees"
+ROUNDS, DEFAULT, STOPPED = "ebboost, default, all rounds", "ebboost, default", "plain LightGBM, early stopping"
 RECIPE = "published recipe"
 NETS = ("torch", "torch_geometric")
 METHODS = {

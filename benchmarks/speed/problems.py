@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-import ebbflow as eb
+import ebboost as eb
 
 
 @dataclass(frozen=True)

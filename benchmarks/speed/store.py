@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.speed.measuring import Case, Measured
 
-PACKAGES = ("ebbflow", "numpy", "scipy", "scikit-learn", "lightgbm", "catboost", "torch", "torch-geometric", "gpboost")
+PACKAGES = ("ebboost", "numpy", "scipy", "scikit-learn", "lightgbm", "catboost", "torch", "torch-geometric", "gpboost")
 
 
 @dataclass

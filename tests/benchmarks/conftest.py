@@ -35,7 +35,7 @@ def write_folder(folder, seed=0, n=N, splits=3, classes=False):
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A data folder of its own, with one regression and one classification."""
-    monkeypatch.setenv("EBBFLOW_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("EBBOOST_DATA", str(tmp_path / "data"))
     write_folder(tmp_path / "data" / "county")
     write_folder(tmp_path / "data" / "slap", seed=1, classes=True)
     return tmp_path / "data"

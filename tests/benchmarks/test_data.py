@@ -21,7 +21,7 @@ def test_what_is_at_hand_is_listed_and_what_is_not_is_said(home, capsys):
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
     assert "avazu" in shown and "is not there" in shown
-    with pytest.raises(FileNotFoundError, match=r"avazu is not there.*EBBFLOW_DATA.*fetch avazu"):
+    with pytest.raises(FileNotFoundError, match=r"avazu is not there.*EBBOOST_DATA.*fetch avazu"):
         data.load("avazu")
 
 

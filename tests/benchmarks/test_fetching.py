@@ -40,7 +40,7 @@ def archive(server, tmp_path, monkeypatch):
     with zipfile.ZipFile(folder / "datasets.zip", "w") as file:
         for path in made.iterdir():
             file.write(path, f"datasets/vk/{path.name}")
-    monkeypatch.setenv("EBBFLOW_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("EBBOOST_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(fetching, "OURS", tmp_path / "checksums.txt")
     return f"{address}/datasets.zip"
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_had_is_named(archive, server, capsys):
 
 
 def test_a_single_file_is_put_in_its_place(server, tmp_path, monkeypatch):
-    monkeypatch.setenv("EBBFLOW_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("EBBOOST_DATA", str(tmp_path / "data"))
     (server[1] / "cs.npz").write_bytes(b"numbers")
     folder = fetching.fetch("coauthor_cs", f"{server[0]}/cs.npz")
     assert (folder / "data.npz").read_bytes() == b"numbers"

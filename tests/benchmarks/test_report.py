@@ -15,7 +15,7 @@ from benchmarks.store import Result, Run, Store, written
 
 def run(method, split, test, validation=1.0, dataset="county", curve=None, **settings):
     made = Run(dataset, method, written(settings), split, split)
-    return Result(made, "done", "RMSE", validation, test, 1.0, 100.0, curve=curve or {}, versions={"ebbflow": "1"})
+    return Result(made, "done", "RMSE", validation, test, 1.0, 100.0, curve=curve or {}, versions={"ebboost": "1"})
 
 
 def test_the_configuration_with_the_best_validation_counts_for_each_split():

@@ -72,7 +72,7 @@ def test_runs_are_measured_and_failures_are_written_and_shown(home, tmp_path):
     failed, done = sorted(store.results(), key=lambda result: result.status, reverse=True)
     assert failed.status == "failed" and "nonsense" in failed.error and failed.test is None
     assert done.measure == "RMSE" and 0 < done.test < 1 and done.seconds > 0 and done.memory_mb > 10
-    assert 0 <= done.notes["coverage"] <= 1 and done.curve["training"] and done.versions["ebbflow"] and done.finished
+    assert 0 <= done.notes["coverage"] <= 1 and done.curve["training"] and done.versions["ebboost"] and done.finished
     assert any(line.split("] ")[-1].startswith("FAILED county EBBS split 0 nonsense=1") for line in shown.lines)
     assert any(table.title == "Failed runs" for table in all_tables(store.results()))
     again = Quiet()

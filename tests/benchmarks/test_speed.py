@@ -71,7 +71,7 @@ def test_memory_is_what_the_fit_itself_takes(tmp_path, monkeypatch):
 
 def test_aims_are_held_against_the_least_times(tmp_path):
     factors = {PLAIN: 1.0, SAME: 1.5, OURS: 1.2, ROUNDS: 5.0, RECIPE: 45.0}
-    store = Store(tmp_path / "speed.json", imports={"sklearn": [0.5, 0.6, 9.0], "ebbflow": [1.0, 1.1, 9.5]})
+    store = Store(tmp_path / "speed.json", imports={"sklearn": [0.5, 0.6, 9.0], "ebboost": [1.0, 1.1, 9.5]})
     for part in ("middle", "nodes", "growth", "house"):
         for case in plan.cases(part):
             if case.method in factors:
@@ -113,6 +113,6 @@ def test_the_default_is_timed_on_data_sets(home, capsys):
 
 
 def test_data_that_are_not_there_are_named_in_one_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("EBBFLOW_DATA", str(tmp_path))
+    monkeypatch.setenv("EBBOOST_DATA", str(tmp_path))
     assert main(["--default", "house"]) == 2
     assert "house is not there" in capsys.readouterr().err

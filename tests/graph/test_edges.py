@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-import ebbflow as eb
+import ebboost as eb
 
 NODES = 6
 WEIGHTS = st.one_of(st.just(0.0), st.floats(1e-3, 1e3))

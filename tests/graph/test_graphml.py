@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-import ebbflow as eb
+import ebboost as eb
 
 HEAD = '<?xml version="1.0"?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
 

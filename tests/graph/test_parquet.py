@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ebbflow as eb
-from ebbflow.graph import _parquet
+import ebboost as eb
+from ebboost.graph import _parquet
 
 
 def written(path, **columns):
@@ -132,7 +132,7 @@ def test_a_folder_without_a_whole_graph_is_refused(tmp_path):
 MEASURED = """
 import sys, tracemalloc, warnings
 import pyarrow as pa
-import ebbflow as eb
+import ebboost as eb
 path, folder = sys.argv[1:]
 tracemalloc.start()
 graph = eb.Graph.from_parquet(path, directory=folder)

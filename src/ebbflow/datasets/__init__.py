@@ -1,7 +1,0 @@
-"""Data sets: two that ship with the package, and a reader for folders in the format that the field uses."""
-
-from ebbflow.datasets._elect80 import load_elect80
-from ebbflow.datasets._folder import load_folder
-from ebbflow.datasets._lucas import load_lucas
-
-__all__ = ["load_elect80", "load_folder", "load_lucas"]

@@ -1,0 +1,81 @@
+"""ebboost: gradient boosting that sees a graph.
+
+Rows of a table are nodes, edges say which rows influence each other, and trees are trained through the graph.
+
+>>> import ebboost as eb
+>>> g = eb.Graph.from_edges([0, 1, 2], [1, 2, 3])
+>>> m = eb.EBBSRegressor(n_estimators=5).fit([[0.0], [1.0], [2.0], [3.0]], [0.0, None, None, 3.0], graph=g)
+>>> m.predict().shape
+(4,)
+"""
+
+from ebboost import datasets
+from ebboost.boosting.callbacks import Callback, EarlyStopping, Progress, ProgressBar
+from ebboost.boosting.label_objectives import Field, Masked
+from ebboost.boosting.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
+from ebboost.boosting.momentum import CorrectedMomentum
+from ebboost.data.features import NeighborFeatures
+from ebboost.data.table import ParquetTable
+from ebboost.estimators import EBBSClassifier, EBBSRegressor, Intervals, Predictor
+from ebboost.graph import Graph
+from ebboost.inspection import plots as plot
+from ebboost.inspection.graph_check import GraphCheck, check_graph
+from ebboost.inspection.report import write_report
+from ebboost.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
+from ebboost.model.explain import Explanation
+from ebboost.model.serialization import ModelFileError, load
+from ebboost.model_selection.cross_validation import GraphBlockFold, cross_validate
+from ebboost.model_selection.tuning import tune
+from ebboost.propagation import EdgeWeights, Kernel, Laplacian, Robust, Smoother, SmoothingOperator
+from ebboost.theory import convergence
+from ebboost.training.checkpoint import Checkpoint
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Callback",
+    "CatBoost",
+    "Checkpoint",
+    "CorrectedMomentum",
+    "EBBSClassifier",
+    "EBBSRegressor",
+    "EarlyStopping",
+    "EdgeWeights",
+    "Explanation",
+    "Field",
+    "Graph",
+    "GraphBlockFold",
+    "GraphCheck",
+    "Huber",
+    "Intervals",
+    "Kernel",
+    "Laplacian",
+    "Learner",
+    "LightGBM",
+    "LogLoss",
+    "Loss",
+    "Masked",
+    "ModelFileError",
+    "NeighborFeatures",
+    "ParquetTable",
+    "Poisson",
+    "Predictor",
+    "Progress",
+    "ProgressBar",
+    "Quantile",
+    "Robust",
+    "ScikitLearn",
+    "Smoother",
+    "SmoothingOperator",
+    "Softmax",
+    "SquaredError",
+    "XGBoost",
+    "check_graph",
+    "convergence",
+    "cross_validate",
+    "datasets",
+    "load",
+    "plot",
+    "tune",
+    "write_report",
+]

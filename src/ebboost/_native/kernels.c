@@ -1,0 +1,574 @@
+/* The loops that propagation is made of: one sweep over the edges, and conjugate gradients around it.
+
+   out_i = scale_i * sum_j w_ij v_j + keep_i * v_i + source_i.
+
+   The gathers v_j take the time, not the additions, so the loops are laid out around them. For one column of scores, nodes
+   have new numbers, `order`, and the vectors are long enough for all nodes to come in eights and one zero to follow the last.
+   Eight rows of about one length are summed side by side, their columns in turns, and rows that have ended read the zero at n.
+   So where a row ends is rarely guessed wrong, which would cost more than the row. What much longer rows have beyond the turns
+   of their eight, the rest, comes last. Columns are numbered in 16 bits where that is enough.
+   Where nodes next to each other have the same neighbours, as near places do, a vector goes on behind its `size` entries: with
+   the sums of its pairs, nodes 2p and 2p + 1, then with those of its fours, two pairs each. A row that has all nodes of one
+   reads their sum, which about halves the gathers. Order then goes by what nodes share, not by length: the i-th row to be summed
+   is that of node row[i]. Elsewhere size is 0 and row is NULL: the i-th row is that of node i.
+   For several columns of scores rows are read one by one, under the old numbers. Weights that are all one are not read
+   (w = NULL), and so are terms that are not there. */
+#include <stdint.h>
+#include <math.h>
+
+#define INLINE inline __attribute__((always_inline))
+#if defined(_WIN32)
+#define PUBLIC __declspec(dllexport)
+#else
+#define PUBLIC __attribute__((visibility("default")))
+#endif
+
+/* Raised whenever a signature changes: a library left over from another build is then not used. */
+PUBLIC int64_t ebboost_sweep_version(void) { return 6; }
+
+/* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
+#define WINDOW 4096
+
+/* Edges as the loops read them: the turns of the g-th eight are at start[g] .. start[g + 1], the rest of the rest_row[r]-th row
+   is at rest_start[r] .. rest_start[r + 1], in rising order. */
+#define EDGES(REAL, INDEX)                                                                                              \
+    const int64_t *restrict start, const INDEX *restrict column, const REAL *restrict w, int64_t n_rest,                \
+        const int32_t *restrict rest_row, const int64_t *restrict rest_start, int64_t size, const int32_t *restrict row
+#define GIVEN start, column, w, n_rest, rest_row, rest_start, size, row
+
+/* What follows a vector: the sums of its pairs and of its fours, for entries first .. last - 1, `first` a multiple of eight. */
+#define DEFINE_SHARED(NAME, REAL)                                                                                       \
+    static INLINE void NAME##_shared(int64_t first, int64_t last, int64_t size, REAL *restrict v) {                     \
+        REAL *restrict pair = v + size, *restrict four = pair + size / 2;                                               \
+        const int64_t end = (last + 7) / 8 * 2;                                                                         \
+        for (int64_t i = first / 2; i < 2 * end; i++) pair[i] = v[2 * i] + v[2 * i + 1];                                \
+        for (int64_t i = first / 4; i < end; i++) four[i] = pair[2 * i] + pair[2 * i + 1];                              \
+    }
+
+DEFINE_SHARED(ebboost_float, float)
+DEFINE_SHARED(ebboost_double, double)
+
+/* The sums over the neighbours of the rows first .. last - 1, both multiples of the window or the end; r is the first rest that
+   is not of an earlier row, and the next such is returned. `weighted` is a constant to each caller, so that a loop is compiled
+   for each case: tests inside the rows would double the time. */
+#define DEFINE_SUMS(NAME, REAL, INDEX)                                                                                  \
+    static INLINE int64_t NAME##_sums(int64_t first, int64_t last, int64_t r, EDGES(REAL, INDEX),                       \
+                                      const REAL *restrict v, REAL *restrict out, int weighted) {                       \
+        (void)size;                                                                                                     \
+        for (int64_t i = first; i < last; i += 8) {                                                                     \
+            const int64_t end = start[i / 8 + 1];                                                                       \
+            REAL sum[8] = {0};                                                                                          \
+            for (int64_t at = start[i / 8]; at < end; at += 8)                                                          \
+                for (int k = 0; k < 8; k++) sum[k] += weighted ? w[at + k] * v[column[at + k]] : v[column[at + k]];     \
+            if (row)                                                                                                    \
+                for (int k = 0; k < 8; k++) out[row[i + k]] = sum[k];                                                   \
+            else                                                                                                        \
+                for (int k = 0; k < 8; k++) out[i + k] = sum[k];                                                        \
+        }                                                                                                               \
+        for (; r < n_rest && rest_row[r] < last; r++) {                                                                 \
+            int64_t at = rest_start[r];                                                                                 \
+            const int64_t end = rest_start[r + 1], i = row ? row[rest_row[r]] : rest_row[r];                            \
+            REAL a = 0, b = 0, c = 0, d = 0;                                                                            \
+            for (; end - at >= 4; at += 4) {                                                                            \
+                a += weighted ? w[at] * v[column[at]] : v[column[at]];                                                  \
+                b += weighted ? w[at + 1] * v[column[at + 1]] : v[column[at + 1]];                                      \
+                c += weighted ? w[at + 2] * v[column[at + 2]] : v[column[at + 2]];                                      \
+                d += weighted ? w[at + 3] * v[column[at + 3]] : v[column[at + 3]];                                      \
+            }                                                                                                           \
+            for (; at < end; at++) a += weighted ? w[at] * v[column[at]] : v[column[at]];                               \
+            out[i] += (a + b) + (c + d);                                                                                \
+        }                                                                                                               \
+        return r;                                                                                                       \
+    }
+
+/* Rows first .. last - 1 of one column of scores, `first` a multiple of the window. The vectors are in the new order. */
+#define DEFINE_NARROW(NAME, REAL, INDEX, BITS)                                                                          \
+    DEFINE_SUMS(NAME##_narrow_##BITS, REAL, INDEX)                                                                      \
+    static INLINE void NAME##_rows_##BITS(int64_t first, int64_t last, EDGES(REAL, INDEX), const REAL *restrict scale,  \
+                                          const REAL *restrict keep, const REAL *restrict source,                       \
+                                          const REAL *restrict v, REAL *restrict out, int weighted) {                   \
+        int64_t r = 0;                                                                                                  \
+        while (r < n_rest && rest_row[r] < first) r++;                                                                  \
+        for (; first < last; first += WINDOW) {                                                                         \
+            const int64_t end = first + WINDOW < last ? first + WINDOW : last;                                          \
+            r = NAME##_narrow_##BITS##_sums(first, end, r, GIVEN, v, out, weighted);                                    \
+            for (int64_t i = first; i < end; i += 8)                                                                    \
+                for (int k = 0; k < 8; k++)                                                                             \
+                    out[i + k] = scale[i + k] * out[i + k] + keep[i + k] * v[i + k] + source[i + k];                    \
+            if (size) NAME##_shared(first, end, size, out);                                                             \
+        }                                                                                                               \
+    }                                                                                                                   \
+    PUBLIC void NAME##_narrow_##BITS(int64_t first, int64_t last, EDGES(REAL, INDEX), const REAL *scale,                \
+                                     const REAL *keep, const REAL *source, const REAL *v, REAL *out) {                  \
+        if (w)                                                                                                          \
+            NAME##_rows_##BITS(first, last, GIVEN, scale, keep, source, v, out, 1);                                     \
+        else                                                                                                            \
+            NAME##_rows_##BITS(first, last, GIVEN, scale, keep, source, v, out, 0);                                     \
+    }
+
+DEFINE_NARROW(ebboost_float, float, uint16_t, 16)
+DEFINE_NARROW(ebboost_float, float, int32_t, 32)
+DEFINE_NARROW(ebboost_double, double, uint16_t, 16)
+DEFINE_NARROW(ebboost_double, double, int32_t, 32)
+
+/* A row of some 32 columns will be read soon, from anywhere. */
+static INLINE void soon(const int32_t *column) {
+    __builtin_prefetch(column);
+    __builtin_prefetch(column + 16);
+}
+
+/* What a row reads, under the new numbers `place`: its columns, or, where sums follow the vectors, sums of fours, sums of pairs
+   and what is left of its columns. `inside` has a number for each four, all 0, and is left so; `found` has room for one more
+   than the row has columns. Returns how many. */
+static INLINE int64_t pieces(int64_t node, const int32_t *restrict start, const int32_t *restrict column,
+                             const int32_t *restrict place, int64_t size, uint8_t *restrict inside,
+                             int32_t *restrict found) {
+    const int64_t at = start[node], end = start[node + 1];
+    int64_t n = 0;
+    if (!size) {
+        for (int64_t k = at; k < end; k++) found[n++] = place[column[k]];
+        return n;
+    }
+    for (int64_t k = at; k < end; k++) inside[place[column[k]] / 4] |= (uint8_t)(1 << place[column[k]] % 4);
+    for (int64_t k = at; k < end; k++) {
+        const int32_t four = place[column[k]] / 4;
+        const int all = inside[four];
+        if (!all) continue;
+        inside[four] = 0;
+        if (all == 15) {
+            found[n++] = (int32_t)(size + size / 2 + four);
+            continue;
+        }
+        for (int half = 0; half < 2; half++) {
+            const int both = all >> 2 * half & 3;
+            const int32_t first = 4 * four + 2 * half;
+            found[n] = both == 3 ? (int32_t)(size + first / 2) : first + both / 2;
+            n += both > 0;
+        }
+    }
+    return n;
+}
+
+/* How many each row reads, by the new numbers. */
+PUBLIC void ebboost_pieces(int64_t n, const int32_t *restrict order, const int32_t *restrict place,
+                           const int32_t *restrict start, const int32_t *restrict column, int64_t size,
+                           uint8_t *restrict inside, int32_t *restrict found, int32_t *restrict counts) {
+    for (int64_t i = 0; i < n; i++) {
+        if (i + 8 < n) soon(column + start[order[i + 8]]);
+        counts[i] = (int32_t)pieces(order[i], start, column, place, size, inside, found);
+    }
+}
+
+/* Write the rows of a matrix as the loops above read them, into columns that are all n and weights that are all 0. `found` has
+   room for one more than the longest row. */
+#define DEFINE_ARRANGED(NAME, INDEX)                                                                                    \
+    PUBLIC void NAME(int64_t n, const int32_t *restrict order, const int32_t *restrict place,                           \
+                     const int32_t *restrict old_start, const int32_t *restrict old_column,                             \
+                     const double *restrict old_w, uint8_t *restrict inside, int32_t *restrict found,                   \
+                     const int64_t *restrict start, INDEX *restrict column, double *restrict w, int64_t n_rest,         \
+                     const int32_t *restrict rest_row, const int64_t *restrict rest_start, int64_t size,                \
+                     const int32_t *restrict row) {                                                                     \
+        int64_t r = 0;                                                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                                               \
+            const int64_t node = order[row ? row[i] : i], from = old_start[node];                                       \
+            if (i + 8 < n) soon(old_column + old_start[order[row ? row[i + 8] : i + 8]]);                               \
+            const int64_t length = pieces(node, old_start, old_column, place, size, inside, found);                     \
+            const int64_t begin = start[i / 8] + i % 8, turns = (start[i / 8 + 1] - start[i / 8]) / 8;                  \
+            const int64_t rest = r < n_rest && rest_row[r] == i ? rest_start[r++] : 0;                                  \
+            for (int64_t k = 0; k < length; k++) {                                                                      \
+                const int64_t to = k < turns ? begin + 8 * k : rest + k - turns;                                        \
+                column[to] = (INDEX)found[k];                                                                           \
+                if (w) w[to] = old_w[from + k];                                                                         \
+            }                                                                                                           \
+        }                                                                                                               \
+    }
+
+DEFINE_ARRANGED(ebboost_arranged_16, uint16_t)
+DEFINE_ARRANGED(ebboost_arranged_32, int32_t)
+
+/* Into the new order and back. */
+#define DEFINE_ORDERS(NAME, REAL)                                                                                       \
+    PUBLIC void NAME##_arrange(int64_t first, int64_t last, int64_t size, const int32_t *restrict order,                \
+                               const REAL *restrict from, REAL *restrict to) {                                          \
+        for (int64_t i = first; i < last; i++) to[i] = from[order[i]];                                                  \
+        if (size) NAME##_shared(first, last, size, to);                                                                 \
+    }                                                                                                                   \
+    PUBLIC void NAME##_put_back(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict from,  \
+                                REAL *restrict to) {                                                                    \
+        for (int64_t i = first; i < last; i++) to[order[i]] = from[i];                                                  \
+    }
+
+DEFINE_ORDERS(ebboost_float, float)
+DEFINE_ORDERS(ebboost_double, double)
+
+/* What steps begin with, v = root * scores and the source alpha * v, in the new order; and the way back, scores = v / root. */
+#define DEFINE_ENDS(NAME, REAL)                                                                                         \
+    PUBLIC void NAME##_begin(int64_t first, int64_t last, int64_t size, const int32_t *restrict order,                  \
+                             const REAL *restrict root, REAL alpha, const REAL *restrict scores, REAL *restrict v,      \
+                             REAL *restrict source) {                                                                   \
+        for (int64_t i = first; i < last; i++) {                                                                        \
+            v[i] = root[i] * scores[order[i]];                                                                          \
+            source[i] = alpha * v[i];                                                                                   \
+        }                                                                                                               \
+        if (size) NAME##_shared(first, last, size, v);                                                                  \
+    }                                                                                                                   \
+    PUBLIC void NAME##_end(int64_t first, int64_t last, const int32_t *restrict order, const REAL *restrict root,       \
+                           REAL *restrict v, REAL *restrict scores) {                                                   \
+        for (int64_t i = first; i < last; i++) v[i] /= root[i]; /* four at a time, as they cannot be put back */        \
+        for (int64_t i = first; i < last; i++) scores[order[i]] = v[i];                                                 \
+    }
+
+DEFINE_ENDS(ebboost_float, float)
+DEFINE_ENDS(ebboost_double, double)
+
+/* All of it by one thread. */
+#define DEFINE_STEPS(NAME, BITS, REAL, INDEX)                                                                           \
+    PUBLIC void NAME##_steps_##BITS(int64_t n, const int32_t *order, EDGES(REAL, INDEX), const REAL *root,              \
+                                    const REAL *scale, const REAL *keep, REAL alpha, int64_t count,                     \
+                                    const REAL *scores, REAL *v, REAL *source, REAL *other, REAL *out) {                \
+        NAME##_begin(0, n, size, order, root, alpha, scores, v, source);                                                \
+        for (int64_t k = 0; k < count; k++) {                                                                           \
+            NAME##_narrow_##BITS(0, n, GIVEN, scale, keep, source, v, other);                                           \
+            REAL *swap = v;                                                                                             \
+            v = other, other = swap;                                                                                    \
+        }                                                                                                               \
+        NAME##_end(0, n, order, root, v, out);                                                                          \
+    }
+
+DEFINE_STEPS(ebboost_float, 16, float, uint16_t)
+DEFINE_STEPS(ebboost_float, 32, float, int32_t)
+DEFINE_STEPS(ebboost_double, 16, double, uint16_t)
+DEFINE_STEPS(ebboost_double, 32, double, int32_t)
+
+/* Several columns of scores: `width` numbers lie side by side for each node. Row r is that of node order[r]; edges are read
+   where they are, as a row's own place is one gather among many. The rows of the source are `stride` apart; with `root` it
+   is alpha root_i source_i, so that steps need no copy of what they begin with. */
+#define DEFINE_WIDE(NAME, REAL)                                                                                         \
+    static INLINE void NAME##_block(int64_t i, int64_t from, int64_t width, int32_t at, int32_t end,                    \
+                                    const int32_t *restrict column, const REAL *restrict w,                             \
+                                    const REAL *restrict scale, const REAL *restrict keep,                              \
+                                    const REAL *restrict source, int64_t stride, const REAL *restrict root, REAL alpha, \
+                                    const REAL *restrict v, REAL *restrict out, int weighted, const int size) {         \
+        REAL sum[8] = {0};                                                                                              \
+        for (; at < end; at++) {                                                                                        \
+            const REAL *restrict other = v + (int64_t)column[at] * width + from;                                        \
+            for (int k = 0; k < size; k++) sum[k] += weighted ? w[at] * other[k] : other[k];                            \
+        }                                                                                                               \
+        const int64_t own = i * width + from, given = i * stride + from;                                                \
+        for (int k = 0; k < size; k++) {                                                                                \
+            if (scale) sum[k] *= scale[i];                                                                              \
+            if (keep) sum[k] += keep[i] * v[own + k];                                                                   \
+            if (source) sum[k] += root ? alpha * (root[i] * source[given + k]) : source[given + k];                     \
+            out[own + k] = sum[k];                                                                                      \
+        }                                                                                                               \
+    }                                                                                                                   \
+    static INLINE void NAME##_rows(int64_t first, int64_t last, int64_t width, const int32_t *restrict order,           \
+                                   const int32_t *restrict start, const int32_t *restrict column,                       \
+                                   const REAL *restrict w, const REAL *restrict scale, const REAL *restrict keep,       \
+                                   const REAL *restrict source, int64_t stride, const REAL *restrict root, REAL alpha,  \
+                                   const REAL *restrict v, REAL *restrict out, int weighted) {                          \
+        for (int64_t r = first; r < last; r++) {                                                                        \
+            const int64_t i = order[r];                                                                                 \
+            int64_t k = 0;                                                                                              \
+            for (; k + 8 <= width; k += 8)                                                                              \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 8);                                                                         \
+            for (; k + 4 <= width; k += 4)                                                                              \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 4);                                                                         \
+            for (; k < width; k++)                                                                                      \
+                NAME##_block(i, k, width, start[i], start[i + 1], column, w, scale, keep, source, stride, root, alpha, v,\
+                             out, weighted, 1);                                                                         \
+        }                                                                                                               \
+    }                                                                                                                   \
+    PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int32_t *order, const int32_t *start,            \
+                     const int32_t *column, const REAL *w, const REAL *scale, const REAL *keep, const REAL *source,     \
+                     int64_t stride, const REAL *root, REAL alpha, const REAL *v, REAL *out) {                          \
+        if (w)                                                                                                          \
+            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, stride, root, alpha, v, out, 1);\
+        else                                                                                                            \
+            NAME##_rows(first, last, width, order, start, column, w, scale, keep, source, stride, root, alpha, v, out, 0);\
+    }
+
+DEFINE_WIDE(ebboost_wide_float, float)
+DEFINE_WIDE(ebboost_wide_double, double)
+
+/* What the neighbours of some nodes look like: the mean by weight, the least and the largest of every column, in one pass over
+   their edges. Row r of the answers is that of node rows[r], and the answers of one row are `stride` apart from those of the
+   next, as they are columns of a wider table. `sums` are the weights of each node added up, or NULL where values may be
+   missing (NaN): they then count for nothing, and each column has sums of its own. `nothing` is said where nothing is known.
+   Sums are added up one neighbour after the other, as sparse libraries do. */
+#define DEFINE_AROUND(NAME, REAL)                                                                                       \
+    static INLINE void NAME##_block(int64_t from, int64_t width, int32_t at, int32_t end, const int32_t *restrict column,\
+                                    const double *restrict w, const REAL *restrict v, double total, double nothing,     \
+                                    double *restrict mean, double *restrict low, double *restrict high, int weighted,   \
+                                    int complete, const int size) {                                                     \
+        double sum[8] = {0}, known[8] = {0}, least[8], most[8];                                                         \
+        for (int k = 0; k < size; k++) least[k] = INFINITY, most[k] = -INFINITY;                                        \
+        for (; at < end; at++) {                                                                                        \
+            const REAL *restrict other = v + (int64_t)column[at] * width + from;                                        \
+            const double weight = weighted ? w[at] : 1;                                                                 \
+            for (int k = 0; k < size; k++) {                                                                            \
+                const double x = other[k];                                                                              \
+                if (complete) {                                                                                         \
+                    sum[k] += weighted ? weight * x : x;                                                                \
+                } else {                                                                                                \
+                    sum[k] += x == x ? weight * x : 0;                                                                  \
+                    known[k] += x == x ? weight : 0;                                                                    \
+                }                                                                                                       \
+                least[k] = x < least[k] ? x : least[k];                                                                 \
+                most[k] = x > most[k] ? x : most[k];                                                                    \
+            }                                                                                                           \
+        }                                                                                                               \
+        for (int k = 0; k < size; k++) {                                                                                \
+            const double mass = complete ? total : known[k];                                                            \
+            if (mean) mean[from + k] = mass > 0 ? sum[k] / mass : nothing;                                              \
+            if (low) low[from + k] = least[k] < INFINITY ? least[k] : nothing;                                          \
+            if (high) high[from + k] = most[k] > -INFINITY ? most[k] : nothing;                                         \
+        }                                                                                                               \
+    }                                                                                                                   \
+    static INLINE void NAME##_rows(int64_t first, int64_t last, int64_t width, const int64_t *restrict rows,            \
+                                   const int32_t *restrict start, const int32_t *restrict column,                       \
+                                   const double *restrict w, const double *restrict sums, const REAL *restrict v,       \
+                                   double nothing, int64_t stride, double *mean, double *low, double *high,             \
+                                   int weighted, int complete) {                                                        \
+        for (int64_t r = first; r < last; r++) {                                                                        \
+            const int64_t i = rows[r];                                                                                  \
+            const double total = complete ? sums[i] : 0;                                                                \
+            double *a = mean ? mean + r * stride : 0, *b = low ? low + r * stride : 0, *c = high ? high + r * stride : 0;\
+            int64_t k = 0;                                                                                              \
+            for (; k + 8 <= width; k += 8)                                                                              \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 8);\
+            for (; k + 4 <= width; k += 4)                                                                              \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 4);\
+            for (; k < width; k++)                                                                                      \
+                NAME##_block(k, width, start[i], start[i + 1], column, w, v, total, nothing, a, b, c, weighted, complete, 1);\
+        }                                                                                                               \
+    }                                                                                                                   \
+    PUBLIC void NAME(int64_t first, int64_t last, int64_t width, const int64_t *rows, const int32_t *start,             \
+                     const int32_t *column, const double *w, const double *sums, const REAL *v, double nothing,         \
+                     int64_t stride, double *mean, double *low, double *high) {                                         \
+        if (w && sums)                                                                                                  \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 1, 1);   \
+        else if (w)                                                                                                     \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 1, 0);   \
+        else if (sums)                                                                                                  \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 0, 1);   \
+        else                                                                                                            \
+            NAME##_rows(first, last, width, rows, start, column, w, sums, v, nothing, stride, mean, low, high, 0, 0);   \
+    }
+
+DEFINE_AROUND(ebboost_around_float, float)
+DEFINE_AROUND(ebboost_around_double, double)
+
+/* Conjugate gradients, preconditioned by the diagonal, for (diag(diagonal) - A) z = right, all in the new order. `inverse` is
+   1/diagonal. Enters with residual = right and starts from z = 0, leaves when the residual, each entry times weight_i, is no
+   longer than `target`. The loops do all that can be done in passing, so that every vector is read once, and add up in eight
+   sums, as one addition would wait for the last. Returns the iterations made, and the length reached. */
+static INLINE double total(const double *sum) {
+    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+}
+
+#define DEFINE_SOLVE(NAME, SUMS, INDEX)                                                                                 \
+    static INLINE int64_t NAME##_loop(int64_t n, EDGES(double, INDEX), const double *restrict diagonal,                 \
+                                      const double *restrict inverse, const double *restrict weight, double target,     \
+                                      int64_t most, double *restrict z, double *restrict residual,                      \
+                                      double *restrict direction, double *restrict image, double *restrict reached,     \
+                                      int weighted) {                                                                   \
+        double products[8] = {0}, lengths[8] = {0};                                                                     \
+        for (int64_t i = n; i % 8; i++) residual[i] = 0; /* a solve that overflowed has left NaN here */                \
+        for (int64_t i = 0; i < n; i += 8)                                                                              \
+            for (int k = 0; k < 8; k++) {                                                                               \
+                const double r = residual[i + k], weighed = r * weight[i + k];                                          \
+                z[i + k] = 0;                                                                                           \
+                direction[i + k] = r * inverse[i + k];                                                                  \
+                products[k] += r * direction[i + k];                                                                    \
+                lengths[k] += weighed * weighed;                                                                        \
+            }                                                                                                           \
+        double product = total(products), length = total(lengths);                                                      \
+        int64_t done = 0;                                                                                               \
+        for (; done < most && sqrt(length) > target; done++) {                                                          \
+            double bends[8] = {0};                                                                                      \
+            int64_t r = 0;                                                                                              \
+            if (size) ebboost_double_shared(0, n, size, direction);                                                     \
+            for (int64_t first = 0; first < n; first += WINDOW) {                                                       \
+                const int64_t last = first + WINDOW < n ? first + WINDOW : n;                                           \
+                r = SUMS##_sums(first, last, r, GIVEN, direction, image, weighted);                                     \
+                for (int64_t i = first; i < last; i += 8)                                                               \
+                    for (int k = 0; k < 8; k++) {                                                                       \
+                        image[i + k] = diagonal[i + k] * direction[i + k] - image[i + k];                               \
+                        bends[k] += direction[i + k] * image[i + k];                                                    \
+                    }                                                                                                   \
+            }                                                                                                           \
+            const double bend = total(bends), step = bend > 0 ? product / bend : 0, last = product;                     \
+            for (int k = 0; k < 8; k++) products[k] = lengths[k] = 0;                                                   \
+            for (int64_t i = 0; i < n; i += 8)                                                                          \
+                for (int k = 0; k < 8; k++) {                                                                           \
+                    z[i + k] += step * direction[i + k];                                                                \
+                    const double left = residual[i + k] - step * image[i + k], weighed = left * weight[i + k];          \
+                    residual[i + k] = left;                                                                             \
+                    products[k] += left * (left * inverse[i + k]);                                                      \
+                    lengths[k] += weighed * weighed;                                                                    \
+                }                                                                                                       \
+            product = total(products), length = total(lengths);                                                         \
+            const double turn = last > 0 ? product / last : 0;                                                          \
+            for (int64_t i = 0; i < n; i++) direction[i] = residual[i] * inverse[i] + turn * direction[i];              \
+        }                                                                                                               \
+        *reached = sqrt(length);                                                                                        \
+        return done;                                                                                                    \
+    }                                                                                                                   \
+    PUBLIC int64_t NAME(int64_t n, EDGES(double, INDEX), const double *diagonal, const double *inverse,                 \
+                        const double *weight, double target, int64_t most, double *z, double *residual,                 \
+                        double *direction, double *image, double *reached) {                                            \
+        if (w)                                                                                                          \
+            return NAME##_loop(n, GIVEN, diagonal, inverse, weight, target, most, z, residual, direction, image,        \
+                               reached, 1);                                                                             \
+        return NAME##_loop(n, GIVEN, diagonal, inverse, weight, target, most, z, residual, direction, image, reached, 0);\
+    }
+
+DEFINE_SOLVE(ebboost_solve_16, ebboost_double_narrow_16, uint16_t)
+DEFINE_SOLVE(ebboost_solve_32, ebboost_double_narrow_32, int32_t)
+
+/* An order in which nodes that share neighbours lie in pairs, and pairs in fours: of the neighbours of a node that are still
+   alone, the one with which it shares the most, looked for in the order `nodes`; then of the pairs around a pair the one whose
+   shared neighbours are its own most often. Who finds none goes with the next who finds none. No more than LOOKED_AT neighbours
+   of a node are looked at. `mate` and `mark` have an entry for each node, `pair` and `tried` for each node in a pair,
+   `shared_start` one more than there are pairs, `shared` one for each entry of the matrix. */
+#define LOOKED_AT 32
+PUBLIC void ebboost_paired(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
+                           const int32_t *restrict nodes, int32_t *restrict mate, int32_t *restrict mark,
+                           int32_t *restrict pair, int32_t *restrict tried, int64_t *restrict shared_start,
+                           int32_t *restrict shared, int32_t *restrict order) {
+    int64_t n_pairs = 0, n_shared = 0, alone = -1, put = 0;
+    for (int64_t i = 0; i < n; i++) mate[i] = mark[i] = -1;
+    for (int64_t t = 0; t < n; t++) {
+        const int32_t i = nodes[t];
+        if (mate[i] >= 0) continue;
+        const int32_t end = start[i + 1], looked = end - start[i] < LOOKED_AT ? end : start[i] + LOOKED_AT;
+        for (int32_t at = start[i]; at < end; at++) {
+            mark[column[at]] = i;
+            soon(column + start[column[at]]);
+        }
+        int64_t best = -1, most = 1;
+        for (int32_t at = start[i]; at < looked; at++) {
+            const int32_t j = column[at], to = start[j + 1] - start[j] < LOOKED_AT ? start[j + 1] : start[j] + LOOKED_AT;
+            if (mate[j] >= 0 || j == i) continue;
+            int64_t count = 0;
+            for (int32_t k = start[j]; k < to; k++) count += mark[column[k]] == i;
+            if (count > most) best = j, most = count;
+        }
+        shared_start[n_pairs] = n_shared;
+        if (best >= 0) {
+            for (int32_t k = start[best]; k < start[best + 1]; k++)
+                if (mark[column[k]] == i) shared[n_shared++] = column[k];
+        } else if (alone >= 0) {
+            best = alone, alone = -1;
+        } else {
+            alone = i, mate[i] = (int32_t)n; /* until another finds none */
+            continue;
+        }
+        pair[2 * n_pairs] = (int32_t)best, pair[2 * n_pairs + 1] = i;
+        mate[i] = mate[best] = (int32_t)n_pairs++;
+    }
+    shared_start[n_pairs] = n_shared;
+    if (alone >= 0) mate[alone] = -1;
+    /* From here on `mate` is the number of the pair, -1 once it is in a four or where there is none. */
+    for (int64_t i = 0; i < n; i++) mark[i] = tried[i] = -1;
+    int64_t single = -1;
+    for (int64_t p = 0; p < n_pairs; p++) {
+        if (mate[pair[2 * p]] < 0) continue;
+        for (int64_t k = shared_start[p]; k < shared_start[p + 1]; k++) mark[shared[k]] = (int32_t)p;
+        int64_t best = -1, most = 0;
+        for (int side = 0; side < 2; side++) {
+            const int32_t i = pair[2 * p + side];
+            const int32_t looked = start[i + 1] - start[i] < LOOKED_AT ? start[i + 1] : start[i] + LOOKED_AT;
+            for (int32_t at = start[i]; at < looked; at++) {
+                const int32_t q = mate[column[at]];
+                if (q < 0 || q == p || tried[q] == p) continue;
+                tried[q] = (int32_t)p;
+                const int64_t from = shared_start[q], all = shared_start[q + 1] - from;
+                const int64_t to = from + (all < LOOKED_AT ? all : LOOKED_AT); /* else two hubs would be read by every pair */
+                int64_t count = 0;
+                for (int64_t k = from; k < to; k++) count += mark[shared[k]] == p;
+                if (count > most) best = q, most = count;
+            }
+        }
+        mate[pair[2 * p]] = mate[pair[2 * p + 1]] = -1;
+        if (best < 0 && single < 0) {
+            single = p;
+            continue;
+        }
+        if (best < 0) best = single, single = -1;
+        mate[pair[2 * best]] = mate[pair[2 * best + 1]] = -1;
+        for (int k = 0; k < 2; k++) order[put++] = pair[2 * p + k];
+        for (int k = 0; k < 2; k++) order[put++] = pair[2 * best + k];
+    }
+    if (single >= 0)
+        for (int k = 0; k < 2; k++) order[put++] = pair[2 * single + k];
+    if (alone >= 0) order[put++] = (int32_t)alone;
+}
+
+/* How a way lies to the parabola of a slope and a bend: the sums of slope_i way_i and of bend_i way_i^2; and, where `least` is
+   positive, the sum of slope_i^2 / bend_i, no bend being less than that. */
+PUBLIC void ebboost_along(int64_t n, const double *restrict slope, const double *restrict bend, const double *restrict way,
+                          double least, double *restrict found) {
+    double slopes[8] = {0}, bends[8] = {0}, lengths[8] = {0};
+    const int64_t full = n / 8 * 8;
+    for (int64_t first = 0; first < full; first += 1024) { /* one sum after the other, of what is in the nearest cache */
+        const int64_t last = first + 1024 < full ? first + 1024 : full;
+        for (int64_t i = first; i < last; i += 8)
+            for (int k = 0; k < 8; k++) slopes[k] += slope[i + k] * way[i + k];
+        for (int64_t i = first; i < last; i += 8)
+            for (int k = 0; k < 8; k++) bends[k] += bend[i + k] * way[i + k] * way[i + k];
+        for (int64_t i = least > 0 ? first : last; i < last; i += 8)
+            for (int k = 0; k < 8; k++)
+                lengths[k] += slope[i + k] * slope[i + k] / (bend[i + k] > least ? bend[i + k] : least);
+    }
+    for (int64_t i = full; i < n; i++) {
+        slopes[0] += slope[i] * way[i];
+        bends[0] += bend[i] * way[i] * way[i];
+        if (least > 0) lengths[0] += slope[i] * slope[i] / (bend[i] > least ? bend[i] : least);
+    }
+    found[0] = total(slopes), found[1] = total(bends), found[2] = total(lengths);
+}
+
+/* Of each row i, the `most` other rows most like it: cosines of at least `least` between rows of the symmetric matrix with
+   entries size_i (w_ij scale_j), size_i being one over the length of row i before. Largest first, of equals the first by
+   number. `sums` and `reached` have an entry for each node, the first all 0, and are left so; a thread needs its own.
+   Row r of the answers is that of node first + r. */
+PUBLIC void ebboost_alike(int64_t first, int64_t last, const int32_t *restrict start, const int32_t *restrict column,
+                          const double *restrict w, const double *restrict scale, const double *restrict size, double least,
+                          int64_t most, double *restrict sums, int32_t *restrict reached, int32_t *restrict counts,
+                          int32_t *restrict others, double *restrict cosines) {
+    for (int64_t i = first; i < last; i++) {
+        int64_t n_reached = 0;
+        for (int32_t at = start[i]; at < start[i + 1]; at++) {
+            const int32_t j = column[at];
+            const double own = size[i] * (w ? w[at] * scale[j] : scale[j]);
+            for (int32_t to = start[j]; to < start[j + 1]; to++) {
+                const int32_t k = column[to];
+                const double term = own * (size[k] * (w ? w[to] * scale[j] : scale[j]));
+                if (!(term > 0)) continue;
+                if (sums[k] == 0) reached[n_reached++] = k;
+                sums[k] += term;
+            }
+        }
+        int32_t *restrict other = others + (i - first) * most;
+        double *restrict cosine = cosines + (i - first) * most;
+        int64_t n = 0;
+        for (int64_t r = 0; r < n_reached; r++) {
+            const int32_t k = reached[r];
+            const double found = sums[k];
+            sums[k] = 0;
+            if (k == i || !(found >= least)) continue;
+            int64_t place = n < most ? n : most;
+            while (place > 0 && (cosine[place - 1] < found || (cosine[place - 1] == found && other[place - 1] > k))) {
+                if (place < most) cosine[place] = cosine[place - 1], other[place] = other[place - 1];
+                place--;
+            }
+            if (place < most) cosine[place] = found, other[place] = k;
+            if (n < most) n++;
+        }
+        counts[i - first] = (int32_t)n;
+    }
+}

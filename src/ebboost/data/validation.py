@@ -1,0 +1,447 @@
+"""Every check of what a user hands to an estimator, in one place; messages name the argument, the place, the remedy."""
+
+import warnings
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
+from sklearn.exceptions import DataConversionWarning
+
+from ebboost.boosting.callbacks import Callback
+from ebboost.boosting.momentum import CorrectedMomentum, Momentum
+from ebboost.data.table import Table
+from ebboost.graph import Graph, check_relations
+from ebboost.graph._ids import is_missing
+from ebboost.learners import as_learner, check_device
+
+Array = NDArray[np.float64]
+# Trees compute in single precision, and losses in squares: labels farther out, or closer together, are no numbers to them.
+LARGEST_LABEL, LEAST_SPREAD = 1e30, 1e-30
+# Every round grows a tree for each class, and every node has a score for each: 4 000 nodes and 1 000 classes took 0.8 GB and
+# two seconds a round, both in proportion to nodes times classes.
+MOST_CLASSES = 1_000
+# Beyond this size weights are taken relative to the largest.
+LARGEST_WEIGHT = 1e100
+
+
+def parameters(estimator: Any) -> None:
+    """Check the constructor's numbers and switches."""
+    _number(estimator, "n_estimators", Integral, least=1)
+    if estimator.learning_rate is not None:
+        _number(estimator, "learning_rate", Real, above=0.0, most=1.0)
+    _number(estimator, "penalty", Real, least=0.0, most=1e30)  # beyond, trees would be told an infinite curvature
+    _number(estimator, "validation_fraction", Real, above=0.0, below=1.0)
+    if estimator.patience is not None:
+        _number(estimator, "patience", Integral, least=1)
+    if not isinstance(estimator.verbose, (bool, Integral)):
+        raise ValueError(f"verbose must be 0 or 1, got {estimator.verbose!r}.")
+    if not isinstance(estimator.relations, Mapping) and estimator.relations != "auto":
+        raise ValueError(f"relations must be 'auto' or a dict of strengths by name, got {estimator.relations!r}.")
+    if not isinstance(estimator.early_stopping, (bool, np.bool_)):
+        raise ValueError(f"early_stopping must be True or False, got {estimator.early_stopping!r}.")
+    _momentum(estimator.momentum)
+    if estimator.device not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
+    if estimator.device == "cuda":  # before anything is prepared
+        learner = as_learner(estimator.learner)
+        check_device("cuda", learner.devices, learner.name)
+    n_jobs = estimator.n_jobs
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
+        raise ValueError(f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}.")
+
+
+def _momentum(momentum: Any) -> None:
+    if isinstance(momentum, CorrectedMomentum):
+        phi = momentum.phi
+        if isinstance(phi, bool) or not isinstance(phi, Real) or not 0.0 < float(phi) <= 1.0:
+            raise ValueError(f"CorrectedMomentum's phi must be a number of more than 0 and at most 1, got {phi!r}.")
+        if not isinstance(momentum.restart, (bool, np.bool_)):
+            raise ValueError(f"CorrectedMomentum's restart must be True or False, got {momentum.restart!r}.")
+    elif not isinstance(momentum, (bool, np.bool_, Momentum)) and momentum not in ("simple", "corrected"):
+        raise ValueError(
+            f"momentum must be True or False, 'simple', 'corrected' or eb.CorrectedMomentum(phi=...), got {momentum!r}."
+        )
+
+
+def _number(
+    estimator: Any,
+    name: str,
+    kind: Any,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> None:
+    value = getattr(estimator, name)
+    limits = [
+        (least, "at least", lambda v, bound: v >= bound),
+        (above, "more than", lambda v, bound: v > bound),
+        (most, "at most", lambda v, bound: v <= bound),
+        (below, "less than", lambda v, bound: v < bound),
+    ]
+    wanted = [f"{word} {bound:g}" for bound, word, _ in limits if bound is not None]
+    good = isinstance(value, kind) and not isinstance(value, bool) and np.isfinite(float(value))
+    if not good or not all(holds(value, bound) for bound, _, holds in limits if bound is not None):
+        what = "a whole number" if kind is Integral else "a number"
+        raise ValueError(f"{name} must be {what} of {' and '.join(wanted)}, got {value!r}.")
+
+
+def callback_list(callbacks: Any) -> list[Callback]:
+    """The callbacks as a list; one alone is most likely meant to be a list of one."""
+    found = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+    for position, callback in enumerate(found):
+        if not isinstance(callback, Callback):
+            raise TypeError(f"callbacks[{position}] must be an ebboost.Callback, got {callback!r}.")
+    return found
+
+
+def part(value: Any, name: str, kind: type, example: str) -> Any:
+    """A part of the given kind, "auto" or None."""
+    if value is None or isinstance(value, kind) or (isinstance(value, str) and value == "auto"):
+        return value
+    raise ValueError(f"{name} must be an object such as {example}, 'auto' or None, got {value!r}.")
+
+
+def whole(graph: Any) -> Any:
+    """One graph of what ``graph=`` was given: of several relations, all their edges alike."""
+    return Graph.mix(graph) if isinstance(graph, Mapping) else graph
+
+
+def graph_fits(graph: Any, n_rows: int, X: Any) -> None:
+    """A row of X for every node, in the same order."""
+    if graph is None:
+        return
+    if isinstance(graph, Mapping):
+        check_relations(graph, Graph)
+        graph = next(iter(graph.values()))
+    if not isinstance(graph, Graph):
+        raise TypeError(
+            f"graph must be an ebboost.Graph or a dict of them, got {type(graph)}. Make one with Graph.from_scipy, "
+            "Graph.from_networkx, Graph.from_edges or another from_*."
+        )
+    if graph.n_nodes != n_rows:
+        raise ValueError(
+            f"X has {n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node, in the same order, "
+            "labelled or not. To cross-validate or search, use ebboost.cross_validate and ebboost.tune, which hide labels, "
+            "not rows."
+        )
+    index = getattr(X, "index", None)
+    if graph.has_ids and index is not None and not callable(index) and len(index) == n_rows:
+        # A pandas index that names the same nodes in another order would silently pair rows with the wrong nodes.
+        row_ids, ids = list(index), graph.node_ids.tolist()
+        if row_ids != ids and set(row_ids) == set(ids):
+            row = next(i for i, (a, b) in enumerate(zip(row_ids, ids, strict=True)) if a != b)
+            raise ValueError(
+                f"The index of X lists the nodes of graph in another order: row {row} is {row_ids[row]!r}, node {row} is "
+                f"{ids[row]!r}. Sort the table with X.loc[graph.node_ids]."
+            )
+
+
+def same_columns(table: Table, estimator: Any) -> None:
+    """As many columns as at fit; names are checked by scikit-learn."""
+    found, wanted = table.values.shape[1], estimator.n_features_in_
+    if found != wanted:
+        raise ValueError(
+            f"X has {found} features, but {type(estimator).__name__} is expecting {wanted} features as input."
+        )
+
+
+def same_order(X: Any, y: Any) -> None:
+    """Labels whose pandas index names the rows of X in another order would silently go to the wrong rows."""
+    rows, labels = (getattr(part, "index", None) for part in (X, y))
+    if rows is None or labels is None or callable(rows) or callable(labels) or len(rows) != len(labels):
+        return
+    if not rows.equals(labels) and set(rows) == set(labels):
+        raise ValueError("The index of y lists the rows of X in another order. Sort it with y.loc[X.index].")
+
+
+def same_rows(table: Table, n_rows: int) -> None:
+    """The table fitted on has as many rows as there are fitted nodes."""
+    if table.n_rows != n_rows:
+        raise ValueError(f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table fitted on.")
+
+
+def labelled(
+    y: Any, nodes: Any, sample_weight: Any, n_rows: int, estimator: Any
+) -> tuple[NDArray[np.int64], NDArray[Any], Array]:
+    """Positions, labels and weights of the nodes that have a label."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the labels, with NaN or "
+            "None where unknown."
+        )
+    values = _label_array(y, "y", is_classifier(estimator))
+    if nodes is None:
+        if values.size != n_rows:
+            raise ValueError(
+                f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of samples). Give a label for "
+                "every row, NaN where unknown, or say which rows they belong to: fit(X, y, nodes=...)."
+            )
+        positions = np.arange(n_rows)
+    else:
+        positions = node_positions(nodes, n_rows)
+        if positions.size != values.size:
+            raise ValueError(
+                f"nodes names {positions.size} rows but y has {values.size} labels: one for each is needed."
+            )
+    weight = _weights(sample_weight, values.size)
+    known = ~_missing(values)
+    if nodes is not None and not known.all():
+        raise ValueError(
+            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists that row as labelled: "
+            "take it out of both."
+        )
+    _refuse_out_of_range(values, known, "y")
+    known &= weight > 0
+    if not known.any():
+        raise ValueError(
+            "No node is labelled: y holds no known label, and at least one is needed to learn from."
+            if sample_weight is None or not (~_missing(values)).any()
+            else "No node is labelled: sample_weight is zero wherever y holds a label."
+        )
+    return positions[known], _plain(values[known]), weight[known]
+
+
+def discrete(values: NDArray[Any]) -> None:
+    """Refuse numbers that are no classes. Many classes among few labels are nothing to warn of, as scikit-learn would."""
+    if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        place = int(np.flatnonzero(values != np.floor(values))[0])
+        raise ValueError(
+            f"Unknown label type: continuous. y holds numbers such as {values[place]:g}, which are no classes. Use "
+            "EBBSRegressor for numbers; to make classes of them, turn them into text or whole numbers."
+        )
+
+
+def number_of_classes(classes: NDArray[Any]) -> None:
+    """At least two, and no more than trees can be grown for."""
+    if classes.size < 2:
+        raise ValueError(
+            f"y holds only one class, {classes.tolist()[0]!r}: a classifier needs at least two classes among the labelled "
+            "nodes."
+        )
+    if classes.size > MOST_CLASSES:
+        raise ValueError(
+            f"y holds {classes.size} classes, more than {MOST_CLASSES}: every round grows a tree for each, and every node "
+            "keeps a score for each. Put rare classes together, or predict coarser ones first. If y holds numbers that have "
+            "an order, use EBBSRegressor."
+        )
+
+
+def evaluation(
+    pair: Any, trained_on: NDArray[np.int64], n_rows: int, estimator: Any, name: str = "eval_set"
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Positions and labels of further labelled nodes, to validate on or known since the fit; none of them trained on."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ValueError(f"{name} must be a pair (nodes, labels): which rows of X are meant, and their labels.")
+    if not _is_flat(pair[0]):
+        raise ValueError(
+            f"{name} must be (nodes, labels) with nodes a list of rows of X; a table of its own cannot be placed in the "
+            "graph. Put those rows into X and leave their labels out of y."
+        )
+    positions = node_positions(pair[0], n_rows, f"{name}[0]")
+    values = _label_array(pair[1], f"{name}[1]", is_classifier(estimator))
+    if not positions.size:
+        raise ValueError(f"{name} is empty: name at least one labelled node, or leave it out.")
+    if positions.size != values.size:
+        raise ValueError(f"{name} names {positions.size} rows and {values.size} labels: one for each is needed.")
+    missing = _missing(values)
+    if missing.any():
+        raise ValueError(f"{name} has no label (NaN) at position {int(np.flatnonzero(missing)[0])}.")
+    _refuse_out_of_range(values, ~missing, name)
+    shared = np.intersect1d(positions, trained_on)
+    if shared.size:
+        raise ValueError(
+            f"{name} and y share {shared.size} labelled node(s), such as row {int(shared[0])}: "
+            + (
+                "a node trained on cannot tell when to stop. Set y to NaN there, or take it out of nodes."
+                if name == "eval_set"
+                else "the model has used that label already. Leave it out."
+            )
+        )
+    return positions, _plain(values)
+
+
+def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeats: bool = False) -> NDArray[np.int64]:
+    """Row positions from integers or a boolean mask: in range and, unless ``repeats``, none twice."""
+    array = np.asarray(nodes)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be a one-dimensional list of rows, got shape {array.shape}.")
+    if array.dtype == bool:
+        if array.size != n_rows:
+            raise ValueError(f"{name} is a mask of {array.size} entries, X has {n_rows} rows.")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name} must hold row positions (integers) or be a boolean mask, got dtype {array.dtype}. For nodes with ids "
+            "of their own use graph.index_of(ids)."
+        )
+    bad = (array < 0) | (array >= n_rows)
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{name} names row {array[place]} at position {place}, X has rows 0 to {n_rows - 1}. For nodes with ids of "
+            "their own use graph.index_of(ids)."
+        )
+    first = np.unique(array, return_index=True)[1]
+    if first.size != array.size and not repeats:
+        place = int(np.setdiff1d(np.arange(array.size), first)[0])
+        raise ValueError(f"{name} names row {array[place]} twice, the second time at position {place}: list each once.")
+    return array.astype(np.int64)
+
+
+def to_score(
+    y: Any, sample_weight: Any, nodes: Any, predicted: NDArray[Any], estimator: Any
+) -> tuple[NDArray[Any], NDArray[Any], Array | None]:
+    """Pairs of label and prediction, and their weights, where the label is known."""
+    if y is None:
+        raise ValueError("score needs y, the true labels.")
+    truth = _label_array(y, "y", is_classifier(estimator))
+    weight = None if sample_weight is None else _weights(sample_weight, truth.size)
+    rows = np.arange(len(predicted)) if nodes is None else node_positions(nodes, len(predicted))
+    if truth.size == len(predicted) != rows.size:  # labels of every row, not of the rows listed
+        truth, weight = truth[rows], None if weight is None else weight[rows]
+    if truth.size != rows.size:
+        raise ValueError(
+            f"y has {truth.size} labels for {rows.size} predictions: say with nodes= which rows they belong to."
+        )
+    known = ~_missing(truth)
+    if not known.any():
+        raise ValueError("y holds no known label to score against.")
+    return _plain(truth[known]), predicted[rows][known], None if weight is None else weight[known]
+
+
+def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
+    if hasattr(y, "to_pylist"):
+        y = y.to_pylist()
+    elif hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):
+        y = y.to_numpy()
+    try:
+        values = np.asarray(y)
+        if values.dtype.kind in "US" and isinstance(y, (list, tuple)):  # numpy would make text of NaN and of numbers
+            values = np.asarray(y, dtype=object)
+    except ValueError:
+        raise ValueError(f"{name} must be a flat list of labels.") from None
+    if values.ndim == 2 and values.shape[1] == 1:
+        warnings.warn(
+            f"A column-vector {name} was passed when a 1d array was expected. Please change the shape of {name} to "
+            "(n_samples,), for example using ravel().",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        values = values.ravel()
+    if values.ndim != 1:
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {values.shape} instead.")
+    if classes:
+        return values
+    if values.dtype.kind == "O":
+        values = np.where(_missing(values), np.nan, values)
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        place, value = next((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v))
+        raise ValueError(
+            f"{name} must hold numbers for a regressor: position {place} is {value!r}. For classes use EBBSClassifier."
+        ) from None
+
+
+def _is_flat(values: Any) -> bool:
+    try:
+        return np.ndim(values) == 1
+    except ValueError:  # lists of unequal lengths
+        return False
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return value is None
+    return True
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.size, dtype=bool)
+    return np.fromiter((is_missing(value) for value in values.tolist()), bool, values.size)
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Objects that are all of one kind as an ordinary array, so that classes sort and print as the user wrote them."""
+    if values.dtype.kind != "O":
+        return values
+    items = [value.item() if isinstance(value, np.generic) else value for value in values.tolist()]
+    kinds = {type(value) for value in items}
+    if len(kinds) > 1 and not kinds <= {int, float, bool}:
+        raise ValueError(f"y mixes labels of different kinds: {sorted(kind.__name__ for kind in kinds)}. Use one kind.")
+    if kinds == {str}:
+        return np.asarray(items, dtype=object)
+    return np.asarray(items)
+
+
+def _refuse_out_of_range(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
+    if values.dtype.kind != "f" or not known.any():
+        return
+    size = np.abs(np.where(known, values, 0.0))
+    if np.isinf(size).any():
+        place = int(np.flatnonzero(np.isinf(size))[0])
+        raise ValueError(
+            f"Input y contains infinity or a value too large for dtype('float64'): {name}, position {place}. Use NaN for "
+            "unknown labels."
+        )
+    if size.max() > LARGEST_LABEL:
+        place = int(np.argmax(size))
+        raise ValueError(
+            f"{name}, position {place} is {values[place]:g}: labels may be as large as {LARGEST_LABEL:g}, as trees compute "
+            "in single precision. Rescale them."
+        )
+    spread = float(np.ptp(values[known]))
+    if 0.0 < spread < LEAST_SPREAD:
+        raise ValueError(
+            f"{name}: all labels lie within {spread:g} of each other, and less than {LEAST_SPREAD:g} is nothing to trees, "
+            "which compute in single precision. Rescale them."
+        )
+
+
+def _weights(sample_weight: Any, size: int) -> Array:
+    if sample_weight is None:
+        return np.ones(size)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers, one for each entry of y ({error}).") from None
+    if weight.ndim == 0:
+        weight = np.full(size, float(weight))
+    if weight.shape != (size,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({size},): a weight for each entry of y.")
+    bad = ~np.isfinite(weight) | (weight < 0)
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"sample_weight must be finite and not negative, position {place} is {weight[place]}.")
+    largest = float(weight.max(initial=0.0))
+    if not 1.0 / LARGEST_WEIGHT < largest < LARGEST_WEIGHT and largest > 0.0:
+        weight = weight / largest  # only their proportions matter, and sums of these are numbers
+    return weight
+
+
+def class_weight(given: Any, classes: NDArray[Any]) -> None:
+    """Weights of classes: "balanced", or a number for each."""
+    if given is None or (isinstance(given, str) and given == "balanced"):
+        return
+    if not isinstance(given, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of class to weight, got {given!r}.")
+    known = classes.tolist()
+    strange, left = [name for name in given if name not in known], [name for name in known if name not in given]
+    if strange and left:  # a class that a share of the labels lacks is no mistake, a misspelt one is
+        raise ValueError(f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no weight.")
+    for name, weight in given.items():
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 < float(weight) < LARGEST_WEIGHT:
+            raise ValueError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")

@@ -1,0 +1,7 @@
+"""Data sets: two that ship with the package, and a reader for folders in the format that the field uses."""
+
+from ebboost.datasets._elect80 import load_elect80
+from ebboost.datasets._folder import load_folder
+from ebboost.datasets._lucas import load_lucas
+
+__all__ = ["load_elect80", "load_folder", "load_lucas"]

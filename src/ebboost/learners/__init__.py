@@ -1,0 +1,40 @@
+"""Weak learners. A learner is a recipe; ``learner.start(table, …)`` bins the table once and then grows trees on it."""
+
+from typing import Any
+
+from sklearn.base import is_regressor
+
+from ebboost.learners.base import Ensemble, Growing, Learner, Pickled, check_device
+from ebboost.learners.catboost import CatBoost
+from ebboost.learners.lightgbm import LightGBM
+from ebboost.learners.sklearn import ScikitLearn
+from ebboost.learners.xgboost import XGBoost
+
+__all__ = [
+    "CatBoost",
+    "Ensemble",
+    "Growing",
+    "Learner",
+    "LightGBM",
+    "Pickled",
+    "ScikitLearn",
+    "XGBoost",
+    "as_learner",
+    "check_device",
+]
+
+LEARNERS: dict[str, type[Learner]] = {"lightgbm": LightGBM, "xgboost": XGBoost, "catboost": CatBoost}
+
+
+def as_learner(learner: Any) -> Learner:
+    """Turn the ``learner`` parameter into a learner: a name, a learner, a regressor or a list of regressors."""
+    if isinstance(learner, Learner):
+        return learner
+    if isinstance(learner, str) and learner in LEARNERS:
+        return LEARNERS[learner]()
+    if isinstance(learner, (list, tuple)) or (hasattr(learner, "fit") and is_regressor(learner)):
+        return ScikitLearn(learner)
+    raise ValueError(
+        f"learner must be one of {sorted(LEARNERS)}, a learner such as eb.LightGBM(num_leaves=15), a scikit-learn "
+        f"regressor or a list of them, got {learner!r}."
+    )

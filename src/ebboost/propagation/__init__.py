@@ -1,0 +1,35 @@
+"""Propagation over the graph: every operator P that turns base scores f into smoothed scores P f.
+
+A *smoother* such as :class:`Laplacian` is a recipe: parameters, no data. ``smoother.on(graph)`` gives the
+*operator*, a scipy ``LinearOperator`` that also knows its adjoint and a bound on its norm. That of :class:`Robust` is not
+linear, but is such a linear one at each point.
+"""
+
+from ebboost._native import allowed_threads, threads
+from ebboost.propagation._bounds import Contraction
+from ebboost.propagation._matrix import GraphMatrix
+from ebboost.propagation._solver import SparseSolver
+from ebboost.propagation._sweep import Sweep, stepped, sweep_on
+from ebboost.propagation.base import IdentityOperator, Propagation, Smoother, SmoothingOperator
+from ebboost.propagation.kernel import Kernel
+from ebboost.propagation.laplacian import Laplacian
+from ebboost.propagation.robust import EdgeWeights, Robust
+
+__all__ = [
+    "Contraction",
+    "EdgeWeights",
+    "GraphMatrix",
+    "IdentityOperator",
+    "Kernel",
+    "Laplacian",
+    "Propagation",
+    "Robust",
+    "Smoother",
+    "SmoothingOperator",
+    "SparseSolver",
+    "Sweep",
+    "allowed_threads",
+    "stepped",
+    "sweep_on",
+    "threads",
+]

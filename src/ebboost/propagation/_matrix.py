@@ -1,0 +1,129 @@
+"""The matrix I + λL of equation (3), on either Laplacian, and the ends of its spectrum (Lemma 1)."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from ebboost.graph import Graph
+from ebboost.propagation._sweep import sweep_on
+
+
+class GraphMatrix(LinearOperator):
+    """The matrix diag(δ) − c R A R, R diagonal and positive: every system here has this form, and none is copied.
+
+    Parameters
+    ----------
+    adjacency : csr_array
+        A, symmetric.
+    diagonal : array of shape (n,)
+        δ.
+    strength : float
+        c.
+    root : array of shape (n,), optional
+        The diagonal of R; ones by default.
+    """
+
+    def __init__(
+        self,
+        adjacency: sparse.csr_array,
+        diagonal: NDArray[np.float64],
+        strength: float,
+        root: NDArray[np.float64] | None = None,
+    ) -> None:
+        super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
+        self.sweep = sweep_on(adjacency)
+        self.diagonal, self.strength = diagonal, strength
+        self.root = np.ones_like(diagonal) if root is None else root
+        self._adjacency = adjacency
+
+    def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
+        scaled = columnwise(self.root, X) * X
+        return self.sweep(scaled, scale=like(-self.strength * self.root, X), keep=like(self.diagonal / self.root, X))
+
+    def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
+        return self._matmat(x)
+
+    def _adjoint(self) -> "GraphMatrix":
+        return self
+
+    def times(self, scores: Any) -> Any:
+        """Return the product with scores, which stay sparse if they are."""
+        return self.csr @ scores if sparse.issparse(scores) else self._matmat(scores)
+
+    def remade(self, diagonal: NDArray[np.float64], strength: float, unsigned: bool = False) -> "GraphMatrix":
+        """Return the matrix with another diagonal and strength, and without the signs of A if asked to."""
+        adjacency = abs(self._adjacency) if unsigned else self._adjacency
+        return GraphMatrix(adjacency, diagonal, strength, self.root)
+
+    @cached_property
+    def csr(self) -> sparse.csr_array:
+        """The matrix with every entry written out."""
+        tied = self._adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
+        matrix = sparse.csr_array(sparse.diags_array(self.diagonal) - self.strength * tied)
+        matrix.sort_indices()
+        return matrix
+
+
+def like(vector: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[Any]:
+    """One number per node, in the float type of the scores."""
+    return vector.astype(np.float32) if scores.dtype == np.float32 else vector
+
+
+def columnwise(vector: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[Any]:
+    """One number per node, so that it multiplies each column of the scores, and in their float type."""
+    vector = like(vector, scores)
+    return vector if scores.ndim == 1 else vector[:, None]
+
+
+class LaplacianSystem:
+    """I + λL, with L = D − A or L̂ = I − Ŝ, Ŝ = D̃^{-1/2}(A+I)D̃^{-1/2}.
+
+    Parameters
+    ----------
+    graph : Graph
+    lam : float
+        λ, the strength of the smoothing.
+    normalized : bool
+        Whether L is the normalised Laplacian with self-loops.
+    """
+
+    def __init__(self, graph: Graph, lam: float, normalized: bool) -> None:
+        self._graph = graph
+        self.n_nodes = graph.n_nodes
+        self.lam = lam
+        self.normalized = normalized
+        self.degrees = graph.degrees
+        self.signed = graph.is_signed
+        root = 1.0 / np.sqrt(graph.degrees + 1.0) if normalized else None
+        #: Of I + λL.
+        self.diagonal = 1.0 + lam - lam * root**2 if root is not None else 1.0 + lam * graph.degrees
+        self.matrix = GraphMatrix(graph.adjacency, self.diagonal, lam, root)
+
+    @property
+    def upper(self) -> float:
+        """σ of Lemma 1, the largest eigenvalue of I + λL, from above by at most one percent; of a part, that of the whole.
+
+        Lanczos approaches it from below, hence the percent; Gershgorin's circles are a bound that needs no
+        iteration, and the answer where Lanczos does not converge.
+        """
+        whole = getattr(self._graph, "host", self._graph).whole  # of a graph on a GPU, that from which it was moved
+        what = self.lam, self.normalized
+        if what not in whole.spectra:
+            system = self if whole is self._graph else LaplacianSystem(whole, self.lam, self.normalized)
+            whole.spectra[what] = system._largest()
+        return whole.spectra[what]
+
+    def _largest(self) -> float:
+        gershgorin = 1.0 + 2.0 * self.lam * (1.0 if self.normalized else float(self.degrees.max(initial=0.0)))
+        if self.n_nodes < 50:
+            return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.csr.toarray())[-1]))
+        start = np.random.default_rng(0).standard_normal(self.n_nodes)
+        try:
+            top = eigsh(self.matrix, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)[0]
+        except ArpackError:
+            return gershgorin
+        return min(gershgorin, 1.01 * float(top))

@@ -1,0 +1,308 @@
+"""Kernelised smoothing, equation (13): the energy ‖Z−f‖² + λ tr Zᵀ r(L) Z and its minimiser P f, P = (I + λ r(L))⁻¹.
+
+Neither r(L) nor the inverse is ever formed. P is a function of L alone, and so are k gradient steps towards it: both
+are Chebyshev polynomials in L, to any tolerance, and cost one product with the graph for each degree.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.polynomial import Chebyshev, Polynomial
+from numpy.typing import NDArray
+from scipy.fft import dct
+
+from ebboost.graph import Graph
+from ebboost.propagation._matrix import GraphMatrix, LaplacianSystem
+from ebboost.propagation.base import Smoother, SmoothingOperator
+
+Array = NDArray[np.float64]
+Energy = Callable[[Array], Array]
+
+MOST_DEGREE = 500
+SAMPLES = 1024  # well beyond the degrees that are kept, so that what is cut off can be seen
+
+
+class Kernel(Smoother):
+    """Smoothing that weighs the frequencies of the graph by a function r of your choice.
+
+    Eigenvalues s of the Laplacian are frequencies: near 0 for what varies slowly over the graph, large for what differs
+    from neighbour to neighbour. A score that varies with frequency s costs λ r(s), and is multiplied by 1/(1 + λ r(s)).
+
+    Parameters
+    ----------
+    r : {"laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine"} or callable, default="diffusion"
+        s; 1 + σ²s; e^{σ²s/2}; (a − s)^{−p}; 1/cos(πs/4); or a function of your own that takes an array of eigenvalues
+        and returns a number of at least 0 for each, such as ``lambda s: s**2``.
+    lam : float, default=2.0
+        λ of the energy. Where r(0) = 1, a large λ leaves the kernel 1/r itself: P becomes proportional to the
+        heat kernel e^{−σ²L/2} or to the walk (aI − L)^p, and boosting does not mind the factor.
+    sigma : float, default=1.5
+        σ of the regularised Laplacian and of diffusion: how long the heat spreads. On the normalised Laplacian of the
+        graphs in ``benchmarks/results/kernels.md``, 1.5 to 2 did best.
+    a : float, default=2.0
+        a of the random walk, at least the largest eigenvalue: 2 suffices for every normalised Laplacian.
+    p : int, default=1
+        The steps of the random walk.
+    normalized : bool, default=True
+        Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, whose eigenvalues lie in [0, 2), rather than L = D − A.
+    method : {"chebyshev", "gradient"}, default="chebyshev"
+        The minimiser itself, or ``n_steps`` gradient steps Z ← Z − α[(I + λ r(L))Z − f] from Z⁰ = f, with
+        α = 1/‖I + λ r(L)‖₂.
+    n_steps : int, default=5
+        k, the number of gradient steps. Ignored by ``method="chebyshev"``.
+    degree : int, optional
+        Degree of the polynomial: how many edges far a score can travel, and what an application costs. By default
+        the least that keeps to ``tolerance``.
+    tolerance : float, default=1e-4
+        How far the polynomial may be from P at any frequency, relative to the largest value of P.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> path = eb.Graph.from_edges([0, 1], [1, 2])
+    >>> P = eb.Kernel("diffusion", lam=2.0, sigma=1.0).on(path)
+    >>> P.apply(np.array([1.0, 0.0, 0.0])).round(3).tolist()
+    [0.282, 0.04, 0.002]
+    >>> squared = eb.Kernel(lambda s: s**2, lam=1.0, normalized=False, tolerance=1e-9).on(path)
+    >>> squared.apply(np.ones(3)).round(6).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        r: str | Energy = "diffusion",
+        lam: float = 2.0,
+        *,
+        sigma: float = 1.5,
+        a: float = 2.0,
+        p: int = 1,
+        normalized: bool = True,
+        method: Literal["chebyshev", "gradient"] = "chebyshev",
+        n_steps: int = 5,
+        degree: int | None = None,
+        tolerance: float = 1e-4,
+    ) -> None:
+        self.r = r
+        self.lam = lam
+        self.sigma = sigma
+        self.a = a
+        self.p = p
+        self.normalized = normalized
+        self.method = method
+        self.n_steps = n_steps
+        self.degree = degree
+        self.tolerance = tolerance
+
+    def on(self, graph: Graph) -> "KernelPolynomial":
+        """Return P on ``graph``."""
+        self._check()
+        system = LaplacianSystem(graph, 1.0, bool(self.normalized))
+        upper = max(system.upper - 1.0, 1e-3)  # an interval of some width, on a graph without edges too
+        points = np.cos(np.pi * (np.arange(SAMPLES) + 0.5) / SAMPLES)
+        with np.errstate(over="ignore", divide="ignore"):  # an infinite cost is no error: that frequency is silenced
+            energy = self._energy(upper * np.append((points + 1.0) / 2.0, [0.0, 1.0]), upper)
+            energy = self.lam * energy if self.lam else np.zeros_like(energy)
+        response = 1.0 / (1.0 + energy)
+        if self.method == "gradient":
+            response = self._after_steps(energy, response)
+        # The discrete cosine transform of a function at these points are its Chebyshev coefficients.
+        coefficients = dct(response[:SAMPLES], type=2) / SAMPLES
+        coefficients[0] /= 2.0
+        return KernelPolynomial(system, upper, coefficients[: self._degree(coefficients, response, upper) + 1])
+
+    def hops(self, graph: Graph) -> int:
+        """Return the degree of the polynomial, which the spectrum of the whole graph decides, on any part of it."""
+        return self.on(graph.around(np.zeros(1, dtype=np.int64), 0).graph).degree
+
+    def _after_steps(self, energy: Array, response: Array) -> Array:
+        """Eigenvalues q^k + (1 − q^k)/(1 + λr) of k gradient steps, with q = 1 − α(1 + λr)."""
+        steepest = 1.0 + float(energy.max())
+        if not np.isfinite(steepest):
+            raise ValueError(
+                f"r={self.r!r} is infinite at the end of this graph's spectrum, where no gradient step is short enough: "
+                "use method='chebyshev', or a larger a."
+            )
+        left = (1.0 - (1.0 + energy) / steepest) ** self.n_steps
+        return left + (1.0 - left) * response
+
+    def _degree(self, coefficients: Array, response: Array, upper: float) -> int:
+        if self.degree is not None:
+            return int(self.degree)
+        # What is cut off is at most the sum of the coefficients that are dropped.
+        dropped = np.append(np.cumsum(np.abs(coefficients[::-1]))[-2::-1], 0.0)
+        enough = np.flatnonzero(dropped[: MOST_DEGREE + 1] <= self.tolerance * response.max())
+        if enough.size:
+            return int(enough[0])
+        raise ValueError(
+            f"tolerance={self.tolerance} is out of reach: with r={self.r!r} and lam={self.lam} on eigenvalues up to "
+            f"{upper:.4g} it needs a polynomial of more than {MOST_DEGREE} degrees. Allow a larger tolerance, choose "
+            "the degree yourself (degree=50), or take a smoother r."
+        )
+
+    def _energy(self, s: Array, upper: float) -> Array:
+        """r(s), checked to be an energy on [0, upper]."""
+        if callable(self.r):
+            return _checked(self.r, s)
+        if self.r == "laplacian":
+            return s
+        if self.r == "regularized":
+            return 1.0 + self.sigma**2 * s
+        if self.r == "diffusion":
+            found: Array = np.exp(self.sigma**2 * s / 2.0)
+            return found
+        if self.r == "random-walk":
+            if self.a < upper:
+                raise ValueError(
+                    f"a={self.a} must be at least {upper:.6g}, a bound on the eigenvalues of this graph's Laplacian: beyond "
+                    f"a, (a − s)^-p is no energy. Use a larger a{'' if self.normalized else ', or normalized=True'}."
+                )
+            walk: Array = (self.a - s) ** -float(self.p)
+            return walk
+        if self.r == "inverse-cosine":
+            if upper > 2.0:
+                raise ValueError(
+                    "r='inverse-cosine' is an energy for eigenvalues up to 2, and those of this graph's Laplacian reach "
+                    f"{upper:.4g}: use normalized=True."
+                )
+            cosine: Array = 1.0 / np.cos(np.pi * s / 4.0)
+            return cosine
+        raise ValueError(
+            "r must be 'laplacian', 'regularized', 'diffusion', 'random-walk', 'inverse-cosine' or a function, got "
+            f"{self.r!r}."
+        )
+
+    def _check(self) -> None:
+        for name, least in (("lam", "of at least 0"), ("sigma", "above 0"), ("a", "above 0")):
+            value = getattr(self, name)
+            if not _is_number(value) or value < 0 or (value == 0 and least == "above 0"):
+                raise ValueError(f"{name} must be a number {least}, got {value!r}.")
+        for name, fewest in (("p", 1), ("n_steps", 0)):
+            value = getattr(self, name)
+            if not _is_whole(value) or value < fewest:
+                raise ValueError(f"{name} must be a whole number of at least {fewest}, got {value!r}.")
+        if self.degree is not None and not (_is_whole(self.degree) and 0 <= self.degree <= MOST_DEGREE):
+            raise ValueError(f"degree must be None or a whole number from 0 to {MOST_DEGREE}, got {self.degree!r}.")
+        if not _is_number(self.tolerance) or not 1e-12 <= self.tolerance < 1:
+            raise ValueError(f"tolerance must be a number from 1e-12 to below 1, got {self.tolerance!r}.")
+        if self.method not in ("chebyshev", "gradient"):
+            raise ValueError(f"method must be 'chebyshev' or 'gradient', got {self.method!r}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _checked(r: Energy, s: Array) -> Array:
+    """A user's r at every s, or an error that says at which s it is no energy."""
+    try:
+        with np.errstate(all="ignore"):
+            found = np.broadcast_to(np.asarray(r(s.copy()), dtype=np.float64), s.shape)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "r must take an array of eigenvalues and return a number for each of them, as numpy's functions do (np.exp, "
+            f"not math.exp); it failed with: {error}"
+        ) from error
+    wrong = np.flatnonzero(~np.isfinite(found) | (found < 0))
+    if wrong.size:
+        where = wrong[np.argmin(s[wrong])]
+        raise ValueError(
+            f"r must be finite and at least 0 on this graph's eigenvalues, from 0 to {s.max():.4g}; r({s[where]:.4g}) is "
+            f"{found[where]:.4g}. Bound it, as in lambda s: np.clip(r(s), 0, 1e6), or use the other Laplacian "
+            "(normalized=True has eigenvalues below 2)."
+        )
+    return found
+
+
+class KernelPolynomial(SmoothingOperator):
+    """P = Σ_j c_j T_j(2L/u − I), a Chebyshev polynomial in L on its spectrum [0, u]; symmetric, hence its own adjoint.
+
+    Written in powers of C = I − L/δ, which has no negative entry (δ = 1 and C = Ŝ for the normalised Laplacian, the
+    largest degree for the other), P = Σ_j w_j C^j. If no w_j is negative, no entry of P is. Otherwise |P| ≤ Σ_j |w_j| C^j
+    entry by entry: a bound to take the curvature from.
+
+    Where 1/(1 + λr) is completely monotone, as it is for the Laplacian and for every Bernstein function r, the exact P
+    has no negative entry. For diffusion, the random walk and the inverse cosine it is not, and P has small ones: on a
+    path and with λ = 2, down to −0.0003, −0.007 and −0.01. The larger λ, the closer P is to the kernel 1/r itself, which
+    has none for the first two.
+    """
+
+    takes_sparse = True
+    #: Beyond this degree the change to powers drowns in rounding.
+    most_powers = 20
+    #: A bound on |P| with a norm of more than this many times that of P is worse than none.
+    loosest = 2.0
+
+    def __init__(self, system: LaplacianSystem, upper: float, coefficients: Array) -> None:
+        super().__init__(system.n_nodes)
+        self.degree = len(coefficients) - 1
+        self._coefficients: list[float] = coefficients.tolist()
+        self._system = system
+        stretch = 4.0 / upper
+        self._twice = system.matrix.remade(stretch * (system.diagonal - 1.0) - 2.0, stretch)
+        # A polynomial of degree k is at most 1/cos(kπ/2N) times its largest value at N > k Chebyshev points.
+        n_points = 64 * (self.degree + 1)
+        series = Chebyshev(coefficients)
+        seen = np.abs(series(np.cos(np.pi * (np.arange(n_points) + 0.5) / n_points))).max()
+        self.norm_bound = float(seen / np.cos(np.pi * self.degree / (2 * n_points)))
+        self._largest_degree = 1.0 if system.normalized else float(system.degrees.max()) or 1.0
+        self._powers: Array | None = None
+        if self.degree <= self.most_powers:
+            to_eigenvalue = Polynomial([self._largest_degree, -self._largest_degree])
+            powers = np.asarray(Chebyshev(coefficients, [0.0, upper])(to_eigenvalue).coef, dtype=np.float64)
+            if np.abs(powers).sum() <= self.loosest * self.norm_bound:
+                self._powers = powers
+        self.nonnegative = self._powers is not None and bool(self._powers.min() >= 0) and not system.signed
+
+    @cached_property
+    def magnitude(self) -> SmoothingOperator | None:
+        """Σ_j |w_j| C^j, where that is a close enough bound."""
+        if self.nonnegative or self._powers is None:
+            return super().magnitude
+        largest, matrix = self._largest_degree, self._system.matrix
+        step = matrix.remade(1.0 - (self._system.diagonal - 1.0) / largest, -1.0 / largest, unsigned=True)
+        return PowerSum(step, np.abs(self._powers))
+
+    def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Sum the series by Clenshaw's recurrence, b_j = c_j f + 2M b_{j+1} − b_{j+2}."""
+        first, *rest = self._coefficients
+        if not rest:
+            return first * scores
+        newest, older = rest.pop() * scores, 0.0 * scores
+        for coefficient in reversed(rest):
+            newest, older = self._twice.times(newest) + (coefficient * scores - older), newest
+        half: NDArray[Any] = 0.5 * self._twice.times(newest) + (first * scores - older)
+        return half
+
+    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
+        """Sum the same series: P is symmetric."""
+        return self.apply(gradient)
+
+
+class PowerSum(SmoothingOperator):
+    """Σ_j w_j C^j with w_j ≥ 0 and C symmetric, without negative entries and of norm at most 1."""
+
+    nonnegative = True
+
+    def __init__(self, step: GraphMatrix, weights: Array) -> None:
+        super().__init__(step.shape[0])
+        self._step, self._weights = step, weights.tolist()
+        self.norm_bound = float(weights.sum())
+
+    def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Sum by Horner's rule."""
+        *rest, last = self._weights
+        z = last * scores
+        for weight in reversed(rest):
+            z = self._step.times(z) + weight * scores
+        return z
+
+    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
+        """Take the same sum: it is symmetric."""
+        return self.apply(gradient)

@@ -1,0 +1,281 @@
+"""Smoothing by the quadratic energy (2), ‖Z−f‖² + λ tr ZᵀLZ: its minimiser (3) and the steps towards it (5).
+
+Steps may be plain gradient steps, Jacobi-preconditioned, or Chebyshev-accelerated; without steps P is the exact
+inverse P* = (I+λL)⁻¹.
+"""
+
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ebboost.graph import Graph
+from ebboost.propagation._bounds import ENDLESS, MOST_STEPS, Contraction, contraction
+from ebboost.propagation._matrix import LaplacianSystem, columnwise, like
+from ebboost.propagation._solver import SparseSolver
+from ebboost.propagation.base import Smoother, SmoothingOperator, check_steps
+
+Method = Literal["gradient", "jacobi", "chebyshev", "exact"]
+
+
+class Laplacian(Smoother):
+    """Laplacian smoothing: neighbours pull each other's scores together.
+
+    Parameters
+    ----------
+    lam : float, default=2.0
+        λ of the energy: 0 leaves scores alone, large values level them out over the graph.
+    n_steps : int or "auto", default=5
+        k, the number of steps from Z⁰ = f towards the minimiser: how many edges far a score can travel.
+        ``"auto"``: as many as bring ‖P^(k) − P*‖₂ below ``tol`` on the graph at hand, by what is proved of the method.
+        Ignored by ``method="exact"``.
+    normalized : bool, default=True
+        Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, under which hubs do not drown their neighbours, rather than L = D − A.
+    method : {"gradient", "jacobi", "chebyshev", "exact"}, default="gradient"
+        Gradient steps (5); the same divided by the diagonal of I + λL; Chebyshev's semi-iteration, which needs
+        about the square root of the steps; or the inverse itself (a sparse factorisation up to 1 000 nodes,
+        conjugate gradients beyond).
+    step : {"auto", "paper", "theorem"} or float, default="auto"
+        α of a gradient step: the paper's experiments took 1/(1+λ) (normalised only), Theorem 1 takes
+        1/‖I+λL‖₂. ``"auto"`` is ``"paper"`` where that is defined and ``"theorem"`` elsewhere.
+    tol : float, default=0.01
+        The distance from the minimiser, relative to the scores, that ``n_steps="auto"`` allows.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> path = eb.Graph.from_edges([0, 1], [1, 2])
+    >>> P = eb.Laplacian(lam=1.0, method="exact", normalized=False).on(path)
+    >>> P.apply(np.array([1.0, 0.0, 0.0])).round(3).tolist()
+    [0.625, 0.25, 0.125]
+    >>> P.norm_bound
+    1.0
+    """
+
+    def __init__(
+        self,
+        lam: float = 2.0,
+        n_steps: int | str = 5,
+        *,
+        normalized: bool = True,
+        method: Method = "gradient",
+        step: str | float = "auto",
+        tol: float = 0.01,
+    ) -> None:
+        self.lam = lam
+        self.n_steps = n_steps
+        self.normalized = normalized
+        self.method = method
+        self.step = step
+        self.tol = tol
+
+    def on(self, graph: Graph) -> SmoothingOperator:
+        """Return P on ``graph``."""
+        system = self.system(graph)
+        n_steps = 0 if self.method == "exact" else self._n_steps(system)
+        alpha = self._step_size(system) if self.method == "gradient" else 0.0
+        operator = self._operator(system, n_steps, alpha)
+        if graph.is_signed and self.method != "chebyshev":  # |P| ≤ P of |A|: a sum of products of |A|'s entries
+            operator.unsigned = self._operator(self.system(graph.unsigned), n_steps, alpha)
+        return operator
+
+    def hops(self, graph: Graph) -> int | None:
+        """Return k; of an inverse, and of steps whose number depends on the graph, None."""
+        return None if self.method == "exact" or self.n_steps == "auto" else int(self.n_steps)
+
+    def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> SmoothingOperator:
+        if self.method == "exact":
+            return ExactInverse(system)
+        if self.method == "jacobi":
+            return JacobiSteps(system, n_steps)
+        if self.method == "chebyshev":
+            return ChebyshevSteps(system, n_steps)
+        return GradientSteps(system, n_steps, alpha)
+
+    def system(self, graph: Graph) -> LaplacianSystem:
+        """Return I + λL on ``graph``, and refuse parameters that make none."""
+        check_steps(self.lam, 0 if self.n_steps == "auto" else self.n_steps)
+        if isinstance(self.tol, bool) or not isinstance(self.tol, Real) or not 0.0 < float(self.tol) < np.inf:
+            raise ValueError(f"tol must be a number of more than 0, got {self.tol!r}.")
+        if self.method not in ("gradient", "jacobi", "chebyshev", "exact"):
+            raise ValueError(f"method must be 'gradient', 'jacobi', 'chebyshev' or 'exact', got {self.method!r}.")
+        return LaplacianSystem(graph, float(self.lam), bool(self.normalized))
+
+    def contraction(self, system: LaplacianSystem) -> Contraction:
+        """Return what is proved of ‖P^(k) − P*‖₂ for this method."""
+        return contraction(system, self.method, self._step_size(system) if self.method == "gradient" else 1.0)
+
+    def _n_steps(self, system: LaplacianSystem) -> int:
+        if self.n_steps != "auto":
+            return int(self.n_steps)
+        n_steps = self.contraction(system).steps(float(self.tol))
+        if n_steps > MOST_STEPS:
+            told = "endless" if n_steps == ENDLESS else n_steps
+            raise ValueError(
+                f"n_steps='auto' would take {told} steps to come within tol={self.tol} of the minimiser, because "
+                f"‖I+λL‖ is {system.upper:.4g} here: use method='chebyshev' or 'exact', normalized=True, a smaller lam or a "
+                "larger tol."
+            )
+        return n_steps
+
+    def _step_size(self, system: LaplacianSystem) -> float:
+        if self.step == "paper" and not self.normalized:
+            raise ValueError("step='paper' is 1/(1+lam), which only the normalised Laplacian allows: use 'theorem'.")
+        if self.step == "paper" or (self.step == "auto" and self.normalized):
+            return 1.0 / (1.0 + system.lam)
+        if self.step in ("auto", "theorem"):
+            return 1.0 / system.upper
+        if isinstance(self.step, (int, float)) and 0 < self.step <= 1.0 / system.upper:
+            return float(self.step)
+        raise ValueError(
+            f"step must be 'auto', 'paper', 'theorem' or a number in (0, {1 / system.upper:.4g}] (beyond that the "
+            f"norm of P is not bounded by 1), got {self.step!r}."
+        )
+
+
+class GradientSteps(SmoothingOperator):
+    """k steps Z ← Z − α[(I+λL)Z − f] from Z⁰ = f: a polynomial in L, hence its own adjoint.
+
+    Its eigenvalues are q^k + (1−q^k)/(1+λs) with q = 1 − α(1+λs). For α ≤ 1/‖I+λL‖ all q lie in [0,1), so the
+    norm is at most 1; for the normalised Laplacian and α = 1/(1+λ), P has no negative entry and the Perron
+    vector D̃^{1/2}1 has eigenvalue 1, so the norm is 1 there too.
+    """
+
+    norm_bound = 1.0
+    takes_sparse = True
+
+    def __init__(self, system: LaplacianSystem, n_steps: int, alpha: float) -> None:
+        super().__init__(system.n_nodes)
+        self.n_steps, self.alpha = n_steps, alpha
+        self._matrix = system.matrix
+        self._kept = 1.0 - alpha * system.diagonal
+        self._kept[np.abs(self._kept) < 1e-15] = 0.0
+        self.nonnegative = bool((self._kept >= 0).all()) and not system.signed
+        self._by_type: dict[bool, Any] = {}
+
+    def apply(self, scores: Any) -> Any:
+        """Take the k steps; sparse scores stay sparse."""
+        if sparse.issparse(scores):
+            return self._on_sparse(scores)
+        # In v = R z the weights of the edges are those of the adjacency: v ← (1−αδ)∘v + αc r²∘(A v) + α r∘f.
+        return self._matrix.sweep.steps(scores, *self._vectors(scores), self.alpha, self.n_steps)
+
+    def _vectors(self, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """r, αc r² and 1 − αδ in the float type of the scores, converted once."""
+        short = scores.dtype == np.float32
+        if short not in self._by_type:
+            root = self._matrix.root
+            vectors = (root, self.alpha * self._matrix.strength * root**2, self._kept)
+            self._by_type[short] = tuple(like(vector, scores) for vector in vectors)
+        return self._by_type[short]
+
+    def _on_sparse(self, scores: Any) -> Any:
+        z, matrix = scores, self._matrix.csr
+        for _ in range(self.n_steps):
+            z = z - self.alpha * (matrix @ z - scores)
+        return z
+
+    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
+        """Take the same steps: P is symmetric."""
+        return self.apply(gradient)
+
+
+class JacobiSteps(SmoothingOperator):
+    """k steps Z ← Z − Δ⁻¹[(I+λL)Z − f] from Z⁰ = f, with Δ the diagonal of I + λL.
+
+    With T = I − Δ⁻¹(I+λL) ≥ 0, P = T^k + Σ_{j<k} T^j Δ⁻¹ is not symmetric; ‖P‖₂² ≤ ‖P‖₁‖P‖_∞, which for a
+    matrix without negative entries are the largest column and row sum.
+    """
+
+    def __init__(self, system: LaplacianSystem, n_steps: int) -> None:
+        super().__init__(system.n_nodes)
+        self.n_steps = n_steps
+        self.nonnegative = not system.signed
+        self._inverse_diagonal = 1.0 / system.diagonal
+        root = system.matrix.root
+        # T = Δ⁻¹ c R A R; the sweep is A's, so that z is multiplied by R before and by what is left of T after it.
+        self._root, self._after = root, system.lam * root * self._inverse_diagonal
+        # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
+        self._sweep = system.matrix.remade(system.diagonal, system.lam, unsigned=system.signed).sweep
+        ones = np.ones_like(root)
+        self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
+        self._sweep = system.matrix.sweep
+
+    def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Take the k steps."""
+        source, scale = columnwise(self._inverse_diagonal, scores) * scores, like(self._after, scores)
+        root, z = columnwise(self._root, scores), scores
+        for _ in range(self.n_steps):
+            z = self._sweep(root * z, scale, source=source)
+        return z
+
+    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
+        """Return (Tᵀ)^k g + Δ⁻¹ Σ_{j<k} (Tᵀ)^j g."""
+        power, total = gradient, np.zeros_like(gradient)
+        after, scale = columnwise(self._after, gradient), like(self._root, gradient)
+        for _ in range(self.n_steps):
+            total += power
+            power = self._sweep(after * power, scale)
+        return power + columnwise(self._inverse_diagonal, gradient) * total
+
+
+class ChebyshevSteps(SmoothingOperator):
+    """k steps of Chebyshev's semi-iteration for (I+λL)Z = f from Z⁰ = f, on the spectrum [1, ‖I+λL‖].
+
+    A polynomial in L, hence its own adjoint. Its residual polynomial is at most 1 in size on the spectrum, so
+    every eigenvalue lies between 2/(1+λs) − 1 and 1; entries may be negative.
+    """
+
+    norm_bound = 1.0
+    takes_sparse = True
+
+    def __init__(self, system: LaplacianSystem, n_steps: int) -> None:
+        super().__init__(system.n_nodes)
+        self.n_steps = n_steps
+        self.nonnegative = n_steps == 0 or system.upper <= 1.0
+        self._matrix = system.matrix
+        self._centre, self._radius = (system.upper + 1.0) / 2.0, (system.upper - 1.0) / 2.0
+
+    def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Take the k steps."""
+        if self.n_steps == 0 or self._radius <= 0:  # no edges: I + λL = I
+            return scores
+        matrix = self._matrix
+        z, residual = scores, scores - matrix.times(scores)
+        move = residual / self._centre
+        rho = self._radius / self._centre
+        for step in range(self.n_steps):
+            z = z + move
+            if step == self.n_steps - 1:
+                break
+            residual = residual - matrix.times(move)
+            last, rho = rho, 1.0 / (2.0 * self._centre / self._radius - rho)
+            move = (rho * last) * move + (2.0 * rho / self._radius) * residual
+        return z
+
+    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
+        """Take the same steps: P is symmetric."""
+        return self.apply(gradient)
+
+
+class ExactInverse(SmoothingOperator):
+    """P* = (I+λL)⁻¹ of equation (3): symmetric and of norm 1; without signs an M-matrix's inverse, so non-negative."""
+
+    norm_bound = 1.0
+
+    def __init__(self, system: LaplacianSystem) -> None:
+        super().__init__(system.n_nodes)
+        self.nonnegative = not system.signed
+        remedy = f"lam={system.lam} is large for this graph: use a smaller one, normalized=True, or method='chebyshev'."
+        self._solver = SparseSolver(system.matrix, remedy, floor=1.0)
+
+    def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Solve (I+λL) Z = scores."""
+        solution = self._solver.solve(scores.astype(np.float64))
+        return solution.astype(scores.dtype) if scores.dtype == np.float32 else solution
+
+    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
+        """Solve the same system: P is symmetric."""
+        return self.apply(gradient)

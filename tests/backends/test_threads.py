@@ -1,0 +1,120 @@
+"""Threads: no more than are ours, and one model used by many at once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import lightgbm
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import ebboost as eb
+from ebboost.backends import threads as cores
+from ebboost.estimators import _fitted
+from ebboost.learners import lightgbm as _lightgbm
+from ebboost.propagation import allowed_threads
+from tests.strategies import random_graph
+
+N = 400
+RNG = np.random.default_rng(0)
+X, GRAPH = RNG.normal(size=(N, 3)), random_graph(N, 1200)
+Y = X[:, 0] + 0.1 * RNG.normal(size=N)
+NEW, NEW_GRAPH = RNG.normal(size=(150, 3)), random_graph(150, 400, seed=1)
+
+
+def fitted(**changes):
+    return eb.EBBSRegressor(**{"n_estimators": 5, "random_state": 0, "n_jobs": 1} | changes).fit(X, Y, graph=GRAPH)
+
+
+# ---------------------------------------------------------------------- how many
+
+
+def test_usable_cores_are_those_of_the_process(monkeypatch):
+    monkeypatch.setattr(cores, "threadpool_info", lambda: [{"user_api": "openmp", "num_threads": 64}])
+    monkeypatch.setattr(joblib, "cpu_count", lambda only_physical_cores=False: 4 if only_physical_cores else 8)
+    assert (cores.usable(), cores.usable(only_physical=True)) == (8, 4)
+
+
+def test_limits_of_openmp_are_kept_and_those_of_blas_are_not_ours(monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda only_physical_cores=False: 8)
+    pools = [{"user_api": "blas", "num_threads": 1}, {"user_api": "openmp", "num_threads": 3}]
+    monkeypatch.setattr(cores, "threadpool_info", lambda: pools)
+    assert cores.usable() == 3
+
+
+def test_a_limit_set_with_threadpoolctl_holds_inside_it():
+    with threadpool_limits(1):
+        assert cores.usable() == 1
+
+
+def test_a_worker_process_of_joblib_takes_its_share():
+    assert joblib.Parallel(joblib.cpu_count())(joblib.delayed(cores.usable)() for _ in range(2)) == [1, 1]
+
+
+def test_a_worker_thread_of_joblib_takes_one(monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda only_physical_cores=False: 8)
+    found = joblib.Parallel(2, backend="threading")(joblib.delayed(cores.usable)() for _ in range(2))
+    assert found == [1, 1]
+
+
+@pytest.mark.parametrize(("n_jobs", "entries", "expected"), [(None, 10, 1), (None, 10**9, 6), (-1, 10, 7), (3, 10, 3)])
+def test_a_number_that_is_given_is_taken_and_small_tables_get_one(n_jobs, entries, expected, monkeypatch):
+    monkeypatch.setattr(cores, "usable", lambda only_physical=False: 6 if only_physical else 7)
+    monkeypatch.setattr(_fitted, "ONE_THREAD_UP_TO", 100)
+    seen = eb.EBBSRegressor(n_jobs=n_jobs)._threads(type("T", (), {"values": np.broadcast_to(0.0, (entries, 1))})())
+    assert seen == expected
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monkeypatch):
+    model, seen = fitted(n_jobs=n_jobs), []
+    predict = lightgbm.Booster.predict
+
+    def look(self, *arguments, **named):
+        seen.append(named["num_threads"])
+        return predict(self, *arguments, **named)
+
+    monkeypatch.setattr(lightgbm.Booster, "predict", look)
+    model.predict(NEW, graph=NEW_GRAPH)  # few rows, which one thread predicts sooner
+    monkeypatch.setattr(_lightgbm, "FEW_ROWS", 0)
+    model.predict(NEW, graph=NEW_GRAPH)
+    model.explain([0])
+    assert seen == [1, n_jobs, n_jobs]
+    assert allowed_threads() == 1
+
+
+# ---------------------------------------------------------------------- many at once
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
+def test_one_model_used_by_many_threads_says_what_it_says_alone(learner, tmp_path):
+    model = fitted(learner=learner, labels="field", smoothing=eb.Laplacian(1.0, 2))
+    model.save(tmp_path / "m.ebb", table=True)
+    expected = model.predict(NEW, graph=NEW_GRAPH)
+    explained = model.explain([3, 5])
+    shared = eb.load(tmp_path / "m.ebb")  # its trees are parsed by whoever comes first
+    at_once = threading.Barrier(8)
+
+    def use(number):
+        at_once.wait()
+        if number % 2:
+            return shared.explain([3, 5])
+        return shared.predict(NEW, graph=NEW_GRAPH)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(use, range(8)))
+    for number, answer in enumerate(found):
+        if number % 2:
+            assert [e.total for e in answer] == pytest.approx([e.total for e in explained])
+        else:
+            np.testing.assert_array_equal(answer, expected)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_fits_at_the_same_time_are_those_fitted_alone(backend):
+    seeds = range(3)
+    alone = [fitted(random_state=seed).predict() for seed in seeds]
+    together = joblib.Parallel(2, backend=backend)(joblib.delayed(fitted)(random_state=seed) for seed in seeds)
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(other.predict(), one)

@@ -1,0 +1,314 @@
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.tree import ExtraTreeRegressor
+
+import ebboost as eb
+from ebboost.boosting.callbacks import History
+from ebboost.boosting.loop import Boosting, boost
+from ebboost.boosting.objective import Labels, Objective
+from ebboost.data.table import Table
+from ebboost.propagation import IdentityOperator
+from tests.strategies import graphs, random_graph
+
+SMOOTHINGS = [None, eb.Laplacian(0.5, 2), eb.Laplacian(5.0, 4, method="jacobi"), eb.Laplacian(20.0, method="exact")]
+SMOOTHINGS += [eb.Laplacian(5.0, 4, method="chebyshev"), eb.Laplacian(2.0, 3, normalized=False)]
+SMOOTHINGS += [eb.Kernel("diffusion", 100.0), eb.Kernel("random-walk", 2.0), eb.Kernel("random-walk", 2.0, p=12)]
+
+
+def problem(n=200, seed=0, n_labelled=120, edges=500):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    graph = random_graph(n, edges, seed)
+    y = X[:, 0] * X[:, 1] + graph.adjacency @ X[:, 2] + 0.3 * rng.normal(size=n)
+    y[n_labelled:] = np.nan
+    return X, y, graph
+
+
+def model(**changes):
+    settings = {"n_estimators": 25, "learning_rate": 0.1, "early_stopping": False, "random_state": 0, "n_jobs": 1}
+    parts = {"smoothing": eb.Laplacian(), "labels": "none", "learner": eb.LightGBM()}
+    return eb.EBBSRegressor(**(settings | parts | changes))
+
+
+@given(
+    graph=graphs(min_nodes=3, max_nodes=40),
+    seed=st.integers(0, 1000),
+    smoothing=st.sampled_from(SMOOTHINGS),
+    loss=st.sampled_from(["squared_error", "huber", "quantile", "poisson"]),
+    learning_rate=st.floats(0.01, 1.0),
+    penalty=st.sampled_from([0.0, 0.1, 10.0]),
+    leaves=st.integers(2, 15),
+)
+@settings(max_examples=60, deadline=None)
+def test_training_loss_never_rises(graph, seed, smoothing, loss, learning_rate, penalty, leaves):
+    rng = np.random.default_rng(seed)
+    n = graph.n_nodes
+    y = np.abs(rng.normal(size=n)) + 0.01
+    y[rng.random(n) < 0.5] = np.nan
+    y[0] = 1.0
+    m = model(
+        n_estimators=12,
+        smoothing=smoothing,
+        loss=loss,
+        learning_rate=learning_rate,
+        penalty=penalty,
+        learner=eb.LightGBM(num_leaves=leaves, min_child_samples=1),
+    ).fit(rng.normal(size=(n, 2)), y, graph=graph)
+    losses = np.array(m.history_["training"])
+    assert (np.diff(losses) <= 1e-9 * np.abs(losses[:-1]) + 1e-12).all()
+    assert np.isfinite(m.predict()).all()
+
+
+@given(graph=graphs(min_nodes=6, max_nodes=40), seed=st.integers(0, 1000), n_classes=st.integers(2, 4))
+@settings(max_examples=30, deadline=None)
+def test_training_loss_of_a_classifier_never_rises(graph, seed, n_classes):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, graph.n_nodes)
+    y[:2] = [0, 1]
+    learner = eb.LightGBM(num_leaves=7, min_child_samples=1)
+    m = eb.EBBSClassifier(
+        12, 0.5, early_stopping=False, learner=learner, n_jobs=1, smoothing=eb.Laplacian(), labels="none"
+    )
+    m.fit(rng.normal(size=(graph.n_nodes, 2)), y, graph=graph)
+    losses = np.array(m.history_["training"])
+    assert (np.diff(losses) <= 1e-9 * np.abs(losses[:-1]) + 1e-12).all()
+
+
+@pytest.mark.parametrize(("every", "tolerance"), [(1, 1e-5), (2, 0.05)])
+def test_without_a_graph_it_is_plain_boosting_on_the_labelled_rows(every, tolerance):
+    """P = I: LightGBM's own model where all rows are labelled, and nearly so where every other row is.
+
+    The difference is that LightGBM counts the rows of a leaf by their share of the curvature.
+    """
+    import lightgbm
+
+    X, y, _ = problem(n=400, n_labelled=400)
+    known = np.arange(0, 400, every)
+    bins = {"max_bin": 1000, "min_data_in_bin": 1}
+    learner = eb.LightGBM(num_leaves=8, min_child_samples=5 * every, params=bins)
+    ours = model(learner=learner, learning_rate=0.1).fit(X, y[known], nodes=known)
+    own = {"objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "num_threads": 1, "verbose": -1, **bins}
+    rival = lightgbm.train(own, lightgbm.Dataset(X[known], y[known]), 25)
+    errors = [np.mean((p - y[known]) ** 2) for p in (ours.predict()[known], rival.predict(X[known]))]
+    assert errors[0] == pytest.approx(errors[1], rel=tolerance)
+
+
+def test_model_is_the_weighted_sum_of_its_trees():
+    """The compiled ensemble gives the scores that the loop accumulated, through the same smoothing."""
+    X, y, graph = problem()
+    for momentum in (False, True, "corrected"):
+        m = model(momentum=momentum).fit(X, y, graph=graph)
+        np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-9, atol=1e-9)
+
+
+def test_penalty_keeps_scores_small():
+    X, y, graph = problem()
+    spread = [np.ptp(model(penalty=p).fit(X, y, graph=graph).predict()) for p in (0.0, 1.0, 100.0)]
+    assert spread[0] > spread[1] > spread[2]
+
+
+def test_best_round_is_restored_on_validation_nodes():
+    X, y, graph = problem(n=400, n_labelled=400)
+    train, held = np.arange(0, 200), np.arange(200, 400)
+    m = model(n_estimators=400, early_stopping=True, patience=15, learning_rate=0.5)
+    m.fit(X, y[train], nodes=train, graph=graph, eval_set=(held, y[held]))
+    losses = np.array(m.history_["validation"])
+    assert m.n_iter_ == losses.argmin() + 1
+    assert losses.size == m.n_iter_ + 15
+    assert 0.5 * np.mean((m.predict()[held] - y[held]) ** 2) == pytest.approx(losses.min())
+    assert m.stopped_because_ == "the validation loss no longer improved"
+
+
+def test_labels_are_held_out_when_no_eval_set_is_given():
+    X, y, graph = problem(n=400, n_labelled=400)
+    assert len(model(early_stopping=True).fit(X, y, graph=graph).history_["validation"]) > 0
+    assert model(early_stopping=False).fit(X, y, graph=graph).history_["validation"] == []
+    few = np.where(np.arange(400) < 30, y, np.nan)
+    assert model(early_stopping=True).fit(X, few, graph=graph).history_["validation"] == []
+
+
+def test_callbacks_see_every_round_and_can_stop():
+    X, y, graph = problem()
+    seen = []
+
+    class Watch(eb.Callback):
+        def after_round(self, progress):
+            seen.append((progress.round, progress.training_loss, len(progress.model.weights)))
+            return progress.round == 6
+
+    m = model().fit(X, y, graph=graph, callbacks=[Watch()])
+    assert [round_ for round_, _, _ in seen] == list(range(7))
+    assert [loss for _, loss, _ in seen] == m.history_["training"]
+    assert m.n_iter_ == seen[-1][2] == 7
+
+
+def test_callbacks_are_told_of_the_start_and_of_every_round_and_those_asked_last_come_last():
+    told = []
+
+    class Noted(eb.Callback):
+        def __init__(self, name):
+            self.name = name
+
+        def before_training(self, n_rounds):
+            told.append((self.name, n_rounds))
+
+        def after_round(self, progress):
+            told.append((self.name, "round", progress.round))
+            return False
+
+    table = Table(np.arange(40.0)[:, None], ("a",), (), (0,))
+    growing = eb.LightGBM(4, min_child_samples=5).start(table, n_outputs=1, seed=0, n_jobs=1, device="cpu")
+    labels = Labels(np.arange(40), np.arange(40.0)[:, None] % 7, np.ones(40))
+    objective = Objective(IdentityOperator(40), eb.SquaredError(), labels)
+    found = boost(Boosting(objective, growing, n_rounds=2, learning_rate=0.5), [Noted("first")], after=[Noted("last")])
+    events = [(2,), ("round", 0), ("round", 1)]
+    assert told == [(name, *event) for event in events for name in ("first", "last")]
+    assert found.stopped_because == "all rounds were used"
+
+
+def test_progress_bar_shows_round_losses_and_time():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    X, y, graph = problem(n_labelled=200)
+    for stream in (Terminal(), io.StringIO()):
+        bar = eb.ProgressBar(every=0.0, stream=stream)
+        model().fit(X, y, graph=graph, nodes=None, callbacks=[bar])
+        text = stream.getvalue()
+        assert "round 25/25" in text
+        assert "loss" in text and "s left" in text
+        assert text.endswith("s\n")
+        assert ("\r" in text) == stream.isatty()
+
+
+def test_verbose_writes_to_standard_error(capsys):
+    X, y, graph = problem()
+    model(verbose=1, early_stopping=True).fit(X, y, graph=graph)
+    captured = capsys.readouterr()
+    assert "validation" in captured.err
+    assert captured.out == ""
+
+
+def test_boosting_stops_when_nothing_is_left_to_learn():
+    m = model(n_estimators=50).fit(np.zeros((30, 1)), np.arange(30.0))
+    assert "no tree could be grown" in m.stopped_because_
+    np.testing.assert_allclose(m.predict(), 14.5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_run_that_has_ended_stays_so_and_its_trees_are_its_scores(seed):
+    """Few columns are drawn for a tree, and on most none can be grown: asked again, LightGBM might."""
+    n = 200
+    X = np.zeros((n, 8))
+    X[:, 0] = np.random.default_rng(0).normal(size=n)
+    for column in range(1, 8):
+        X[5 * column : 5 * column + 3, column] = 1.0
+    table = Table(X, tuple("abcdefgh"), (), tuple(range(8)))
+    learner = eb.LightGBM(4, min_child_samples=5, colsample_bytree=0.2)
+    growing = learner.start(table, n_outputs=1, seed=seed, n_jobs=1, device="cpu")
+    labels = Labels(np.arange(n), (X[:, :1] > 0).astype(float), np.ones(n))
+    boosting = Boosting(
+        Objective(IdentityOperator(n), eb.SquaredError(), labels), growing, n_rounds=20, learning_rate=0.5
+    )
+    done = list(boosting)
+    assert len(done) < 20
+    assert list(boosting) == []
+    np.testing.assert_allclose(growing.compile(boosting.model.weights).predict(table), boosting.model.scores, atol=1e-9)
+
+
+def test_a_learner_that_finds_no_way_down_ends_the_training():
+    from sklearn.dummy import DummyRegressor
+
+    m = model(n_estimators=50, learner=DummyRegressor(strategy="constant", constant=0.0))
+    m.fit(np.arange(30.0)[:, None], np.arange(30.0))
+    assert "no step along a new tree" in m.stopped_because_
+    assert len(m.history_["step"]) == 10
+
+
+def test_where_every_step_along_a_tree_raises_the_loss_none_is_taken():
+    class Backwards(eb.SquaredError):
+        def gradient(self, scores, target):
+            return target - scores
+
+    X, y, graph = problem()
+    m = model(loss=Backwards()).fit(X, y, graph=graph)
+    assert m.history_["step"] == [0.0] * 10
+    assert "no step along a new tree" in m.stopped_because_
+    np.testing.assert_array_equal(m.predict(), m.predict()[0])
+
+
+def test_patience_must_be_positive():
+    with pytest.raises(ValueError, match="patience"):
+        eb.EarlyStopping(0)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
+def test_least_gain_must_be_a_share(share):
+    with pytest.raises(ValueError, match="least_gain"):
+        eb.EarlyStopping(5, least_gain=share)
+
+
+def rounds_until_stopped(stopping, losses):
+    from ebboost.boosting.callbacks import Progress
+
+    stopping.before_training(len(losses))
+    for number, loss in enumerate(losses):
+        if stopping.after_round(Progress(number, len(losses), 0.0, loss, None, 1.0, 1.0)):
+            return number + 1
+    return None
+
+
+def test_rounds_that_gain_too_little_are_left_out():
+    falling = [0.99**t for t in range(30)]
+    level = [falling[-1] * 0.9999**t for t in range(1, 100)]
+    assert rounds_until_stopped(eb.EarlyStopping(10), falling + level) is None
+    # Ten rounds at 1 % gain 9.6 %; at .01 %, .1 %: the stop comes once a percent needs more than the last ten rounds.
+    stopping = eb.EarlyStopping(10, least_gain=0.01)
+    assert rounds_until_stopped(stopping, falling + level) == 30 + 10
+    assert stopping.reason == "the last 10 rounds lowered the validation loss by less than 1 %"
+    stopping.before_training(10)  # another fit
+    assert stopping.reason == eb.EarlyStopping.reason
+    assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), falling) is None
+
+
+def test_least_gain_is_measured_from_the_best_loss_and_on_its_size():
+    jumping = [-1.0, -0.5] * 20
+    assert rounds_until_stopped(eb.EarlyStopping(10), jumping) == 11
+    sinking = [-1.0 - 0.1 * t for t in range(40)]
+    assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), sinking) is None
+
+
+def test_only_the_default_patience_asks_for_a_gain():
+    X, y, graph = problem()
+    m = model(early_stopping=True).fit(X, y, graph=graph)
+    assert m._stopping(10_000).least_gain == 0.01
+    assert m._stopping(1_000).least_gain == 0.0
+    assert m.set_params(patience=15)._stopping(10_000).least_gain == 0.0
+    assert model(loss="huber").fit(X, y, graph=graph)._stopping(10_000).least_gain == 0.0
+
+
+def test_history_counts_seconds_upwards():
+    history = History()
+    X, y, graph = problem()
+    model().fit(X, y, graph=graph, callbacks=[history])
+    assert len(history.losses["seconds"]) == 25
+    assert (np.diff(history.losses["seconds"]) > 0).all()
+
+
+def test_a_stall_now_and_then_does_not_end_the_training():
+    class Moody(ExtraTreeRegressor):
+        fits = 0
+
+        def fit(self, X, y, sample_weight=None):
+            type(self).fits += 1
+            return super().fit(X, y if type(self).fits % 2 else 0 * y, sample_weight)
+
+    X, y, graph = problem()
+    m = model(n_estimators=30, learner=eb.ScikitLearn(Moody(max_depth=2))).fit(X, y, graph=graph)
+    assert len(m.history_["step"]) == 30
+    assert m.stopped_because_ == "all rounds were used"

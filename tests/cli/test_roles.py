@@ -1,0 +1,68 @@
+"""What the columns of a file mean: which are features, whether the target is numbers or classes."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ebboost.cli import roles as columns
+from ebboost.cli import tables as files
+
+PATH = Path("t.csv")
+
+
+def test_features_are_all_columns_but_target_dropped_ones_and_names():
+    n = 30
+    table = pd.DataFrame({"y": range(n), "x": range(n), "zone": [1.0, np.nan, 3.0] * 10, "out": range(n)})
+    table["name"] = [f"house {i}" for i in range(n)]
+    table["sold"] = pd.date_range("1970-01-02", periods=n)
+    X, notes = columns.features(table, "y", ["out"], ["zone"], PATH)
+    assert list(X.columns) == ["x", "zone", "sold"] and "'name'" in notes[0] and len(notes) == 1
+    assert list(X["zone"].cat.categories) == ["1", "3"] and X["sold"].tolist() == list(range(1, n + 1))
+
+
+def test_a_stray_word_among_numbers_is_noted(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "id,y,built\n" + "".join(f"{i},{i},19{i}\n" for i in range(10, 40)) + "a,1,unknown\n"
+    )
+    table = files.read_table(tmp_path / "t.csv", text=["id"]).drop(columns="id")
+    table = pd.concat([table, table], ignore_index=True)
+    X, (note,) = columns.features(table, "y", [], [], PATH)
+    assert note == "Column 'built' is taken as names, because line 32 holds 'unknown', not a number."
+    assert columns.features(table.astype({"built": "category"}), "y", [], [], PATH)[1] == [note]
+    assert list(X.columns) == ["built"] and not columns.features(table, "y", [], ["built"], PATH)[1]
+
+
+def test_a_table_without_features_is_refused():
+    with pytest.raises(ValueError, match="no column left to learn from"):
+        columns.features(pd.DataFrame({"y": [1.0, 2.0]}), "y", [], [], PATH)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "kind", "expected"),
+    [
+        ([1.5, None, 2.5, 3.0], "auto", "regression", [1.5, np.nan, 2.5, 3.0]),
+        ([0.0, None, 1.0], "auto", "classification", [0, None, 1]),
+        ([0.0, None, 1.0], "regression", "regression", [0.0, np.nan, 1.0]),
+        (["a", None, "b"], "auto", "classification", ["a", None, "b"]),
+        ([True, False, True], "auto", "classification", [True, False, True]),
+        ([True, False, True], "regression", "regression", [1.0, 0.0, 1.0]),
+        ([3, 1, 2, 2], "classification", "classification", [3, 1, 2, 2]),
+        (["1", "2", None, "2.5"], "regression", "regression", [1.0, 2.0, np.nan, 2.5]),
+    ],
+)
+def test_the_target_is_numbers_or_classes(values, task, kind, expected):
+    found, told = columns.labels(pd.Series(values, name="y"), task, PATH)
+    assert told == kind
+    assert [type(value) for value in found.tolist()] == [type(value) for value in expected]
+    np.testing.assert_array_equal(found, np.asarray(expected, dtype=found.dtype))
+
+
+def test_text_that_hardly_repeats_is_no_class_and_a_stray_word_is_named():
+    prices = pd.Series([str(i) for i in range(40)] + ["on request"] + ["7"] * 40, name="price")
+    with pytest.raises(ValueError, match=r"t\.csv, line 42: the target 'price' is 'on request', not a number"):
+        columns.labels(prices, "auto", PATH)
+    with pytest.raises(ValueError, match=r"line 2: the target 'who' is 'person 0'"):
+        columns.labels(pd.Series([f"person {i}" for i in range(40)], name="who"), "auto", PATH)
+    assert columns.labels(prices, "classification", PATH)[1] == "classification"

@@ -1,0 +1,150 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+
+import ebboost as eb
+from ebboost.data import table as table_module
+from ebboost.data.features import LowRank, Positions, with_neighbor_columns, with_smoothed_columns
+from ebboost.data.table import Table
+from tests.strategies import graphs, random_graph
+
+
+@given(graphs(), st.integers(0, 100), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_statistics_equal_a_literal_loop(graph, seed, missing):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(graph.n_nodes, 2))
+    if missing:
+        X[rng.random(X.shape) < 0.3] = np.nan
+    found = eb.NeighborFeatures().fit_transform(X, graph=graph)
+    adjacency = graph.adjacency.toarray()
+    for i in range(graph.n_nodes):
+        for j in range(2):
+            around = [k for k in np.flatnonzero(adjacency[i]) if not np.isnan(X[k, j])]
+            mean = np.average(X[around, j], weights=adjacency[i, around]) if around else np.nan
+            low, high = (X[around, j].min(), X[around, j].max()) if around else (np.nan, np.nan)
+            np.testing.assert_allclose([found[i, 2 + j], found[i, 4 + j], found[i, 6 + j]], [mean, low, high])
+    np.testing.assert_allclose(found[:, 8], adjacency.sum(1))
+    tied = adjacency.sum(1) > 0
+    np.testing.assert_allclose(found[tied, 9], (adjacency @ adjacency.sum(1))[tied] / adjacency.sum(1)[tied])
+
+
+def test_names_say_what_the_columns_are():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "kind": ["x", "y"]})
+    features = eb.NeighborFeatures(["mean"]).fit(frame, graph=eb.Graph.from_edges([0], [1]))
+    assert features.get_feature_names_out().tolist() == ["a", "kind", "mean(a)", "mean(kind)", "degree", "mean(degree)"]
+    np.testing.assert_array_equal(features.transform(frame)[:, 2:4], [[2.0, 1.0], [1.0, 0.0]])
+
+
+def test_sparse_tables_stay_sparse():
+    X = sparse.random_array((50, 30), density=0.1, format="csr", rng=np.random.default_rng(0))
+    graph = random_graph(50, 100)
+    features = eb.NeighborFeatures().fit(X, graph=graph)
+    found = features.transform(X)
+    assert sparse.issparse(found)
+    assert len(features.get_feature_names_out()) == found.shape[1]
+    assert found.shape == (50, 62)
+    dense = eb.NeighborFeatures(["mean"]).fit_transform(X.toarray(), graph=graph)
+    np.testing.assert_allclose(found.toarray()[:, 30:60], np.nan_to_num(dense[:, 30:60]))
+
+
+def test_any_model_of_scikit_learn_can_use_them():
+    rng = np.random.default_rng(0)
+    graph = random_graph(200, 800)
+    X = rng.normal(size=(200, 2))
+    y = np.nan_to_num(graph.adjacency @ X[:, 0] / np.maximum(graph.degrees, 1))
+    pipe = make_pipeline(eb.NeighborFeatures(["mean"]), Ridge())
+    pipe.fit(X, y, neighborfeatures__graph=graph) if (graph.degrees > 0).all() else None
+    features = eb.NeighborFeatures(["mean"], degree=False).fit_transform(X, graph=graph)
+    assert Ridge(1e-6).fit(np.nan_to_num(features), y).score(np.nan_to_num(features), y) > 0.99
+
+
+def test_wrong_use_is_refused_by_name():
+    with pytest.raises(ValueError, match="needs a graph"):
+        eb.NeighborFeatures().fit([[1.0]])
+    with pytest.raises(ValueError, match="statistics must be"):
+        eb.NeighborFeatures(["median"]).fit([[1.0], [2.0]], graph=eb.Graph.from_edges([0], [1]))
+    features = eb.NeighborFeatures().fit([[1.0], [2.0]], graph=eb.Graph.from_edges([0], [1]))
+    with pytest.raises(ValueError, match="one row per node"):
+        features.transform([[1.0]])
+
+
+def test_low_rank_projects_new_tables_as_the_old():
+    X = sparse.random_array((80, 40), density=0.2, format="csr", rng=np.random.default_rng(0))
+    table = Table(X, tuple(map(str, range(40))), (), tuple(range(40)))
+    condenser = LowRank(8)
+    first = condenser.fit_transform(table, seed=0)
+    assert first.values.shape == (80, 8)
+    np.testing.assert_allclose(condenser.transform(table).values, first.values)
+    weighted = condenser._weighted(X).toarray()
+    kept = np.linalg.norm(first.values) ** 2
+    best = (np.linalg.svd(weighted, compute_uv=False)[:8] ** 2).sum()
+    assert 0.95 * best <= kept <= best * (1 + 1e-9)
+
+
+def test_positions_belong_to_their_graph():
+    graph = random_graph(60, 200)
+    positions = Positions(5)
+    positions.fit(graph, seed=0)
+    table = Table(np.zeros((60, 1)), ("x",), (), (0,))
+    assert np.isfinite(positions.transform(table, graph).values).all()
+    other = positions.transform(table, random_graph(60, 150, seed=1)).values
+    assert np.isnan(other[:, 1:]).all()
+
+
+def test_columns_remember_where_they_came_from():
+    table = with_neighbor_columns(Table(np.ones((3, 2)), ("a", "b"), (), (0, 1)), random_graph(3, 3), ("mean",), True)
+    assert table.names == ("a", "b", "mean(a)", "mean(b)", "degree", "mean(degree)")
+    assert table.origin == (0, 1, 0, 1, -1, -1)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_columns_beside_a_category_are_smoothed_each_for_itself(missing):
+    rng, graph = np.random.default_rng(0), random_graph(40, 80)
+    values = rng.normal(size=(40, 4))
+    values[:, 1] = rng.integers(0, 3, 40)
+    if missing:
+        values[rng.random(40) < 0.3, 2] = np.nan
+    smoother = eb.Laplacian(20.0, 5).on(graph)
+    found = with_smoothed_columns(Table(values, ("a", "kind", "b", "c"), (1,), (0, 1, 2, 3)), smoother)
+    for place, column in enumerate((0, 2, 3)):
+        alone = with_smoothed_columns(Table(values[:, [column]].copy(), ("x",), (), (0,)), smoother)
+        np.testing.assert_allclose(found.values[:, 4 + place], alone.values[:, 1])
+
+
+def test_a_statistic_named_twice_is_there_twice():
+    rng, graph = np.random.default_rng(0), random_graph(40, 80)
+    X = rng.normal(size=(40, 2))
+    once = eb.NeighborFeatures(["max", "mean"], degree=False).fit_transform(X, graph=graph)
+    twice = eb.NeighborFeatures(["max", "mean", "max"], degree=False).fit_transform(X, graph=graph)
+    np.testing.assert_array_equal(twice, np.hstack([once, once[:, 2:4]]))
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_made_row_by_row_are_those_made_at_once(missing, dtype, order, monkeypatch):
+    rng, graph = np.random.default_rng(0), random_graph(60, 150)
+    X = np.asarray(rng.normal(size=(60, 5)).astype(dtype), order=order)
+    if missing:
+        X[rng.random(X.shape) < 0.3] = np.nan
+    table = Table(X, tuple("abcde"), (1,), (0, 1, 2, 3, 4))
+
+    def made():
+        yield with_neighbor_columns(table, graph, ("mean", "min", "max"), True)
+        yield with_smoothed_columns(table, eb.Laplacian(20.0, 5).on(graph))
+
+    at_once = [wider.values for wider in made()]
+    monkeypatch.setattr(table_module, "AT_ONCE", 0)
+    monkeypatch.setattr(table_module, "BLOCK", 1)
+    monkeypatch.setattr(table_module, "SIDE_BY_SIDE", 2)
+    for wider, expected in zip(made(), at_once, strict=True):
+        assert wider.in_blocks and wider.values.dtype == expected.dtype
+        for _ in range(2):
+            np.testing.assert_array_equal(np.concatenate([block.values for block in wider.blocks()]), expected)
+            wider.release()

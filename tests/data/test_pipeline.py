@@ -1,0 +1,136 @@
+"""What is made from neighbours' columns a few rows at a time gives the models, bit for bit, that it gives at once."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ebboost as eb
+from ebboost.boosting.objective import Labels
+from ebboost.data import table as table_module
+from ebboost.data.pipeline import Preparation
+from ebboost.data.table import Table, ValuesMade
+from ebboost.learners import Learner
+from tests.strategies import random_graph
+
+MADE = {"neighbor_features": eb.NeighborFeatures(), "feature_smoothing": eb.Laplacian(20.0, 5)}
+GIVEN = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", **MADE}
+
+
+def problem(n=400, kind="float64"):
+    rng, graph = np.random.default_rng(0), random_graph(n, 3 * n)
+    X = rng.normal(size=(n, 4))
+    y = X[:, 0] + 0.5 * graph.adjacency @ X[:, 1] + 0.1 * rng.normal(size=n)
+    if kind == "missing":
+        X[rng.random(X.shape) < 0.2] = np.nan
+    if kind == "categories":
+        return pd.DataFrame(X, columns=list("abcd")).assign(kind=rng.choice(["x", "y", "z"], n)), y, graph
+    return X.astype("float32" if kind == "float32" else "float64"), y, graph
+
+
+@pytest.fixture
+def row_by_row(monkeypatch):
+    def force(rows=3):
+        monkeypatch.setattr(table_module, "AT_ONCE", 0)
+        monkeypatch.setattr(table_module, "BLOCK", rows * 23)
+        monkeypatch.setattr(table_module, "SIDE_BY_SIDE", 2)
+
+    return force
+
+
+def said(model, X, graph):
+    """All that depends on the columns."""
+    explained = [part.total for part in model.explain([3, 7])]
+    new, near = model.predict(X, graph=graph), model.predict(X, graph=graph, nodes=[5, 9])
+    trees = b"".join(model.ensemble_.files().values())
+    return trees, model.predict(), new, near, explained, model.feature_importances_
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "missing", "categories"])
+@pytest.mark.parametrize(
+    "parameters", [{}, GIVEN, {"learner": eb.LightGBM(7), **GIVEN}], ids=["auto", "given", "other"]
+)
+def test_a_regressor_is_the_same_whatever_the_blocks(kind, parameters, row_by_row):
+    X, y, graph = problem(kind=kind)
+
+    def fitted():
+        return eb.EBBSRegressor(20, random_state=0, n_jobs=1, **parameters).fit(X, y, graph=graph)
+
+    expected = said(fitted(), X, graph)
+    for rows in (1, 50):
+        row_by_row(rows)
+        for found, wanted in zip(said(fitted(), X, graph), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
+def test_a_classifier_is_the_same_whatever_the_learner(learner, row_by_row):
+    X, y, graph = problem(kind="categories")
+
+    def fitted():
+        model = eb.EBBSClassifier(6, learner=learner, random_state=0, n_jobs=1, **GIVEN | {"labels": "none"})
+        return model.fit(X, y > 0, graph=graph)
+
+    expected = fitted()
+    row_by_row()
+    found = fitted()
+    assert found.ensemble_.files() == expected.ensemble_.files()
+    np.testing.assert_array_equal(found.predict_proba(X, graph=graph), expected.predict_proba(X, graph=graph))
+
+
+def test_a_predictor_and_a_saved_model_go_on_from_there(row_by_row, tmp_path):
+    X, y, graph = problem()
+    row_by_row()
+    model = eb.EBBSRegressor(10, random_state=0, n_jobs=1, **GIVEN).fit(X, y, graph=graph)
+    model.save(tmp_path / "model.ebb", table=True)
+    loaded = eb.load(tmp_path / "model.ebb")
+    np.testing.assert_array_equal(loaded.predict(X, graph=graph), model.predict(X, graph=graph))
+    predictor, other = model.predictor(X, graph=graph), X.copy()
+    other[[4, 80]] += 1.0
+    predictor.update([4, 80], other[[4, 80]])
+    np.testing.assert_allclose(predictor.predict(), model.predict(other, graph=graph), atol=1e-8)
+
+
+def test_a_learner_that_finds_other_bins_in_blocks_is_handed_a_matrix(row_by_row):
+    seen = []
+
+    class Whole(eb.XGBoost):
+        def start(self, table, **told):
+            seen.append(table.values)
+            return super().start(table, **told)
+
+    class Parts(eb.LightGBM):
+        def start(self, table, **told):
+            seen.append(table.values)
+            return super().start(table, **told)
+
+    assert not Learner.same_from_blocks
+    X, y, graph = problem()
+    row_by_row()
+    for learner in (Whole(2), Parts(3)):
+        eb.EBBSRegressor(2, learner=learner, random_state=0, n_jobs=1, **GIVEN).fit(X, y, graph=graph)
+    assert isinstance(seen[0], np.ndarray) and isinstance(seen[1], ValuesMade)
+    np.testing.assert_array_equal(seen[0], seen[1].whole())
+
+
+def test_no_matrix_of_all_columns_is_made_to_bin_them(monkeypatch):
+    """Five times the columns; but what is held is P_x X, what computing it takes, and a block."""
+    monkeypatch.setattr(table_module, "AT_ONCE", 0)
+    monkeypatch.setattr(table_module, "SIDE_BY_SIDE", 8)
+    n = 40_000
+    X, graph = np.random.default_rng(0).normal(size=(n, 16)), random_graph(n, 2 * n)
+    table = Table(X, tuple(f"x{i}" for i in range(16)), (), tuple(range(16)))
+    training = Labels(np.arange(n), X[:, :1], np.ones(n))
+    learner = eb.LightGBM(params={"bin_construct_sample_cnt": 500})
+    graph.degrees  # noqa: B018
+    tracemalloc.start()
+    try:
+        made = Preparation(**MADE).fit(table, graph, training, True, 0)
+        learner.start(made, n_outputs=1, seed=0, n_jobs=1, device="cpu")
+        made.release()
+        left, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert made.values.size * 8 > 5 * X.nbytes
+    assert peak < 3.5 * X.nbytes and left < X.nbytes

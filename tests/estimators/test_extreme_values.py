@@ -1,0 +1,261 @@
+"""Graphs, tables and labels at the ends of what can be handed over: done and finite, or refused in plain words."""
+
+import warnings
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
+
+import ebboost as eb
+from tests.strategies import random_graph
+
+RNG = np.random.default_rng(0)
+N = 60
+X = RNG.normal(size=(N, 3))
+Y = X[:, 0] + 0.1 * RNG.normal(size=N)
+QUICK = {"n_estimators": 3, "random_state": 0, "n_jobs": 1}
+PATH = eb.Graph.from_edges(np.arange(N - 1), np.arange(1, N))
+HUB = eb.Graph.from_edges(np.zeros(N - 1, dtype=int), np.arange(1, N))
+COMPLETE = eb.Graph.from_edges(*np.triu_indices(N, 1))
+EMPTY = eb.Graph.from_edges([], [], n_nodes=N)
+SMOOTHERS = [
+    "auto",
+    eb.Laplacian(),
+    eb.Laplacian(method="exact"),
+    eb.Laplacian(method="chebyshev"),
+    eb.Kernel(),
+    eb.Robust(),
+]
+
+
+def finite(X, y, graph, kind=eb.EBBSRegressor, **changes):
+    model = kind(**(QUICK | changes)).fit(X, y, graph=graph)
+    for predicted in (model.predict(), model.predict(X, graph=graph)):
+        assert predicted.shape == (len(y),)
+        assert kind is eb.EBBSClassifier or np.isfinite(predicted).all()
+    return model
+
+
+# ---------------------------------------------------------------------- graphs
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHERS, ids=repr)
+@pytest.mark.parametrize("graph", [EMPTY, HUB, COMPLETE], ids=["no edges", "hub", "complete"])
+def test_graphs_at_the_ends_of_density(graph, smoothing):
+    finite(X, Y, graph, smoothing=smoothing)
+
+
+def test_an_infinite_cost_times_nothing_is_nothing():
+    operator = eb.Kernel("random-walk", lam=0.0, a=1e-3).on(eb.Graph.from_edges([], [], n_nodes=3))
+    np.testing.assert_allclose(operator.apply(np.arange(3.0)), np.arange(3.0))
+
+
+def test_one_node():
+    finite([[1.0]], [3.0], eb.Graph.from_edges([], [], n_nodes=1), learner=eb.LightGBM(subsample=0.5))
+
+
+def test_a_million_isolated_nodes():
+    n = 1_000_000
+    y = np.full(n, np.nan)
+    y[:1000] = np.arange(1000.0)
+    graph = eb.Graph.from_edges([], [], n_nodes=n)
+    model = eb.EBBSRegressor(2, early_stopping=False, n_jobs=1).fit(
+        np.arange(n, dtype=np.float32)[:, None], y, graph=graph
+    )
+    assert np.isfinite(model.predict()).all()
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHERS, ids=repr)
+@pytest.mark.parametrize("labels", ["none", "field", "leave-one-out"])
+@pytest.mark.parametrize("weight", ["tiny", "huge", "both"])
+def test_weights_near_the_ends_of_floats(weight, labels, smoothing):
+    both = 10.0 ** RNG.uniform(-300, 300, N - 1)
+    weights = {"tiny": np.full(N - 1, 1e-300), "huge": np.full(N - 1, 1e300), "both": both}[weight]
+    graph = eb.Graph.from_edges(np.arange(N - 1), np.arange(1, N), weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        finite(X.astype(np.float32), Y, graph, smoothing=smoothing, labels=labels)
+
+
+def test_a_system_beyond_double_precision_is_refused_with_the_remedy():
+    graph = eb.Graph.from_edges(np.arange(N - 1), np.arange(1, N), np.full(N - 1, 1e300))
+    with pytest.raises(ValueError, match=r"too far apart for double precision.*normalized=True"):
+        finite(X, Y, graph, smoothing=eb.Laplacian(normalized=False, method="exact"))
+    with pytest.raises(ValueError, match=r"too far apart for double precision.*normalized=True"):
+        finite(X, Y, graph, smoothing=None, labels=eb.Field(normalized=False))
+
+
+def test_ids_of_64_bits():
+    ids = 2**62 + np.arange(N)
+    edges = pd.DataFrame({"a": ids[:-1], "b": ids[1:]})
+    graph = eb.Graph.from_dataframe(edges, nodes=ids)
+    np.testing.assert_array_equal(finite(X, Y, graph).predict(), finite(X, Y, PATH).predict())
+
+
+# ---------------------------------------------------------------------- tables
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda X: np.repeat(X, 2, axis=0)[::2],
+        np.asfortranarray,
+        lambda X: X.astype(">f8"),
+        lambda X: np.frombuffer(X.tobytes()).reshape(X.shape),
+        lambda X: X.astype(object),
+        lambda X: X.tolist(),
+        lambda X: pd.DataFrame(X).astype("Float64"),
+        lambda X: pd.DataFrame(X, dtype="float64[pyarrow]"),
+    ],
+    ids=["strided", "fortran", "big-endian", "read-only", "objects", "lists", "Float64", "pyarrow"],
+)
+def test_how_numbers_are_kept_does_not_matter(layout):
+    expected = finite(X, Y, PATH).predict()
+    table = layout(X)
+    np.testing.assert_array_equal(finite(table, Y, PATH).predict(), expected)
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost", Ridge()], ids=str)
+def test_columns_that_say_nothing(learner):
+    nothing = np.column_stack([np.full(N, 3.0), np.full(N, np.nan), X[:, 0], X[:, 0]])
+    for table in (nothing, nothing[:, :2]):
+        assert np.isfinite(finite(table, Y, PATH, learner=learner).feature_importances_).all()
+
+
+def test_trees_of_no_weight_have_no_importance():
+    model = eb.EBBSRegressor(3, learner=eb.CatBoost(1, from_average=False), loss=eb.Quantile(0.9), early_stopping=False)
+    assert model.fit(X, np.full(N, 7.0)).history_["step"] == [0.0] * 3
+    np.testing.assert_array_equal(model.feature_importances_, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (10**400, r"beyond the range of float64: row 7, column 1"),
+        ("text", r"row 7, column 1 is 'text'"),
+        ((1, 2), r"row 7, column 1 is \(1, 2\), no number"),
+        (1 + 2j, r"row 7, column 1 is \(1\+2j\), no number"),
+        (1e38, r"X holds 1e\+38.*single precision.*row 7, column 1.*NaN if it is unknown"),
+        (-np.inf, r"infinity.*row 7, column 1"),
+    ],
+    ids=repr,
+)
+def test_an_entry_that_no_tree_can_use_is_named(entry, words):
+    mixed = X.astype(object)
+    mixed[7, 1] = entry
+    with pytest.raises((ValueError, TypeError), match=words):
+        finite(mixed, Y, PATH)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (pd.date_range("2024-01-01", periods=N, tz="Europe/Berlin"), "days since a start"),
+        (np.array([datetime(2024, 1, 1, tzinfo=UTC)] * N, dtype=object), "row 0|days since"),
+        ([1, "two", None, 3.5] * (N // 4), "mixes numbers and text|holds numbers but row 1 is 'two'"),
+        (X[:, 0] + 1j, "complex128"),
+    ],
+    ids=["dates", "objects of dates", "mixed", "complex"],
+)
+def test_a_column_that_no_tree_can_use_is_named(column, words):
+    frame = pd.DataFrame({"x": X[:, 0]})
+    frame["when"] = column
+    with pytest.raises((ValueError, TypeError), match=f"'when'.*({words})"):
+        finite(frame, Y, PATH)
+
+
+def test_a_sparse_table_with_missing_values_reaches_scikit_learn():
+    holes = sparse.csr_array(np.where(np.abs(X) < 0.5, 0.0, X))
+    holes.data[::5] = np.nan
+    for learner in (Ridge(), DecisionTreeRegressor(max_depth=2)):
+        finite(holes, Y, PATH, learner=learner)
+
+
+@pytest.mark.parametrize("method", ["jacobi", "exact"])
+def test_a_sparse_table_is_not_filled_by_smoothing(method):
+    thin = sparse.csr_array(np.where(np.abs(X) < 1.0, 0.0, X))
+    finite(thin, Y, PATH, smoothing=None, labels="none", feature_smoothing=eb.Laplacian(method="chebyshev"))
+    with pytest.raises(ValueError, match=r"X is sparse.*feature_smoothing"):
+        finite(thin, Y, PATH, smoothing=None, labels="none", feature_smoothing=eb.Laplacian(method=method))
+
+
+# ---------------------------------------------------------------------- labels and weights
+
+
+def test_a_label_on_one_node():
+    y = np.full(N, np.nan)
+    y[5] = 3.0
+    np.testing.assert_allclose(finite(X, y, PATH).predict(), 3.0)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "quantile", "poisson"])
+@pytest.mark.parametrize("unit", [1e-25, 1e25])
+def test_labels_in_any_unit_that_trees_can_tell_apart(loss, unit):
+    model = finite(X, unit * np.exp(Y), PATH, loss=loss, n_estimators=20)
+    assert model.score(None, unit * np.exp(Y)) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (np.where(np.arange(N) == 4, 1e31, Y), r"y, position 4 is 1e\+31"),
+        (1e-40 * Y, "all labels lie within"),
+        (np.where(np.arange(N) == 4, np.inf, Y), "infinity"),
+    ],
+    ids=["huge", "tiny", "infinite"],
+)
+def test_labels_beyond_single_precision_are_refused_with_the_place(y, words):
+    with pytest.raises(ValueError, match=words):
+        finite(X, y, PATH)
+
+
+def test_constant_labels_of_any_size_are_no_spread_at_all():
+    np.testing.assert_allclose(finite(X, np.full(N, 1e-40), PATH).predict(), 1e-40)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_weights_of_labels_in_any_unit(unit):
+    weight = RNG.random(N) + 0.5
+    plain, other = (eb.EBBSRegressor(**QUICK).fit(X, Y, w, graph=PATH).predict() for w in (weight, unit * weight))
+    np.testing.assert_allclose(other, plain, rtol=1e-6)
+
+
+def test_too_many_classes_are_refused_before_memory_is_taken():
+    y = np.arange(20_000) % 10_000
+    with pytest.raises(ValueError, match=r"y holds 10000 classes, more than 1000.*EBBSRegressor"):
+        eb.EBBSClassifier(1).fit(np.zeros((20_000, 1)), y)
+
+
+def test_a_class_for_nearly_every_label_is_nothing_to_warn_of():
+    finite(X, np.arange(N) // 2, PATH, eb.EBBSClassifier, n_estimators=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("heavy", "'balanced' or a dict"),
+        ({"a": 0.0}, "class_weight of 'a' must be a positive number"),
+        ({"c": 1.0}, "class_weight names 'c'"),
+    ],
+    ids=repr,
+)
+def test_weights_of_classes_are_checked(given, words):
+    with pytest.raises(ValueError, match=words):
+        finite(X, np.where(Y > 0, "a", "b"), PATH, eb.EBBSClassifier, class_weight=given)
+
+
+def test_a_weight_for_a_class_that_is_not_among_these_labels_is_no_mistake():
+    weights = {"a": 1.0, "b": 2.0, "c": 3.0}
+    finite(X, np.where(Y > 0, "a", "b"), PATH, eb.EBBSClassifier, class_weight=weights)
+
+
+def test_neighbours_means_are_means_whatever_the_weights():
+    plain = random_graph(40, 90)
+    rows, columns = plain.adjacency.tocoo().coords
+    heavy = eb.Graph.from_edges(rows, columns, np.full(rows.size, 1e300), n_nodes=40)
+    means = [eb.NeighborFeatures(["mean"], degree=False).fit_transform(X[:40], graph=g) for g in (plain, heavy)]
+    np.testing.assert_allclose(means[1], means[0])

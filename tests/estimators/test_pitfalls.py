@@ -1,0 +1,252 @@
+"""Traps that a careless engine falls into, one test each."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.metrics import log_loss, r2_score
+from sklearn.tree import DecisionTreeRegressor
+
+import ebboost as eb
+from tests.boosting.test_latent_field import homophilous
+from tests.strategies import random_graph
+
+
+def test_weakly_alike_neighbours_without_validation_nodes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    place = rng.random((1500, 2))
+    graph = eb.Graph.build_knn(place, k=4)
+    y = 0.35 * np.sin(6 * place[:, 0]) + rng.normal(size=1500)
+    m = eb.EBBSRegressor(5, early_stopping=False, n_jobs=1).fit(X, y, graph=graph)
+    assert m.choice_ in ("none", "graph")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"labels": "none"}, {"labels": "field"}, {"smoothing": None, "labels": "none"}], ids=repr
+)
+def test_units_of_weights_do_not_matter(changes):
+    X, y, graph = homophilous(400)
+    weight = np.random.default_rng(0).random(400) + 0.5
+    models = [
+        eb.EBBSRegressor(40, random_state=0, n_jobs=1, **changes).fit(X, y, scale * weight, graph=graph).predict()
+        for scale in (1.0, 1e-3, 1e4)
+    ]
+    for other in models[1:]:
+        np.testing.assert_allclose(other, models[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("loss", "scale"), [("quantile", 1e6), ("huber", 1e-4), ("squared_error", 1e5)])
+def test_units_of_labels_do_not_matter(loss, scale):
+    X, y, graph = homophilous(400)
+    plain, scaled = (
+        eb.EBBSRegressor(30, loss=loss, random_state=0, n_jobs=1).fit(X, s * y, graph=graph) for s in (1.0, scale)
+    )
+    assert plain.n_iter_ > 0
+    np.testing.assert_allclose(scaled.predict() / scale, plain.predict(), rtol=1e-3, atol=1e-3 * np.std(y))
+
+
+def test_small_rates_are_learned_by_poisson():
+    X, _, graph = homophilous(600)
+    m = eb.EBBSRegressor(100, loss="poisson", random_state=0, n_jobs=1).fit(X, 1e-3 * np.exp(X[:, 0]), graph=graph)
+    assert np.corrcoef(np.log(m.predict()), X[:, 0])[0, 1] > 0.9
+
+
+def test_few_labels_do_not_overfit():
+    rng = np.random.default_rng(0)
+    scores = []
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(400, 5))
+        y = X[:, 0] + 2.0 * rng.normal(size=400)
+        m = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(X, y[:45], nodes=np.arange(45))
+        assert m.n_iter_ < 300
+        scores.append(r2_score(X[45:, 0], m.predict()[45:]))
+    assert np.mean(scores) > -0.3
+
+
+def test_labels_do_not_come_back_through_neighbours_encodings():
+    """Pairs of neighbours share a category of their own: the encoding of one is the label of the other."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    x = rng.normal(size=n)
+    y = np.sin(2 * x) + 0.3 * rng.normal(size=n)
+    frame = pd.DataFrame({"x": x, "pair": [f"p{i // 2}" for i in range(n)]})
+    graph = eb.Graph.from_edges(np.arange(0, n, 2), np.arange(1, n, 2))
+    train, rest = np.arange(0, 1500, 2), np.arange(1500, n)
+    learner = eb.CatBoost(4, newton=True, from_average=False)
+    settings = {"learner": learner, "smoothing": None, "labels": "none", "neighbor_features": eb.NeighborFeatures()}
+    scores = [
+        eb.EBBSRegressor(80, 0.3, random_state=0, n_jobs=1, **settings)
+        .fit(table, y[train], nodes=train, graph=graph)
+        .score(None, y, nodes=rest)
+        for table in (frame, frame[["x"]])
+    ]
+    assert scores[0] > scores[1] - 0.1
+    assert scores[1] > 0.7
+
+
+def test_held_out_labels_are_used_in_the_end():
+    X, y, graph = homophilous(900)
+    m = eb.EBBSRegressor(60, labels="field", smoothing=None, random_state=0, n_jobs=1)
+    m.fit(X, y[:500], nodes=np.arange(500), graph=graph)
+    held = m.validation_nodes_
+    assert held.size == 50
+    # a label that is known is nearly what is predicted there
+    assert np.abs(m.predict(nodes=held) - y[held]).mean() < 0.7 * np.median(m.held_out_errors_) + 0.1
+    with pytest.raises(ValueError, match="has used that label already"):
+        m.predict(known=(held, y[held]))
+    given = eb.EBBSRegressor(60, labels="field", smoothing=None, random_state=0, n_jobs=1)
+    given.fit(X, y[:450], nodes=np.arange(450), graph=graph, eval_set=(np.arange(450, 500), y[450:500]))
+    assert set(given._training.nodes) == set(range(450))
+
+
+def test_a_classifier_without_validation_nodes_still_uses_labels():
+    X, y, graph = homophilous(300)
+    classes = (y > np.median(y)).astype(int)
+    m = eb.EBBSClassifier(20, labels="field", smoothing=eb.Laplacian(), random_state=0, n_jobs=1)
+    m.fit(X, classes[:40], nodes=np.arange(40), graph=graph)
+    assert m.label_strength_ > 0
+    later = np.arange(40, 200)
+    told = m.predict_proba(known=(later, classes[later]))[200:]
+    assert log_loss(classes[200:], told) < log_loss(classes[200:], m.predict_proba()[200:])
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "catboost", "xgboost"])
+def test_constant_columns_and_constant_labels_give_the_mean(learner, capfd):
+    for X, y in (
+        (np.ones((80, 2)), np.arange(80.0)),
+        (np.random.default_rng(0).normal(size=(80, 2)), np.full(80, 3.0)),
+    ):
+        m = eb.EBBSRegressor(5, learner=learner, early_stopping=False, n_jobs=1).fit(X, y, graph=random_graph(80, 100))
+        np.testing.assert_allclose(m.predict(), y.mean(), rtol=1e-6)
+    assert "Fatal" not in capfd.readouterr().out
+
+
+def test_a_catboost_model_without_trees_can_be_saved(tmp_path):
+    m = eb.EBBSRegressor(5, learner="catboost", early_stopping=False, n_jobs=1).fit(np.ones((30, 2)), np.arange(30.0))
+    m.save(tmp_path / "m.ebb")
+    np.testing.assert_allclose(eb.load(tmp_path / "m.ebb").predict(np.ones((4, 2))), 14.5)
+    assert m.feature_importances_.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("columns", [1, 5, 400])
+def test_sparse_classification_of_any_width(columns):
+    rng = np.random.default_rng(0)
+    dense = rng.random((200, columns)) * (rng.random((200, columns)) < 0.3)
+    dense[0, 0] = np.nan
+    y = (np.nan_to_num(dense[:, 0]) > 0).astype(int)
+    m = eb.EBBSClassifier(10, random_state=0, n_jobs=1).fit(sparse.csr_array(dense), y, graph=random_graph(200, 300))
+    assert np.isfinite(m.predict_proba()).all()
+
+
+def test_sparse_tables_with_long_indices_reach_scikit_learn():
+    X = sparse.random_array((100, 20), density=0.2, format="csr", rng=np.random.default_rng(0))
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    m = eb.EBBSRegressor(5, learner=DecisionTreeRegressor(max_depth=3), n_jobs=1, random_state=0)
+    assert np.isfinite(m.fit(X, np.arange(100.0), graph=random_graph(100, 200)).predict()).all()
+
+
+def test_a_classifier_refuses_losses_for_numbers():
+    with pytest.raises(ValueError, match="is for numbers"):
+        eb.EBBSClassifier(loss=eb.SquaredError()).fit(np.arange(60.0)[:, None], np.arange(60) % 2)
+
+
+@pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
+def test_encoded_categories_are_explained_exactly(kind):
+    X, y, graph = homophilous(300)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 1] > 0, "up", "down"))
+    target = y if kind is eb.EBBSRegressor else (y > 0)
+    m = kind(15, learner="catboost", labels="none", smoothing=eb.Laplacian(), random_state=0, n_jobs=1)
+    for explanation in m.fit(frame, target, graph=graph).explain(range(0, 300, 50)):
+        assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
+
+
+def test_explaining_with_another_table_leaves_the_model_as_it_was():
+    X, y, graph = homophilous(200)
+    m = eb.EBBSRegressor(20, random_state=0, n_jobs=1).fit(X, y, graph=graph)
+    before = m.explain(3)[0].own
+    m.explain([3], X[::-1])
+    assert m.explain(3)[0].own == before
+
+
+def test_a_graph_is_refused_by_a_model_that_has_none():
+    X, y, graph = homophilous(100)
+    m = eb.EBBSRegressor(5, n_jobs=1).fit(X, y)
+    with pytest.raises(ValueError, match="fitted without one"):
+        m.predict(X, graph=graph)
+
+
+def test_rows_may_be_asked_for_twice():
+    X, y, graph = homophilous(100)
+    m = eb.EBBSRegressor(5, n_jobs=1).fit(X, y, graph=graph)
+    np.testing.assert_array_equal(m.predict(nodes=[3, 3]), np.repeat(m.predict()[3], 2))
+
+
+def test_order_of_nodes_does_not_matter():
+    X, y, graph = homophilous(300)
+    order = np.random.default_rng(0).permutation(300)
+    shuffled = eb.Graph.from_scipy(graph.adjacency[order][:, order])
+    m = eb.EBBSRegressor(30, random_state=0, n_jobs=1).fit(X, y[:200], nodes=np.arange(200), graph=graph)
+    np.testing.assert_allclose(m.predict(X[order], graph=shuffled), m.predict(X, graph=graph)[order], rtol=1e-8)
+
+
+def test_what_is_given_is_said_even_where_the_race_adds_nothing():
+    X, y, _ = homophilous(300)
+    m = eb.EBBSRegressor(20, labels="field", random_state=0, n_jobs=1).fit(X, y, graph=random_graph(300, 600))
+    assert m.choice_ != "none"
+    assert "not used" not in m.summary()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -5])
+def test_masks_show_some_labels_and_hide_some(share):
+    X, y, graph = homophilous(100)
+    with pytest.raises(ValueError, match="share must lie between 0 and 1"):
+        eb.EBBSRegressor(5, labels=eb.Masked(share=share), smoothing=eb.Laplacian()).fit(X, y, graph=graph)
+
+
+def test_callbacks_and_verbose_are_checked():
+    X, y, graph = homophilous(100)
+    assert eb.EBBSRegressor(3, n_jobs=1).fit(X, y, graph=graph, callbacks=eb.EarlyStopping(2)).n_iter_ <= 3
+    with pytest.raises(TypeError, match=r"callbacks\[0\]"):
+        eb.EBBSRegressor(3).fit(X, y, graph=graph, callbacks=[print])
+    with pytest.raises(ValueError, match="verbose"):
+        eb.EBBSRegressor(3, verbose="loud").fit(X, y, graph=graph)
+
+
+def test_classes_of_another_kind_are_named():
+    X, _, graph = homophilous(100)
+    with pytest.raises(ValueError, match="eval_set holds a class"):
+        eb.EBBSClassifier(3).fit(X[:, :], ["a", "b"] * 25, nodes=np.arange(50), graph=graph, eval_set=([60], [1]))
+
+
+def test_a_constant_class_weight_changes_nothing():
+    X, y, graph = homophilous(300)
+    classes = np.digitize(y, np.quantile(y, [0.33, 0.66]))
+    settings = {"n_estimators": 10, "smoothing": eb.Laplacian(), "labels": "field", "random_state": 0, "n_jobs": 1}
+    plain, weighted = (
+        eb.EBBSClassifier(class_weight=w, **settings).fit(X, classes[:200], nodes=np.arange(200), graph=graph)
+        for w in (None, dict.fromkeys(range(3), 10.0))
+    )
+    np.testing.assert_allclose(weighted.predict_proba(), plain.predict_proba(), atol=1e-9)
+
+
+def test_labels_in_another_order_are_refused():
+    X, y, graph = homophilous(100)
+    frame = pd.DataFrame(X, columns=list("abc"), index=[f"n{i}" for i in range(100)])
+    labels = pd.Series(y, index=frame.index)
+    assert eb.EBBSRegressor(3, n_jobs=1).fit(frame, labels, graph=graph).n_iter_ <= 3
+    with pytest.raises(ValueError, match=r"y.loc\[X.index\]"):
+        eb.EBBSRegressor(3).fit(frame, labels.sample(frac=1, random_state=0), graph=graph)
+
+
+@pytest.mark.parametrize("share", [0.99, 0.001])
+def test_a_validation_share_must_leave_labels_on_both_sides(share):
+    X, y, graph = homophilous(100)
+    with pytest.raises(ValueError, match="validation_fraction"):
+        eb.EBBSRegressor(3, validation_fraction=share).fit(X, y, graph=graph)
+
+
+def test_numpy_numbers_are_numbers():
+    X, y, graph = homophilous(100)
+    m = eb.EBBSRegressor(np.int64(3), np.float32(0.5), n_jobs=1).fit(X, y, graph=graph)
+    assert np.isfinite(m.predict(interval=np.float32(0.5)).upper).all()
