@@ -16,7 +16,13 @@ LIBRARY = SOURCE.with_name(
     "libkernels" + (".dll" if os.name == "nt" else ".dylib" if sys.platform == "darwin" else ".so")
 )
 # No contraction into fused multiply-adds: the same graph gives the same bits whatever the compiler.
-FLAGS = ["-O3", "-ffp-contract=off", "-fvisibility=hidden", "-shared", *([] if os.name == "nt" else ["-fPIC"])]
+FLAGS = [
+    "-O3",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+    "-shared",
+    *([] if os.name == "nt" else ["-fPIC"]),
+]
 
 
 def compilers() -> list[list[str]]:
@@ -47,7 +53,11 @@ class CompileSweep(BuildHookInterface):
                 continue
             made.replace(library)
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            build_data["tag"] = (
+                f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            )
             build_data["artifacts"].append(f"/{LIBRARY.as_posix()}")
             return
-        self.app.display_warning("No C compiler: ebboost will propagate with scipy, about a third as fast.")
+        self.app.display_warning(
+            "No C compiler: ebboost will propagate with scipy, about a third as fast."
+        )

@@ -19,8 +19,14 @@ RESULTS = Path(__file__).parent / "results"
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     kept = {"formatter_class": argparse.RawDescriptionHelpFormatter}
-    top = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, epilog=EXAMPLES, **kept)
-    top.add_argument("--data", type=Path, help="the folder that holds one folder per data set; default: EBBOOST_DATA")
+    top = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, epilog=EXAMPLES, **kept
+    )
+    top.add_argument(
+        "--data",
+        type=Path,
+        help="the folder that holds one folder per data set; default: EBBOOST_DATA",
+    )
     commands = top.add_subparsers(dest="command", required=True)
     add = {
         name: commands.add_parser(name, help=text, description=text, epilog=EXAMPLES, **kept)
@@ -33,16 +39,28 @@ def parser() -> argparse.ArgumentParser:
         }.items()
     }
     for name in ("run", "report", "merge"):
-        add[name].add_argument("--store", type=Path, default=RESULTS / "runs.sqlite", help="the SQLite file of runs")
+        add[name].add_argument(
+            "--store", type=Path, default=RESULTS / "runs.sqlite", help="the SQLite file of runs"
+        )
     for name in ("run", "fetch"):
-        add[name].add_argument("--data", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        add[name].add_argument(
+            "--data", type=Path, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
     add["run"].add_argument("--datasets", nargs="+", metavar="NAME", help="default: all at hand")
-    add["run"].add_argument("--methods", nargs="+", metavar="NAME", help="default: all that are installed")
+    add["run"].add_argument(
+        "--methods", nargs="+", metavar="NAME", help="default: all that are installed"
+    )
     add["run"].add_argument("--splits", nargs="+", type=int, metavar="K", help="default: all")
-    add["run"].add_argument("--configurations", type=int, metavar="N", help="only the first N of each grid")
-    add["run"].add_argument("--jobs", type=int, default=1, help="runs at once, each in its own process")
+    add["run"].add_argument(
+        "--configurations", type=int, metavar="N", help="only the first N of each grid"
+    )
+    add["run"].add_argument(
+        "--jobs", type=int, default=1, help="runs at once, each in its own process"
+    )
     add["run"].add_argument("--threads", type=int, default=1, help="threads of each run")
-    add["run"].add_argument("--limit", type=float, metavar="SECONDS", help="give a run up after so long")
+    add["run"].add_argument(
+        "--limit", type=float, metavar="SECONDS", help="give a run up after so long"
+    )
     add["run"].add_argument("--retry", action="store_true", help="do failed runs again")
     add["report"].add_argument("--out", type=Path, default=RESULTS, help="the folder to write to")
     add["merge"].add_argument("files", nargs="+", type=Path)
@@ -88,13 +106,21 @@ def _run(asked: argparse.Namespace) -> int:
     from benchmarks.methods import METHODS
     from benchmarks.store import Store
 
-    whole = asked.configurations is None  # methods that only serve a figure are of use with their whole grid
+    whole = (
+        asked.configurations is None
+    )  # methods that only serve a figure are of use with their whole grid
     datasets = asked.datasets or data.available()
-    methods = asked.methods or [name for name, method in METHODS.items() if method.in_tables or whole]
+    methods = asked.methods or [
+        name for name, method in METHODS.items() if method.in_tables or whole
+    ]
     planned = runner.plan(datasets, methods, asked.splits, asked.configurations)
-    failed = runner.work(planned, Store(asked.store), asked.jobs, asked.threads, asked.limit, asked.retry)
+    failed = runner.work(
+        planned, Store(asked.store), asked.jobs, asked.threads, asked.limit, asked.retry
+    )
     if failed:
-        print(f"{failed} runs failed: the report lists them, --retry does them again", file=sys.stderr)
+        print(
+            f"{failed} runs failed: the report lists them, --retry does them again", file=sys.stderr
+        )
     return 0
 
 

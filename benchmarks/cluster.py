@@ -24,7 +24,7 @@ from scipy import sparse
 
 import ebboost as eb
 from ebboost.backends.dask import client as _client
-from ebboost.backends.dask.collectives import Peers
+from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows
 from ebboost.backends.dask.worker import _memory_used_again
 from ebboost.data.table import Table
@@ -58,7 +58,9 @@ class Case:
         X = random.normal(size=(n, self.columns))
         y = X[:, 0] + np.sin(np.arange(n) / 500.0) + 0.3 * random.normal(size=n)
         if self.outputs > 1:
-            y = np.digitize(y, np.quantile(y, np.linspace(0, 1, self.outputs + 1)[1:-1])).astype(float)
+            y = np.digitize(y, np.quantile(y, np.linspace(0, 1, self.outputs + 1)[1:-1])).astype(
+                float
+            )
         y[random.random(n) < 0.5] = np.nan
         return X, y, eb.Graph(adjacency)
 
@@ -66,7 +68,9 @@ class Case:
         """What is fitted."""
         kind = eb.EBBSRegressor if self.outputs == 1 else eb.EBBSClassifier
         parts = {"smoothing": eb.Laplacian(1.0, self.steps), "labels": self.labels}
-        return kind(rounds, 0.1, learner=XGBoost(DEPTH), early_stopping=False, random_state=0, **parts)
+        return kind(
+            rounds, 0.1, learner=XGBoost(DEPTH), early_stopping=False, random_state=0, **parts
+        )
 
     def sent(self, iterations: float) -> float:
         """Bytes of vectors that a worker hands to the collective in a round: the model."""
@@ -107,21 +111,29 @@ class Clock(eb.Callback):
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def after_round(self, progress: eb.Progress) -> None:
+    def after_round(self, progress: eb.RoundInfo) -> None:
         """Note them."""
         self.seconds.append(time.process_time())
 
 
 def on_the_wire() -> int:
     """Bytes that this machine has sent to itself."""
-    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
+    line = next(
+        line
+        for line in Path("/proc/net/dev").read_text().splitlines()
+        if line.strip().startswith("lo:")
+    )
     return int(line.split()[9])
 
 
-def together(function: Callable[..., Any], workers: list[str], arguments: list[tuple[Any, ...]]) -> list[Any]:
-    """Run a function in some workers at once, joined by a collective; it is given Peers and its own arguments."""
+def together(
+    function: Callable[..., Any], workers: list[str], arguments: list[tuple[Any, ...]]
+) -> list[Any]:
+    """Run a function in some workers at once, joined by a collective; it is given Collective and its own arguments."""
     client = get_client()
-    address = client.submit(_client._meeting_place, len(workers), workers=workers[0], pure=False).result()
+    address = client.submit(
+        _client._meeting_place, len(workers), workers=workers[0], pure=False
+    ).result()
     futures = [
         client.submit(_joined, function, rank, address, *own, workers=[worker], pure=False)
         for rank, (worker, own) in enumerate(zip(workers, arguments, strict=True))
@@ -133,21 +145,25 @@ def _joined(function: Callable[..., Any], rank: int, address: dict[str, Any], *o
     from xgboost.collective import CommunicatorContext
 
     with CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}"), _memory_used_again():
-        return function(Peers(), *own)
+        return function(Collective(), *own)
 
 
-def sums(peers: Peers) -> list[tuple[int, float]]:
+def sums(peers: Collective) -> list[tuple[int, float]]:
     """Seconds of a sum over the workers, by bytes."""
     arrays = [np.ones(size, np.float32) for size in (2, 50_000, 200_000, 800_000)]
     return [(array.nbytes, least(partial(peers.total, array), 40)) for array in arrays]
 
 
-def sweeps(peers: Peers, case: Case) -> float:
+def sweeps(peers: Collective, case: Case) -> float:
     """Seconds of a sweep of this worker's rows, without what is sent."""
     _, _, graph = case.data()
     rows = rows_of(case, peers.count)[peers.rank]
     sweep = BlockGraph(GraphRows.cut(graph, rows), rows, peers).adjacency.sweep._local
-    v = np.ones(case.nodes, np.float32) if case.outputs == 1 else np.ones((case.nodes, case.outputs), np.float32)
+    v = (
+        np.ones(case.nodes, np.float32)
+        if case.outputs == 1
+        else np.ones((case.nodes, case.outputs), np.float32)
+    )
     one = np.ones(case.nodes, np.float32)
     return least(lambda: sweep(v, one, one, v))
 
@@ -157,7 +173,9 @@ def tree(case: Case, share: int) -> float:
     X, _, _ = case.data()
     X = X[: case.nodes // share]
     names = tuple(map(str, range(X.shape[1])))
-    growing = XGBoost(DEPTH).start(Table(X, names, (), (0,)), n_outputs=case.outputs, seed=0, n_jobs=1, device="cpu")
+    growing = XGBoost(DEPTH).start(
+        Table(X, names, (), (0,)), n_outputs=case.outputs, seed=0, n_jobs=1, device="cpu"
+    )
     gradient = X[:, :1] + np.random.default_rng(1).normal(size=(len(X), case.outputs))
     with _memory_used_again():
         return least(lambda: growing.grow(gradient, np.ones((len(X), 1))), 8)
@@ -182,8 +200,10 @@ def fitted(case: Case, workers: list[str], rounds: int) -> Measured:
     """Fit twice, with few rounds and with more: what one more round sends is the difference."""
     client = get_client()
     X, y, graph = case.data()
-    parts = [client.scatter(X[slice(*rows.ranges[0])], workers=[worker], hash=False)
-             for rows, worker in zip(rows_of(case, len(workers)), workers, strict=True)]  # fmt: skip
+    parts = [
+        client.scatter(X[slice(*rows.ranges[0])], workers=[worker], hash=False)
+        for rows, worker in zip(rows_of(case, len(workers)), workers, strict=True)
+    ]
     shape = (case.nodes // len(workers), case.columns)
     lazy = da.concatenate([da.from_delayed(part, shape, float) for part in map(_delayed, parts)])
     found, few = [], 2
@@ -206,10 +226,14 @@ def _delayed(future: Any) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cases", type=int, default=len(CASES), help="only the first so many")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "cluster.md")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results" / "cluster.md"
+    )
     options = parser.parse_args()
     _client.WHOLE_UP_TO = 0
     lines = []
@@ -230,7 +254,9 @@ def main() -> None:
                 swept = max(together(sweeps, workers[:count], [(case,)] * count))
                 grown = client.submit(tree, case, count, workers=[workers[0]], pure=False).result()
                 per_byte, per_call = constants[count]
-                iterations = max(found.sent / (4 * case.nodes) - case.sent(-2) / (4 * case.nodes) - 2, 0)
+                iterations = max(
+                    found.sent / (4 * case.nodes) - case.sent(-2) / (4 * case.nodes) - 2, 0
+                )
                 iterations = round(iterations) if case.labels == "field" else 0
                 sent = case.sent(iterations)
                 n_sweeps = 2 * case.steps + iterations + (case.steps * 2 if case.outputs > 1 else 0)
@@ -265,9 +291,7 @@ def page(sums_table: list[str], table: list[Any]) -> str:
             f"| {size} | {count} | {found.sent / 1e6:.2f} | {sent / 1e6:.2f} | {wires} "
             f"| {1e3 * found.seconds:.0f} | {1e3 * sum(parts):.0f} | {of} |"
         )
-    rest = (
-        f"The rest is {1e9 * per_node:.0f} ns a node and output, the median of what one worker leaves without a field."
-    )
+    rest = f"The rest is {1e9 * per_node:.0f} ns a node and output, the median of what one worker leaves without a field."
     return "\n".join([*text, "", rest, ""])
 
 

@@ -34,7 +34,9 @@ class Data(NamedTuple):
     graph: eb.Graph
     splits: list[dict[str, np.ndarray]]
     classes: bool
-    coordinates: np.ndarray | None = None  # where a node lies, for methods that need places rather than edges
+    coordinates: np.ndarray | None = (
+        None  # where a node lies, for methods that need places rather than edges
+    )
 
 
 def home() -> Path:
@@ -56,7 +58,9 @@ def missing(name: str) -> str:
         return f"there is no reader for {name!r}: {', '.join(names())}"
     if not (home() / name).is_dir():
         return f"{home() / name} is not there"
-    needed = {"ogbn_arxiv": "raw/edge.csv.gz", **dict.fromkeys(COAUTHOR, "data.npz")}.get(name, "graph.graphml")
+    needed = {"ogbn_arxiv": "raw/edge.csv.gz", **dict.fromkeys(COAUTHOR, "data.npz")}.get(
+        name, "graph.graphml"
+    )
     return "" if (home() / name / needed).is_file() else f"{home() / name} has no {needed}"
 
 
@@ -84,7 +88,9 @@ def _folder(name: str) -> Data:
     X, y, graph, splits = eb.datasets.load_folder(home() / name)
     for number, split in enumerate(splits):
         if wrong := {"train", "val", "test"} ^ set(split):
-            raise ValueError(f"{home() / name / 'masks.json'}, split {number}: {sorted(wrong)} too few or too many.")
+            raise ValueError(
+                f"{home() / name / 'masks.json'}, split {number}: {sorted(wrong)} too few or too many."
+            )
     if not sum(dtype == "category" for dtype in X.dtypes) and X.shape[1] > SPARSE_FROM:
         values = X.to_numpy(dtype=np.float64)
         if np.count_nonzero(values) < SPARSE_UP_TO * values.size:
@@ -108,7 +114,11 @@ def _lucas() -> Data:
 def _coauthor(name: str) -> Data:
     folder = home() / name
     stored = np.load(folder / "data.npz", allow_pickle=False)
-    absent = {f"{kind}_{part}" for kind in ("adj", "attr") for part in ("data", "indices", "indptr", "shape")}
+    absent = {
+        f"{kind}_{part}"
+        for kind in ("adj", "attr")
+        for part in ("data", "indices", "indptr", "shape")
+    }
     if absent := (absent | {"labels"}) - set(stored.files):
         raise ValueError(f"{folder / 'data.npz'} lacks the arrays {sorted(absent)}.")
 
@@ -118,7 +128,9 @@ def _coauthor(name: str) -> Data:
 
     X, y = matrix("attr").astype(np.float64), stored["labels"]
     if len(y) != X.shape[0]:
-        raise ValueError(f"{folder / 'data.npz'}: labels has {len(y)} entries, attr {X.shape[0]} rows.")
+        raise ValueError(
+            f"{folder / 'data.npz'}: labels has {len(y)} entries, attr {X.shape[0]} rows."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # these files list each edge once in some rows
         graph = eb.Graph.from_scipy(matrix("adj"))
@@ -129,7 +141,10 @@ def _coauthor_splits(masks: Path, n_nodes: int) -> list[dict[str, np.ndarray]]:
     """The authors gave no splits: read ours where they lie beside the data, or draw 6 : 2 : 2 by seed."""
     if masks.is_file():
         stored = json.loads(masks.read_text())
-        return [{part: np.asarray(nodes) for part, nodes in stored[key].items()} for key in sorted(stored, key=int)]
+        return [
+            {part: np.asarray(nodes) for part, nodes in stored[key].items()}
+            for key in sorted(stored, key=int)
+        ]
     first, second = int(0.6 * n_nodes), int(0.8 * n_nodes)
     orders = [np.random.default_rng(seed).permutation(n_nodes) for seed in range(SPLITS)]
     return [{"train": o[:first], "val": o[first:second], "test": o[second:]} for o in orders]
@@ -145,20 +160,33 @@ def _arxiv(name: str) -> Data:
             raise FileNotFoundError(f"{folder} has no {path}.")
         return pandas.read_csv(folder / path, header=None, dtype=dtype).to_numpy()
 
-    X, y = read("raw/node-feat.csv.gz", np.float32).astype(np.float64), read("raw/node-label.csv.gz", np.int64).ravel()
+    X, y = (
+        read("raw/node-feat.csv.gz", np.float32).astype(np.float64),
+        read("raw/node-label.csv.gz", np.int64).ravel(),
+    )
     if len(y) != len(X):
-        raise ValueError(f"{folder}: node-label.csv.gz has {len(y)} rows, node-feat.csv.gz has {len(X)}.")
+        raise ValueError(
+            f"{folder}: node-label.csv.gz has {len(y)} rows, node-feat.csv.gz has {len(X)}."
+        )
     edges = read("raw/edge.csv.gz", np.int64)
     if edges.min() < 0 or edges.max() >= len(X):
-        raise ValueError(f"{folder / 'raw/edge.csv.gz'} names node {edges.max()}, there are nodes 0 to {len(X) - 1}.")
+        raise ValueError(
+            f"{folder / 'raw/edge.csv.gz'} names node {edges.max()}, there are nodes 0 to {len(X) - 1}."
+        )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # citations go one way; their graph here does not
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # citations go one way; their graph here does not
         graph = eb.Graph.from_edges(edges[:, 0], edges[:, 1], n_nodes=len(X))
     parts = {"train": "train", "val": "valid", "test": "test"}
-    split = {part: read(f"split/time/{file}.csv.gz", np.int64).ravel() for part, file in parts.items()}
+    split = {
+        part: read(f"split/time/{file}.csv.gz", np.int64).ravel() for part, file in parts.items()
+    }
     for part, nodes in split.items():
         if nodes.min() < 0 or nodes.max() >= len(X):
-            raise ValueError(f"{folder / 'split/time'}: {part!r} names row {nodes.max()}, there are {len(X)} nodes.")
+            raise ValueError(
+                f"{folder / 'split/time'}: {part!r} names row {nodes.max()}, there are {len(X)} nodes."
+            )
     return Data(name, X, y, graph, [split], True)
 
 
@@ -178,7 +206,11 @@ def with_random_edges(data: Data, share: float = 0.3, seed: int = 0) -> tuple[Da
     added: list[int] = []
     while len(added) < wanted:
         low, high = np.sort(rng.integers(0, n, (wanted, 2)), axis=1).T
-        fresh = (key for key, loop in zip((low * n + high).tolist(), low == high, strict=True) if not loop)
+        fresh = (
+            key
+            for key, loop in zip((low * n + high).tolist(), low == high, strict=True)
+            if not loop
+        )
         for key in fresh:
             if key not in taken and len(added) < wanted:
                 taken.add(key)

@@ -43,7 +43,8 @@ SOURCES: dict[str, Source] = {
     "coauthor_cs": Source(f"{_COAUTHOR}/ms_academic_cs.npz", {"data.npz": ""}),
     "coauthor_phy": Source(f"{_COAUTHOR}/ms_academic_phy.npz", {"data.npz": ""}),
     "ogbn_arxiv": Source(
-        "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip", {file: f"arxiv/{file}" for file in _ARXIV}
+        "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",
+        {file: f"arxiv/{file}" for file in _ARXIV},
     ),
 }
 
@@ -59,7 +60,9 @@ def fetch(name: str, url: str | None = None) -> Path:
     with tempfile.TemporaryDirectory(dir=home(), prefix=f".{name}-") as work:
         archive, made = Path(work, "archive"), Path(work, name)
         _download(source.url, archive)
-        found = {f"{name}/{file}": checksum for file, checksum in _unpack(archive, source, made).items()}
+        found = {
+            f"{name}/{file}": checksum for file, checksum in _unpack(archive, source, made).items()
+        }
         for file, checksum in found.items():
             if expected.get(file, checksum) != checksum:
                 raise ValueError(
@@ -84,7 +87,9 @@ def _download(url: str, path: Path) -> None:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, path.open("wb") as file:
             shutil.copyfileobj(answer, file)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise OSError(f"{url} could not be downloaded: {getattr(error, 'reason', error)}.") from None
+        raise OSError(
+            f"{url} could not be downloaded: {getattr(error, 'reason', error)}."
+        ) from None
 
 
 def _unpack(archive: Path, source: Source, folder: Path) -> dict[str, str]:
@@ -95,7 +100,11 @@ def _unpack(archive: Path, source: Source, folder: Path) -> dict[str, str]:
         target.parent.mkdir(parents=True, exist_ok=True)
         if member:
             try:
-                with zipfile.ZipFile(archive) as opened, opened.open(member) as inside, target.open("wb") as out:
+                with (
+                    zipfile.ZipFile(archive) as opened,
+                    opened.open(member) as inside,
+                    target.open("wb") as out,
+                ):
                     shutil.copyfileobj(inside, out)
             except zipfile.BadZipFile as error:
                 raise ValueError(f"{source.url} is not a zip archive: {error}.") from None

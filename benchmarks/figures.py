@@ -21,16 +21,31 @@ FOLDER = Path(__file__).parent / "figures"
 # Okabe and Ito's colours, told apart by the colour-blind; every line also has a style or a label of its own.
 BLACK, BLUE, ORANGE, GREEN, GREY = "#000000", "#0072B2", "#D55E00", "#009E73", "#888888"
 STYLE = {
-    "font.size": 10, "axes.titlesize": 10.5, "axes.titlelocation": "left", "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.color": "#e6e6e6", "grid.linewidth": 0.8, "lines.linewidth": 2.0,
-    "legend.frameon": False, "figure.dpi": 150, "svg.hashsalt": "ebboost", "svg.fonttype": "none",
-}  # fmt: skip
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 2.0,
+    "legend.frameon": False,
+    "figure.dpi": 150,
+    "svg.hashsalt": "ebboost",
+    "svg.fonttype": "none",
+}
 
 
 def fitted(data: Data, split: int, n_rounds: int, **parts: Any) -> Any:
     """Train on the training nodes of a split to the end, with smoothing alone unless told otherwise."""
     nodes = data.splits[split]["train"]
-    fixed = {"smoothing": eb.Laplacian(2.0, 5), "labels": "none", "early_stopping": False, "learner": eb.LightGBM()}
+    fixed = {
+        "smoothing": eb.Laplacian(2.0, 5),
+        "labels": "none",
+        "early_stopping": False,
+        "learner": eb.LightGBM(),
+    }
     model = eb.EBBSRegressor(n_rounds, random_state=0, n_jobs=1, **(fixed | parts))
     return model.fit(data.X, data.y[nodes], nodes=nodes, graph=data.graph)
 
@@ -47,7 +62,9 @@ def training(data: Data) -> plt.Figure:
     }
     losses = {}
     for name, (rounds, momentum, colour, style) in runs.items():
-        found = eb.convergence.report(fitted(data, 0, rounds, learning_rate=rate, momentum=momentum))
+        found = eb.convergence.report(
+            fitted(data, 0, rounds, learning_rate=rate, momentum=momentum)
+        )
         losses[name] = found.loss
         left.loglog(found.rounds[1:], found.loss[1:], style, color=colour, label=name)
         if name != "none":
@@ -57,21 +74,33 @@ def training(data: Data) -> plt.Figure:
                 f"training: loss after 640 plain rounds reached by {name} in {needed} ({640 / needed:.1f} times fewer)"
             )
     t = np.array([50.0, 400.0])
-    left.loglog(t, 1.1 * losses["corrected, φ = 0.2"][50] * (50.0 / t) ** 2, ":", color=GREY, label="slope of 1/t²")
+    left.loglog(
+        t,
+        1.1 * losses["corrected, φ = 0.2"][50] * (50.0 / t) ** 2,
+        ":",
+        color=GREY,
+        label="slope of 1/t²",
+    )
     left.set(xlabel="round t", ylabel="mean training loss, ½ (percentage points)²")
     left.set_title("Momentum: the same loss in fewer rounds")
     left.legend(loc="lower left", title=f"momentum (learning rate {rate})", alignment="left")
 
     deep = eb.LightGBM(64, min_child_samples=1, params={"min_sum_hessian_in_leaf": 1e-6})
     for penalty, colour, style in ((1.0, BLUE, "-"), (0.1, ORANGE, "--"), (0.01, GREEN, "-.")):
-        found = eb.convergence.report(fitted(data, 0, 300, learning_rate=0.5, penalty=penalty, learner=deep))
+        found = eb.convergence.report(
+            fitted(data, 0, 300, learning_rate=0.5, penalty=penalty, learner=deep)
+        )
         gap, line = found.loss - found.optimum, np.arange(20, 301)
         straight = np.corrcoef(line, np.log(gap[20:]))[0, 1]
-        print(f"training: ε = {penalty}: correlation of log gap with t {straight:.4f}, bound {found.bound[-1]:.4g}")
+        print(
+            f"training: ε = {penalty}: correlation of log gap with t {straight:.4f}, bound {found.bound[-1]:.4g}"
+        )
         right.semilogy(found.rounds, gap, style, color=colour, label=f"ε = {penalty:g}")
     right.set(xlabel="round t", ylabel="training loss − its optimum")
     right.set_title("Penalty ε > 0: linear convergence, faster for larger ε")
-    right.legend(loc="lower left", title="without momentum, 64 leaves,\nlearning rate 0.5", alignment="left")
+    right.legend(
+        loc="lower left", title="without momentum, 64 leaves,\nlearning rate 0.5", alignment="left"
+    )
     return figure
 
 
@@ -79,13 +108,19 @@ def propagation(data: Data) -> plt.Figure:
     """‖P^(k) − P*‖ against k, measured by Lanczos, beside its bounds."""
     figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
     lam, n = 20.0, data.graph.n_nodes
-    exact = eb.Laplacian(lam, method="exact").on(data.graph)
+    exact = eb.Laplacian(lam, method="exact").operator(data.graph)
 
     def measured(smoother: eb.Laplacian) -> float:
-        operator = smoother.on(data.graph)
-        difference = LinearOperator((n, n), matvec=lambda v: operator.apply(v) - exact.apply(v), dtype=float)
+        operator = smoother.operator(data.graph)
+        difference = LinearOperator(
+            (n, n), matvec=lambda v: operator.apply(v) - exact.apply(v), dtype=float
+        )
         start = np.random.default_rng(0).standard_normal(n)
-        return float(abs(eigsh(difference, k=1, which="LM", v0=start, tol=1e-3, return_eigenvectors=False)[0]))
+        return float(
+            abs(
+                eigsh(difference, k=1, which="LM", v0=start, tol=1e-3, return_eigenvectors=False)[0]
+            )
+        )
 
     steps = {"gradient": range(0, 151, 10), "chebyshev": range(0, 41, 4)}
     for method, colour, marker in (("gradient", BLUE, "o"), ("chebyshev", ORANGE, "s")):
@@ -94,19 +129,40 @@ def propagation(data: Data) -> plt.Figure:
         proved = smoothers[0].contraction(smoothers[0].system(data.graph))
         all_steps = range(steps[method][-1] + 1)
         name = "Chebyshev steps" if method == "chebyshev" else "gradient steps, α = 1/σ"
-        axes.semilogy(steps[method], errors, marker, color=colour, markersize=5, label=f"{name}, measured")
+        axes.semilogy(
+            steps[method], errors, marker, color=colour, markersize=5, label=f"{name}, measured"
+        )
         what = name.split(",")[0] + ", bound"
-        axes.semilogy(all_steps, [proved.error(k) for k in all_steps], "-", color=colour, linewidth=1.3, label=what)
+        axes.semilogy(
+            all_steps,
+            [proved.error(k) for k in all_steps],
+            "-",
+            color=colour,
+            linewidth=1.3,
+            label=what,
+        )
     found = eb.convergence.constants(data.graph, smoothers[0])
     k = np.array(steps["gradient"])
     printed = (1.0 - 1.0 / found.sigma) * np.exp(-found.mu * k / (2.0 * found.sigma))
     axes.semilogy(
-        k, printed, "--", color=GREY, linewidth=1.3, label="gradient steps, bound of the paper's proof, $e^{-μk/2σ}$"
+        k,
+        printed,
+        "--",
+        color=GREY,
+        linewidth=1.3,
+        label="gradient steps, bound of the paper's proof, $e^{-μk/2σ}$",
     )
-    needed = [eb.convergence.steps_for(data.graph, eb.Laplacian(lam, method=m, step="theorem"), 0.01) for m in steps]
-    print(f"propagation: σ = {found.sigma:.2f}, steps for 0.01: gradient {needed[0]}, Chebyshev {needed[1]}")
+    needed = [
+        eb.convergence.steps_for(data.graph, eb.Laplacian(lam, method=m, step="theorem"), 0.01)
+        for m in steps
+    ]
+    print(
+        f"propagation: σ = {found.sigma:.2f}, steps for 0.01: gradient {needed[0]}, Chebyshev {needed[1]}"
+    )
     axes.set(xlabel="steps k", ylabel="$\\Vert P^{(k)} - P^*\\Vert_2$", ylim=(1e-7, 2.0))
-    axes.set_title(f"How far k steps are from the minimiser (County, λ = {lam:g}, σ = {found.sigma:.1f})")
+    axes.set_title(
+        f"How far k steps are from the minimiser (County, λ = {lam:g}, σ = {found.sigma:.1f})"
+    )
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.0), fontsize=9)
     return figure
 
@@ -118,12 +174,22 @@ def ablation(data: Data) -> plt.Figure:
 
     def errors(smoothing: Any, split: int) -> tuple[float, float]:
         part = data.splits[split]
-        fixed = {"labels": "none", "learner": eb.LightGBM(15, min_child_samples=10), "learning_rate": 0.1}
-        model = eb.EBBSRegressor(600, smoothing=smoothing, random_state=0, n_jobs=1, patience=20, **fixed)
+        fixed = {
+            "labels": "none",
+            "learner": eb.LightGBM(15, min_child_samples=10),
+            "learning_rate": 0.1,
+        }
+        model = eb.EBBSRegressor(
+            600, smoothing=smoothing, random_state=0, n_jobs=1, n_iter_no_change=20, **fixed
+        )
         held = (part["val"], data.y[part["val"]])
-        model.fit(data.X, data.y[part["train"]], nodes=part["train"], graph=data.graph, eval_set=held)
+        model.fit(
+            data.X, data.y[part["train"]], nodes=part["train"], graph=data.graph, eval_set=held
+        )
         predicted = model.predict()
-        val, test = (np.sqrt(np.mean((predicted[part[p]] - data.y[part[p]]) ** 2)) for p in ("val", "test"))
+        val, test = (
+            np.sqrt(np.mean((predicted[part[p]] - data.y[part[p]]) ** 2)) for p in ("val", "test")
+        )
         return float(val), float(test)
 
     splits = range(len(data.splits))
@@ -133,9 +199,11 @@ def ablation(data: Data) -> plt.Figure:
     makers = {
         "k = 5 gradient steps, as in the paper": (lambda lam: eb.Laplacian(lam, 5), BLUE, "o-"),
         "to the minimiser (Chebyshev, n_steps='auto')": (
-            lambda lam: eb.Laplacian(lam, "auto", method="chebyshev"), ORANGE, "s--",
+            lambda lam: eb.Laplacian(lam, "auto", method="chebyshev"),
+            ORANGE,
+            "s--",
         ),
-    }  # fmt: skip
+    }
     for name, (make, colour, style) in makers.items():
         found = np.array([[errors(make(lam), split) for split in splits] for lam in lams])
         val, test = found[..., 0].mean(axis=1), found[..., 1].mean(axis=1)
@@ -150,9 +218,17 @@ def ablation(data: Data) -> plt.Figure:
     axes.set_title("Strength of smoothing on County: mean of five splits (thin: each split, k = 5)")
     axes.set_ylim(1.0, 1.68)
     ring = axes.plot(
-        [], [], "o", markersize=10, markerfacecolor="none", color=BLACK, label="what validation would choose"
+        [],
+        [],
+        "o",
+        markersize=10,
+        markerfacecolor="none",
+        color=BLACK,
+        label="what validation would choose",
     )
-    axes.legend(handles=[*axes.get_legend_handles_labels()[0][:-1], *ring], loc="upper left", fontsize=9)
+    axes.legend(
+        handles=[*axes.get_legend_handles_labels()[0][:-1], *ring], loc="upper left", fontsize=9
+    )
     return figure
 
 
@@ -160,7 +236,9 @@ FIGURES = {"training": training, "propagation": propagation, "lambda": ablation}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help=f"of {', '.join(FIGURES)}; default: all")
     names = parser.parse_args().names or list(FIGURES)
     FOLDER.mkdir(exist_ok=True)

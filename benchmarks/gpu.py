@@ -25,13 +25,21 @@ from ebboost.propagation import laplacian as _laplacian
 PARTS = {
     "propagation": (_laplacian.GradientSteps, "apply"),
     "trees": (xgboost.Booster, "boost"),
-    "values": (_xgboost.GrowingXGBoost, "_newest_values"),
+    "values": (_xgboost.XGBoostGrower, "_newest_values"),
 }
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("nodes", 2_400_000), ("edges", 60_000_000), ("columns", 100), ("rounds", 100), ("cpu", 0)):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in (
+        ("nodes", 2_400_000),
+        ("edges", 60_000_000),
+        ("columns", 100),
+        ("rounds", 100),
+        ("cpu", 0),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--labels", default="none")
     parser.add_argument("--max-bin", type=int, default=256)
@@ -42,10 +50,14 @@ def random_graph(n_nodes: int, n_edges: int) -> eb.Graph:
     """About so many edges between nodes drawn at random; the GPU sorts them in a moment."""
     ends = cupy.random.default_rng(0).integers(0, n_nodes, (2, n_edges))
     ends = ends[:, ends[0] != ends[1]]
-    entry = cupy.unique(cupy.concatenate([ends[0] * n_nodes + ends[1], ends[1] * n_nodes + ends[0]]))
+    entry = cupy.unique(
+        cupy.concatenate([ends[0] * n_nodes + ends[1], ends[1] * n_nodes + ends[0]])
+    )
     start = cupy.searchsorted(entry, cupy.arange(n_nodes + 1) * n_nodes)
     column, start = (entry % n_nodes).astype(np.int32).get(), start.astype(np.int32).get()
-    return eb.Graph(sparse.csr_array((np.ones(column.size), column, start), shape=(n_nodes, n_nodes)))
+    return eb.Graph(
+        sparse.csr_array((np.ones(column.size), column, start), shape=(n_nodes, n_nodes))
+    )
 
 
 def problem(size: argparse.Namespace) -> tuple[Any, Any, eb.Graph]:
@@ -88,9 +100,16 @@ def timed_parts() -> Iterator[dict[str, list[float]]]:
 def fit(X: Any, y: Any, graph: eb.Graph, size: argparse.Namespace, rounds: int, device: str) -> Any:
     """Return the fitted model and the seconds of its fit."""
     model = eb.EBBSRegressor(
-        rounds, 0.1, smoothing=eb.Laplacian(2.0, 5), labels=size.labels, learner=eb.XGBoost(max_bin=size.max_bin),
-        early_stopping=False, device=device, n_jobs=-1, random_state=0,
-    )  # fmt: skip
+        rounds,
+        0.1,
+        smoothing=eb.Laplacian(2.0, 5),
+        labels=size.labels,
+        learner=eb.XGBoost(max_bin=size.max_bin),
+        early_stopping=False,
+        device=device,
+        n_jobs=-1,
+        random_state=0,
+    )
     start = time.perf_counter()
     model.fit(X, y, graph=graph)
     return model, time.perf_counter() - start
@@ -106,7 +125,9 @@ def main() -> None:
     size = parsed()
     X, y, graph = problem(size)
     n_kept = f"{graph.adjacency.nnz:,} stored edges"
-    print(f"{size.nodes:,} nodes, {n_kept}, {size.columns} columns, labels={size.labels!r}, {size.rounds} rounds")
+    print(
+        f"{size.nodes:,} nodes, {n_kept}, {size.columns} columns, labels={size.labels!r}, {size.rounds} rounds"
+    )
     fit(X, y, graph, size, 3, "cuda")  # compiles, and allocates once
     model, seconds = fit(X, y, graph, size, size.rounds, "cuda")
     whole = per_round(model)
@@ -116,7 +137,10 @@ def main() -> None:
     )
     with timed_parts() as spent:
         split, _ = fit(X, y, graph, size, size.rounds, "cuda")
-    parts = {part: 1e3 * np.median(calls) * round(len(calls) / size.rounds) for part, calls in spent.items()}
+    parts = {
+        part: 1e3 * np.median(calls) * round(len(calls) / size.rounds)
+        for part, calls in spent.items()
+    }
     for part, milliseconds in parts.items():
         print(f"  {part:12}{milliseconds:8.2f} ms")
     print(f"  {'the rest':12}{per_round(split) - sum(parts.values()):8.2f} ms")

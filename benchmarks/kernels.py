@@ -44,7 +44,10 @@ def grids(classes: bool) -> dict[str, list[eb.Smoother]]:
                 else [(lam, a, p) for lam in (2.0, 20.0) for a, p in ((2.0, 1), (2.0, 2), (3.0, 4))]
             )
         ],
-        "inverse cosine": [eb.Kernel("inverse-cosine", lam) for lam in ((2.0, 20.0) if classes else (0.5, 2.0, 20.0))],
+        "inverse cosine": [
+            eb.Kernel("inverse-cosine", lam)
+            for lam in ((2.0, 20.0) if classes else (0.5, 2.0, 20.0))
+        ],
     }
 
 
@@ -60,7 +63,11 @@ class Fit:
 def fit(data: Data, number: int, smoother: eb.Smoother, threads: int) -> Fit:
     split = data.splits[number]
     kind = eb.EBBSClassifier if data.classes else eb.EBBSRegressor
-    model = kind(**smoothing_alone(data.classes) | {"smoothing": smoother}, random_state=number, n_jobs=threads)
+    model = kind(
+        **smoothing_alone(data.classes) | {"smoothing": smoother},
+        random_state=number,
+        n_jobs=threads,
+    )
     held = (split["val"], data.y[split["val"]])
     model.fit(data.X, data.y[split["train"]], nodes=split["train"], graph=data.graph, eval_set=held)
     validation, test = (scored(model, data, split[part]) for part in ("val", "test"))
@@ -73,15 +80,20 @@ def measured(data: Data, splits: list[int], threads: int) -> list[str]:
     sign = 1.0 if data.classes else -1.0
     for name, candidates in grids(data.classes).items():
         chosen_on = splits[:1] if data.classes else splits
-        tried = [[fit(data, number, smoother, threads) for number in chosen_on] for smoother in candidates]
+        tried = [
+            [fit(data, number, smoother, threads) for number in chosen_on]
+            for smoother in candidates
+        ]
         scores = [sign * np.mean([one.validation for one in fits]) for fits in tried]
         best = int(np.argmax(scores))
-        fits = tried[best] + [fit(data, number, candidates[best], threads) for number in splits[len(chosen_on) :]]
+        fits = tried[best] + [
+            fit(data, number, candidates[best], threads) for number in splits[len(chosen_on) :]
+        ]
         tests = np.array([one.test for one in fits])
         reference = tests if name == LAPLACIAN else reference
         gain = sign * (tests - reference)
         error = np.std(gain, ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
-        operator = candidates[best].on(data.graph)
+        operator = candidates[best].operator(data.graph)
         cells = [
             data.name,
             "accuracy %" if data.classes else "RMSE",
@@ -100,22 +112,26 @@ def measured(data: Data, splits: list[int], threads: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=["county", "house", "coauthor_cs", "coauthor_phy"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", default=["county", "house", "coauthor_cs", "coauthor_phy"]
+    )
     parser.add_argument("--splits", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--write", type=Path, help="write a Markdown table to this file, or add to it")
+    parser.add_argument(
+        "--write", type=Path, help="write a Markdown table to this file, or add to it"
+    )
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    head = (
-        "| data | measure | kernel | chosen | validation | test | better than the Laplacian by | each split | rounds | "
-    )
+    head = "| data | measure | kernel | chosen | validation | test | better than the Laplacian by | each split | rounds | "
     head += "products per P |"
     for name in asked.names:
         lines = measured(load(name), asked.splits, asked.threads)
         if asked.write:
             splits = " ".join(map(str, asked.splits))
-            told = f"Made by `python -m benchmarks.kernels {name} --splits {splits} --threads {asked.threads}`."
+            told = f"NewColumns by `python -m benchmarks.kernels {name} --splits {splits} --threads {asked.threads}`."
             with asked.write.open("a") as file:
                 file.write("\n".join([told, "", head, "|" + "---|" * 10, *lines, "", ""]))
 

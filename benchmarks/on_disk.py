@@ -21,8 +21,15 @@ ROWS = 50_000
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("nodes", 1_000_000), ("edges", 5_000_000), ("columns", 50), ("rounds", 20)):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in (
+        ("nodes", 1_000_000),
+        ("edges", 5_000_000),
+        ("columns", 50),
+        ("rounds", 20),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     return parser.parse_args()
 
@@ -35,7 +42,9 @@ def write(folder: Path, size: argparse.Namespace) -> None:
             rows = min(ROWS, count - first)
             yield pa.table({name: make(rows) for name, make in columns.items()})
 
-    numbers = {f"x{i}": lambda rows: rng.normal(size=rows).astype(np.float32) for i in range(size.columns)}
+    numbers = {
+        f"x{i}": lambda rows: rng.normal(size=rows).astype(np.float32) for i in range(size.columns)
+    }
     ends = dict.fromkeys(("source", "target"), lambda rows: rng.integers(0, size.nodes, rows))
     for name, count, columns in (("table", size.nodes, numbers), ("edges", size.edges, ends)):
         writer = None
@@ -61,18 +70,30 @@ def main() -> None:
         before = resident("VmRSS")
         X = eb.ParquetTable(folder / "table.parquet")
         decoded = 8 * X.shape[0] * X.shape[1] / 2**20
-        print(f"table {X.shape[0]:,} x {X.shape[1]}, {decoded:,.0f} MiB of float64; {size.edges:,} edges")
+        print(
+            f"table {X.shape[0]:,} x {X.shape[1]}, {decoded:,.0f} MiB of float64; {size.edges:,} edges"
+        )
         print(f"{'':28}{'peak MiB':>10}{'seconds':>10}   growth since the start, processor time")
 
         def told(what: str, since: float) -> float:
-            print(f"{what:28}{resident('VmHWM') - before:10,.0f}{time.process_time() - since:10.1f}", flush=True)
+            print(
+                f"{what:28}{resident('VmHWM') - before:10,.0f}{time.process_time() - since:10.1f}",
+                flush=True,
+            )
             return time.process_time()
 
         start = time.process_time()
-        graph = eb.Graph.from_parquet(folder / "edges.parquet", n_nodes=size.nodes, directory=folder / "graph")
+        graph = eb.Graph.from_parquet(
+            folder / "edges.parquet", n_nodes=size.nodes, directory=folder / "graph"
+        )
         start = told("Graph.from_parquet", start)
         y = np.random.default_rng(1).normal(size=size.nodes)
-        settings = {"smoothing": eb.Laplacian(2.0, 5), "labels": "none", "early_stopping": False, "random_state": 0}
+        settings = {
+            "smoothing": eb.Laplacian(2.0, 5),
+            "labels": "none",
+            "early_stopping": False,
+            "random_state": 0,
+        }
         model = eb.EBBSRegressor(size.rounds, n_jobs=1, **settings).fit(X, y, graph=graph)
         start = told("fit", start)
         model.predict(X, graph=graph)

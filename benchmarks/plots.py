@@ -9,7 +9,12 @@ from benchmarks.store import Result
 from benchmarks.tables import Score, transferred
 
 SHOWN_BY_SPLIT = ("CatBoost", "CatBoost+", "BGNN", "EBBS, paper", "EBBS")
-COLOURS = {"EBBS, paper": "#d95f02", "EBBS, momentum": "#e7298a", "BGNN": "#1f78b4", "EBBS": "#1b9e77"}
+COLOURS = {
+    "EBBS, paper": "#d95f02",
+    "EBBS, momentum": "#e7298a",
+    "BGNN": "#1f78b4",
+    "EBBS": "#1b9e77",
+}
 COLOURS |= {"CatBoost": "#666666", "CatBoost+": "#a6761d"}
 
 
@@ -33,7 +38,13 @@ def rmse_by_split(found: dict[tuple[str, str], Score], dataset: str) -> Any:
         return None
     figure, (ax,) = axes_side_by_side()
     for score in shown:
-        ax.plot(sorted(score.runs), score.test, marker="o", label=score.method, color=COLOURS.get(score.method))
+        ax.plot(
+            sorted(score.runs),
+            score.test,
+            marker="o",
+            label=score.method,
+            color=COLOURS.get(score.method),
+        )
     ax.set(xlabel="split", ylabel=f"test {shown[0].measure}", title=dataset)
     ax.set_xticks(splits)
     ax.legend(frameon=False, fontsize="small")
@@ -43,7 +54,9 @@ def rmse_by_split(found: dict[tuple[str, str], Score], dataset: str) -> Any:
 def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) -> Any:
     """Figure S2: training and validation loss by iteration; BGNN's inner steps are unfolded."""
     names = ("EBBS, paper", "EBBS, momentum", "BGNN")
-    shown = {name: found[dataset, name].runs.get(split) for name in names if (dataset, name) in found}
+    shown = {
+        name: found[dataset, name].runs.get(split) for name in names if (dataset, name) in found
+    }
     shown = {name: run for name, run in shown.items() if run is not None and run.curve}
     if len(shown) < 2:
         return None
@@ -53,7 +66,11 @@ def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) ->
             every = len(run.curve["training"]) / max(len(run.curve[part]), 1)
             steps = every * np.arange(1, len(run.curve[part]) + 1)
             ax.plot(steps, run.curve[part], label=name, color=COLOURS.get(name), linewidth=1.2)
-        ax.set(xlabel="iteration", ylabel=_told(part, next(iter(shown.values()))), title=f"{dataset}, split {split}")
+        ax.set(
+            xlabel="iteration",
+            ylabel=_told(part, next(iter(shown.values()))),
+            title=f"{dataset}, split {split}",
+        )
         ax.set_xscale("log")
         lowest = min(min(run.curve[part]) for run in shown.values())
         highest = max(max(run.curve[part][len(run.curve[part]) // 10 :]) for run in shown.values())
@@ -64,13 +81,21 @@ def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) ->
 
 
 def instability(
-    found: dict[tuple[str, str], Score], results: Sequence[Result], dataset: str, source: str = "county", split: int = 0
+    found: dict[tuple[str, str], Score],
+    results: Sequence[Result],
+    dataset: str,
+    source: str = "county",
+    split: int = 0,
 ) -> Any:
     """Figure 2: BGNN under another data set's hyperparameters and under its own, beside EBBS."""
-    home, own, ours = ((d, m) for d, m in ((source, "BGNN"), (dataset, "BGNN"), (dataset, "EBBS, paper")))
+    home, own, ours = (
+        (d, m) for d, m in ((source, "BGNN"), (dataset, "BGNN"), (dataset, "EBBS, paper"))
+    )
     if dataset == source or home not in found or own not in found:
         return None
-    moved = [result for result in transferred(results, found[home], dataset) if result.run.split == split]
+    moved = [
+        result for result in transferred(results, found[home], dataset) if result.run.split == split
+    ]
     shown = {f"BGNN, settings of {source}": moved[0]} if moved else {}
     if split in found[own].runs:
         shown[f"BGNN, settings of {dataset}"] = found[own].runs[split]
@@ -81,9 +106,19 @@ def instability(
     figure, axes = axes_side_by_side(2)
     for ax, part in zip(axes, ("training", "validation"), strict=True):
         for name, result in shown.items():
-            ax.plot(np.arange(1, len(result.curve[part]) + 1), result.curve[part], label=name, linewidth=1.2)
+            ax.plot(
+                np.arange(1, len(result.curve[part]) + 1),
+                result.curve[part],
+                label=name,
+                linewidth=1.2,
+            )
         unit = "round" if part == "validation" else "step"
-        ax.set(xlabel=unit, ylabel=_told(part, moved[0]), title=f"{dataset}, split {split}", xscale="log")
+        ax.set(
+            xlabel=unit,
+            ylabel=_told(part, moved[0]),
+            title=f"{dataset}, split {split}",
+            xscale="log",
+        )
         ax.legend(frameon=False, fontsize="small")
     return figure
 
@@ -95,13 +130,20 @@ def _told(part: str, result: Result) -> str:
 
 def strength(results: Sequence[Result], dataset: str) -> Any:
     """Figure S3: the error for different strengths of smoothing λ."""
-    runs = [r for r in results if (r.run.dataset, r.run.method) == (dataset, "EBBS, strength") and r.status == "done"]
+    runs = [
+        r
+        for r in results
+        if (r.run.dataset, r.run.method) == (dataset, "EBBS, strength") and r.status == "done"
+    ]
     strengths = sorted({result.run.settings["lam"] for result in runs})
     if len(strengths) < 2:
         return None
     figure, (ax,) = axes_side_by_side()
     for part in ("validation", "test"):
-        means = [np.mean([getattr(r, part) for r in runs if r.run.settings["lam"] == lam]) for lam in strengths]
+        means = [
+            np.mean([getattr(r, part) for r in runs if r.run.settings["lam"] == lam])
+            for lam in strengths
+        ]
         ax.plot(strengths, means, marker="o", label=part)
     ax.set(xlabel="λ", ylabel=runs[0].measure, title=f"{dataset}, EBBS as published", xscale="log")
     ax.legend(frameon=False, fontsize="small")
@@ -117,6 +159,14 @@ def accuracy_against_time(found: dict[tuple[str, str], Score], dataset: str) -> 
     for score in shown:
         seconds = float(np.mean([result.seconds for result in score.runs.values()]))
         ax.plot(seconds, score.mean, marker="o", color=COLOURS.get(score.method, "#666666"))
-        ax.annotate(score.method, (seconds, score.mean), xytext=(4, 3), textcoords="offset points", fontsize="x-small")
-    ax.set(xlabel="seconds of a fit", ylabel=f"test {shown[0].measure}", title=dataset, xscale="log")
+        ax.annotate(
+            score.method,
+            (seconds, score.mean),
+            xytext=(4, 3),
+            textcoords="offset points",
+            fontsize="x-small",
+        )
+    ax.set(
+        xlabel="seconds of a fit", ylabel=f"test {shown[0].measure}", title=dataset, xscale="log"
+    )
     return figure

@@ -35,16 +35,26 @@ class Problem:
     def of(cls, data: Data, split: int, seed: int, threads: int = 1) -> "Problem":
         """Take a split and hide its test labels."""
         train, val = data.splits[split]["train"], data.splits[split]["val"]
-        y = np.full(len(data.y), -1 if data.classes else np.nan, dtype=np.int64 if data.classes else np.float64)
+        y = np.full(
+            len(data.y),
+            -1 if data.classes else np.nan,
+            dtype=np.int64 if data.classes else np.float64,
+        )
         for nodes in (train, val):
             y[nodes] = data.y[nodes]
         n_classes = int(data.y.max()) + 1 if data.classes else 0
-        return cls(data.name, data.X, y, data.graph, train, val, n_classes, data.coordinates, seed, threads)
+        return cls(
+            data.name, data.X, y, data.graph, train, val, n_classes, data.coordinates, seed, threads
+        )
 
     @property
     def categorical(self) -> list[str]:
         """Names of the category columns."""
-        return [name for name, dtype in self.X.dtypes.items() if dtype == "category"] if self.is_table else []
+        return (
+            [name for name, dtype in self.X.dtypes.items() if dtype == "category"]
+            if self.is_table
+            else []
+        )
 
     @property
     def is_table(self) -> bool:

@@ -62,7 +62,10 @@ REMARKS = {
 
 def _cells(table: str) -> dict[tuple[str, str], list[float]]:
     """Read a table whose columns are two spaces or more apart."""
-    lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in table.strip().splitlines()]
+    lines = [
+        [cell.strip() for cell in line.split("  ") if cell.strip()]
+        for line in table.strip().splitlines()
+    ]
     return {
         (dataset, method): [float(word) for word in cell.split() if word != "±"]
         for method, *cells in lines[1:]
@@ -73,7 +76,10 @@ def _cells(table: str) -> dict[tuple[str, str], list[float]]:
 def _published() -> dict[tuple[str, str], Published]:
     splits = _cells(SPLITS)
     found = _cells(REGRESSION) | _cells(CLASSIFICATION) | _cells(ARXIV)
-    return {key: Published(*cell)._replace(splits=tuple(splits.get(key, ()))) for key, cell in found.items()}
+    return {
+        key: Published(*cell)._replace(splits=tuple(splits.get(key, ())))
+        for key, cell in found.items()
+    }
 
 
 PUBLISHED = _published()

@@ -27,9 +27,17 @@ def write(store: Store, folder: Path) -> list[Path]:
     if not results:
         raise ValueError("there are no runs to report on: python -m benchmarks run")
     shown, drawn = all_tables(results), figures(results) if find_spec("matplotlib") else {}
-    versions = f"Made with {tables.made_with(results)}."
+    versions = f"NewColumns with {tables.made_with(results)}."
     pictures = "\n".join(f"![{name}](figures/{name}.svg)" for name in drawn)
-    sections = ["# Results\n", versions, "", *(table.markdown() for table in shown), "## Figures\n", pictures, ""]
+    sections = [
+        "# Results\n",
+        versions,
+        "",
+        *(table.markdown() for table in shown),
+        "## Figures\n",
+        pictures,
+        "",
+    ]
     texts = {f"figures/{name}.svg": svg for name, svg in drawn.items()}
     texts |= {"results.md": "\n".join(sections), "results.html": _page(shown, drawn, versions)}
     texts["results.tex"] = "\n".join(table.latex() for table in shown[:1])
@@ -76,7 +84,8 @@ def _svg(figure: Any, name: str) -> str:
 
 def _page(shown: list[Table], drawn: dict[str, str], versions: str) -> str:
     pictures = "\n".join(
-        f"<figure>{svg}<figcaption>{html.escape(name)}</figcaption></figure>" for name, svg in drawn.items()
+        f"<figure>{svg}<figcaption>{html.escape(name)}</figcaption></figure>"
+        for name, svg in drawn.items()
     )
     body = "\n".join(table.html() for table in shown)
     return (

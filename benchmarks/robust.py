@@ -30,7 +30,9 @@ class Row:
 
     name: str
     classes: bool
-    validation: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    validation: dict[str, list[float]] = field(
+        default_factory=lambda: {name: [] for name in COLUMNS}
+    )
     test: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
     seconds: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
     found: list[float] = field(default_factory=list)
@@ -40,8 +42,15 @@ class Row:
         means = [float(np.mean(self.test[name])) for name in COLUMNS]
         gain = (means[2] / means[1] - 1.0) * (100 if self.classes else -100)
         held = " → ".join(f"{np.mean(self.validation[name]):.5g}" for name in COLUMNS[1:])
-        each = ", ".join(f"{b:.5g} → {c:.5g}" for b, c in zip(*(self.test[name] for name in COLUMNS[1:]), strict=True))
-        cells = [self.name, "accuracy %" if self.classes else "RMSE", *(f"{mean:.5g}" for mean in means)]
+        each = ", ".join(
+            f"{b:.5g} → {c:.5g}"
+            for b, c in zip(*(self.test[name] for name in COLUMNS[1:]), strict=True)
+        )
+        cells = [
+            self.name,
+            "accuracy %" if self.classes else "RMSE",
+            *(f"{mean:.5g}" for mean in means),
+        ]
         cells += [f"{gain:+.1f} %", held, each, f"{np.mean(self.found):.2f}" if self.found else "–"]
         cells += [f"{np.mean(self.seconds['robust']) / np.mean(self.seconds['quadratic']):.1f}"]
         return f"| {' | '.join(cells)} |"
@@ -49,17 +58,31 @@ class Row:
 
 def estimator(data: Data, smoothing: Any, seed: int) -> Any:
     """The same settings for every smoother."""
-    common: dict[str, Any] = {"labels": "none", "smoothing": smoothing, "random_state": seed, "n_jobs": 1}
+    common: dict[str, Any] = {
+        "labels": "none",
+        "smoothing": smoothing,
+        "random_state": seed,
+        "n_jobs": 1,
+    }
     common |= {"neighbor_features": None, "feature_smoothing": None}
     if data.classes:
         return eb.EBBSClassifier(
-            100, 0.5, momentum=True, patience=15, learner=eb.LightGBM(15, colsample_bytree=0.3), **common
+            100,
+            0.5,
+            momentum=True,
+            n_iter_no_change=15,
+            learner=eb.LightGBM(15, colsample_bytree=0.3),
+            **common,
         )
-    learner = eb.LightGBM(15, colsample_bytree=0.3, max_bin=63) if data.name == "wiki" else eb.LightGBM()
-    return eb.EBBSRegressor(600, 0.1, patience=30, learner=learner, **common)
+    learner = (
+        eb.LightGBM(15, colsample_bytree=0.3, max_bin=63) if data.name == "wiki" else eb.LightGBM()
+    )
+    return eb.EBBSRegressor(600, 0.1, n_iter_no_change=30, learner=learner, **common)
 
 
-def measured(name: str, data: Data, added: np.ndarray | None, splits: list[int], penalty: Any) -> Row:
+def measured(
+    name: str, data: Data, added: np.ndarray | None, splits: list[int], penalty: Any
+) -> Row:
     """Fit and score every split of one graph."""
     row = Row(name, data.classes)
     smoothers = (None, eb.Laplacian(2.0, 5), eb.Robust(2.0, 5, penalty=penalty))
@@ -69,18 +92,31 @@ def measured(name: str, data: Data, added: np.ndarray | None, splits: list[int],
             start = time.perf_counter()
             model = estimator(data, smoothing, number)
             held = (split["val"], data.y[split["val"]])
-            model.fit(data.X, data.y[split["train"]], nodes=split["train"], graph=data.graph, eval_set=held)
+            model.fit(
+                data.X,
+                data.y[split["train"]],
+                nodes=split["train"],
+                graph=data.graph,
+                eval_set=held,
+            )
             row.seconds[column].append(time.perf_counter() - start)
             for values, part in ((row.validation, "val"), (row.test, "test")):
                 values[column].append(scored(model, data, split[part]))
         if added is not None:
             row.found.append(float(roc_auc_score(added, -model.edge_weights().weight)))
-        print(name, number, {column: round(values[-1], 5) for column, values in row.test.items()}, flush=True)
+        print(
+            name,
+            number,
+            {column: round(values[-1], 5) for column, values in row.test.items()},
+            flush=True,
+        )
     return row
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", default=[])
     parser.add_argument("--splits", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--penalty", default="log", help="ρ by name")
@@ -97,12 +133,20 @@ def main() -> None:
         data = load(name)
         lines.append(measured(name, data, None, asked.splits, asked.penalty).markdown())
         if name != "wiki":
-            lines.append(measured(f"{name} +30 %", *with_random_edges(data), asked.splits, asked.penalty).markdown())
+            lines.append(
+                measured(
+                    f"{name} +30 %", *with_random_edges(data), asked.splits, asked.penalty
+                ).markdown()
+            )
     print("\n".join(lines))
     if asked.write:
-        some = "" if asked.splits == [0, 1, 2, 3, 4] else f" --splits {' '.join(map(str, asked.splits))}"
+        some = (
+            ""
+            if asked.splits == [0, 1, 2, 3, 4]
+            else f" --splits {' '.join(map(str, asked.splits))}"
+        )
         command = f"python -m benchmarks.robust {' '.join(names)}{some} --penalty {asked.penalty}"
-        asked.write.write_text(f"Made by `{command}`.\n\n" + "\n".join(lines) + "\n")
+        asked.write.write_text(f"NewColumns by `{command}`.\n\n" + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,17 @@ from benchmarks.methods import METHODS, Method
 from benchmarks.problem import Outcome, Problem, quality
 from benchmarks.store import Result, Run, Store, written
 
-PACKAGES = ("ebboost", "numpy", "scipy", "scikit-learn", "lightgbm", "catboost", "xgboost", "xgboost-cpu", "gpboost")
+PACKAGES = (
+    "ebboost",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "lightgbm",
+    "catboost",
+    "xgboost",
+    "xgboost-cpu",
+    "gpboost",
+)
 PACKAGES += ("torch", "torch-geometric")
 POLL = 0.5  # seconds
 
@@ -63,10 +73,14 @@ def plan(
                 continue
             for split in range(len(found.splits)) if splits is None else splits:
                 if not 0 <= split < len(found.splits):
-                    skipped[f"split {split} of {name}"] = f"there are splits 0 to {len(found.splits) - 1}"
+                    skipped[f"split {split} of {name}"] = (
+                        f"there are splits 0 to {len(found.splits) - 1}"
+                    )
                     continue
                 chosen = method.configurations(name)[:configurations]
-                runs += [Run(name, method.name, written(settings), split, split) for settings in chosen]
+                runs += [
+                    Run(name, method.name, written(settings), split, split) for settings in chosen
+                ]
     return Plan(runs, skipped)
 
 
@@ -89,15 +103,25 @@ def execute(run: Run, threads: int = 1) -> Result:
         lower, upper = (end[test] for end in outcome.interval)
         notes["coverage"] = float(np.mean((lower <= found.y[test]) & (found.y[test] <= upper)))
     return Result(
-        run, "done", "accuracy %" if found.classes else "RMSE", scores["val"], scores["test"], seconds, _memory(),
-        outcome.device, notes, {part: _short(losses) for part, losses in outcome.curve.items()},
-    )  # fmt: skip
+        run,
+        "done",
+        "accuracy %" if found.classes else "RMSE",
+        scores["val"],
+        scores["test"],
+        seconds,
+        _memory(),
+        outcome.device,
+        notes,
+        {part: _short(losses) for part, losses in outcome.curve.items()},
+    )
 
 
 def _check(outcome: Outcome, found: data.Data) -> None:
     shape = (len(found.y), int(found.y.max()) + 1) if found.classes else (len(found.y),)
     if outcome.predicted.shape != shape:
-        raise ValueError(f"the method predicted an array of shape {outcome.predicted.shape} instead of {shape}")
+        raise ValueError(
+            f"the method predicted an array of shape {outcome.predicted.shape} instead of {shape}"
+        )
     if not np.isfinite(outcome.predicted).all():
         raise ValueError("the method predicted values that are not finite")
 
@@ -185,13 +209,22 @@ def work(
             while waiting and len(working) < jobs:
                 working.append(_started(context, waiting.pop(0), threads))
             shown.working([item.run for item in working])
-            wait([item.answer for item in working] + [item.process.sentinel for item in working], timeout=POLL)
+            wait(
+                [item.answer for item in working] + [item.process.sentinel for item in working],
+                timeout=POLL,
+            )
             for item in list(working):
                 result = _answer(item, limit)
                 if result is None:
                     continue
                 working.remove(item)
-                store.add(replace(result, versions=found, finished=datetime.now(UTC).isoformat(timespec="seconds")))
+                store.add(
+                    replace(
+                        result,
+                        versions=found,
+                        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+                    )
+                )
                 failures += result.status == "failed"
                 shown.ended(result)
     finally:
@@ -205,11 +238,15 @@ def _processes(methods: Sequence[Method], threads: int) -> Any:
     """Return where processes come from: copies of one that has imported everything once, where the system can do that."""
     os.environ.update(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE")
     on_gpu = os.path.exists("/dev/nvidia0") and any("torch" in method.needs for method in methods)
-    if on_gpu or "forkserver" not in multiprocessing.get_all_start_methods():  # CUDA cannot be used after a fork
+    if (
+        on_gpu or "forkserver" not in multiprocessing.get_all_start_methods()
+    ):  # CUDA cannot be used after a fork
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     modules = {f"benchmarks.methods.{method.fit.split(':')[0]}" for method in methods}
-    context.set_forkserver_preload(["benchmarks.runner", *modules, *{need for m in methods for need in m.needs}])
+    context.set_forkserver_preload(
+        ["benchmarks.runner", *modules, *{need for m in methods for need in m.needs}]
+    )
     return context
 
 
@@ -228,7 +265,11 @@ def _answer(item: _Work, limit: float | None) -> Result | None:
             result: Result = item.answer.recv()
         except EOFError:
             item.process.join()
-            return Result(item.run, "failed", error=f"the process ended with exit code {item.process.exitcode}")
+            return Result(
+                item.run,
+                "failed",
+                error=f"the process ended with exit code {item.process.exitcode}",
+            )
         item.process.join()
         return result
     if limit is not None and time.monotonic() - item.since > limit:

@@ -90,8 +90,13 @@ class Store:
     def add(self, result: Result) -> None:
         """Write a run that has ended; one that failed before is replaced."""
         values = {name: getattr(result.run, name) for name in KEY}
-        values |= {name: getattr(result, name) for name in ("status", "measure", "validation", "test", "seconds")}
-        values |= {name: getattr(result, name) for name in ("memory_mb", "device", "error", "finished")}
+        values |= {
+            name: getattr(result, name)
+            for name in ("status", "measure", "validation", "test", "seconds")
+        }
+        values |= {
+            name: getattr(result, name) for name in ("memory_mb", "device", "error", "finished")
+        }
         values |= {"notes": json.dumps(result.notes), "versions": json.dumps(result.versions)}
         values["curve"] = zlib.compress(json.dumps(result.curve).encode()) if result.curve else None
         columns, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
@@ -101,11 +106,24 @@ class Store:
     def ended(self, failed_too: bool = True) -> set[Run]:
         """Return the runs that need not be done again."""
         where = "" if failed_too else "WHERE status = 'done'"
-        return {Run(*row) for row in self._file.execute(f"SELECT {', '.join(KEY)} FROM runs {where}")}
+        return {
+            Run(*row) for row in self._file.execute(f"SELECT {', '.join(KEY)} FROM runs {where}")
+        }
 
     def results(self, dataset: str | None = None, method: str | None = None) -> list[Result]:
         """Return what is written, in a fixed order."""
-        columns = (*KEY, "status", "measure", "validation", "test", "seconds", "memory_mb", "device", "notes", "curve")
+        columns = (
+            *KEY,
+            "status",
+            "measure",
+            "validation",
+            "test",
+            "seconds",
+            "memory_mb",
+            "device",
+            "notes",
+            "curve",
+        )
         asked = f"SELECT {', '.join(columns)}, error, versions, finished FROM runs "
         asked += "WHERE (?1 IS NULL OR dataset = ?1) AND (?2 IS NULL OR method = ?2) "
         rows = self._file.execute(asked + f"ORDER BY {', '.join(KEY)}", (dataset, method))

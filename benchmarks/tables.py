@@ -33,7 +33,11 @@ class Table:
         """Return the table with its title as a section."""
         lines = [f"| {' | '.join(self.header)} |", "|" + "---|" * len(self.header)]
         lines += [f"| {' | '.join(row)} |" for row in self.rows]
-        return f"## {self.title}\n\n" + "\n".join(lines) + (f"\n\n{self.note}\n" if self.note else "\n")
+        return (
+            f"## {self.title}\n\n"
+            + "\n".join(lines)
+            + (f"\n\n{self.note}\n" if self.note else "\n")
+        )
 
     def html(self) -> str:
         """Return the table as HTML."""
@@ -46,7 +50,12 @@ class Table:
 
     def latex(self) -> str:
         """Return the table as LaTeX (booktabs)."""
-        lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}", r"\toprule"]
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}",
+            r"\toprule",
+        ]
         lines += [" & ".join(map(_tex, self.header)) + r" \\", r"\midrule"]
         lines += [" & ".join(map(_tex, row)) + r" \\" for row in self.rows]
         caption = _tex(f"{self.title}. {self.note}".strip())
@@ -59,10 +68,22 @@ def _bold(cell: str, before: str, after: str) -> str:
 
 
 def _tex(cell: str) -> str:
-    for plain, written in (("\\", r"\textbackslash "), ("%", r"\%"), ("_", r"\_"), ("&", r"\&"), ("#", r"\#")):
+    for plain, written in (
+        ("\\", r"\textbackslash "),
+        ("%", r"\%"),
+        ("_", r"\_"),
+        ("&", r"\&"),
+        ("#", r"\#"),
+    ):
         cell = cell.replace(plain, written)
     cell = _bold(cell, r"\textbf{", "}")
-    for plain, written in (("±", r"$\pm$"), ("−", "$-$"), ("–", "--"), ("×", r"$\times$"), ("λ", r"$\lambda$")):
+    for plain, written in (
+        ("±", r"$\pm$"),
+        ("−", "$-$"),
+        ("–", "--"),
+        ("×", r"$\times$"),
+        ("λ", r"$\lambda$"),
+    ):
         cell = cell.replace(plain, written)
     return cell
 
@@ -113,17 +134,27 @@ class Score:
 
 def scores(results: Iterable[Result]) -> dict[tuple[str, str], Score]:
     """Choose a configuration for each split by its validation score; methods that serve a figure alone are left out."""
-    by_split: dict[tuple[str, str], dict[int, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    by_split: dict[tuple[str, str], dict[int, list[Result]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for result in results:
-        if result.status == "done" and result.run.method in METHODS and METHODS[result.run.method].in_tables:
+        if (
+            result.status == "done"
+            and result.run.method in METHODS
+            and METHODS[result.run.method].in_tables
+        ):
             by_split[result.run.dataset, result.run.method][result.run.split].append(result)
     found = {}
     for dataset in sorted({dataset for dataset, _ in by_split}, key=_place):
         for method in METHODS:
             if runs := by_split.get((dataset, method)):
                 chosen = {split: best(tried) for split, tried in sorted(runs.items())}
-                spent = sum(result.seconds or 0.0 for tried in runs.values() for result in tried) / len(runs)
-                found[dataset, method] = Score(dataset, method, chosen, min(map(len, runs.values())), spent)
+                spent = sum(
+                    result.seconds or 0.0 for tried in runs.values() for result in tried
+                ) / len(runs)
+                found[dataset, method] = Score(
+                    dataset, method, chosen, min(map(len, runs.values())), spent
+                )
     return found
 
 
@@ -157,9 +188,14 @@ def _signed(difference: float, beside: float) -> str:
 def overview(found: dict[tuple[str, str], Score]) -> Table:
     """Return one row a method, one column a data set."""
     datasets = list(dict.fromkeys(dataset for dataset, _ in found))
-    shown = [method for method in METHODS if any((dataset, method) in found for dataset in datasets)]
+    shown = [
+        method for method in METHODS if any((dataset, method) in found for dataset in datasets)
+    ]
     leaders = {dataset: _leader(found, dataset, shown) for dataset in datasets}
-    most = {dataset: max(len(score.runs) for (d, _), score in found.items() if d == dataset) for dataset in datasets}
+    most = {
+        dataset: max(len(score.runs) for (d, _), score in found.items() if d == dataset)
+        for dataset in datasets
+    }
     rows = []
     for method in shown:
         cells = [method]
@@ -172,7 +208,10 @@ def overview(found: dict[tuple[str, str], Score]) -> Table:
             text += f" ({len(score.runs)} splits)" if len(score.runs) < most[dataset] else ""
             cells.append(f"**{text}**" if leaders[dataset] == method else text)
         rows.append(cells)
-    header = [f"{dataset}, {next(s for (d, _), s in found.items() if d == dataset).measure}" for dataset in datasets]
+    header = [
+        f"{dataset}, {next(s for (d, _), s in found.items() if d == dataset).measure}"
+        for dataset in datasets
+    ]
     note = "Mean ± standard deviation over the splits; the best mean of each column is bold."
     return Table("All methods", ["method", *header], rows, note)
 
@@ -191,7 +230,10 @@ def by_split(found: dict[tuple[str, str], Score], dataset: str) -> Table:
     splits = sorted({split for score in here for split in score.runs})
     rows = []
     for score in here:
-        cells = [score.method, *(number(score.runs[s].test) if s in score.runs else NOTHING for s in splits)]
+        cells = [
+            score.method,
+            *(number(score.runs[s].test) if s in score.runs else NOTHING for s in splits),
+        ]
         cells.append(number(score.mean) + (f" ± {score.std:.2g}" if np.isfinite(score.std) else ""))
         rows.append([*cells, *_beside_published(score), str(score.tried)])
     header = [
@@ -203,7 +245,9 @@ def by_split(found: dict[tuple[str, str], Score], dataset: str) -> Table:
         "in std errors",
     ]
     note = f"{here[0].measure}. With fewer than five splits the published mean is that of the same ones."
-    return Table(dataset, [*header, "configurations"], rows, f"{note} {REMARKS.get(dataset, '')}".strip())
+    return Table(
+        dataset, [*header, "configurations"], rows, f"{note} {REMARKS.get(dataset, '')}".strip()
+    )
 
 
 def _beside_published(score: Score) -> list[str]:
@@ -214,11 +258,15 @@ def _beside_published(score: Score) -> list[str]:
     mean = there.mean if whole else float(np.mean([there.splits[split] for split in score.runs]))
     told = number(mean) + (f" ± {there.std:g}" if there.std is not None and whole else "")
     difference = score.mean - mean
-    in_errors = f"{abs(difference) / score.standard_error:.1f}" if score.standard_error > 0 else NOTHING
+    in_errors = (
+        f"{abs(difference) / score.standard_error:.1f}" if score.standard_error > 0 else NOTHING
+    )
     return [told, _signed(difference, mean), in_errors]
 
 
-def significance(found: dict[tuple[str, str], Score], dataset: str, reference: str = REFERENCE) -> Table | None:
+def significance(
+    found: dict[tuple[str, str], Score], dataset: str, reference: str = REFERENCE
+) -> Table | None:
     """Return paired comparisons with our default over the same splits."""
     ours = found.get((dataset, reference))
     rows = []
@@ -233,11 +281,23 @@ def significance(found: dict[tuple[str, str], Score], dataset: str, reference: s
         gain = own - theirs if ours.classes else theirs - own
         p = float(stats.ttest_rel(own, theirs).pvalue) if np.ptp(gain) > 0 else float("nan")
         wins = f"{int((gain > 0).sum())} of {len(shared)}"
-        rows.append([method, _signed(float(gain.mean()), ours.mean), wins, f"{p:.2g}" if np.isfinite(p) else NOTHING])
+        rows.append(
+            [
+                method,
+                _signed(float(gain.mean()), ours.mean),
+                wins,
+                f"{p:.2g}" if np.isfinite(p) else NOTHING,
+            ]
+        )
     if not rows:
         return None
     note = f"How much better {reference} is (positive: better), split by split; p from the paired t-test, two-sided."
-    return Table(f"{dataset}: {reference} against the others", ["method", "mean gain", "splits won", "p"], rows, note)
+    return Table(
+        f"{dataset}: {reference} against the others",
+        ["method", "mean gain", "splits won", "p"],
+        rows,
+        note,
+    )
 
 
 def costs(found: dict[tuple[str, str], Score]) -> Table:
@@ -249,14 +309,21 @@ def costs(found: dict[tuple[str, str], Score]) -> Table:
         memory = [result.memory_mb for result in runs if result.memory_mb]
         devices = "/".join(sorted({result.device for result in runs}))
         peak = f"{np.mean(memory):.0f}" if memory else NOTHING
-        rows.append([dataset, method, f"{seconds:.2f}", f"{score.total_seconds:.2f}", peak, devices])
+        rows.append(
+            [dataset, method, f"{seconds:.2f}", f"{score.total_seconds:.2f}", peak, devices]
+        )
     header = ["data", "method", "seconds", "seconds of the search", "peak MB", "device"]
     return Table(
-        "Cost", header, rows, "Means over the splits: fit and predict of the chosen configuration, and of all."
+        "Cost",
+        header,
+        rows,
+        "Means over the splits: fit and predict of the chosen configuration, and of all.",
     )
 
 
-def transfer(found: dict[tuple[str, str], Score], results: Sequence[Result], source: str = "county") -> Table | None:
+def transfer(
+    found: dict[tuple[str, str], Score], results: Sequence[Result], source: str = "county"
+) -> Table | None:
     """Return BGNN under the configuration that is best for another data set."""
     home = found.get((source, "BGNN"))
     if home is None:
@@ -268,18 +335,26 @@ def transfer(found: dict[tuple[str, str], Score], results: Sequence[Result], sou
         there = {result.run.split: result for result in transferred(results, home, dataset)}
         shared = sorted(set(there) & set(own.runs))
         if shared:
-            moved, chosen = (np.mean([runs[split].test for split in shared]) for runs in (there, own.runs))
+            moved, chosen = (
+                np.mean([runs[split].test for split in shared]) for runs in (there, own.runs)
+            )
             rows.append([dataset, number(float(chosen)), number(float(moved))])
     if not rows:
         return None
     title = f"BGNN under the hyperparameters of {source}"
-    return Table(title, ["data", "its own", f"those of {source}"], rows, "Test scores, mean over splits.")
+    return Table(
+        title, ["data", "its own", f"those of {source}"], rows, "Test scores, mean over splits."
+    )
 
 
 def transferred(results: Sequence[Result], home: Score, dataset: str) -> list[Result]:
     """Return BGNN's runs on a data set under the configuration chosen for each split of another."""
     wanted = {(split, run.run.configuration) for split, run in home.runs.items()}
-    here = [r for r in results if r.status == "done" and (r.run.dataset, r.run.method) == (dataset, "BGNN")]
+    here = [
+        r
+        for r in results
+        if r.status == "done" and (r.run.dataset, r.run.method) == (dataset, "BGNN")
+    ]
     return [result for result in here if (result.run.split, result.run.configuration) in wanted]
 
 

@@ -59,7 +59,7 @@ def sharing() -> plt.Figure:
     graph = eb.Graph.build_knn(place, k=3)
     truth = 2.0 * (place[:, 0] + 0.5 * place[:, 1] > 0.7) - 1.0
     scores = truth + random.normal(0.0, 0.9, len(place))
-    smoother = eb.Laplacian(2.0, 5).on(graph)
+    smoother = eb.Laplacian(2.0, 5).operator(graph)
     smoothed = smoother.apply(scores)
     labelled = random.permutation(len(place))[:16]
     error = np.zeros(len(place))
@@ -111,7 +111,9 @@ def field() -> plt.Figure:
     )
     for lam, colour, style in ((2.0, BLUE, "--"), (20.0, ORANGE, "-")):
         spread = (
-            eb.Field(lam).on(line, nodes, np.ones(nodes.size)).spread(errors[:, None])[:, 0]
+            eb.LatentField(lam)
+            .operator(line, nodes, np.ones(nodes.size))
+            .posterior_mean(errors[:, None])[:, 0]
         )
         axes.plot(spread, style, color=colour, label=f"the field z, λ = {lam:g}")
     axes.annotate(
@@ -137,11 +139,11 @@ def leakage() -> plt.Figure:
     known, hidden = np.split(random.permutation(len(place)), [2500])
     curves: dict[str, list[float]] = {"own": [], "left out": [], "hidden": []}
     for lam in lams:
-        operator = eb.Field(lam).on(graph, known, np.ones(known.size))
-        z = operator.spread(errors[known, None])[:, 0]
+        operator = eb.LatentField(lam).operator(graph, known, np.ones(known.size))
+        z = operator.posterior_mean(errors[known, None])[:, 0]
         curves["own"].append(float(np.sqrt(np.mean((errors[known] - z[known]) ** 2))))
         curves["left out"].append(
-            float(np.sqrt(np.mean(operator.left_out(errors[known, None]) ** 2)))
+            float(np.sqrt(np.mean(operator.leave_one_out(errors[known, None]) ** 2)))
         )
         curves["hidden"].append(float(np.sqrt(np.mean((errors[hidden] - z[hidden]) ** 2))))
     figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
@@ -264,9 +266,7 @@ def prediction() -> plt.Figure:
     )
     axes.set_yticks(range(len(parts)), [name for name, _, _ in parts])
     axes.set(
-        xlabel="log price",
-        ylim=(len(parts) + 0.1, -1.1),
-        xlim=(told.base - 0.1, at + 0.13),
+        xlabel="log price", ylim=(len(parts) + 0.1, -1.1), xlim=(told.base - 0.1, at + 0.13)
     )
     return figure
 

@@ -3,7 +3,7 @@ A new town
 ==========
 
 Three quarters of the county are known, the fourth is a town of its own, with its own table and its own graph. The model is
-fitted once. Then labels of the new town come in, and ``predict(known=...)`` uses them without a new fit.
+fitted once. Then labels of the new town come in, and ``predict(new_labels=...)`` uses them without a new fit.
 """
 
 import numpy as np

@@ -13,12 +13,25 @@ from pathlib import Path
 from typing import Any, Self
 
 COMMAND = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (found := shutil.which(name))
+    ),
+    None,
 )
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe",
-]  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+]
 
 # Chromium reads orders at 3 and answers at 4; the ends of our pipes are moved there in a process that becomes Chromium.
 AT_THREE_AND_FOUR = """
@@ -41,19 +54,32 @@ class Browser:
         (read, theirs_out), (theirs_in, write) = os.pipe(), os.pipe()
 
         self._process = subprocess.Popen(
-            [sys.executable, "-c", AT_THREE_AND_FOUR, str(theirs_in), str(theirs_out), COMMAND, *FLAGS,
-             f"--user-data-dir={self._folder.name}", "about:blank"],
+            [
+                sys.executable,
+                "-c",
+                AT_THREE_AND_FOUR,
+                str(theirs_in),
+                str(theirs_out),
+                COMMAND,
+                *FLAGS,
+                f"--user-data-dir={self._folder.name}",
+                "about:blank",
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(theirs_in, theirs_out),
-        )  # fmt: skip
+        )
         os.close(theirs_in)
         os.close(theirs_out)
         self._write, self._read, self._left, self._number = write, read, b"", 0
         self.errors: list[str] = []
         self._session = ""
-        target = next(t for t in self.send("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        self._session = self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        target = next(
+            t for t in self.send("Target.getTargets")["targetInfos"] if t["type"] == "page"
+        )
+        self._session = self.send(
+            "Target.attachToTarget", targetId=target["targetId"], flatten=True
+        )["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.send(f"{domain}.enable")
         return self
@@ -95,11 +121,22 @@ class Browser:
             self.errors.append(str(told["exceptionDetails"]))
         elif message.get("method") == "Log.entryAdded" and told["entry"]["level"] == "error":
             self.errors.append(told["entry"]["text"])
-        elif message.get("method") == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
+        elif message.get("method") == "Runtime.consoleAPICalled" and told["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.errors.append(str(told["args"]))
         return message
 
-    def open(self, path: Path, width: int = 1280, height: int = 800, dark: bool = False, phone: bool = False) -> None:
+    def open(
+        self,
+        path: Path,
+        width: int = 1280,
+        height: int = 800,
+        dark: bool = False,
+        phone: bool = False,
+    ) -> None:
         """Show a file at a size, in light or dark."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
@@ -114,14 +151,18 @@ class Browser:
         end = time.monotonic() + 30
         while time.monotonic() < end:
             if self.run("document.readyState === 'complete' && location.protocol === 'file:'"):
-                self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                self.run(
+                    "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+                )
                 return
             time.sleep(0.05)
         raise TimeoutError(f"{path} did not load.")
 
     def run(self, script: str) -> Any:
         """Evaluate an expression in the page."""
-        found = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        found = self.send(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in found:
             raise RuntimeError(found["exceptionDetails"])
         return found["result"].get("value")
@@ -130,7 +171,9 @@ class Browser:
         """Press a key where the focus is."""
         code = {"Tab": 9, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38}.get(key, 0)
         down = {"key": key, "code": key, "windowsVirtualKeyCode": code}
-        self.send("Input.dispatchKeyEvent", type="keyDown", **down, **({"text": text} if text else {}))
+        self.send(
+            "Input.dispatchKeyEvent", type="keyDown", **down, **({"text": text} if text else {})
+        )
         self.send("Input.dispatchKeyEvent", type="keyUp", **down)
 
     def screenshot(self, whole: bool = False) -> bytes:

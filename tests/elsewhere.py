@@ -33,19 +33,27 @@ class Elsewhere(NDArrayOperatorsMixin):
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("An array elsewhere was converted to numpy.")
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any
+    ) -> Any:
         if method != "__call__":
             return NotImplemented
         _refuse(options)
         options = {name: _unwrapped(part) for name, part in options.items()}
-        found = ufunc(*map(_unwrapped, inputs), out=out if out is None else _unwrapped(out), **options)
+        found = ufunc(
+            *map(_unwrapped, inputs), out=out if out is None else _unwrapped(out), **options
+        )
         return _wrapped(found) if out is None else out[0]
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
         _refuse(options)
         if function in MOVES and isinstance(arguments[0], np.ndarray):
             return Elsewhere(function(*arguments, **options))
-        return _wrapped(function(*_unwrapped(arguments), **{name: _unwrapped(part) for name, part in options.items()}))
+        return _wrapped(
+            function(
+                *_unwrapped(arguments), **{name: _unwrapped(part) for name, part in options.items()}
+            )
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -109,7 +117,9 @@ class EdgesElsewhere(CudaEdges):
     def __abs__(self) -> "EdgesElsewhere":
         return EdgesElsewhere(abs(self._sweep._adjacency))
 
-    def __call__(self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None) -> Any:
+    def __call__(
+        self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None
+    ) -> Any:
         return Elsewhere(self._sweep(*(_unwrapped(part) for part in (v, scale, keep, source, out))))
 
 
@@ -139,10 +149,12 @@ class ElsewhereDevice(Cpu):
     def labels(self, labels: Any) -> Any:
         if labels is None:
             return None
-        return Labels(*(Elsewhere(part.copy()) for part in (labels.nodes, labels.target, labels.weight)))
+        return Labels(
+            *(Elsewhere(part.copy()) for part in (labels.nodes, labels.target, labels.weight))
+        )
 
-    def moved(self, array: Any) -> Any:
+    def to_device(self, array: Any) -> Any:
         return Elsewhere(array)
 
-    def host(self, array: Any) -> Any:
+    def to_host(self, array: Any) -> Any:
         return array.held

@@ -22,7 +22,9 @@ def test_where_none_was_built_there_is_none(monkeypatch, tmp_path):
 @pytest.mark.parametrize("ends", [[0, 10], [0, 4, 10], [0, 1, 2, 3, 10]])
 def test_every_range_is_run_once_whoever_runs_it(ends):
     seen = []
-    compiled.by_threads(lambda first, last, by: seen.extend(by * row for row in range(first, last)), ends, (2,))
+    compiled.by_threads(
+        lambda first, last, by: seen.extend(by * row for row in range(first, last)), ends, (2,)
+    )
     assert sorted(seen) == list(range(0, 20, 2))
 
 

@@ -50,15 +50,26 @@ CASES: dict[str, dict[str, Any]] = {
     "LightGBM drawing rows and columns": {**_GIVEN, "learner": eb.LightGBM(7, **_DRAWING)},
     "LightGBM extra trees": {
         **_GIVEN,
-        "learner": eb.LightGBM(7, **_DRAWING, params={"extra_trees": True, "feature_fraction_bynode": 0.5}),
+        "learner": eb.LightGBM(
+            7, **_DRAWING, params={"extra_trees": True, "feature_fraction_bynode": 0.5}
+        ),
     },
     "field": {"smoothing": _SMOOTH, "labels": "field"},
     "leave-one-out, momentum": {"smoothing": _SMOOTH, "labels": "leave-one-out", "momentum": True},
-    "masked, corrected momentum": {"smoothing": _SMOOTH, "labels": "masked", "momentum": "corrected"},
+    "masked, corrected momentum": {
+        "smoothing": _SMOOTH,
+        "labels": "masked",
+        "momentum": "corrected",
+    },
     "robust": {"smoothing": eb.Robust(), "labels": "field", "momentum": "corrected"},
     "no early stopping": {**_GIVEN, "early_stopping": False},
     "few labels": {**_GIVEN, "few": True},
-    "classes": {"smoothing": _SMOOTH, "labels": "field", "classes": True, "learner": eb.LightGBM(7, **_DRAWING)},
+    "classes": {
+        "smoothing": _SMOOTH,
+        "labels": "field",
+        "classes": True,
+        "learner": eb.LightGBM(7, **_DRAWING),
+    },
     "XGBoost": {**_GIVEN, "learner": eb.XGBoost(3)},
     "XGBoost drawing rows and columns": {**_GIVEN, "learner": eb.XGBoost(3, **_DRAWING)},
     "XGBoost classes": {**_GIVEN, "classes": True, "learner": eb.XGBoost(3)},
@@ -93,9 +104,13 @@ def fingerprint(model: Any) -> str:
         if name.startswith("trees-"):  # CatBoost numbers its models at random and notes the time
             text = json.dumps(json.loads(text) | {"model_info": None}).encode()
         digest.update(text)
-    digest.update(model.scores_.tobytes() + np.ascontiguousarray(model.predicted_).tobytes())
+    digest.update(model.scores_.tobytes() + np.ascontiguousarray(model.raw_predictions_).tobytes())
     losses = {name: told for name, told in model.history_.items() if name != "seconds"}
-    digest.update(repr((losses, model.n_iter_, model.stopped_because_, model.race_, model.choice_)).encode())
+    digest.update(
+        repr(
+            (losses, model.n_iter_, model.stop_reason_, model.selection_, model.best_candidate_)
+        ).encode()
+    )
     return digest.hexdigest()
 
 
@@ -108,7 +123,7 @@ class Raising(eb.Callback):
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def after_round(self, progress: eb.Progress) -> None:
+    def after_round(self, progress: eb.RoundInfo) -> None:
         """Raise if it is time to."""
         if progress.round + 1 == self.number:
             raise RuntimeError("a callback raised")
@@ -145,25 +160,31 @@ def kill_while_writing(after: int) -> None:
     zipfile.ZipFile.writestr = step(zipfile.ZipFile.writestr)
 
 
-def child(case: str, folder: str | None, every: int, fault: str | None, draw: random.Random, answer: int) -> None:
+def child(
+    case: str, folder: str | None, every: int, fault: str | None, draw: random.Random, answer: int
+) -> None:
     """Fit, resuming where there is something to resume, and say what was found; never returns."""
     try:
         warnings.simplefilter("ignore")
         arguments: dict[str, Any] = {}
         if folder is not None:
-            checkpoint = eb.Checkpoint(folder, every=every, seconds=None, pickle=case == "scikit-learn")
+            checkpoint = eb.Checkpoint(
+                folder, every=every, seconds=None, pickle=case == "scikit-learn"
+            )
             arguments = {"checkpoint": checkpoint, "resume": True}
         if fault == "writing":
             kill_while_writing(draw.randint(1, 60))
         if fault == "full":
             arguments["callbacks"] = [Lifting()]
-            resource.setrlimit(resource.RLIMIT_FSIZE, (draw.randint(1, 200_000), resource.RLIM_INFINITY))
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (draw.randint(1, 200_000), resource.RLIM_INFINITY)
+            )
         if fault == "callback":
             arguments["callbacks"] = [Raising(draw.randint(1, ROUNDS))]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.write(answer, b"begun\n")
         model = fitted(case, **arguments)
-        ended = "interrupted" if model.stopped_because_ == "it was interrupted" else fingerprint(model)
+        ended = "interrupted" if model.stop_reason_ == "it was interrupted" else fingerprint(model)
         os.write(answer, f"{ended}\n".encode())
     except KeyboardInterrupt:  # before the first round, or in what comes after the last
         pass
@@ -179,7 +200,12 @@ def child(case: str, folder: str | None, every: int, fault: str | None, draw: ra
 
 
 def run(
-    case: str, folder: str | None, every: int, fault: str | None, draw: random.Random, seconds: float
+    case: str,
+    folder: str | None,
+    every: int,
+    fault: str | None,
+    draw: random.Random,
+    seconds: float,
 ) -> tuple[str, float, bool]:
     """One process: what it said at its end, how long it took, and whether it was disturbed."""
     reading, writing = os.pipe()
@@ -232,7 +258,9 @@ def main() -> int:
     """Disturb fits until the time is over; exit 1 if any result was another."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--fits", type=int, help="so many fits that were disturbed, instead of so many minutes")
+    parser.add_argument(
+        "--fits", type=int, help="so many fits that were disturbed, instead of so many minutes"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--json", action="store_true")
@@ -269,12 +297,25 @@ def main() -> int:
         if said != truth:
             others.append(f"{case}: {name}, a checkpoint every {every} rounds")
     if asked.json:
-        print(json.dumps({name: [injected[name], resumed[name], fits[name], identical[name]] for name in FAULTS}))
+        print(
+            json.dumps(
+                {
+                    name: [injected[name], resumed[name], fits[name], identical[name]]
+                    for name in FAULTS
+                }
+            )
+        )
     else:
-        print(f"{'fault':40}{'injected':>9}{'resumed from a checkpoint':>27}{'fits':>6}{'identical':>11}")
+        print(
+            f"{'fault':40}{'injected':>9}{'resumed from a checkpoint':>27}{'fits':>6}{'identical':>11}"
+        )
         for name in FAULTS:
-            print(f"{name:40}{injected[name]:>9}{resumed[name]:>27}{fits[name]:>6}{identical[name]:>11}")
-        print(f"{'all':40}{injected.total():>9}{resumed.total():>27}{fits.total():>6}{identical.total():>11}")
+            print(
+                f"{name:40}{injected[name]:>9}{resumed[name]:>27}{fits[name]:>6}{identical[name]:>11}"
+            )
+        print(
+            f"{'all':40}{injected.total():>9}{resumed.total():>27}{fits.total():>6}{identical.total():>11}"
+        )
     for text in others:
         print("ANOTHER RESULT:", text, file=sys.stderr)
     return 1 if others else 0

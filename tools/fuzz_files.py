@@ -27,18 +27,66 @@ from typing import Any
 import numpy as np
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
-PATIENCE, LONGEST = 10.0, 60.0  # seconds of work, and on the clock: the machine may be busy with others
+PATIENCE, LONGEST = (
+    10.0,
+    60.0,
+)  # seconds of work, and on the clock: the machine may be busy with others
 MORE_MEMORY = 2**30  # bytes
 HOSTILE = (
-    None, True, False, 0, 1, -1, 2, 3, 7, 64, 255, 65_536, 2**31 - 1, 2**31, -(2**31) - 1, 2**63, -(2**63), 10**30,
-    0.5, -0.0, 1e-320, 1e30, 1e150, 1e308, float("nan"), float("inf"), float("-inf"), "", "0", "-1", "auto", "nan", "../x",
-    "\u0000", "x" * 5_000, [], {}, [0], [[]], {"class": "Laplacian", "parameters": {}},
-    {"class": "Robust", "parameters": {}}, {"class": "Kernel", "parameters": {"degree": 500}},
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2,
+    3,
+    7,
+    64,
+    255,
+    65_536,
+    2**31 - 1,
+    2**31,
+    -(2**31) - 1,
+    2**63,
+    -(2**63),
+    10**30,
+    0.5,
+    -0.0,
+    1e-320,
+    1e30,
+    1e150,
+    1e308,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    "",
+    "0",
+    "-1",
+    "auto",
+    "nan",
+    "../x",
+    "\u0000",
+    "x" * 5_000,
+    [],
+    {},
+    [0],
+    [[]],
+    {"class": "Laplacian", "parameters": {}},
+    {"class": "Robust", "parameters": {}},
+    {"class": "Kernel", "parameters": {"degree": 500}},
     {"class": "Laplacian", "parameters": {"n_steps": 10**9}},
-    {"class": "Poisson", "parameters": {}}, {"class": "Softmax", "parameters": {}}, {"class": "Field", "parameters": {}},
-    {"class": "Masked", "parameters": {}}, {"class": "EBBSRegressor", "parameters": {}}, {"tuple": []}, {"dict": []},
-    {"array": [1], "dtype": "<U999999999"}, {"array": ["a"] * 9, "dtype": "|O"}, {"array": [0], "dtype": "<f8"},
-)  # fmt: skip
+    {"class": "Poisson", "parameters": {}},
+    {"class": "Softmax", "parameters": {}},
+    {"class": "LatentField", "parameters": {}},
+    {"class": "MaskedLabels", "parameters": {}},
+    {"class": "EBBSRegressor", "parameters": {}},
+    {"tuple": []},
+    {"dict": []},
+    {"array": [1], "dtype": "<U999999999"},
+    {"array": ["a"] * 9, "dtype": "|O"},
+    {"array": [0], "dtype": "<f8"},
+)
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:
@@ -52,7 +100,9 @@ def packed(entries: dict[str, bytes]) -> bytes:
     try:
         manifest = json.loads(entries["manifest.json"])
         manifest["sha256"] = {
-            name: hashlib.sha256(content).hexdigest() for name, content in entries.items() if name != "manifest.json"
+            name: hashlib.sha256(content).hexdigest()
+            for name, content in entries.items()
+            if name != "manifest.json"
         }
         entries = entries | {"manifest.json": json.dumps(manifest).encode()}
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -67,7 +117,13 @@ def packed(entries: dict[str, bytes]) -> bytes:
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Paths to every value of some JSON."""
     found = [path] if path else []
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         found += places(item, (*path, key))
     return found
@@ -96,7 +152,9 @@ def json_changed(content: bytes, draw: random.Random) -> bytes:
             holder[path[-1]], holder[other] = holder[other], holder[path[-1]]
         elif what == 3 and type(holder[path[-1]]) in (int, float):
             old = holder[path[-1]]
-            holder[path[-1]] = draw.choice((old + 1, old - 1, -old, old * 2, old * 1e6, float(old), str(old)))
+            holder[path[-1]] = draw.choice(
+                (old + 1, old - 1, -old, old * 2, old * 1e6, float(old), str(old))
+            )
         else:
             holder[path[-1]] = copy.deepcopy(draw.choice(HOSTILE))
     return json.dumps(root).encode()
@@ -112,19 +170,35 @@ def arrays_changed(content: bytes, draw: random.Random) -> bytes:
         if what <= 2 and array.size:
             array = array.copy()
             for _ in range(draw.choice((1, 1, 3))):
-                limits = (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max) if array.dtype.kind in "iu" else ()
-                values: tuple[Any, ...] = (0, 1, -1, 2, array.size, *map(len, arrays.values()), *limits)
+                limits = (
+                    (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)
+                    if array.dtype.kind in "iu"
+                    else ()
+                )
+                values: tuple[Any, ...] = (
+                    0,
+                    1,
+                    -1,
+                    2,
+                    array.size,
+                    *map(len, arrays.values()),
+                    *limits,
+                )
                 if array.dtype.kind == "f":
                     values += (np.nan, np.inf, 1e308, 1e200, -1e150, 1e-320)
                 array.reshape(-1)[draw.randrange(array.size)] = draw.choice(values)
             arrays[name] = array
         elif what == 3:
             with np.errstate(all="ignore"):
-                arrays[name] = array.astype(draw.choice(("f4", "f8", "i4", "i8", "u8", "c16", "bool", "U3", "f2")))
+                arrays[name] = array.astype(
+                    draw.choice(("f4", "f8", "i4", "i8", "u8", "c16", "bool", "U3", "f2"))
+                )
         elif what == 4:
             arrays[name] = array[: draw.randrange(len(array) + 1)] if array.ndim else array
         elif what == 5:
-            arrays[name] = draw.choice((array.reshape(-1), array.T, array[None], np.concatenate([array, array])))
+            arrays[name] = draw.choice(
+                (array.reshape(-1), array.T, array[None], np.concatenate([array, array]))
+            )
         elif what == 6:
             arrays[name] = arrays[draw.choice(list(arrays))]
         else:
@@ -146,9 +220,32 @@ def text_changed(content: bytes, draw: random.Random) -> bytes:
             key, _, values = lines[at].partition("=")
             tokens = values.split(" ")
             tokens[draw.randrange(len(tokens))] = draw.choice(
-                ("0", "1", "-1", "-2", "2", "3", "7", "99", "-99", "2147483647", "-2147483648", "4294967296", "1e308", "nan",
-                 "inf", "", "x", "1_0", "+1", "0x10", "١", "1.5", "9" * 400)
-            )  # fmt: skip
+                (
+                    "0",
+                    "1",
+                    "-1",
+                    "-2",
+                    "2",
+                    "3",
+                    "7",
+                    "99",
+                    "-99",
+                    "2147483647",
+                    "-2147483648",
+                    "4294967296",
+                    "1e308",
+                    "nan",
+                    "inf",
+                    "",
+                    "x",
+                    "1_0",
+                    "+1",
+                    "0x10",
+                    "١",
+                    "1.5",
+                    "9" * 400,
+                )
+            )
             lines[at] = f"{key}={' '.join(tokens)}"
         elif what == 5:
             del lines[at]
@@ -161,7 +258,9 @@ def text_changed(content: bytes, draw: random.Random) -> bytes:
     text = "\n".join(lines)
     if draw.random() < 0.7 and "tree_sizes=" in text:  # an attacker can count
         trees = text.partition("end of trees")[0].split("\nTree=")[1:]
-        sizes = [len("Tree=\n") + len(tree) for tree in trees[:-1]] + [len("Tree=") + len(tree) for tree in trees[-1:]]
+        sizes = [len("Tree=\n") + len(tree) for tree in trees[:-1]] + [
+            len("Tree=") + len(tree) for tree in trees[-1:]
+        ]
         text = "\n".join(
             "tree_sizes=" + " ".join(map(str, sizes)) if line.startswith("tree_sizes=") else line
             for line in text.split("\n")
@@ -252,15 +351,15 @@ def rows(model):
 def tried(path):
     try:
         modelfile.describe(path)
-        described = True
+        describe_parameters = True
     except eb.ModelFileError:
-        described = False
+        describe_parameters = False
     try:
         model = eb.load(path)
     except eb.ModelFileError as error:
         assert len(str(error)) < 2000
         return "refused"
-    assert described, "loaded, and cannot be described"
+    assert describe_parameters, "loaded, and cannot be describe_parameters"
     graph = None if model.graph_ is None else eb.Graph.from_edges(range(N - 1), range(1, N), n_nodes=N)
     if model.relation_strengths_ is not None and graph is not None:
         graph = dict.fromkeys(model.relation_strengths_, graph)
@@ -271,11 +370,11 @@ def tried(path):
     model.summary()
     repr(model.graph_)
     model.feature_importances_
-    if model._fitted_table is not None and not isinstance(model.labels_, eb.Masked):  # which has no such sum
+    if model._fitted_table is not None and not isinstance(model.labels_, eb.MaskedLabels):  # which has no such sum
         model.explain([0])
     if graph is not None and model.labels_ is not None and not isinstance(graph, dict):
         y = model.classes_[:1] if hasattr(model, "classes_") else [0.5]
-        found = call(rows(model), graph=graph, known=([0], y))
+        found = call(rows(model), graph=graph, new_labels=([0], y))
         assert not np.isnan(found).any(), found
     return "predicts"
 
@@ -304,14 +403,17 @@ class Reader:
         """Begin, and wait until the libraries are there."""
         self.process = subprocess.Popen(
             [sys.executable, "-c", WORKER, str(MORE_MEMORY)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
         self.said = b""
         self.answer(120.0)
 
-    def answer(self, patience: float) -> bytes | None:
+    def answer(self, n_iter_no_change: float) -> bytes | None:
         """The next line, empty if the process is gone, or None if there is none in time."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + n_iter_no_change
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.process.stdout, selectors.EVENT_READ)
             while b"\n" not in self.said:
@@ -327,13 +429,17 @@ class Reader:
     def tried(self, path: Path) -> str:
         """What became of one file."""
         self.count += 1
-        if self.process is None or self.process.poll() is not None or self.count % 500 == 0:  # libraries leak a little
+        if (
+            self.process is None or self.process.poll() is not None or self.count % 500 == 0
+        ):  # libraries leak a little
             self.stop()
             self.start()
         self.process.stdin.write(f"{path}\n".encode())
         line: bytes | None
         end, done, line = time.monotonic() + LONGEST, self.worked(), b"-"
-        while (line is None or (line and not line.startswith(b'"'))) and time.monotonic() < end:  # libraries print too
+        while (
+            line is None or (line and not line.startswith(b'"'))
+        ) and time.monotonic() < end:  # libraries print too
             line = self.answer(1.0)
             if line is None and self.worked() - done > PATIENCE:
                 break
@@ -391,10 +497,14 @@ def fuzz(seconds: float, seed: int, keep: Path, most: int | None = None) -> dict
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, default=Path("build/fuzz-files"), help="folder for what was found")
+    parser.add_argument(
+        "--keep", type=Path, default=Path("build/fuzz-files"), help="folder for what was found"
+    )
     given = parser.parse_args()
     told = fuzz(given.seconds, given.seed, given.keep)
     print(json.dumps(told, indent=1))

@@ -45,7 +45,9 @@ def run(case: Case, folder: str) -> str:
         outcome = _fitted_and_used(case, folder)
     for warning in caught:
         if not any(words in str(warning.message) for words in WORDS_OF_WARNINGS):
-            raise Mistake(f"{warning.category.__name__} from {warning.filename}:{warning.lineno}: {warning.message}")
+            raise Mistake(
+                f"{warning.category.__name__} from {warning.filename}:{warning.lineno}: {warning.message}"
+            )
     return outcome
 
 
@@ -67,9 +69,13 @@ def _fitted_and_used(case: Case, folder: str) -> str:
         raise Mistake("some nodes are predicted otherwise than all are")
     trained = set(model._training.nodes.tolist())
     if unknown := [node for node in range(n) if node not in trained]:
-        known = [value for node, value in enumerate(np.asarray(case.y).tolist()) if node in trained][:1]
+        known = [
+            value for node, value in enumerate(np.asarray(case.y).tolist()) if node in trained
+        ][:1]
         try:
-            predicted = getattr(model, "predict_proba", model.predict)(known=(unknown[:1], known))
+            predicted = getattr(model, "predict_proba", model.predict)(
+                new_labels=(unknown[:1], known)
+            )
             _finite_array(predicted, n)
         except (ValueError, TypeError) as error:
             _named(error)
@@ -103,7 +109,7 @@ def _finite(model: Any, X: Any, n: int, **arguments: Any) -> None:
             raise Mistake("a class for each node was expected")
         return
     _finite_array(model.predict(X, **arguments), n)
-    if model.held_out_errors_.size:
+    if model.conformity_scores_.size:
         told = model.predict(X, interval=0.8, **arguments)
         if not (told.lower <= told.prediction).all() or not (told.upper >= told.prediction).all():
             raise Mistake("a prediction lies outside of its interval")
@@ -118,11 +124,13 @@ def _named(error: Exception) -> str:
     """Our own message, or a mistake."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1].filename
-    checked_by_sklearn = "sklearn/utils/validation.py" in last.replace(os.sep, "/") and "learners" not in "".join(
-        frame.filename for frame in frames
-    )
+    checked_by_sklearn = "sklearn/utils/validation.py" in last.replace(
+        os.sep, "/"
+    ) and "learners" not in "".join(frame.filename for frame in frames)
     if (not last.startswith(OURS) and not checked_by_sklearn) or not str(error):
-        raise Mistake(f"an error from {last}:{frames[-1].lineno}: {type(error).__name__}: {error}") from error
+        raise Mistake(
+            f"an error from {last}:{frames[-1].lineno}: {type(error).__name__}: {error}"
+        ) from error
     return f"{type(error).__name__} in {Path(last).name}:{frames[-1].lineno}"
 
 
@@ -156,7 +164,9 @@ def batch(number: int, nodes: int, only: int | None = None) -> None:
         except Exception as error:
             if only is not None:
                 traceback.print_exc()
-            place = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(OURS)]
+            place = [
+                f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(OURS)
+            ]
             where = f" via {Path(place[-1].filename).name}:{place[-1].lineno}" if place else ""
             say(mistake=f"{type(error).__name__}: {str(error)[:400]}{where}")
         else:
@@ -174,13 +184,25 @@ def _shown(case: Case) -> str:
 
 def supervise(seconds: float, first: int, limit: float, nodes: int) -> int:
     """Run batches until the time is up; the number of mistakes."""
-    end, outcomes, mistakes, number, executed = time.monotonic() + seconds, Counter[str](), [], first, 0
+    end, outcomes, mistakes, number, executed = (
+        time.monotonic() + seconds,
+        Counter[str](),
+        [],
+        first,
+        0,
+    )
     while time.monotonic() < end:
         command = [sys.executable, __file__, "--batch", str(number), "--nodes", str(nodes)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as worker:
             try:
                 said, errors = worker.communicate(timeout=limit)
-                died = None if worker.returncode == 0 else f"exit code {worker.returncode}: {errors[-300:]}"
+                died = (
+                    None
+                    if worker.returncode == 0
+                    else f"exit code {worker.returncode}: {errors[-300:]}"
+                )
             except subprocess.TimeoutExpired:
                 worker.kill()
                 said, errors = worker.communicate()
@@ -210,12 +232,17 @@ def supervise(seconds: float, first: int, limit: float, nodes: int) -> int:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0, help="the first batch")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for a batch")
     parser.add_argument(
-        "--nodes", type=int, default=70, help="nodes of the largest cases; from 1001 on solvers iterate"
+        "--nodes",
+        type=int,
+        default=70,
+        help="nodes of the largest cases; from 1001 on solvers iterate",
     )
     parser.add_argument("--case", type=int, help="run one case of the batch --seed here")
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)

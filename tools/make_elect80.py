@@ -19,7 +19,9 @@ def main(folder: Path) -> None:
     """Pack every column into the smallest type that holds it."""
     nodes = pd.read_csv(folder / "nodes.csv", dtype={"FIPS": str})
     edges = pd.read_csv(folder / "edges.csv").sort_values(["src", "dst"])
-    arrays = {str(name): column.to_numpy(np.float32) for name, column in nodes.items() if name != "FIPS"}
+    arrays = {
+        str(name): column.to_numpy(np.float32) for name, column in nodes.items() if name != "FIPS"
+    }
     arrays["fips"] = nodes["FIPS"].astype(int).to_numpy(np.uint16)
     # Differences between successive entries compress to a fraction of the entries.
     arrays["edge_source_steps"] = np.diff(edges["src"].to_numpy(), prepend=0).astype(np.uint16)

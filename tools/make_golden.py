@@ -21,13 +21,23 @@ N, NEW = 80, 6
 RANDOM = np.random.default_rng(7)
 PLACE = RANDOM.normal(size=(N, 2))
 GRAPH = eb.Graph.build_knn(PLACE, 4)
-NUMBERS = pd.DataFrame({"east": PLACE[:, 0], "north": PLACE[:, 1], "age": RANDOM.integers(0, 90, N).astype(float)})
+NUMBERS = pd.DataFrame(
+    {"east": PLACE[:, 0], "north": PLACE[:, 1], "age": RANDOM.integers(0, 90, N).astype(float)}
+)
 NUMBERS.loc[RANDOM.random(N) < 0.1, "age"] = np.nan
-MIXED = NUMBERS.assign(town=RANDOM.choice(["Bonn", "Kiel", "Ulm"], N), zone=pd.Categorical(RANDOM.choice([3, 7], N)))
+MIXED = NUMBERS.assign(
+    town=RANDOM.choice(["Bonn", "Kiel", "Ulm"], N), zone=pd.Categorical(RANDOM.choice([3, 7], N))
+)
 COUNTS = sparse.random_array((N, 40), density=0.1, rng=RANDOM, format="csr")
 EFFECT = np.where(MIXED["town"] == "Ulm", 1.0, 0.0)
-PRICE = np.where(np.arange(N) % 5 == 0, np.nan, np.sin(PLACE[:, 0]) + EFFECT + RANDOM.normal(0, 0.1, N))
-KIND = np.where(np.isnan(PRICE), None, np.array(["low", "mid", "high"], dtype=object)[np.digitize(PRICE, [0.0, 0.7])])
+PRICE = np.where(
+    np.arange(N) % 5 == 0, np.nan, np.sin(PLACE[:, 0]) + EFFECT + RANDOM.normal(0, 0.1, N)
+)
+KIND = np.where(
+    np.isnan(PRICE),
+    None,
+    np.array(["low", "mid", "high"], dtype=object)[np.digitize(PRICE, [0.0, 0.7])],
+)
 EDGES = [[0, 1, 2, 3], [1, 2, 3, 4]]  # of the rows to predict: a path, and a row of its own
 
 
@@ -37,7 +47,9 @@ def named(graph: eb.Graph) -> eb.Graph:
     ids = [f"Weg {i}" for i in range(graph.n_nodes)]
     upper = edges.coords[0] < edges.coords[1]
     ends = ([ids[i] for i in axis[upper]] for axis in edges.coords)
-    return eb.Graph.from_dataframe(pd.DataFrame(dict(zip(("from", "to"), ends, strict=True))), nodes=ids)
+    return eb.Graph.from_dataframe(
+        pd.DataFrame(dict(zip(("from", "to"), ends, strict=True))), nodes=ids
+    )
 
 
 def models() -> dict[str, tuple[Any, Any, Any, bool]]:
@@ -46,35 +58,84 @@ def models() -> dict[str, tuple[Any, Any, Any, bool]]:
     ways = {"friend": GRAPH, "rival": eb.Graph.build_knn(PLACE[:, ::-1] * [1.0, 3.0], 3)}
     laplacian, strengths = eb.Laplacian(1.5, 4), {"friend": 1.0, "rival": -0.25}
     return {
-        "regressor": (eb.EBBSRegressor(**few, smoothing=laplacian, labels="field"), NUMBERS, named(GRAPH), False),
-        "classifier": (eb.EBBSClassifier(**few, smoothing=laplacian, labels="field"), NUMBERS, GRAPH, False),
+        "regressor": (
+            eb.EBBSRegressor(**few, smoothing=laplacian, labels="field"),
+            NUMBERS,
+            named(GRAPH),
+            False,
+        ),
+        "classifier": (
+            eb.EBBSClassifier(**few, smoothing=laplacian, labels="field"),
+            NUMBERS,
+            GRAPH,
+            False,
+        ),
         "categories": (
-            eb.EBBSRegressor(**few, smoothing="auto", neighbor_features=eb.NeighborFeatures()), MIXED, GRAPH, True,
+            eb.EBBSRegressor(**few, smoothing="auto", neighbor_features=eb.NeighborFeatures()),
+            MIXED,
+            GRAPH,
+            True,
         ),
-        "relations": (eb.EBBSRegressor(**few, relations=strengths, smoothing=laplacian), NUMBERS, ways, False),
+        "relations": (
+            eb.EBBSRegressor(**few, relations=strengths, smoothing=laplacian),
+            NUMBERS,
+            ways,
+            False,
+        ),
         "masked": (
-            eb.EBBSRegressor(**few, smoothing=laplacian, labels="masked", feature_smoothing=eb.Laplacian(20.0, 5)),
-            NUMBERS, GRAPH, False,
+            eb.EBBSRegressor(
+                **few, smoothing=laplacian, labels="masked", feature_smoothing=eb.Laplacian(20.0, 5)
+            ),
+            NUMBERS,
+            GRAPH,
+            False,
         ),
-        "kernel": (eb.EBBSRegressor(**few, loss="quantile", smoothing=eb.Kernel("diffusion")), NUMBERS, GRAPH, False),
-        "robust": (eb.EBBSRegressor(**few, smoothing=eb.Robust(), labels="none", momentum=True), NUMBERS, GRAPH, False),
+        "kernel": (
+            eb.EBBSRegressor(**few, loss="quantile", smoothing=eb.Kernel("diffusion")),
+            NUMBERS,
+            GRAPH,
+            False,
+        ),
+        "robust": (
+            eb.EBBSRegressor(**few, smoothing=eb.Robust(), labels="none", momentum=True),
+            NUMBERS,
+            GRAPH,
+            False,
+        ),
         "sparse": (eb.EBBSClassifier(**few), COUNTS, GRAPH, True),
         "plain": (eb.EBBSClassifier(**few), MIXED, None, False),
-        "xgboost": (eb.EBBSRegressor(**few, learner=eb.XGBoost(max_depth=3), smoothing=laplacian), MIXED, GRAPH, False),
+        "xgboost": (
+            eb.EBBSRegressor(**few, learner=eb.XGBoost(max_depth=3), smoothing=laplacian),
+            MIXED,
+            GRAPH,
+            False,
+        ),
         "xgboost-classes": (
-            eb.EBBSClassifier(**few, learner=eb.XGBoost(max_depth=2), smoothing=laplacian), NUMBERS, GRAPH, False,
+            eb.EBBSClassifier(**few, learner=eb.XGBoost(max_depth=2), smoothing=laplacian),
+            NUMBERS,
+            GRAPH,
+            False,
         ),
         "catboost": (
             eb.EBBSRegressor(
-                **few, learner=eb.CatBoost(depth=3), smoothing=laplacian, neighbor_features=eb.NeighborFeatures()
+                **few,
+                learner=eb.CatBoost(depth=3),
+                smoothing=laplacian,
+                neighbor_features=eb.NeighborFeatures(),
             ),
-            MIXED, GRAPH, True,
+            MIXED,
+            GRAPH,
+            True,
         ),
         "catboost-branches": (
-            eb.EBBSClassifier(**few, learner=eb.CatBoost(depth=2, params={"grow_policy": "Lossguide"})),
-            NUMBERS, GRAPH, False,
+            eb.EBBSClassifier(
+                **few, learner=eb.CatBoost(depth=2, params={"grow_policy": "Lossguide"})
+            ),
+            NUMBERS,
+            GRAPH,
+            False,
         ),
-    }  # fmt: skip
+    }
 
 
 def predictions(model: Any, X: Any, graph: Any) -> dict[str, Any]:
@@ -89,8 +150,15 @@ def predictions(model: Any, X: Any, graph: Any) -> dict[str, Any]:
     if sparse.issparse(X):
         rows: dict[str, Any] = {"counts": new.toarray().tolist()}
     else:  # NaN is not JSON
-        rows = {name: [None if value != value else value for value in column.tolist()] for name, column in new.items()}
-    return {"rows": rows, "edges": EDGES, "relations": list(graph) if isinstance(graph, dict) else None} | found
+        rows = {
+            name: [None if value != value else value for value in column.tolist()]
+            for name, column in new.items()
+        }
+    return {
+        "rows": rows,
+        "edges": EDGES,
+        "relations": list(graph) if isinstance(graph, dict) else None,
+    } | found
 
 
 def main() -> None:
@@ -104,7 +172,7 @@ def main() -> None:
         model.fit(X, KIND if isinstance(model, eb.EBBSClassifier) else PRICE, graph=graph)
         model.save(place, table=table)
         place.with_suffix(".json").write_text(json.dumps(predictions(model, X, graph)) + "\n")
-        print(f"{place}: {place.stat().st_size:,} bytes, {model.choice_}")
+        print(f"{place}: {place.stat().st_size:,} bytes, {model.best_candidate_}")
 
 
 if __name__ == "__main__":

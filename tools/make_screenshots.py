@@ -38,9 +38,13 @@ def compressed(png: bytes, width: int) -> bytes:
     """The picture no wider than ``width``, in 256 colours: a fraction of the size, and hardly to be told from it."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     if picture.width > width:
-        picture = picture.resize((width, round(picture.height * width / picture.width)), Image.Resampling.LANCZOS)
+        picture = picture.resize(
+            (width, round(picture.height * width / picture.width)), Image.Resampling.LANCZOS
+        )
     out = io.BytesIO()
-    picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(out, "png", optimize=True)
+    picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+        out, "png", optimize=True
+    )
     return out.getvalue()
 
 
@@ -66,9 +70,16 @@ def keep(name: str, browser: Browser, width: int) -> None:
 
 def ebboost(folder: Path, *words: str) -> str:
     """Run a command and return what it prints, colours and all."""
-    environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT / "src")}
+    environment = {
+        **os.environ,
+        "FORCE_COLOR": "1",
+        "COLUMNS": str(COLUMNS),
+        "PYTHONPATH": str(ROOT / "src"),
+    }
     command = [sys.executable, "-m", "ebboost", *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def terminal(folder: Path, *words: str) -> Path:
@@ -77,7 +88,10 @@ def terminal(folder: Path, *words: str) -> Path:
     console.print(Text.assemble(("$ ", "green"), (" ".join(("ebboost", *words)), "bold")))
     console.print(Text.from_ansi(ebboost(folder, *words).rstrip("\n")))
     page = folder / f"{words[0]}.html"
-    page.write_text(console.export_html(theme=MONOKAI, inline_styles=True, code_format=TERMINAL), encoding="utf-8")
+    page.write_text(
+        console.export_html(theme=MONOKAI, inline_styles=True, code_format=TERMINAL),
+        encoding="utf-8",
+    )
     return page
 
 
@@ -99,7 +113,9 @@ def main() -> None:
             keep(f"report-map-{scheme}", browser, 1280)
         ebboost(Path(folder), "demo", "--files", ".")
         for command in ("check", "fit"):
-            page = terminal(Path(folder), command, "nodes.csv", "edges.csv", "--target", "pc_turnout")
+            page = terminal(
+                Path(folder), command, "nodes.csv", "edges.csv", "--target", "pc_turnout"
+            )
             browser.open(page, TERMINAL_WIDTH, 100, phone=True)
             height = browser.run("document.querySelector('pre').offsetHeight")
             browser.open(page, TERMINAL_WIDTH, height, phone=True)

@@ -51,9 +51,28 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ["smoothing", "labels", "losses.py", "objective.py", "momentum.py", "boosting.py"]
-TESTS = ["losses", "momentum", "order", "smoothing", "sweep", "objective", "labels", "robust", "boosting", "numbers"]
+TESTS = [
+    "losses",
+    "momentum",
+    "order",
+    "smoothing",
+    "sweep",
+    "objective",
+    "labels",
+    "robust",
+    "boosting",
+    "numbers",
+]
 TESTS += ["relations", "convergence", "contraction"]
-QUIETLY = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+QUIETLY = [
+    "-x",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "--no-header",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+]
 EXAMPLES = 8
 MEMORY = 3 * 2**30
 # Changes that say nothing of the tests: small numbers and words that are equal are the same object, and to shift floats is a
@@ -224,22 +243,31 @@ def in_a_process(work: Callable[[], Any], log: Path, cpu: float, wall: float) ->
         os.waitpid(child, 0)
         return None, "timeout"
     if os.WIFSIGNALED(status):
-        return None, "timeout" if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) else "crash"
+        return None, "timeout" if os.WTERMSIG(status) in (
+            signal.SIGXCPU,
+            signal.SIGKILL,
+        ) else "crash"
     return (json.loads(answer.read_text()), "done") if answer.exists() else (None, "crash")
 
 
 def baseline(tree: Path) -> dict[str, Any]:
     """The tests on the unchanged tree: CPU seconds of each, and which of them go through which line of which file."""
-    measure = coverage.Coverage(data_file=None, config_file=False, include=[f"{tree}/src/ebboost/*"])
+    measure = coverage.Coverage(
+        data_file=None, config_file=False, include=[f"{tree}/src/ebboost/*"]
+    )
     measure.start()
     watch = Watch(measure)
     code = run_tests(
-        tree, [f"tests/test_{name}.py" for name in TESTS] + [f"src/ebboost/{name}" for name in SOURCES], watch
+        tree,
+        [f"tests/test_{name}.py" for name in TESTS] + [f"src/ebboost/{name}" for name in SOURCES],
+        watch,
     )
     measure.stop()
     data = measure.get_data()
     through = {
-        str(Path(file).relative_to(tree)): {str(line): tests for line, tests in data.contexts_by_lineno(file).items()}
+        str(Path(file).relative_to(tree)): {
+            str(line): tests for line, tests in data.contexts_by_lineno(file).items()
+        }
         for file in data.measured_files()
     }
     return {"code": code, "failed": watch.failed, "seconds": watch.seconds, "through": through}
@@ -251,7 +279,11 @@ def measured(tree: Path, out: Path) -> dict[str, Any] | None:
     for file in sorted([*tree.rglob("*.py"), *tree.rglob("*.c")]):
         digest.update(file.read_bytes())
     now = digest.hexdigest()
-    if kept.exists() and (out / "tests.sha256").exists() and (out / "tests.sha256").read_text() == now:
+    if (
+        kept.exists()
+        and (out / "tests.sha256").exists()
+        and (out / "tests.sha256").read_text() == now
+    ):
         return dict(json.loads(kept.read_text()))
     before, _ = in_a_process(lambda: baseline(tree), out / "tests.log", 3600, 3600)
     (out / "tests.sha256").write_text(now)
@@ -278,32 +310,49 @@ def tests_of(mutant: Mutant, before: dict[str, Any], budget: float) -> list[str]
         cost[test] = seconds[test] * sent[test.split("[")[0]]
     order = sorted(cost, key=cost.__getitem__)
     spent = accumulate(seconds[test] for test in order)
-    return [test for test, sum_so_far in zip(order, spent, strict=True) if sum_so_far <= budget] or order[:1]
+    return [
+        test for test, sum_so_far in zip(order, spent, strict=True) if sum_so_far <= budget
+    ] or order[:1]
 
 
 def copy_tree(tree: Path) -> None:
     """What tests need, with few examples for each property."""
     for name in ["src", "tests"]:
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "golden"))
+        shutil.copytree(
+            ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "golden")
+        )
     shutil.copy(ROOT / "pyproject.toml", tree)
     for test in (tree / "tests").rglob("*.py"):
         few = re.sub(
-            r"max_examples=(\d+)", lambda found: f"max_examples={min(int(found[1]), EXAMPLES)}", test.read_text()
+            r"max_examples=(\d+)",
+            lambda found: f"max_examples={min(int(found[1]), EXAMPLES)}",
+            test.read_text(),
         )
         test.write_text(few)
 
 
-def judge(mutant: Mutant, tree: Path, before: dict[str, Any], budget: float, log: Path) -> dict[str, Any]:
+def judge(
+    mutant: Mutant, tree: Path, before: dict[str, Any], budget: float, log: Path
+) -> dict[str, Any]:
     """Run a mutant: killed by which test, survived, or stopped because it took too long."""
     source = original(mutant.path)
     code = mutant.code(source) or source
     tests = tests_of(mutant, before, budget)
     diff = "".join(
         difflib.unified_diff(
-            source.splitlines(True), code.splitlines(True), f"a/{mutant.path}", f"b/{mutant.path}", n=2
+            source.splitlines(True),
+            code.splitlines(True),
+            f"a/{mutant.path}",
+            f"b/{mutant.path}",
+            n=2,
         )
     )
-    verdict = {"path": mutant.path, "operator": mutant.operator, "occurrence": mutant.occurrence, "line": mutant.line}
+    verdict = {
+        "path": mutant.path,
+        "operator": mutant.operator,
+        "occurrence": mutant.occurrence,
+        "line": mutant.line,
+    }
     verdict |= {"tests": len(tests), "diff": diff}
     if not tests:
         return verdict | {"verdict": "survived", "by": "no test goes there"}
@@ -346,37 +395,56 @@ def summary(verdicts: list[dict[str, Any]], seed: int, population: int) -> str:
     for verdict in verdicts:
         counts[verdict["path"]][verdict["verdict"]] += 1
     lines = [f"{'file':44}{'killed':>8}{'timeout':>9}{'survived':>10}"]
-    lines += [f"{path:44}{c['killed']:8}{c['timeout']:9}{c['survived']:10}" for path, c in sorted(counts.items())]
+    lines += [
+        f"{path:44}{c['killed']:8}{c['timeout']:9}{c['survived']:10}"
+        for path, c in sorted(counts.items())
+    ]
     killed, total = sum(v["verdict"] != "survived" for v in verdicts), len(verdicts)
     low, high = interval(killed, total)
-    lines.append(f"{killed} of {total} killed: {killed / total:.1%}, 95 % confidence {low:.1%} to {high:.1%}")
+    lines.append(
+        f"{killed} of {total} killed: {killed / total:.1%}, 95 % confidence {low:.1%} to {high:.1%}"
+    )
     lines.append(f"drawn with seed {seed} from {population} places")
     return "\n".join(lines)
 
 
 def main() -> int:
     """Draw, run, report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mutants", type=int, default=150, help="how many to draw (default 150)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     parser.add_argument("--minutes", type=float, default=1e9, help="stop after so many minutes")
-    parser.add_argument("--budget", type=float, default=10.0, help="CPU seconds of tests for a mutant (default 10)")
-    parser.add_argument("--at-least", type=float, default=0.85, help="the share that must be killed (default 0.85)")
-    parser.add_argument("--again", type=Path, help="run the survivors in this verdicts.jsonl once more instead")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants", help="where to write")
+    parser.add_argument(
+        "--budget", type=float, default=10.0, help="CPU seconds of tests for a mutant (default 10)"
+    )
+    parser.add_argument(
+        "--at-least", type=float, default=0.85, help="the share that must be killed (default 0.85)"
+    )
+    parser.add_argument(
+        "--again", type=Path, help="run the survivors in this verdicts.jsonl once more instead"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "build" / "mutants", help="where to write"
+    )
     options = parser.parse_args()
     end = time.monotonic() + 60 * options.minutes
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
 
     paths = [ROOT / "src" / "ebboost" / name for name in SOURCES]
-    files = sorted(file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path]))
+    files = sorted(
+        file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])
+    )
     files = [file for file in files if file.name != "_cuda.py"]  # needs a GPU
     population = [mutant for file in files for mutant in mutants(str(file.relative_to(ROOT)))]
     drawn = draw(population, random.Random(options.seed))
     if options.again:
         old = [json.loads(line) for line in options.again.read_text().splitlines()]
-        places = {(v["path"], v["operator"], v["occurrence"]) for v in old if v["verdict"] == "survived"}
+        places = {
+            (v["path"], v["operator"], v["occurrence"]) for v in old if v["verdict"] == "survived"
+        }
         drawn = (m for m in population if (m.path, m.operator, m.occurrence) in places)
 
     verdicts: list[dict[str, Any]] = []
@@ -388,7 +456,10 @@ def main() -> int:
         if before is None or before["code"] != 0:
             print(f"The tests fail on the unchanged tree: {out / 'tests.log'}")
             return 2
-        print(f"{len(before['seconds'])} tests, {sum(before['seconds'].values()):.0f} s of CPU time", flush=True)
+        print(
+            f"{len(before['seconds'])} tests, {sum(before['seconds'].values()):.0f} s of CPU time",
+            flush=True,
+        )
         with (out / "verdicts.jsonl").open("w") as record:
             for mutant in drawn:
                 if len(verdicts) == options.mutants or time.monotonic() > end:

@@ -17,7 +17,11 @@ Grid = Mapping[str, Sequence[Any]]
 
 NETWORKS = ("gcn", "gat", "agnn", "appnp")
 TORCH = ("torch", "torch_geometric")
-WORDS = ("coauthor_cs", "coauthor_phy", "ogbn_arxiv")  # the paper's own networks: three wide layers, not tuned
+WORDS = (
+    "coauthor_cs",
+    "coauthor_phy",
+    "ogbn_arxiv",
+)  # the paper's own networks: three wide layers, not tuned
 UNTUNED: Grid = {"learning_rate": [0.005], "dropout": [0.5], "hidden": [256], "layers": [3]}
 NETWORK: Grid = {"learning_rate": [0.01, 0.1], "dropout": [0.0, 0.5]}
 BOOSTED: Grid = {"network": ["gat", "gcn", "agnn", "appnp"], **NETWORK, "replace": [False, True]}
@@ -55,7 +59,9 @@ class Method:
     def configurations(self, dataset: str) -> list[dict[str, Any]]:
         """Return the settings to try on a data set."""
         grid = self.by_data.get(dataset.removesuffix("-rewired"), self.grid)
-        return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+        return [
+            dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+        ]
 
     def missing(self) -> str:
         """Return the modules that it needs and that are not installed."""
@@ -64,7 +70,9 @@ class Method:
     def __call__(self, problem: Problem, **settings: Any) -> Outcome:
         """Fit and predict."""
         module, function = self.fit.split(":")
-        return getattr(import_module(f"benchmarks.methods.{module}"), function)(problem, **self.fixed, **settings)
+        return getattr(import_module(f"benchmarks.methods.{module}"), function)(
+            problem, **self.fixed, **settings
+        )
 
 
 def _network(name: str) -> Method:
@@ -75,9 +83,21 @@ def _network(name: str) -> Method:
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("LightGBM", "trees:lightgbm", {"learning_rate": [0.1, 0.01], "num_leaves": [15, 63]}),
-        Method("CatBoost", "trees:catboost", {"learning_rate": [0.1, 0.01], "depth": [6, 4]}, needs=("catboost",)),
-        Method("XGBoost", "trees:xgboost", {"learning_rate": [0.3, 0.1], "max_depth": [6]}, needs=("xgboost",)),
+        Method(
+            "LightGBM", "trees:lightgbm", {"learning_rate": [0.1, 0.01], "num_leaves": [15, 63]}
+        ),
+        Method(
+            "CatBoost",
+            "trees:catboost",
+            {"learning_rate": [0.1, 0.01], "depth": [6, 4]},
+            needs=("catboost",),
+        ),
+        Method(
+            "XGBoost",
+            "trees:xgboost",
+            {"learning_rate": [0.3, 0.1], "max_depth": [6]},
+            needs=("xgboost",),
+        ),
         Method(
             "LightGBM, neighbours",
             "trees:lightgbm",
@@ -98,8 +118,21 @@ METHODS: dict[str, Method] = {
             {"correct": [0.5, 0.8, 0.95], "smooth": [0.0, 0.5, 0.8]},
             needs=("catboost",),
         ),
-        Method("GPBoost", "places:gpboost", {"learning_rate": [0.1, 0.01]}, needs=("gpboost",), needs_places=True),
-        Method("MLP", "networks:network", NETWORK, dict.fromkeys(WORDS, UNTUNED), {"network": "mlp"}, TORCH),
+        Method(
+            "GPBoost",
+            "places:gpboost",
+            {"learning_rate": [0.1, 0.01]},
+            needs=("gpboost",),
+            needs_places=True,
+        ),
+        Method(
+            "MLP",
+            "networks:network",
+            NETWORK,
+            dict.fromkeys(WORDS, UNTUNED),
+            {"network": "mlp"},
+            TORCH,
+        ),
         *(_network(name) for name in NETWORKS),
         Method("Res-GNN", "boosted:residual", BOOSTED, needs=(*TORCH, "catboost")),
         Method("BGNN", "boosted:bgnn", {**BOOSTED, "steps": [10, 20]}, needs=(*TORCH, "catboost")),

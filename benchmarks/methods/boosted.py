@@ -18,15 +18,25 @@ EPOCHS, PATIENCE = 200, 10
 HIDDEN = 64
 
 
-def residual(problem: Problem, network: str, learning_rate: float, dropout: float, replace: bool) -> Outcome:
+def residual(
+    problem: Problem, network: str, learning_rate: float, dropout: float, replace: bool
+) -> Outcome:
     """Res-GNN: a network on CatBoost's predictions, alone or beside the columns. BGNN without training end to end."""
     trees = catboost(problem, learning_rate=0.1, depth=6).predicted.reshape(len(problem.y), -1)
-    features = networks.scaled(trees, problem) if replace else networks.encoded(problem, extra=trees)
+    features = (
+        networks.scaled(trees, problem) if replace else networks.encoded(problem, extra=trees)
+    )
     return networks.trained(problem, features, network, learning_rate, dropout, HIDDEN)
 
 
 def bgnn(
-    problem: Problem, network: str, learning_rate: float, dropout: float, replace: bool, steps: int, trees: int = 0
+    problem: Problem,
+    network: str,
+    learning_rate: float,
+    dropout: float,
+    replace: bool,
+    steps: int,
+    trees: int = 0,
 ) -> Outcome:
     """BGNN.
 
@@ -41,20 +51,28 @@ def bgnn(
     """
     ensemble = Ensemble(problem, trees or steps)
     width = ensemble.predicted.shape[1]
-    columns = np.zeros((len(problem.y), 0), dtype=np.float32) if replace else networks.encoded(problem)
+    columns = (
+        np.zeros((len(problem.y), 0), dtype=np.float32) if replace else networks.encoded(problem)
+    )
     learner = networks.Learner(problem, columns.shape[1] + width, network, dropout, HIDDEN)
-    features = torch.zeros(len(problem.y), columns.shape[1] + width, device=learner.device, requires_grad=True)
+    features = torch.zeros(
+        len(problem.y), columns.shape[1] + width, device=learner.device, requires_grad=True
+    )
     optimizer = torch.optim.Adam([*learner.model.parameters(), features], lr=learning_rate)
     kept, target = networks.Best(problem, PATIENCE), None
     curve = {"training": list[float](), "validation": list[float]()}
     for _ in range(EPOCHS):
         ensemble.grow(target)
-        start = torch.as_tensor(np.hstack([columns, ensemble.predicted]), dtype=torch.float32, device=learner.device)
+        start = torch.as_tensor(
+            np.hstack([columns, ensemble.predicted]), dtype=torch.float32, device=learner.device
+        )
         features.data.copy_(start)
         curve["training"] += [learner.step(features, optimizer) for _ in range(steps)]
         stop = kept.see(learner.predict(features))
         curve["validation"].append(kept.last)
-        target = (features.detach() - start)[problem.train, columns.shape[1] :].double().cpu().numpy()
+        target = (
+            (features.detach() - start)[problem.train, columns.shape[1] :].double().cpu().numpy()
+        )
         if stop or np.abs(target).max() < 1e-12 or not np.isfinite(target).all():
             break
     return Outcome(kept.predicted, None, curve, learner.notes(kept), learner.device)
@@ -81,10 +99,16 @@ class Ensemble:
         kind = catboost.CatBoostClassifier if classes else catboost.CatBoostRegressor
         many = "MultiRMSE" if self._problem.n_classes else "RMSE"
         model = kind(
-            iterations=self._n_trees, depth=6, learning_rate=0.1, loss_function="MultiClass" if classes else many,
-            random_seed=self._problem.seed, thread_count=self._problem.threads, verbose=False, allow_const_label=True,
+            iterations=self._n_trees,
+            depth=6,
+            learning_rate=0.1,
+            loss_function="MultiClass" if classes else many,
+            random_seed=self._problem.seed,
+            thread_count=self._problem.threads,
+            verbose=False,
+            allow_const_label=True,
             allow_writing_files=False,
-        )  # fmt: skip
+        )
         labels = self._problem.y[self._problem.train] if target is None else target.squeeze()
         model.fit(self._pool(self._problem.train, labels))
         added = catboost_scores(model, self._everyone, self._problem)

@@ -10,7 +10,7 @@ from benchmarks.problem import Outcome, Problem
 # The paper's table of hyperparameters: where it departs from the preset.
 RATE = {"avazu": 0.1, "vk": 0.05}
 STRENGTH = {"vk": eb.Laplacian(50.0, 2)}
-LABELS = {"vk": eb.Masked(smooth_labels=False, from_zero=True)}
+LABELS = {"vk": eb.MaskedLabels(smooth_labels=False, from_zero=True)}
 
 
 def paper(problem: Problem, momentum: bool = False, lam: float | None = None) -> Outcome:
@@ -29,7 +29,9 @@ def paper(problem: Problem, momentum: bool = False, lam: float | None = None) ->
 
 def smoothing(problem: Problem) -> Outcome:
     """Smoothed scores alone: no label is used to predict, so that the model can be taken to another graph."""
-    return _fitted(problem, lambda kind, **common: kind(**smoothing_alone(bool(problem.n_classes)), **common))
+    return _fitted(
+        problem, lambda kind, **common: kind(**smoothing_alone(bool(problem.n_classes)), **common)
+    )
 
 
 def smoothing_alone(classes: bool) -> dict[str, Any]:
@@ -41,10 +43,14 @@ def smoothing_alone(classes: bool) -> dict[str, Any]:
             "n_estimators": 150,
             "learning_rate": 0.5,
             "momentum": True,
-            "patience": 20,
+            "n_iter_no_change": 20,
             "learner": learner,
         }
-    return settings | {"feature_smoothing": eb.Laplacian(20.0, 5), "learner": eb.LightGBM(), "learning_rate": 0.1}
+    return settings | {
+        "feature_smoothing": eb.Laplacian(20.0, 5),
+        "learner": eb.LightGBM(),
+        "learning_rate": 0.1,
+    }
 
 
 def default(problem: Problem) -> Outcome:
@@ -56,8 +62,10 @@ def _fitted(problem: Problem, make: Any) -> Outcome:
     kind = eb.EBBSClassifier if problem.n_classes else eb.EBBSRegressor
     model = make(kind, random_state=problem.seed, n_jobs=problem.threads)
     held = (problem.val, problem.y[problem.val])
-    model.fit(problem.X, problem.y[problem.train], nodes=problem.train, graph=problem.graph, eval_set=held)
-    notes: dict[str, Any] = {"rounds": model.n_iter_, "choice": model.choice_}
+    model.fit(
+        problem.X, problem.y[problem.train], nodes=problem.train, graph=problem.graph, eval_set=held
+    )
+    notes: dict[str, Any] = {"rounds": model.n_iter_, "choice": model.best_candidate_}
     curve = {part: model.history_[part] for part in ("training", "validation")}
     if not problem.n_classes:  # half the squared error, told as RMSE
         curve = {part: np.sqrt(2.0 * np.asarray(losses)).tolist() for part, losses in curve.items()}

@@ -22,7 +22,12 @@ HEADS = 8
 
 
 def network(
-    problem: Problem, network: str, learning_rate: float, dropout: float, hidden: int = 64, layers: int = 2
+    problem: Problem,
+    network: str,
+    learning_rate: float,
+    dropout: float,
+    hidden: int = 64,
+    layers: int = 2,
 ) -> Outcome:
     """Train a network on the columns of the nodes."""
     return trained(problem, encoded(problem), network, learning_rate, dropout, hidden, layers)
@@ -53,8 +58,8 @@ def trained(
 class Best:
     """Early stopping: the predictions of the epoch with the best validation score."""
 
-    def __init__(self, problem: Problem, patience: int) -> None:
-        self._problem, self._patience = problem, patience
+    def __init__(self, problem: Problem, n_iter_no_change: int) -> None:
+        self._problem, self._patience = problem, n_iter_no_change
         self.predicted, self.best, self.best_epoch, self.epoch = np.zeros(0), -np.inf, -1, -1
         self.last = np.nan
 
@@ -72,14 +77,24 @@ class Best:
 class Learner:
     """A network with its graph on a device: one step of gradient descent, and predictions."""
 
-    def __init__(self, problem: Problem, width: int, name: str, dropout: float, hidden: int, layers: int = 2) -> None:
+    def __init__(
+        self, problem: Problem, width: int, name: str, dropout: float, hidden: int, layers: int = 2
+    ) -> None:
         torch.manual_seed(problem.seed)
         torch.set_num_threads(problem.threads)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self._classes = bool(problem.n_classes)
         self._edges = edges(problem, normalized=name in ("gcn", "appnp")).to(self.device)
-        kinds = {"mlp": Perceptron, "gcn": Convolution, "gat": Attention, "agnn": Similarity, "appnp": Teleport}
-        self.model = kinds[name](width, hidden, problem.n_classes or 1, dropout, layers).to(self.device)
+        kinds = {
+            "mlp": Perceptron,
+            "gcn": Convolution,
+            "gat": Attention,
+            "agnn": Similarity,
+            "appnp": Teleport,
+        }
+        self.model = kinds[name](width, hidden, problem.n_classes or 1, dropout, layers).to(
+            self.device
+        )
         self._train = torch.as_tensor(problem.train, device=self.device)
         dtype = torch.long if self._classes else torch.float32
         self._truth = torch.as_tensor(problem.y[problem.train], dtype=dtype, device=self.device)
@@ -99,7 +114,9 @@ class Learner:
 
     def notes(self, kept: Best) -> dict[str, Any]:
         """Return the epoch kept and, on a GPU, its peak memory in megabytes."""
-        on_gpu = {"gpu_mb": torch.cuda.max_memory_allocated() / 2**20} if self.device == "cuda" else {}
+        on_gpu = (
+            {"gpu_mb": torch.cuda.max_memory_allocated() / 2**20} if self.device == "cuda" else {}
+        )
         return {"epochs": kept.best_epoch + 1, **on_gpu}
 
     def predict(self, X: Tensor) -> np.ndarray:
@@ -154,7 +171,8 @@ class Attention(nn.Module):
         super().__init__()
         sizes = [width] + [hidden] * (layers - 1)
         self.attentions = nn.ModuleList(
-            GATConv(size, hidden // HEADS, HEADS, dropout=dropout, add_self_loops=False) for size in sizes[:-1]
+            GATConv(size, hidden // HEADS, HEADS, dropout=dropout, add_self_loops=False)
+            for size in sizes[:-1]
         )
         self.last = GATConv(sizes[-1], out, 1, dropout=dropout, residual=True, add_self_loops=False)
         self.dropout = nn.Dropout(dropout)
@@ -223,14 +241,20 @@ def encoded(problem: Problem, extra: np.ndarray | None = None) -> np.ndarray:
             table[name] = target_statistics(problem.X[name].cat.codes.to_numpy(), problem)
         X = table.to_numpy(dtype=np.float64)
     else:
-        X = problem.X.toarray() if hasattr(problem.X, "toarray") else np.asarray(problem.X, dtype=np.float64)
+        X = (
+            problem.X.toarray()
+            if hasattr(problem.X, "toarray")
+            else np.asarray(problem.X, dtype=np.float64)
+        )
     return scaled(X if extra is None else np.hstack([X, extra]), problem)
 
 
 def scaled(X: np.ndarray, problem: Problem) -> np.ndarray:
     """Return columns scaled to [0, 1] on the training nodes, with -1 where missing."""
     low, high = np.nanmin(X[problem.train], axis=0), np.nanmax(X[problem.train], axis=0)
-    return np.nan_to_num((X - low) / np.where(high > low, high - low, 1.0), nan=-1.0).astype(np.float32)
+    return np.nan_to_num((X - low) / np.where(high > low, high - low, 1.0), nan=-1.0).astype(
+        np.float32
+    )
 
 
 def target_statistics(codes: np.ndarray, problem: Problem) -> np.ndarray:

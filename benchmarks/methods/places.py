@@ -16,9 +16,12 @@ def gpboost(problem: Problem, learning_rate: float) -> Outcome:
         X[name] = X[name].cat.codes
     X = X.to_numpy(dtype=np.float64)
     process = gpboost.GPModel(
-        gp_coords=places[problem.train], cov_function="exponential", gp_approx="vecchia", seed=problem.seed,
+        gp_coords=places[problem.train],
+        cov_function="exponential",
+        gp_approx="vecchia",
+        seed=problem.seed,
         num_parallel_threads=problem.threads,
-    )  # fmt: skip
+    )
     process.set_prediction_data(gp_coords_pred=places[problem.val])
     settings = {
         "learning_rate": learning_rate,
@@ -30,8 +33,14 @@ def gpboost(problem: Problem, learning_rate: float) -> Outcome:
     train = gpboost.Dataset(X[problem.train], problem.y[problem.train])
     held = gpboost.Dataset(X[problem.val], problem.y[problem.val], reference=train)
     model = gpboost.train(
-        settings, train, ROUNDS, gp_model=process, valid_sets=held, early_stopping_rounds=PATIENCE, verbose_eval=False,
+        settings,
+        train,
+        ROUNDS,
+        gp_model=process,
+        valid_sets=held,
+        early_stopping_rounds=PATIENCE,
+        verbose_eval=False,
         use_gp_model_for_validation=True,
-    )  # fmt: skip
+    )
     told = model.predict(data=X, gp_coords_pred=places, predict_var=False, pred_latent=False)
     return Outcome(np.asarray(told["response_mean"]), notes={"rounds": model.best_iteration})

@@ -20,7 +20,7 @@ def catboost_plus(problem: Problem, lam: float = 2.0, n_steps: int = 5) -> Outco
     classes the probabilities are smoothed.
     """
     base = catboost(problem, learning_rate=0.1, depth=6)
-    smoother, predicted = eb.Laplacian(lam, n_steps).on(problem.graph), base.predicted.copy()
+    smoother, predicted = eb.Laplacian(lam, n_steps).operator(problem.graph), base.predicted.copy()
     if not problem.n_classes:
         errors = np.zeros_like(predicted)
         errors[problem.train] = problem.y[problem.train] - predicted[problem.train]
@@ -33,14 +33,24 @@ def correct_and_smooth(problem: Problem, correct: float, smooth: float) -> Outco
     """Propagate the errors of training nodes with weight ``correct``, then the labels with weight ``smooth``."""
     base = catboost(problem, learning_rate=0.1, depth=6)
     predicted = base.predicted.reshape(len(problem.y), -1)
-    known = np.eye(problem.n_classes)[problem.y[problem.train]] if problem.n_classes else problem.y[problem.train, None]
+    known = (
+        np.eye(problem.n_classes)[problem.y[problem.train]]
+        if problem.n_classes
+        else problem.y[problem.train, None]
+    )
     errors = np.zeros_like(predicted)
     errors[problem.train] = known - predicted[problem.train]
     spread = _propagated(problem.graph, errors, correct)
-    size = np.abs(errors[problem.train]).sum(axis=1).mean()  # "autoscale": a spread error is as large as a known one
+    size = (
+        np.abs(errors[problem.train]).sum(axis=1).mean()
+    )  # "autoscale": a spread error is as large as a known one
     length = np.abs(spread).sum(axis=1, keepdims=True)
     scale = np.divide(size, length, out=np.zeros_like(length), where=length > 1e-12)
-    corrected = predicted + np.where(scale > 1000.0, 1.0, scale) * spread if problem.n_classes else predicted + spread
+    corrected = (
+        predicted + np.where(scale > 1000.0, 1.0, scale) * spread
+        if problem.n_classes
+        else predicted + spread
+    )
     corrected[problem.train] = known
     return Outcome(_propagated(problem.graph, corrected, smooth).squeeze(), notes=base.notes)
 

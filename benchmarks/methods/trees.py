@@ -10,12 +10,22 @@ from benchmarks.problem import Outcome, Problem
 ROUNDS, PATIENCE = 1000, 100
 
 
-def lightgbm(problem: Problem, learning_rate: float, num_leaves: int, neighbours: bool = False) -> Outcome:
+def lightgbm(
+    problem: Problem, learning_rate: float, num_leaves: int, neighbours: bool = False
+) -> Outcome:
     """LightGBM on the columns of a node, or on those of its neighbours too."""
     import lightgbm
 
-    X = eb.NeighborFeatures().fit_transform(problem.X, graph=problem.graph) if neighbours else problem.X
-    settings: dict[str, Any] = {"objective": "regression", "learning_rate": learning_rate, "num_leaves": num_leaves}
+    X = (
+        eb.NeighborFeatures().fit_transform(problem.X, graph=problem.graph)
+        if neighbours
+        else problem.X
+    )
+    settings: dict[str, Any] = {
+        "objective": "regression",
+        "learning_rate": learning_rate,
+        "num_leaves": num_leaves,
+    }
     if problem.n_classes:
         settings |= {"objective": "multiclass", "num_class": problem.n_classes}
     settings |= {"num_threads": problem.threads, "seed": problem.seed, "verbose": -1}
@@ -31,7 +41,11 @@ def xgboost(problem: Problem, learning_rate: float, max_depth: int) -> Outcome:
     """XGBoost on the columns of a node."""
     import xgboost
 
-    settings: dict[str, Any] = {"learning_rate": learning_rate, "max_depth": max_depth, "seed": problem.seed}
+    settings: dict[str, Any] = {
+        "learning_rate": learning_rate,
+        "max_depth": max_depth,
+        "seed": problem.seed,
+    }
     settings |= {"nthread": problem.threads, "objective": "reg:squarederror"}
     if problem.n_classes:
         settings |= {"objective": "multi:softprob", "num_class": problem.n_classes}
@@ -42,11 +56,18 @@ def xgboost(problem: Problem, learning_rate: float, max_depth: int) -> Outcome:
 
     held = [(matrix(problem.val), "val")]
     model = xgboost.train(
-        settings, matrix(problem.train), ROUNDS, evals=held, early_stopping_rounds=PATIENCE, verbose_eval=False
+        settings,
+        matrix(problem.train),
+        ROUNDS,
+        evals=held,
+        early_stopping_rounds=PATIENCE,
+        verbose_eval=False,
     )
     everyone = matrix(np.arange(len(problem.y)), labelled=False)
     predicted = model.predict(everyone, iteration_range=(0, model.best_iteration + 1))
-    return Outcome(np.asarray(predicted, dtype=np.float64), notes={"rounds": model.best_iteration + 1})
+    return Outcome(
+        np.asarray(predicted, dtype=np.float64), notes={"rounds": model.best_iteration + 1}
+    )
 
 
 def catboost(problem: Problem, learning_rate: float, depth: int, graph: bool = False) -> Outcome:
@@ -55,13 +76,21 @@ def catboost(problem: Problem, learning_rate: float, depth: int, graph: bool = F
 
     kind = catboost.CatBoostClassifier if problem.n_classes else catboost.CatBoostRegressor
     model = kind(
-        iterations=ROUNDS, learning_rate=learning_rate, depth=depth, random_seed=problem.seed,
-        loss_function="MultiClass" if problem.n_classes else "RMSE", early_stopping_rounds=PATIENCE,
-        thread_count=problem.threads, verbose=False, allow_writing_files=False,
-    )  # fmt: skip
+        iterations=ROUNDS,
+        learning_rate=learning_rate,
+        depth=depth,
+        random_seed=problem.seed,
+        loss_function="MultiClass" if problem.n_classes else "RMSE",
+        early_stopping_rounds=PATIENCE,
+        thread_count=problem.threads,
+        verbose=False,
+        allow_writing_files=False,
+    )
     parts = graph_pools(problem) if graph else pools(problem)
     model.fit(parts["train"], eval_set=parts["val"])
-    return Outcome(catboost_scores(model, parts["all"], problem), notes={"rounds": model.tree_count_})
+    return Outcome(
+        catboost_scores(model, parts["all"], problem), notes={"rounds": model.tree_count_}
+    )
 
 
 def catboost_scores(model: Any, pool: Any, problem: Problem) -> np.ndarray:
@@ -96,16 +125,25 @@ def graph_pools(problem: Problem) -> dict[str, Any]:
 
     n = len(problem.y)
     if problem.is_table:
-        X = np.ascontiguousarray(as_text(problem).to_numpy(dtype=object if problem.categorical else np.float32))
+        X = np.ascontiguousarray(
+            as_text(problem).to_numpy(dtype=object if problem.categorical else np.float32)
+        )
     else:
-        X = np.ascontiguousarray(problem.X.toarray() if hasattr(problem.X, "toarray") else problem.X, dtype=np.float32)
+        X = np.ascontiguousarray(
+            problem.X.toarray() if hasattr(problem.X, "toarray") else problem.X, dtype=np.float32
+        )
     categorical = [problem.X.columns.get_loc(name) for name in problem.categorical]
     edges = np.column_stack(problem.graph.adjacency.nonzero())
     made = {}
     for part, nodes in {"train": problem.train, "val": problem.val, "all": np.arange(n)}.items():
         labels, weight = np.zeros(n, dtype=problem.y.dtype), np.zeros(n)
-        labels[nodes], weight[nodes] = np.where(problem.y[nodes] == problem.y[nodes], problem.y[nodes], 0), 1.0
-        made[part] = catboost.Pool(X, labels, categorical, graph=edges, group_id=np.zeros(n, dtype=int), weight=weight)
+        labels[nodes], weight[nodes] = (
+            np.where(problem.y[nodes] == problem.y[nodes], problem.y[nodes], 0),
+            1.0,
+        )
+        made[part] = catboost.Pool(
+            X, labels, categorical, graph=edges, group_id=np.zeros(n, dtype=int), weight=weight
+        )
     return made
 
 

@@ -37,21 +37,42 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(plan.PARTS)}; default: all")
-    top.add_argument("--methods", nargs="+", metavar="NAME", help=f"of {'; '.join(METHODS)}; default: all installed")
-    top.add_argument("--threads", type=int, help="default: one, but all cores in the sweep of nodes")
-    top.add_argument("--repeats", type=int, default=1, help="processes for each fit; the least time counts")
-    top.add_argument("--quick", action="store_true", help="a hundredth of the nodes, a tenth of the rounds")
+    top.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"of {', '.join(plan.PARTS)}; default: all"
+    )
+    top.add_argument(
+        "--methods",
+        nargs="+",
+        metavar="NAME",
+        help=f"of {'; '.join(METHODS)}; default: all installed",
+    )
+    top.add_argument(
+        "--threads", type=int, help="default: one, but all cores in the sweep of nodes"
+    )
+    top.add_argument(
+        "--repeats", type=int, default=1, help="processes for each fit; the least time counts"
+    )
+    top.add_argument(
+        "--quick", action="store_true", help="a hundredth of the nodes, a tenth of the rounds"
+    )
     top.add_argument("--resume", action="store_true", help="leave out what the file has")
     top.add_argument(
-        "--limit", type=float, metavar="SECONDS", help="start nothing after so long; 0 with --resume only reports"
+        "--limit",
+        type=float,
+        metavar="SECONDS",
+        help="start nothing after so long; 0 with --resume only reports",
     )
-    top.add_argument("--out", type=Path, default=RESULTS, help="the folder for speed.json, speed.md and figures")
+    top.add_argument(
+        "--out", type=Path, default=RESULTS, help="the folder for speed.json, speed.md and figures"
+    )
     one = top.add_argument_group("one size, shown and not kept")
     for name, default in (("nodes", 20_000), ("edges", 100_000), ("columns", 20), ("rounds", 200)):
         one.add_argument(f"--{name}", type=int, help=f"default: {default:,}")
     top.add_argument(
-        "--default", nargs="+", metavar="DATA", help="time the default fit on these data sets, and no more"
+        "--default",
+        nargs="+",
+        metavar="DATA",
+        help="time the default fit on these data sets, and no more",
     )
     return top
 
@@ -81,13 +102,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _measure(asked: argparse.Namespace) -> None:
-    store, parts = Store.at(asked.out / "speed.json"), asked.parts or plan.PARTS
+    store, parts = Store.linearize(asked.out / "speed.json"), asked.parts or plan.PARTS
     end = time.monotonic() + (float("inf") if asked.limit is None else asked.limit)
     absent = {name: why for part in parts for name, why in plan.skipped(part).items()}
     for name, why in absent.items():
         print(f"skipped {name}: {why}", file=sys.stderr)
-    wanted = dict.fromkeys(case for part in parts for case in plan.cases(part, asked.threads, asked.quick))
-    left = [case for case in wanted if case.method not in absent and case.method in (asked.methods or METHODS)]
+    wanted = dict.fromkeys(
+        case for part in parts for case in plan.cases(part, asked.threads, asked.quick)
+    )
+    left = [
+        case
+        for case in wanted
+        if case.method not in absent and case.method in (asked.methods or METHODS)
+    ]
     left = [case for case in left if not (asked.resume and case in store.runs)]
     if "import" in parts and not (asked.resume and store.imports):
         store.imports = import_seconds(MODULES, 1 if asked.quick else 9)
@@ -118,17 +145,26 @@ def _run(cases: list[Case], store: Store, repeats: int, end: float, scratch: Pat
             except RuntimeError as error:
                 print(error, file=sys.stderr)
             else:
-                print(f"{case}: {run.best:.3g} s, {run.peak / run.inputs:.2f} inputs", file=sys.stderr)
+                print(
+                    f"{case}: {run.best:.3g} s, {run.peak / run.inputs:.2f} inputs", file=sys.stderr
+                )
     return True
 
 
 def _one_size(asked: argparse.Namespace) -> None:
     problem = Problem(asked.nodes or 20_000, asked.edges or 100_000, asked.columns or 20)
     rounds, threads = asked.rounds or 200, asked.threads or 1
-    names = asked.methods or [name for name in (PLAIN, SAME, OURS, RECIPE) if not METHODS[name].missing()]
+    names = asked.methods or [
+        name for name in (PLAIN, SAME, OURS, RECIPE) if not METHODS[name].missing()
+    ]
     with tempfile.TemporaryDirectory() as scratch:
-        row = {name: measure(Case(problem, name, rounds, threads), Path(scratch)) for name in (PLAIN, *names)}
-    print(f"n = {problem.nodes:,}, |E| = {problem.edges:,}, d = {problem.columns}, {rounds} rounds, {threads} threads")
+        row = {
+            name: measure(Case(problem, name, rounds, threads), Path(scratch))
+            for name in (PLAIN, *names)
+        }
+    print(
+        f"n = {problem.nodes:,}, |E| = {problem.edges:,}, d = {problem.columns}, {rounds} rounds, {threads} threads"
+    )
     print(f"{'':36}{'seconds':>9}{'over plain':>12}{'memory / inputs':>17}")
     for name, run in row.items():
         print(f"{name:36}{run.best:9.2f}{over(row, name):12.2f}{run.peak / run.inputs:17.2f}")

@@ -37,9 +37,14 @@ class Results:
     def rows(self, part: str) -> list[Row]:
         """Return the runs of a part, problem by problem, with plain LightGBM among them."""
         known = [
-            self.store.runs[case] for case in plan.cases(part, self.threads, self.quick) if case in self.store.runs
+            self.store.runs[case]
+            for case in plan.cases(part, self.threads, self.quick)
+            if case in self.store.runs
         ]
-        rows = [{run.case.method: run for run in runs} for _, runs in groupby(known, lambda run: run.case.problem)]
+        rows = [
+            {run.case.method: run for run in runs}
+            for _, runs in groupby(known, lambda run: run.case.problem)
+        ]
         return [row for row in rows if PLAIN in row]
 
     def exponent(self, method: str) -> float | None:
@@ -67,7 +72,9 @@ def memory(row: Row, method: str) -> float | None:
 
 def sized(problem: Problem) -> str:
     """Return a problem's size in words."""
-    return f"{spaced(problem.nodes)} nodes, {spaced(problem.edges)} edges, {problem.columns} columns"
+    return (
+        f"{spaced(problem.nodes)} nodes, {spaced(problem.edges)} edges, {problem.columns} columns"
+    )
 
 
 def spaced(count: int) -> str:
@@ -80,35 +87,74 @@ def aims(results: Results) -> list[Aim]:
     found = list[Aim | None]()
     for row in results.rows("middle"):
         size = f"{sized(row[PLAIN].case.problem)}, {row[PLAIN].case.rounds} rounds"
-        found.append(_most(f"smoothing over plain LightGBM: {size}", 1.6, [over(row, SAME), over(row, OURS)]))
-        found.append(_most("the default, choosing included, over plain LightGBM: the same", 4.0, [over(row, ROUNDS)]))
+        found.append(
+            _most(f"smoothing over plain LightGBM: {size}", 1.6, [over(row, SAME), over(row, OURS)])
+        )
+        found.append(
+            _most(
+                "the default, choosing included, over plain LightGBM: the same",
+                4.0,
+                [over(row, ROUNDS)],
+            )
+        )
     for row in results.rows("nodes")[-1:]:
         size = f"{sized(row[PLAIN].case.problem)}, {row[PLAIN].case.rounds} rounds"
-        found.append(_most(f"smoothing over plain LightGBM: {size}", 2.5, [over(row, SAME), over(row, OURS)]))
+        found.append(
+            _most(f"smoothing over plain LightGBM: {size}", 2.5, [over(row, SAME), over(row, OURS)])
+        )
     for row in results.rows("house"):
         size = f"nearest neighbours, {sized(row[PLAIN].case.problem)}"
         ours = [over(row, RECIPE, SAME), over(row, RECIPE, OURS)]
         found.append(_most(f"the published recipe over smoothing: {size}", 25.0, ours, least=True))
     grown = [results.exponent(name) for name in (SAME, OURS)]
-    found.append(_most("growth of time with nodes on one thread, exponent", 1.1, grown, results.exponent(PLAIN)))
+    found.append(
+        _most(
+            "growth of time with nodes on one thread, exponent", 1.1, grown, results.exponent(PLAIN)
+        )
+    )
     for row in results.rows("nodes")[-1:]:
         size = f"{spaced(row[PLAIN].case.problem.nodes)} nodes"
         held = [memory(row, name) for name in (SAME, OURS)]
-        found.append(_most(f"peak memory of smoothing over the input arrays: {size}", 2.5, held, memory(row, PLAIN)))
-        found.append(_most("peak memory of the default, choosing included: the same", 2.5, [memory(row, ROUNDS)]))
+        found.append(
+            _most(
+                f"peak memory of smoothing over the input arrays: {size}",
+                2.5,
+                held,
+                memory(row, PLAIN),
+            )
+        )
+        found.append(
+            _most(
+                "peak memory of the default, choosing included: the same",
+                2.5,
+                [memory(row, ROUNDS)],
+            )
+        )
     spent = [results.import_seconds(module) for module in ("ebboost", "sklearn")]
     if None not in spent:
-        found.append(_most("seconds that `import ebboost` takes beyond scikit-learn's", 0.6, [spent[0] - spent[1]]))
+        found.append(
+            _most(
+                "seconds that `import ebboost` takes beyond scikit-learn's",
+                0.6,
+                [spent[0] - spent[1]],
+            )
+        )
     return [aim for aim in found if aim is not None]
 
 
 def _most(
-    what: str, limit: float, measured: Sequence[float | None], plain: float | None = None, least: bool = False
+    what: str,
+    limit: float,
+    measured: Sequence[float | None],
+    plain: float | None = None,
+    least: bool = False,
 ) -> Aim | None:
     known = [figure for figure in measured if figure is not None]
     if not known:
         return None
-    beside = [f"{figure:.3g}" for figure in known[1:]] + ([f"plain {plain:.3g}"] if plain is not None else [])
+    beside = [f"{figure:.3g}" for figure in known[1:]] + (
+        [f"plain {plain:.3g}"] if plain is not None else []
+    )
     shown = f"{known[0]:.3g}" + (f" ({', '.join(beside)})" if beside else "")
     met = known[0] >= limit if least else known[0] <= limit
     return Aim(what, f"{'≥' if least else '≤'} {limit:g}", shown, met)

@@ -16,7 +16,9 @@ Split = dict[str, np.ndarray]
 
 def default_over_plain(names: Sequence[str], threads: int) -> None:
     """Print a line for each data set: the mean of three splits."""
-    print(f"{'first three splits':28}{'plain':>9}{'default':>9}{'ratio':>8}   seconds, {threads} threads")
+    print(
+        f"{'first three splits':28}{'plain':>9}{'default':>9}{'ratio':>8}   seconds, {threads} threads"
+    )
     for name in names:
         data = load(name)
         repeats = 1 if data.classes or name == "wiki" else 3
@@ -30,7 +32,9 @@ def default_over_plain(names: Sequence[str], threads: int) -> None:
 def plain_fit(data: Data, split: Split, threads: int) -> None:
     """LightGBM's own early-stopped fit without the graph."""
     X = sparse.csr_matrix(data.X) if sparse.issparse(data.X) else data.X
-    rows = {part: X.iloc[nodes] if hasattr(X, "iloc") else X[nodes] for part, nodes in split.items()}
+    rows = {
+        part: X.iloc[nodes] if hasattr(X, "iloc") else X[nodes] for part, nodes in split.items()
+    }
     settings: dict[str, Any] = {"objective": "regression", "num_threads": threads, "verbose": -1}
     if data.classes:
         settings |= {"objective": "multiclass", "num_class": int(data.y.max()) + 1}
@@ -48,7 +52,9 @@ def default_fit(data: Data, split: Split, threads: int) -> None:
     model.fit(data.X, data.y[split["train"]], nodes=split["train"], graph=data.graph, eval_set=held)
 
 
-def _least(fit: Callable[[Data, Split, int], None], data: Data, split: Split, threads: int, repeats: int) -> float:
+def _least(
+    fit: Callable[[Data, Split, int], None], data: Data, split: Split, threads: int, repeats: int
+) -> float:
     times = []
     for _ in range(repeats):
         start = time.perf_counter()

@@ -36,12 +36,14 @@ def smoothing(inputs: Inputs, rounds: int, threads: int) -> Fitted:
 
 def same_trees(inputs: Inputs, rounds: int, threads: int) -> Fitted:
     """Smoothing alone, with the settings of the trees that plain LightGBM has."""
-    return _ours(inputs, threads, n_estimators=rounds, learning_rate=GUESS, learner=eb.LightGBM(), **_ALONE)
+    return _ours(
+        inputs, threads, n_estimators=rounds, learning_rate=GUESS, learner=eb.LightGBM(), **_ALONE
+    )
 
 
 def default_rounds(inputs: Inputs, rounds: int, threads: int) -> Fitted:
     """The default, its choosing included, made to run all rounds."""
-    return _ours(inputs, threads, n_estimators=rounds, patience=rounds)
+    return _ours(inputs, threads, n_estimators=rounds, n_iter_no_change=rounds)
 
 
 def default(inputs: Inputs, rounds: int, threads: int) -> Fitted:
@@ -54,7 +56,9 @@ _ALONE: dict[str, Any] = {"smoothing": SMOOTHING, "labels": "none", "early_stopp
 
 def _ours(inputs: Inputs, threads: int, **settings: Any) -> Fitted:
     kind = eb.EBBSClassifier if inputs.classes else eb.EBBSRegressor
-    model = kind(**settings, n_jobs=threads, random_state=0).fit(inputs.X, inputs.y, graph=inputs.graph)
+    model = kind(**settings, n_jobs=threads, random_state=0).fit(
+        inputs.X, inputs.y, graph=inputs.graph
+    )
     return Fitted(model.n_iter_)
 
 
@@ -104,9 +108,14 @@ def published(inputs: Inputs, rounds: int, threads: int) -> Fitted:
             told = np.exp(told - told.max(axis=1, keepdims=True))
             told /= told.sum(axis=1, keepdims=True)
         tree = catboost.CatBoostRegressor(
-            iterations=1, learning_rate=0.2, depth=6, thread_count=threads, verbose=False, allow_writing_files=False,
+            iterations=1,
+            learning_rate=0.2,
+            depth=6,
+            thread_count=threads,
+            verbose=False,
+            allow_writing_files=False,
             loss_function="MultiRMSE" if inputs.classes else "RMSE",
-        )  # fmt: skip
+        )
         tree.fit(catboost.Pool(inputs.X, propagated(known - told)))
         scores = scores + tree.predict(inputs.X)
         tree.predict(inputs.X)  # once for f and once for the momentum sequence, as published
@@ -120,10 +129,18 @@ def correct_and_smooth(inputs: Inputs, rounds: int, threads: int) -> Fitted:
     from torch_geometric.nn import CorrectAndSmooth
 
     torch.set_num_threads(threads)
-    told = _booster(inputs, rounds, threads).predict(inputs.X, num_threads=threads).reshape(len(inputs.y), -1)
+    told = (
+        _booster(inputs, rounds, threads)
+        .predict(inputs.X, num_threads=threads)
+        .reshape(len(inputs.y), -1)
+    )
     told = np.hstack([1.0 - told, told]) if inputs.classes == 2 else told
     pairs = torch.as_tensor(np.stack(inputs.graph.adjacency.nonzero()), dtype=torch.long)
-    truth = torch.as_tensor(inputs.y) if inputs.classes else torch.as_tensor(inputs.y[:, None], dtype=torch.float32)
+    truth = (
+        torch.as_tensor(inputs.y)
+        if inputs.classes
+        else torch.as_tensor(inputs.y[:, None], dtype=torch.float32)
+    )
     known = torch.ones(len(inputs.y), dtype=torch.bool)
     after = CorrectAndSmooth(50, 0.8, 50, 0.8)
     soft = after.correct(torch.as_tensor(told, dtype=torch.float32), truth, known, pairs)
@@ -140,7 +157,16 @@ def gcn(inputs: Inputs, rounds: int, threads: int) -> Fitted:
 
     everyone = np.arange(len(inputs.y))
     given = problem.Problem(
-        "", inputs.X, inputs.y, inputs.graph, everyone, everyone, inputs.classes, None, seed=0, threads=threads
+        "",
+        inputs.X,
+        inputs.y,
+        inputs.graph,
+        everyone,
+        everyone,
+        inputs.classes,
+        None,
+        seed=0,
+        threads=threads,
     )
     learner = networks.Learner(given, inputs.X.shape[1], "gcn", dropout=0.0, hidden=64)
     X = torch.as_tensor(networks.encoded(given), device=learner.device)
@@ -156,7 +182,11 @@ def gpboost(inputs: Inputs, rounds: int, threads: int) -> Fitted:
     import gpboost
 
     process = gpboost.GPModel(
-        gp_coords=inputs.places, cov_function="exponential", gp_approx="vecchia", seed=0, num_parallel_threads=threads
+        gp_coords=inputs.places,
+        cov_function="exponential",
+        gp_approx="vecchia",
+        seed=0,
+        num_parallel_threads=threads,
     )
     done = max(rounds // 50, 1)
     settings = {"learning_rate": GUESS, "num_leaves": 31, "verbose": -1, "num_threads": threads}
@@ -202,7 +232,11 @@ class Method:
 
 
 PLAIN, OURS, SAME = "plain LightGBM", "ebboost, smoothing", "ebboost, smoothing, plain's trees"
-ROUNDS, DEFAULT, STOPPED = "ebboost, default, all rounds", "ebboost, default", "plain LightGBM, early stopping"
+ROUNDS, DEFAULT, STOPPED = (
+    "ebboost, default, all rounds",
+    "ebboost, default",
+    "plain LightGBM, early stopping",
+)
 RECIPE = "published recipe"
 NETS = ("torch", "torch_geometric")
 METHODS = {

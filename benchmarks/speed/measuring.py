@@ -70,7 +70,13 @@ class Measured:
 
     def with_more(self, other: "Measured") -> "Measured":
         """Return both measurements of a case as one."""
-        return Measured(self.case, self.seconds + other.seconds, max(self.peak, other.peak), self.inputs, self.rounds)
+        return Measured(
+            self.case,
+            self.seconds + other.seconds,
+            max(self.peak, other.peak),
+            self.inputs,
+            self.rounds,
+        )
 
 
 def measure(case: Case, scratch: Path) -> Measured:
@@ -136,7 +142,10 @@ def measured_here(case: Case, folder: Path) -> dict[str, Any]:
     from benchmarks.speed.fits import METHODS
 
     method, inputs = METHODS[case.method], problems.load(case.problem, folder)
-    for module in ("lightgbm", *method.needs):  # libraries are neither the fit's time nor its memory
+    for module in (
+        "lightgbm",
+        *method.needs,
+    ):  # libraries are neither the fit's time nor its memory
         import_module(module)
     before = _reset_peak()
     peak, found = 0, list[tuple[float, int]]()
@@ -145,7 +154,12 @@ def measured_here(case: Case, folder: Path) -> dict[str, Any]:
         fitted = method.fit(inputs, case.rounds, case.threads)
         found.append(((time.perf_counter() - start) / fitted.share, fitted.rounds))
         peak = peak or _peak() - before
-    return {"seconds": [seconds for seconds, _ in found], "peak": peak, "inputs": inputs.size, "rounds": found[0][1]}
+    return {
+        "seconds": [seconds for seconds, _ in found],
+        "peak": peak,
+        "inputs": inputs.size,
+        "rounds": found[0][1],
+    }
 
 
 def _while_quick(most: int) -> Iterator[None]:

@@ -20,7 +20,9 @@ HOUSE = tuple(Problem(20_640, 182_000, columns, graph="nearest") for columns in 
 LONG, SHORT, FEW = 200, 50, 30  # rounds
 PARTS = ("middle", *SWEEPS, "growth", "graphs", "house", "import")
 BOTH = (PLAIN, OURS, SAME)
-TO_THE_END = tuple(name for name in METHODS if name not in (DEFAULT, STOPPED))  # the same rounds for all
+TO_THE_END = tuple(
+    name for name in METHODS if name not in (DEFAULT, STOPPED)
+)  # the same rounds for all
 
 
 def cases(part: str, threads: int | None = None, quick: bool = False) -> list[Case]:
@@ -39,13 +41,17 @@ def cases(part: str, threads: int | None = None, quick: bool = False) -> list[Ca
         planned = _of([MIDDLE], [PLAIN, OURS, SAME, ROUNDS, STOPPED, DEFAULT, RECIPE], LONG, alone)
     elif part == "nodes":
         planned = _of([Problem(nodes, 5 * nodes) for nodes in sweeps[part]], METHODS, FEW, everyone)
-    elif part == "growth":  # on one thread: what threads cost a small fit and save a large one would flatten it
+    elif (
+        part == "growth"
+    ):  # on one thread: what threads cost a small fit and save a large one would flatten it
         planned = _of([Problem(nodes, 5 * nodes) for nodes in sweeps["nodes"]], BOTH, FEW, alone)
     elif part in SWEEPS:
         sizes = [replace(MIDDLE, **{part: size}) for size in sweeps[part]]
         planned = _of(sizes, TO_THE_END, FEW if part == "classes" else SHORT, alone)
     elif part == "graphs":
-        near = [replace(problem, graph="nearest") for problem in (MIDDLE, Problem(LARGEST, 5 * LARGEST))]
+        near = [
+            replace(problem, graph="nearest") for problem in (MIDDLE, Problem(LARGEST, 5 * LARGEST))
+        ]
         planned = _of([MIDDLE, near[0]], BOTH, LONG, alone)
         planned += _of([Problem(LARGEST, 5 * LARGEST), near[1]], BOTH, FEW, everyone)
     elif part == "house":
@@ -63,15 +69,23 @@ def cores() -> int:
 def smaller(case: Case) -> Case:
     """Return a case at a hundredth of its nodes and a tenth of its rounds."""
     p = case.problem
-    small = replace(p, nodes=max(p.nodes // 100, 100), edges=max(p.edges // 100, 200), columns=min(p.columns, 40))
+    small = replace(
+        p,
+        nodes=max(p.nodes // 100, 100),
+        edges=max(p.edges // 100, 200),
+        columns=min(p.columns, 40),
+    )
     return replace(case, problem=small, rounds=case.rounds // 10)
 
 
 def skipped(part: str) -> dict[str, str]:
     """Return the methods that cannot be run, and why."""
     asked = {case.method for case in cases(part)}
-    return {name: f"{method.missing()} not installed" for name, method in METHODS.items()
-            if name in asked and method.missing()}  # fmt: skip
+    return {
+        name: f"{method.missing()} not installed"
+        for name, method in METHODS.items()
+        if name in asked and method.missing()
+    }
 
 
 def _of(sizes: Sequence[Problem], methods: Sequence[str], rounds: int, threads: int) -> list[Case]:

@@ -63,7 +63,14 @@ def make(problem: Problem, folder: Path) -> Path:
         y = X[:, 0] * X[:, 1] + 0.3 * (graph.adjacency @ X[:, 2]) + rng.normal(size=problem.nodes)
     folder.mkdir(parents=True)
     A = graph.adjacency
-    arrays = {"X": X, "y": y, "places": places, "data": A.data, "indices": A.indices, "indptr": A.indptr}
+    arrays = {
+        "X": X,
+        "y": y,
+        "places": places,
+        "data": A.data,
+        "indices": A.indices,
+        "indptr": A.indptr,
+    }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     return folder
@@ -72,9 +79,16 @@ def make(problem: Problem, folder: Path) -> Path:
 def load(problem: Problem, folder: Path) -> Inputs:
     """Read what :func:`make` wrote."""
     X, y, places, *parts = (
-        np.load(folder / f"{name}.npy") for name in ("X", "y", "places", "data", "indices", "indptr")
+        np.load(folder / f"{name}.npy")
+        for name in ("X", "y", "places", "data", "indices", "indptr")
     )
-    return Inputs(X, y, eb.Graph(sparse.csr_array(tuple(parts), shape=(len(y), len(y)))), places, problem.classes)
+    return Inputs(
+        X,
+        y,
+        eb.Graph(sparse.csr_array(tuple(parts), shape=(len(y), len(y)))),
+        places,
+        problem.classes,
+    )
 
 
 def _random(problem: Problem, rng: np.random.Generator) -> eb.Graph:

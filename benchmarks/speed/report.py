@@ -60,17 +60,22 @@ def write(results: Results, folder: Path) -> list[Path]:
 def markdown(results: Results) -> str:
     """Return the aims and a table for each part."""
     made = ", ".join(f"{name} {version}" for name, version in results.store.made_with.items())
-    lines = ["# Speed\n", f"{ABOUT} Made with {made}.\n"]
+    lines = ["# Speed\n", f"{ABOUT} NewColumns with {made}.\n"]
     if found := aims(results):
         lines += ["| what | must | measured | |", "|---|---|---|---|"]
-        lines += [f"| {aim.what} | {aim.must} | {aim.measured} | {'✓' if aim.met else '✗'} |" for aim in found]
+        lines += [
+            f"| {aim.what} | {aim.must} | {aim.measured} | {'✓' if aim.met else '✗'} |"
+            for aim in found
+        ]
         lines.append("")
     for part, title in TITLES.items():
         if rows := results.rows(part):
             lines += [f"## {title}\n", *_table(part, rows), ""]
     if results.store.imports:
         lines += ["## Imports\n", "| module | seconds |", "|---|---|"]
-        lines += [f"| `{name}` | {results.import_seconds(name):.2f} |" for name in results.store.imports]
+        lines += [
+            f"| `{name}` | {results.import_seconds(name):.2f} |" for name in results.store.imports
+        ]
         lines.append("")
     return "\n".join(lines)
 
@@ -88,7 +93,10 @@ def _table(part: str, rows: list[Row]) -> list[str]:
 
 def _head(part: str, row: Row) -> str:
     case = row[PLAIN].case
-    nodes, count = f"{spaced(case.problem.nodes)} nodes", f"{case.threads} thread" + ("s" if case.threads > 1 else "")
+    nodes, count = (
+        f"{spaced(case.problem.nodes)} nodes",
+        f"{case.threads} thread" + ("s" if case.threads > 1 else ""),
+    )
     size = [f"{spaced(getattr(case.problem, part))} {part}"] if part in SWEEPS else []
     size += [nodes] if part == "growth" else []
     size += [f"{case.problem.columns} columns"] if part == "house" else []
@@ -133,18 +141,26 @@ def _sweep(results: Results, part: str, rows: list[Row]) -> Any:
     for ax, (label, figure_of) in zip(axes, panels.items(), strict=True):
         for name, colour in COLOURS.items():
             points = [
-                (size, y) for size, row in zip(sizes, rows, strict=True) if (y := figure_of(row, name)) is not None
+                (size, y)
+                for size, row in zip(sizes, rows, strict=True)
+                if (y := figure_of(row, name)) is not None
             ]
-            slope = results.exponent(name) if part == "growth" and label.startswith("seconds") else None
+            slope = (
+                results.exponent(name) if part == "growth" and label.startswith("seconds") else None
+            )
             told = f"{name} (exponent {slope:.2f})" if slope is not None else name
             if points:
-                ax.plot(*zip(*points, strict=True), marker="o", markersize=4, color=colour, label=told)
+                ax.plot(
+                    *zip(*points, strict=True), marker="o", markersize=4, color=colour, label=told
+                )
         ax.set(xscale="log", yscale="log", xlabel=size, title=label)
         ax.set_xticks(sizes, [_short(size) for size in sizes], minor=False)
         ax.set_xticks([], minor=True)
         _plain_ticks(ax.yaxis)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize="small"
+    )
     case = rows[0][PLAIN].case
     figure.suptitle(f"{TITLES[part]}; {case.rounds} rounds, threads: {case.threads}")
     return figure
@@ -156,9 +172,20 @@ def _bars(part: str, rows: list[Row]) -> Any:
     figure, (ax,) = axes_side_by_side(1, width=9.0, height=0.25 * len(names) * len(rows) + 2.0)
     height = 0.8 / len(rows)
     for number, row in enumerate(rows):
-        shown = {place + height * number: over(row, name) for place, name in enumerate(names) if name in row}
-        bars = ax.barh(list(shown), list(shown.values()), height, color=SHADES[number], label=_head(part, row))
-        ax.bar_label(bars, fmt=lambda y: f"{y:.3g}" if y < 100 else spaced(round(y)), padding=3, fontsize="small")
+        shown = {
+            place + height * number: over(row, name)
+            for place, name in enumerate(names)
+            if name in row
+        }
+        bars = ax.barh(
+            list(shown), list(shown.values()), height, color=SHADES[number], label=_head(part, row)
+        )
+        ax.bar_label(
+            bars,
+            fmt=lambda y: f"{y:.3g}" if y < 100 else spaced(round(y)),
+            padding=3,
+            fontsize="small",
+        )
     ax.set_yticks([place + height * (len(rows) - 1) / 2 for place in range(len(names))], names)
     ax.invert_yaxis()
     ax.set(xlabel="time over plain LightGBM", title=TITLES[part])
@@ -181,4 +208,10 @@ def _plain_ticks(axis: Any) -> None:
 
 
 def _short(size: int) -> str:
-    return f"{size // 10**6} M" if size >= 10**6 else f"{size // 1000} k" if size >= 1000 else str(size)
+    return (
+        f"{size // 10**6} M"
+        if size >= 10**6
+        else f"{size // 1000} k"
+        if size >= 1000
+        else str(size)
+    )

@@ -9,7 +9,17 @@ from pathlib import Path
 
 from benchmarks.speed.measuring import Case, Measured
 
-PACKAGES = ("ebboost", "numpy", "scipy", "scikit-learn", "lightgbm", "catboost", "torch", "torch-geometric", "gpboost")
+PACKAGES = (
+    "ebboost",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "lightgbm",
+    "catboost",
+    "torch",
+    "torch-geometric",
+    "gpboost",
+)
 
 
 @dataclass
@@ -49,7 +59,11 @@ class Store:
 
 def versions() -> dict[str, str]:
     """Return versions of what was run, and of what it ran on."""
-    found = {"python": platform.python_version(), "machine": platform.machine(), "cores": str(os.cpu_count())}
+    found = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": str(os.cpu_count()),
+    }
     for name in PACKAGES:
         try:
             found[name] = metadata.version(name)

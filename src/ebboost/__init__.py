@@ -10,8 +10,8 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 """
 
 from ebboost import datasets
-from ebboost.boosting.callbacks import Callback, EarlyStopping, Progress, ProgressBar
-from ebboost.boosting.label_objectives import Field, Masked
+from ebboost.boosting.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
+from ebboost.boosting.label_objectives import LatentField, MaskedLabels
 from ebboost.boosting.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebboost.boosting.momentum import CorrectedMomentum
 from ebboost.data.features import NeighborFeatures
@@ -26,11 +26,18 @@ from ebboost.model.explain import Explanation
 from ebboost.model.serialization import ModelFileError, load
 from ebboost.model_selection.cross_validation import GraphBlockFold, cross_validate
 from ebboost.model_selection.tuning import tune
-from ebboost.propagation import EdgeWeights, Kernel, Laplacian, Robust, Smoother, SmoothingOperator
+from ebboost.propagation import (
+    EdgeWeights,
+    Kernel,
+    Laplacian,
+    PropagationOperator,
+    Robust,
+    Smoother,
+)
 from ebboost.theory import convergence
 from ebboost.training.checkpoint import Checkpoint
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Callback",
@@ -42,7 +49,6 @@ __all__ = [
     "EarlyStopping",
     "EdgeWeights",
     "Explanation",
-    "Field",
     "Graph",
     "GraphBlockFold",
     "GraphCheck",
@@ -50,23 +56,24 @@ __all__ = [
     "Intervals",
     "Kernel",
     "Laplacian",
+    "LatentField",
     "Learner",
     "LightGBM",
     "LogLoss",
     "Loss",
-    "Masked",
+    "MaskedLabels",
     "ModelFileError",
     "NeighborFeatures",
     "ParquetTable",
     "Poisson",
     "Predictor",
-    "Progress",
     "ProgressBar",
+    "PropagationOperator",
     "Quantile",
     "Robust",
+    "RoundInfo",
     "ScikitLearn",
     "Smoother",
-    "SmoothingOperator",
     "Softmax",
     "SquaredError",
     "XGBoost",

@@ -44,7 +44,9 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def graphs(draw: st.DrawFn, min_nodes: int = 1, max_nodes: int = 12, extreme: bool = False) -> eb.Graph:
+def graphs(
+    draw: st.DrawFn, min_nodes: int = 1, max_nodes: int = 12, extreme: bool = False
+) -> eb.Graph:
     """Graphs without edges, paths, hubs, complete ones, several parts, isolated nodes; with weights or without.
 
     Parameters
@@ -66,7 +68,9 @@ def graphs(draw: st.DrawFn, min_nodes: int = 1, max_nodes: int = 12, extreme: bo
     n = draw(st.integers(min_nodes, max_nodes))
     shape = draw(st.sampled_from(SHAPES))
     density = draw(st.sampled_from([0.1, 0.3, 0.7])) if shape == "random" else 1.0
-    kind = draw(st.sampled_from(["plain", "weighted", *(["extreme", "tiny", "huge"] if extreme else [])]))
+    kind = draw(
+        st.sampled_from(["plain", "weighted", *(["extreme", "tiny", "huge"] if extreme else [])])
+    )
     rng = np.random.default_rng(draw(seeds))
     rows, columns = np.triu_indices(n, 1)
     keep = {
@@ -93,13 +97,18 @@ def signed_graphs(draw: st.DrawFn, min_nodes: int = 1, max_nodes: int = 12) -> e
     """Mixtures of a relation between like and one between unlike nodes."""
     n = draw(st.integers(min_nodes, max_nodes))
     like, unlike = draw(graphs(n, n)), draw(graphs(n, n))
-    return eb.Graph.mix({"like": like, "unlike": unlike}, {"like": 1.0, "unlike": draw(st.floats(-3.0, -0.1))})
+    return eb.Graph.mix(
+        {"like": like, "unlike": unlike}, {"like": 1.0, "unlike": draw(st.floats(-3.0, -0.1))}
+    )
 
 
 def relations(n_nodes: int, extreme: bool = False) -> st.SearchStrategy[dict[str, eb.Graph]]:
     """One to three graphs of the same nodes, by name."""
     return st.dictionaries(
-        st.sampled_from(["friend", "city", "größe"]), graphs(n_nodes, n_nodes, extreme), min_size=1, max_size=3
+        st.sampled_from(["friend", "city", "größe"]),
+        graphs(n_nodes, n_nodes, extreme),
+        min_size=1,
+        max_size=3,
     )
 
 
@@ -113,7 +122,18 @@ def random_graph(n: int, n_edges: int, seed: int = 0) -> eb.Graph:
 # ---------------------------------------------------------------------- tables
 
 _WORDS = np.array(["a", "b", "größe", "", "NaN", "1"], dtype=object)
-_ARRAYS = ["float64", "float32", "int64", "bool", "big-endian", "read-only", "strided", "fortran", "list", "objects"]
+_ARRAYS = [
+    "float64",
+    "float32",
+    "int64",
+    "bool",
+    "big-endian",
+    "read-only",
+    "strided",
+    "fortran",
+    "list",
+    "objects",
+]
 _SPARSE = ["csr", "csc", "coo"]
 _DATAFRAMES = [library for library in ("pandas", "polars", "pyarrow") if find_spec(library)]
 _PLAIN = ("normal", "whole", "constant", "missing", "holes", "twins", "skewed")
@@ -151,10 +171,16 @@ def tables(draw: st.DrawFn, n_rows: int, extreme: bool = False) -> Any:
     booleans and pandas' extension types. With ``extreme``: infinite entries, the largest and smallest floats, objects that
     mix types, dates.
     """
-    kinds = draw(st.lists(st.sampled_from([*_PLAIN, *(_EXTREME if extreme else ())]), min_size=1, max_size=4))
+    kinds = draw(
+        st.lists(st.sampled_from([*_PLAIN, *(_EXTREME if extreme else ())]), min_size=1, max_size=4)
+    )
     rng = np.random.default_rng(draw(seeds))
     values = np.column_stack([_column(kind, n_rows, rng) for kind in kinds])
-    container = draw(st.one_of(*(st.sampled_from(family) for family in (_ARRAYS, _SPARSE, _DATAFRAMES) if family)))
+    container = draw(
+        st.one_of(
+            *(st.sampled_from(family) for family in (_ARRAYS, _SPARSE, _DATAFRAMES) if family)
+        )
+    )
     whole = np.nan_to_num(values, nan=0.0, posinf=9.0, neginf=-9.0).clip(-9, 9).round()
     if container in ("float64", "float32", "big-endian"):
         with np.errstate(over="ignore", under="ignore"):
@@ -184,7 +210,12 @@ def tables(draw: st.DrawFn, n_rows: int, extreme: bool = False) -> Any:
 
 
 def _frame(
-    draw: st.DrawFn, library: str, values: NDArray[Any], whole: NDArray[Any], rng: np.random.Generator, extreme: bool
+    draw: st.DrawFn,
+    library: str,
+    values: NDArray[Any],
+    whole: NDArray[Any],
+    rng: np.random.Generator,
+    extreme: bool,
 ) -> Any:
     """The columns as a dataframe of a library, and one more of a type that arrays lack."""
     n = len(values)
@@ -206,7 +237,8 @@ def _frame(
 
     index = draw(st.sampled_from([None, "text", "gaps"]))
     frame = pd.DataFrame(
-        named, index={None: None, "text": [f"n{i}" for i in range(n)], "gaps": 3 * np.arange(n)}[index]
+        named,
+        index={None: None, "text": [f"n{i}" for i in range(n)], "gaps": 3 * np.arange(n)}[index],
     )
     integers = whole[:, 0].astype(np.int64)
     extra: dict[str, Any] = {
@@ -240,7 +272,14 @@ def numbers(draw: st.DrawFn, n_rows: int, extreme: bool = False) -> NDArray[np.f
     rng = np.random.default_rng(draw(seeds))
     y = rng.normal(size=n_rows)
     kind = draw(
-        st.sampled_from(["normal", "constant", "counts", *(["huge", "tiny", "mixed", "infinite"] if extreme else [])])
+        st.sampled_from(
+            [
+                "normal",
+                "constant",
+                "counts",
+                *(["huge", "tiny", "mixed", "infinite"] if extreme else []),
+            ]
+        )
     )
     if kind == "constant":
         y[:] = 7.0
@@ -271,11 +310,16 @@ def classes(draw: st.DrawFn, n_rows: int, extreme: bool = False) -> NDArray[Any]
         return _hidden(draw, (codes % 2 == 0).astype(object), None, rng, keep=2)
     if kind == "float":
         return _hidden(draw, codes.astype(np.float64), np.nan, rng, keep=count)
-    names = np.array([f"class {code}" if kind == "text" else code * 10**15 for code in range(count)], dtype=object)
+    names = np.array(
+        [f"class {code}" if kind == "text" else code * 10**15 for code in range(count)],
+        dtype=object,
+    )
     return _hidden(draw, names[codes], None, rng, keep=count)
 
 
-def _hidden(draw: st.DrawFn, y: NDArray[Any], unknown: Any, rng: np.random.Generator, keep: int = 1) -> NDArray[Any]:
+def _hidden(
+    draw: st.DrawFn, y: NDArray[Any], unknown: Any, rng: np.random.Generator, keep: int = 1
+) -> NDArray[Any]:
     """Hide labels of all nodes but the first few: none, some, or every one."""
     share = draw(st.sampled_from([0.0, 0.5, 1.0]))
     hidden = rng.random(y.size) < share
@@ -288,7 +332,9 @@ def _hidden(draw: st.DrawFn, y: NDArray[Any], unknown: Any, rng: np.random.Gener
 
 
 def _smoothers(extreme: bool) -> st.SearchStrategy[Any]:
-    strengths = st.sampled_from([0.0, 0.3, 2.0, *([1e-300, 1e12, 1e300, -1.0, float("nan")] if extreme else [])])
+    strengths = st.sampled_from(
+        [0.0, 0.3, 2.0, *([1e-300, 1e12, 1e300, -1.0, float("nan")] if extreme else [])]
+    )
     steps = st.sampled_from([0, 1, 5])
     return st.one_of(
         st.builds(
@@ -300,7 +346,9 @@ def _smoothers(extreme: bool) -> st.SearchStrategy[Any]:
         ),
         st.builds(
             eb.Kernel,
-            st.sampled_from(["laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine"]),
+            st.sampled_from(
+                ["laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine"]
+            ),
             strengths,
             method=st.sampled_from(["chebyshev", "gradient"]),
             n_steps=steps,
@@ -318,10 +366,10 @@ def _smoothers(extreme: bool) -> st.SearchStrategy[Any]:
 
 def _fields(extreme: bool) -> st.SearchStrategy[Any]:
     return st.builds(
-        eb.Field,
+        eb.LatentField,
         st.sampled_from([0.0, 2.0, *([1e300, -1.0] if extreme else [])]),
         st.sampled_from([0.05, *([1e-12, 1e300, 0.0] if extreme else [])]),
-        left_out=st.booleans(),
+        leave_one_out=st.booleans(),
         unlabelled=st.sampled_from([0.0, 1.0]),
         normalized=st.booleans(),
         twins=st.booleans(),
@@ -337,8 +385,12 @@ def _learners() -> st.SearchStrategy[Any]:
             min_child_samples=st.sampled_from([1, 20]),
             subsample=st.sampled_from([0.5, 1.0]),
         ),
-        st.builds(eb.XGBoost, st.sampled_from([1, 6]), colsample_bytree=st.sampled_from([0.5, 1.0])),
-        st.builds(eb.CatBoost, st.sampled_from([1, 4]), newton=st.booleans(), from_average=st.booleans()),
+        st.builds(
+            eb.XGBoost, st.sampled_from([1, 6]), colsample_bytree=st.sampled_from([0.5, 1.0])
+        ),
+        st.builds(
+            eb.CatBoost, st.sampled_from([1, 4]), newton=st.booleans(), from_average=st.booleans()
+        ),
         st.sampled_from([Ridge(), DecisionTreeRegressor(max_depth=3)]).map(eb.ScikitLearn),
         st.just([Ridge(), DecisionTreeRegressor(max_depth=2)]),
     )
@@ -356,14 +408,22 @@ def estimators(classifier: bool, extreme: bool = False) -> st.SearchStrategy[Any
         among("auto", "log_loss", bad=("squared_error", 3))
         if classifier
         else among(
-            "auto", "squared_error", "huber", "quantile", "poisson", eb.Huber(0.5), eb.Quantile(0.9), bad=("mse", 3)
+            "auto",
+            "squared_error",
+            "huber",
+            "quantile",
+            "poisson",
+            eb.Huber(0.5),
+            eb.Quantile(0.9),
+            bad=("mse", 3),
         )
     )
     parameters: dict[str, st.SearchStrategy[Any]] = {
         "learning_rate": among(None, 0.1, 1.0, bad=(0.0, 2.0, not_a_number, "fast")),
         "smoothing": smoothing,
         "labels": st.one_of(
-            among("auto", "none", "field", "leave-one-out", "masked", bad=("all", None)), _fields(extreme)
+            among("auto", "none", "field", "leave-one-out", "masked", bad=("all", None)),
+            _fields(extreme),
         ),
         "neighbor_features": st.one_of(
             among("auto", None, bad=(True,)), st.builds(eb.NeighborFeatures, degree=st.booleans())
@@ -371,11 +431,13 @@ def estimators(classifier: bool, extreme: bool = False) -> st.SearchStrategy[Any
         "feature_smoothing": st.one_of(among("auto", None), _smoothers(False)),
         "learner": _learners(),
         "loss": losses,
-        "momentum": among(False, True, "simple", "corrected", eb.CorrectedMomentum(0.1), bad=("fast", 2)),
+        "momentum": among(
+            False, True, "simple", "corrected", eb.CorrectedMomentum(0.1), bad=("fast", 2)
+        ),
         "penalty": among(0.0, 0.1, bad=(-1.0, 1e300, not_a_number)),
         "early_stopping": st.booleans(),
         "validation_fraction": among(0.1, 0.3, bad=(0.0, 1.0)),
-        "patience": among(None, 1, 5, bad=(0, 1.5)),
+        "n_iter_no_change": among(None, 1, 5, bad=(0, 1.5)),
         "categorical_features": among("auto", [0], bad=([99], ["no such"], "c0", [True])),
         "n_jobs": among(None, 1, bad=(0, -2, "all")),
         "random_state": among(None, 0, 2**31),
@@ -422,12 +484,18 @@ def cases(draw: st.DrawFn, extreme: bool = False, max_nodes: int = 70) -> Case:
     parts = st.sampled_from(["graph", "graph", "table", "labels", "weight", "parameters"])
     wild = draw(st.sets(parts, max_size=2)) if extreme else set()
     drawn = (classes if classifier else numbers)(n, "labels" in wild)
-    one_graph: Any = relations(n, "graph" in wild) if kind == "relations" else graphs(n, n, "graph" in wild)
+    one_graph: Any = (
+        relations(n, "graph" in wild) if kind == "relations" else graphs(n, n, "graph" in wild)
+    )
     graph: Any = None if kind == "none" else draw(one_graph)
     new_graph: Any = None if kind == "none" else draw(one_graph)
     if kind == "relations":  # the same names
         new_graph = {name: new_graph.get(name, other) for name, other in graph.items()}
-    weight = draw(st.sampled_from([None, "random", *(["extreme", "zero", "negative"] if "weight" in wild else [])]))
+    weight = draw(
+        st.sampled_from(
+            [None, "random", *(["extreme", "zero", "negative"] if "weight" in wild else [])]
+        )
+    )
     rng = np.random.default_rng(draw(seeds))
     weights = {
         "random": rng.random(n),

@@ -7,7 +7,7 @@ import ebboost as eb
 from ebboost.backends.devices import Cuda
 from ebboost.propagation._sweep import Sweep
 from tests.backends.test_devices import SETTINGS, after_a_crash, problem
-from tests.propagation.test_operators import SMOOTHERS, described
+from tests.propagation.test_operators import SMOOTHERS, describe_parameters
 
 cupy = pytest.importorskip("cupy")
 if not cupy.cuda.is_available():
@@ -21,7 +21,11 @@ def graph_with_hubs(weighted: bool) -> eb.Graph:
     """Isolates, leaves and two hubs of more neighbours than a warp may keep to itself."""
     rng = np.random.default_rng(0)
     ends = np.sort(rng.integers(0, 9_000, (20_000, 2)), axis=1)
-    stars = [(hub, leaf) for hub, many in ((17, _cuda.HUB + 1), (4_000, 3_999)) for leaf in range(hub + 1, hub + many)]
+    stars = [
+        (hub, leaf)
+        for hub, many in ((17, _cuda.HUB + 1), (4_000, 3_999))
+        for leaf in range(hub + 1, hub + many)
+    ]
     source, target = np.vstack([ends, stars]).T
     pairs = np.unique(np.column_stack([source, target])[source != target], axis=0)
     weight = rng.random(len(pairs)) + 0.1 if weighted else None
@@ -37,7 +41,12 @@ def test_a_sweep_is_the_sweep_of_the_cpu(width, short, weighted):
     v, source = rng.normal(size=(2, n) if width is None else (2, n, width)).astype(kind)
     scale, keep = rng.normal(size=(2, n)).astype(kind)
     edges, sweep = CudaEdges(graph.adjacency), Sweep(graph.adjacency)
-    for terms in ({}, {"scale": scale}, {"keep": keep, "source": source}, {"scale": scale, "source": source}):
+    for terms in (
+        {},
+        {"scale": scale},
+        {"keep": keep, "source": source},
+        {"scale": scale, "source": source},
+    ):
         there = {name: cupy.asarray(term) for name, term in terms.items()}
         out = cupy.full_like(cupy.asarray(v), np.nan)
         found = edges(cupy.asarray(v), **there, out=out)
@@ -45,7 +54,9 @@ def test_a_sweep_is_the_sweep_of_the_cpu(width, short, weighted):
         wide = {name: term.astype(np.float64) for name, term in terms.items()}
         expected = sweep(v.astype(np.float64), **wide)
         size = np.abs(expected).max()
-        np.testing.assert_allclose(found.get(), expected, rtol=0, atol=size * (1e-6 if short else 1e-14))
+        np.testing.assert_allclose(
+            found.get(), expected, rtol=0, atol=size * (1e-6 if short else 1e-14)
+        )
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
@@ -54,7 +65,9 @@ def test_any_number_of_threads_may_share_a_row(lanes):
     v = np.random.default_rng(0).normal(size=(graph.n_nodes, 2))
     edges = CudaEdges(graph.adjacency)
     edges.lanes = lanes
-    np.testing.assert_allclose((edges @ cupy.asarray(v)).get(), graph.adjacency @ v, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        (edges @ cupy.asarray(v)).get(), graph.adjacency @ v, rtol=0, atol=1e-10
+    )
 
 
 def test_a_sweep_is_the_same_each_time():
@@ -77,7 +90,9 @@ def tiles_at_once(monkeypatch):
 def graph_of_several_tiles(n=150_000):
     """Several ranges of rows, several tiles of columns, isolates, and a hub."""
     rng = np.random.default_rng(0)
-    ends = np.vstack([rng.integers(0, n - 100, (4 * n, 2)), [(7, leaf) for leaf in range(1_000, 1_400)]])
+    ends = np.vstack(
+        [rng.integers(0, n - 100, (4 * n, 2)), [(7, leaf) for leaf in range(1_000, 1_400)]]
+    )
     pairs = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
     return eb.Graph.from_edges(pairs[:, 0], pairs[:, 1], n_nodes=n)
 
@@ -85,8 +100,13 @@ def graph_of_several_tiles(n=150_000):
 def scores_to_sweep(n):
     normal = np.random.default_rng(1).normal(size=n)
     outlying = np.where(np.arange(n) % 1_000 == 0, 1e7, 1.0) * normal
-    return {"normal": normal, "outlying": outlying, "few": normal * (np.arange(n) % 5_000 == 1),
-            "large": 1e36 * normal, "small": 1e-36 * normal}  # fmt: skip
+    return {
+        "normal": normal,
+        "outlying": outlying,
+        "few": normal * (np.arange(n) % 5_000 == 1),
+        "large": 1e36 * normal,
+        "small": 1e-36 * normal,
+    }
 
 
 @pytest.mark.parametrize("name", scores_to_sweep(1))
@@ -98,13 +118,22 @@ def test_a_sweep_by_tiles_is_as_exact_as_float32(name, tiles_at_once):
     source = (float(np.abs(v).max()) * rng.normal(size=n)).astype(np.float32)
     sweep, size = Sweep(graph.adjacency), np.abs(v).max().astype(np.float64)
     neighbours = np.diff(graph.adjacency.indptr)
-    for terms in ({}, {"scale": scale}, {"keep": keep, "source": source}, {"scale": scale, "source": source}):
+    for terms in (
+        {},
+        {"scale": scale},
+        {"keep": keep, "source": source},
+        {"scale": scale, "source": source},
+    ):
         out = cupy.full(n, np.nan, dtype=np.float32)
-        found = edges(cupy.asarray(v), **{name: cupy.asarray(term) for name, term in terms.items()}, out=out)
+        found = edges(
+            cupy.asarray(v), **{name: cupy.asarray(term) for name, term in terms.items()}, out=out
+        )
         assert found is out
         wide = {name: term.astype(np.float64) for name, term in terms.items()}
         expected = sweep(v.astype(np.float64), **wide)
-        sizes = sweep(np.abs(v).astype(np.float64), **{name: np.abs(term) for name, term in wide.items()})
+        sizes = sweep(
+            np.abs(v).astype(np.float64), **{name: np.abs(term) for name, term in wide.items()}
+        )
         by = np.abs(wide.get("scale", 1.0))
         least = 2.0**-126  # what is smaller, CuPy's kernels take for none
         allowed = 4 * 2.0**-24 * sizes + by * neighbours * (2.0**-44 * size + least) + 8 * least
@@ -113,7 +142,10 @@ def test_a_sweep_by_tiles_is_as_exact_as_float32(name, tiles_at_once):
 
 def test_a_sweep_by_tiles_is_the_same_each_time(tiles_at_once):
     graph = graph_of_several_tiles()
-    edges, v = CudaEdges(graph.adjacency), cupy.random.default_rng(0).random(graph.n_nodes, dtype=np.float32)
+    edges, v = (
+        CudaEdges(graph.adjacency),
+        cupy.random.default_rng(0).random(graph.n_nodes, dtype=np.float32),
+    )
     assert (edges(v) == edges(v)).all()
     np.testing.assert_array_equal(edges(v[:, None])[:, 0].get(), edges(v).get())
 
@@ -136,16 +168,18 @@ def test_tiles_are_for_one_column_of_float32(tiles_at_once, monkeypatch):
     CudaEdges(graph_with_hubs(True).adjacency)(rng.random(graph.n_nodes, dtype=np.float32))
 
 
-@pytest.mark.parametrize("smoother", SMOOTHERS, ids=described)
+@pytest.mark.parametrize("smoother", SMOOTHERS, ids=describe_parameters)
 def test_operators_give_what_they_give_on_the_cpu(smoother):
     graph, rng = problem()[2], np.random.default_rng(0)
-    here, there = smoother.on(graph), smoother.on(CudaGraph(graph))
+    here, there = smoother.operator(graph), smoother.operator(CudaGraph(graph))
     assert there.norm_bound == pytest.approx(here.norm_bound, rel=1e-9)
     assert there.nonnegative == here.nonnegative
     for scores in (rng.normal(size=graph.n_nodes), rng.normal(size=(graph.n_nodes, 3))):
         for method in ("apply", "adjoint"):
             found = getattr(there, method)(cupy.asarray(scores))
-            np.testing.assert_allclose(found.get(), getattr(here, method)(scores), rtol=0, atol=1e-8)
+            np.testing.assert_allclose(
+                found.get(), getattr(here, method)(scores), rtol=0, atol=1e-8
+            )
 
 
 def coarse(n=2_000):
@@ -163,7 +197,12 @@ def both(model, X, y, graph):
     told = here.predict_proba() if hasattr(here, "classes_") else here.predict()
     history = {name: list(values) for name, values in here.history_.items()}
     there = model.set_params(device="cuda").fit(X, y, graph=graph)
-    return told, there.predict_proba() if hasattr(there, "classes_") else there.predict(), history, there
+    return (
+        told,
+        there.predict_proba() if hasattr(there, "classes_") else there.predict(),
+        history,
+        there,
+    )
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -171,9 +210,16 @@ def test_a_fit_is_the_fit_of_the_cpu(name):
     model = eb.EBBSRegressor(30, 0.3, learner=LEARNER, random_state=0, **SETTINGS[name])
     here, there, history, fitted = both(model, *coarse())
     rounds = min(len(history["training"]), len(fitted.history_["training"]))
-    np.testing.assert_allclose(fitted.history_["training"][:rounds], history["training"][:rounds], rtol=1e-3)
+    np.testing.assert_allclose(
+        fitted.history_["training"][:rounds], history["training"][:rounds], rtol=1e-3
+    )
     assert np.sqrt(np.mean((there - here) ** 2)) < 0.01 * here.std()
-    assert type(fitted.scores_) is type(fitted.smoothed_) is type(fitted.base_) is np.ndarray
+    assert (
+        type(fitted.scores_)
+        is type(fitted.propagated_scores_)
+        is type(fitted.init_score_)
+        is np.ndarray
+    )
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -181,7 +227,9 @@ def test_classes_are_those_of_the_cpu(n_classes):
     X, y, graph = coarse()
     classes, known = np.array([None] * y.size, dtype=object), ~np.isnan(y)
     classes[known] = np.digitize(y[known], [1.0, 1.5, 2.0][: n_classes - 1])
-    model = eb.EBBSClassifier(20, learner=LEARNER, random_state=0, smoothing=eb.Laplacian(2.0, 3), labels="field")
+    model = eb.EBBSClassifier(
+        20, learner=LEARNER, random_state=0, smoothing=eb.Laplacian(2.0, 3), labels="field"
+    )
     here, there, _, _ = both(model, X, classes, graph)
     assert np.abs(there - here).mean() < 1e-3
 
@@ -203,7 +251,9 @@ def test_sparse_tables_and_categories_train_too():
 @pytest.mark.parametrize("name", ["smoothing", "field", "leave-one-out", "momentum"])
 def test_a_fit_by_tiles_is_the_fit_without(name, monkeypatch):
     X, y, graph = coarse(12_000)  # more than are trained on in full precision
-    model = eb.EBBSRegressor(15, 0.3, learner=LEARNER, random_state=0, device="cuda", **SETTINGS[name])
+    model = eb.EBBSRegressor(
+        15, 0.3, learner=LEARNER, random_state=0, device="cuda", **SETTINGS[name]
+    )
     without = model.fit(X, y, graph=graph).predict()
     history = list(model.history_["training"])
     monkeypatch.setattr(_cuda, "worthwhile", lambda *sizes: True)
@@ -228,7 +278,7 @@ def test_another_table_and_labels_known_since_are_predicted_as_on_the_cpu():
     told = {}
     for device in ("cpu", "cuda"):
         model.set_params(device=device).fit(X, y, graph=graph)
-        told[device] = model.predict(X, graph=graph), model.predict(known=(since, np.ones(50)))
+        told[device] = model.predict(X, graph=graph), model.predict(new_labels=(since, np.ones(50)))
     for here, there in zip(*told.values(), strict=True):
         assert np.sqrt(np.mean((there - here) ** 2)) < 0.01 * here.std()
 
@@ -249,21 +299,29 @@ def test_rounds_hand_over_what_lies_on_the_gpu():
 
 def test_the_same_fit_twice_is_the_same_model():
     X, y, graph = problem()
-    model = eb.EBBSRegressor(10, learner="xgboost", device="cuda", random_state=0, **SETTINGS["smoothing"])
+    model = eb.EBBSRegressor(
+        10, learner="xgboost", device="cuda", random_state=0, **SETTINGS["smoothing"]
+    )
     first = model.fit(X, y, graph=graph).predict()
     assert (model.fit(X, y, graph=graph).predict() == first).all()
 
 
 def test_a_saved_model_needs_no_gpu(tmp_path):
     X, y, graph = problem()
-    model = eb.EBBSRegressor(10, learner="xgboost", device="cuda", random_state=0, **SETTINGS["field"])
+    model = eb.EBBSRegressor(
+        10, learner="xgboost", device="cuda", random_state=0, **SETTINGS["field"]
+    )
     predicted = model.fit(X, y, graph=graph).predict()
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     np.testing.assert_array_equal(loaded.predict(), predicted)
     np.testing.assert_allclose(loaded.predict(X, graph=graph), model.predict(X, graph=graph))
-    np.testing.assert_allclose(loaded.ensemble_.predict(loaded._preparation.apply(loaded._reader.read(X), graph)),
-                               model.scores_, rtol=1e-4, atol=1e-5)  # fmt: skip
+    np.testing.assert_allclose(
+        loaded.ensemble_.predict(loaded._preparation.apply(loaded._reader.read(X), graph)),
+        model.scores_,
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_too_little_memory_says_what_would_fit():
@@ -273,8 +331,13 @@ def test_too_little_memory_says_what_would_fit():
     pool.free_all_blocks()
     pool.set_limit(size=400_000)
     try:
-        with pytest.raises(MemoryError, match=r"20,000 rows × 4 columns .* were free .* columns would fit, or .* rows"):
-            eb.EBBSRegressor(3, learner="xgboost", device="cuda", **SETTINGS["smoothing"]).fit(X, y, graph=graph)
+        with pytest.raises(
+            MemoryError,
+            match=r"20,000 rows × 4 columns .* were free .* columns would fit, or .* rows",
+        ):
+            eb.EBBSRegressor(3, learner="xgboost", device="cuda", **SETTINGS["smoothing"]).fit(
+                X, y, graph=graph
+            )
     finally:
         pool.set_limit(size=before)
 

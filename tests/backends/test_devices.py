@@ -9,7 +9,7 @@ import pytest
 import ebboost as eb
 from ebboost.backends import devices
 from ebboost.estimators import _base
-from ebboost.learners.xgboost import GrowingXGBoost
+from ebboost.learners.xgboost import XGBoostGrower
 from ebboost.propagation import _solver as _solve
 from tests.elsewhere import EdgesElsewhere, Elsewhere, ElsewhereDevice
 from tests.strategies import random_graph
@@ -17,12 +17,19 @@ from tests.strategies import random_graph
 SETTINGS = {
     "nothing": {"smoothing": None, "labels": "none"},
     "smoothing": {"smoothing": eb.Laplacian(2.0, 5), "labels": "none"},
-    "jacobi": {"smoothing": eb.Laplacian(2.0, 3, method="jacobi", normalized=False), "labels": "none"},
-    "chebyshev": {"smoothing": eb.Laplacian(2.0, 3, method="chebyshev"), "labels": "none", "penalty": 0.1},
+    "jacobi": {
+        "smoothing": eb.Laplacian(2.0, 3, method="jacobi", normalized=False),
+        "labels": "none",
+    },
+    "chebyshev": {
+        "smoothing": eb.Laplacian(2.0, 3, method="chebyshev"),
+        "labels": "none",
+        "penalty": 0.1,
+    },
     "exact": {"smoothing": eb.Laplacian(2.0, method="exact"), "labels": "none"},
     "kernel": {"smoothing": eb.Kernel("diffusion", normalized=False, sigma=0.5), "labels": "none"},
     "field": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field"},
-    "twins": {"smoothing": None, "labels": eb.Field(0.5, 0.05, normalized=False, twins=True)},
+    "twins": {"smoothing": None, "labels": eb.LatentField(0.5, 0.05, normalized=False, twins=True)},
     "leave-one-out": {"smoothing": eb.Laplacian(1.0, 2), "labels": "leave-one-out"},
     "masked": {"smoothing": eb.Laplacian(1.0, 2), "labels": "masked"},
     "momentum": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "momentum": "corrected"},
@@ -45,20 +52,27 @@ def problem(n=300, n_labelled=150):
 
 def pair(monkeypatch, model, X, y, graph):
     """The same fit here and elsewhere, with trees that are grown here."""
-    monkeypatch.setattr(_solve.SparseSolver, "direct_up_to", 0)  # conjugate gradients, which are all there is elsewhere
+    monkeypatch.setattr(
+        _solve.SparseSolver, "direct_up_to", 0
+    )  # conjugate gradients, which are all there is elsewhere
     here = model.fit(X, y, graph=graph)
     told = here.predict_proba() if hasattr(here, "classes_") else here.predict()
     history = dict(here.history_)
-    grow = GrowingXGBoost.grow
+    grow = XGBoostGrower.grow
 
     def grow_here(self, gradient, curvature):
         tree = grow(self, gradient.held, curvature.held)
         return None if tree is None else Elsewhere(tree)
 
-    monkeypatch.setattr(GrowingXGBoost, "grow", grow_here)
+    monkeypatch.setattr(XGBoostGrower, "grow", grow_here)
     monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
     there = model.fit(X, y, graph=graph)
-    return told, there.predict_proba() if hasattr(there, "classes_") else there.predict(), history, there
+    return (
+        told,
+        there.predict_proba() if hasattr(there, "classes_") else there.predict(),
+        history,
+        there,
+    )
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -67,23 +81,34 @@ def test_rounds_stay_where_the_labels_are(name, monkeypatch):
     here, there, history, fitted = pair(monkeypatch, model, *problem())
     np.testing.assert_allclose(there, here, rtol=1e-4)
     np.testing.assert_allclose(fitted.history_["training"], history["training"], rtol=1e-4)
-    assert type(fitted.scores_) is type(fitted.smoothed_) is type(fitted.base_) is np.ndarray
+    assert (
+        type(fitted.scores_)
+        is type(fitted.propagated_scores_)
+        is type(fitted.init_score_)
+        is np.ndarray
+    )
 
 
 def test_a_round_waits_for_few_numbers(monkeypatch):
     waited, after = [], []
     for name in ("__float__", "__bool__", "__int__"):
         asked = getattr(Elsewhere, name)
-        monkeypatch.setattr(Elsewhere, name, lambda self, asked=asked: waited.append(1) or asked(self))
+        monkeypatch.setattr(
+            Elsewhere, name, lambda self, asked=asked: waited.append(1) or asked(self)
+        )
 
     class Watch(eb.Callback):
         def after_round(self, progress):
             after.append(len(waited))
 
     monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
-    grow = GrowingXGBoost.grow
-    monkeypatch.setattr(GrowingXGBoost, "grow", lambda self, *given: Elsewhere(grow(self, *(x.held for x in given))))
-    model = eb.EBBSRegressor(6, learner=eb.XGBoost(3), early_stopping=False, **SETTINGS["smoothing"])
+    grow = XGBoostGrower.grow
+    monkeypatch.setattr(
+        XGBoostGrower, "grow", lambda self, *given: Elsewhere(grow(self, *(x.held for x in given)))
+    )
+    model = eb.EBBSRegressor(
+        6, learner=eb.XGBoost(3), early_stopping=False, **SETTINGS["smoothing"]
+    )
     X, y, graph = problem(12_000, 6_000)  # more than are trained on in full precision
     model.fit(X, y, graph=graph, callbacks=[Watch()])
     # Is the gradient finite, and is it when pulled back; the tree; the parabola's two; the loss, twice; the cosine's four.
@@ -91,20 +116,22 @@ def test_a_round_waits_for_few_numbers(monkeypatch):
 
 
 def test_what_labels_say_of_predictions_is_solved_for_there(monkeypatch):
-    spread, asked = devices.FieldThere.spread, []
+    spread, asked = devices.DeviceField.posterior_mean, []
 
     def noted(self, errors):
         asked.append(len(errors))
         return spread(self, errors)
 
-    monkeypatch.setattr(devices.FieldThere, "spread", noted)
+    monkeypatch.setattr(devices.DeviceField, "spread", noted)
     model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["field"])
     here, there, _, fitted = pair(monkeypatch, model, *problem())
     np.testing.assert_allclose(there, here, rtol=1e-4)
     assert asked == [135, 150]  # without the labels held out, and with them
-    assert type(fitted.predicted_) is np.ndarray
+    assert type(fitted.raw_predictions_) is np.ndarray
     known = np.arange(150, 200), np.ones(50)
-    assert fitted.predict(known=known).shape == (300,) and len(asked) == 2  # a fitted model is no device's
+    assert (
+        fitted.predict(new_labels=known).shape == (300,) and len(asked) == 2
+    )  # a fitted model is no device's
 
 
 def test_systems_that_need_no_more_are_solved_in_float32():
@@ -116,7 +143,10 @@ def test_systems_that_need_no_more_are_solved_in_float32():
             return super().__call__(v, *rest, **terms)
 
     graph = random_graph(2_000, 10_000)
-    right, diagonal = np.random.default_rng(0).normal(size=2_000), 1.0 + np.diff(graph.adjacency.indptr)
+    right, diagonal = (
+        np.random.default_rng(0).normal(size=2_000),
+        1.0 + np.diff(graph.adjacency.indptr),
+    )
     system = [Elsewhere(part) for part in (right, diagonal, 1.0 / diagonal, np.ones(2_000))]
     for tolerance, kind in ((0.02, np.float32), (1e-8, np.float64)):
         kinds.clear()
@@ -139,7 +169,9 @@ def test_a_system_beyond_float32_is_solved_in_full_precision():
     diagonal, right = 1.0 + np.diff(graph.adjacency.indptr), np.full(200, 1e60)
     system = [Elsewhere(part) for part in (right, diagonal, 1.0 / diagonal, np.ones(200))]
     with np.errstate(all="ignore"):
-        z, reached = EdgesElsewhere(graph.adjacency).conjugate_gradients(*system, 0.01 * np.linalg.norm(right), 1_000)
+        z, reached = EdgesElsewhere(graph.adjacency).conjugate_gradients(
+            *system, 0.01 * np.linalg.norm(right), 1_000
+        )
     assert reached <= 0.01 * np.linalg.norm(right)
     np.testing.assert_allclose(z.held, 1e60, rtol=0.1)
 
@@ -150,7 +182,9 @@ def test_classes_stay_there_too(n_classes, monkeypatch):
     classes = np.array([None] * y.size, dtype=object)
     known = ~np.isnan(y)
     classes[known] = np.digitize(y[known], [1.0, 1.5][: n_classes - 1])
-    model = eb.EBBSClassifier(8, learner=eb.XGBoost(3), random_state=0, smoothing=eb.Laplacian(2.0, 3), labels="field")
+    model = eb.EBBSClassifier(
+        8, learner=eb.XGBoost(3), random_state=0, smoothing=eb.Laplacian(2.0, 3), labels="field"
+    )
     here, there, _, _ = pair(monkeypatch, model, X, classes, graph)
     np.testing.assert_allclose(there, here, rtol=1e-4)
 
@@ -161,7 +195,12 @@ def test_relations_of_either_sign_stay_there(monkeypatch):
     strengths = {"like": 1.0, "unlike": -0.3}
     smoothing = eb.Laplacian(1.0, 2, method="jacobi")
     model = eb.EBBSRegressor(
-        5, learner=eb.XGBoost(3), random_state=0, relations=strengths, smoothing=smoothing, labels="field"
+        5,
+        learner=eb.XGBoost(3),
+        random_state=0,
+        relations=strengths,
+        smoothing=smoothing,
+        labels="field",
     )
     here, there, _, _ = pair(monkeypatch, model, X, y, relations)
     np.testing.assert_allclose(there, here, rtol=1e-4)
@@ -171,7 +210,7 @@ def test_few_labels_are_cross_fitted_there(monkeypatch):
     model = eb.EBBSRegressor(20, learner=eb.XGBoost(2), random_state=0, **SETTINGS["smoothing"])
     here, there, _, fitted = pair(monkeypatch, model, *problem(n_labelled=30))
     np.testing.assert_allclose(there, here, rtol=1e-4)
-    assert fitted.held_out_errors_.size == 30
+    assert fitted.conformity_scores_.size == 30
 
 
 def after_a_crash(model, X, y, graph, folder):
@@ -210,7 +249,9 @@ def test_robust_smoothing_is_refused_elsewhere(monkeypatch):
 
 def fit_on_cuda(**settings):
     X, y, graph = problem()
-    return eb.EBBSRegressor(5, device="cuda", **{"learner": "xgboost"} | settings).fit(X, y, graph=graph)
+    return eb.EBBSRegressor(5, device="cuda", **{"learner": "xgboost"} | settings).fit(
+        X, y, graph=graph
+    )
 
 
 @pytest.mark.parametrize("learner", ["lightgbm", "catboost"])

@@ -24,15 +24,21 @@ NEW, NEW_GRAPH = RNG.normal(size=(150, 3)), random_graph(150, 400, seed=1)
 
 
 def fitted(**changes):
-    return eb.EBBSRegressor(**{"n_estimators": 5, "random_state": 0, "n_jobs": 1} | changes).fit(X, Y, graph=GRAPH)
+    return eb.EBBSRegressor(**{"n_estimators": 5, "random_state": 0, "n_jobs": 1} | changes).fit(
+        X, Y, graph=GRAPH
+    )
 
 
 # ---------------------------------------------------------------------- how many
 
 
 def test_usable_cores_are_those_of_the_process(monkeypatch):
-    monkeypatch.setattr(cores, "threadpool_info", lambda: [{"user_api": "openmp", "num_threads": 64}])
-    monkeypatch.setattr(joblib, "cpu_count", lambda only_physical_cores=False: 4 if only_physical_cores else 8)
+    monkeypatch.setattr(
+        cores, "threadpool_info", lambda: [{"user_api": "openmp", "num_threads": 64}]
+    )
+    monkeypatch.setattr(
+        joblib, "cpu_count", lambda only_physical_cores=False: 4 if only_physical_cores else 8
+    )
     assert (cores.usable(), cores.usable(only_physical=True)) == (8, 4)
 
 
@@ -49,20 +55,30 @@ def test_a_limit_set_with_threadpoolctl_holds_inside_it():
 
 
 def test_a_worker_process_of_joblib_takes_its_share():
-    assert joblib.Parallel(joblib.cpu_count())(joblib.delayed(cores.usable)() for _ in range(2)) == [1, 1]
+    assert joblib.Parallel(joblib.cpu_count())(
+        joblib.delayed(cores.usable)() for _ in range(2)
+    ) == [1, 1]
 
 
 def test_a_worker_thread_of_joblib_takes_one(monkeypatch):
     monkeypatch.setattr(joblib, "cpu_count", lambda only_physical_cores=False: 8)
-    found = joblib.Parallel(2, backend="threading")(joblib.delayed(cores.usable)() for _ in range(2))
+    found = joblib.Parallel(2, backend="threading")(
+        joblib.delayed(cores.usable)() for _ in range(2)
+    )
     assert found == [1, 1]
 
 
-@pytest.mark.parametrize(("n_jobs", "entries", "expected"), [(None, 10, 1), (None, 10**9, 6), (-1, 10, 7), (3, 10, 3)])
-def test_a_number_that_is_given_is_taken_and_small_tables_get_one(n_jobs, entries, expected, monkeypatch):
+@pytest.mark.parametrize(
+    ("n_jobs", "entries", "expected"), [(None, 10, 1), (None, 10**9, 6), (-1, 10, 7), (3, 10, 3)]
+)
+def test_a_number_that_is_given_is_taken_and_small_tables_get_one(
+    n_jobs, entries, expected, monkeypatch
+):
     monkeypatch.setattr(cores, "usable", lambda only_physical=False: 6 if only_physical else 7)
     monkeypatch.setattr(_fitted, "ONE_THREAD_UP_TO", 100)
-    seen = eb.EBBSRegressor(n_jobs=n_jobs)._threads(type("T", (), {"values": np.broadcast_to(0.0, (entries, 1))})())
+    seen = eb.EBBSRegressor(n_jobs=n_jobs)._threads(
+        type("T", (), {"values": np.broadcast_to(0.0, (entries, 1))})()
+    )
     assert seen == expected
 
 
@@ -115,6 +131,8 @@ def test_one_model_used_by_many_threads_says_what_it_says_alone(learner, tmp_pat
 def test_fits_at_the_same_time_are_those_fitted_alone(backend):
     seeds = range(3)
     alone = [fitted(random_state=seed).predict() for seed in seeds]
-    together = joblib.Parallel(2, backend=backend)(joblib.delayed(fitted)(random_state=seed) for seed in seeds)
+    together = joblib.Parallel(2, backend=backend)(
+        joblib.delayed(fitted)(random_state=seed) for seed in seeds
+    )
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(other.predict(), one)

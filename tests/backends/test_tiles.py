@@ -11,7 +11,9 @@ from tests.strategies import graphs, random_graph
 
 
 def arranged(adjacency, rows, chunk, most=256):
-    return tiled(adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int32), rows, chunk, most)
+    return tiled(
+        adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int32), rows, chunk, most
+    )
 
 
 def read(found, n_nodes, rows, chunk):
@@ -49,7 +51,9 @@ def test_rows_of_too_many_edges_are_left_out():
     graph = random_graph(200, 800)
     lengths = np.diff(graph.adjacency.indptr)
     row, _ = read(arranged(graph.adjacency, 64, 8, most=8), 200, 64, 8)
-    np.testing.assert_array_equal(np.bincount(row, minlength=200), np.where(lengths > 8, 0, lengths))
+    np.testing.assert_array_equal(
+        np.bincount(row, minlength=200), np.where(lengths > 8, 0, lengths)
+    )
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,20 @@ MASKS = '{"0": {"train": [0, 1, 400], "val": [2], "test": [3]}}'
 def test_a_broken_folder_is_refused_by_name(home, capsys, file, content, words):
     broken = home / "county" / file
     broken.unlink() if content is None else broken.write_text(content)
-    assert main(["run", "--datasets", "county", "--methods", "LightGBM", "--store", str(home / "runs.sqlite")]) == 2
+    assert (
+        main(
+            [
+                "run",
+                "--datasets",
+                "county",
+                "--methods",
+                "LightGBM",
+                "--store",
+                str(home / "runs.sqlite"),
+            ]
+        )
+        == 2
+    )
     said = capsys.readouterr().err
     assert said.startswith("benchmarks: ") and all(word in said for word in words), said
 
@@ -91,12 +104,20 @@ def test_a_broken_folder_is_refused_by_name(home, capsys, file, content, words):
 
 def coauthor(folder, n=30, **changes):
     rng = np.random.default_rng(0)
-    adjacency, attributes = (sparse.random_array((n, m), density=0.2, format="csr", rng=rng) for m in (n, 7))
+    adjacency, attributes = (
+        sparse.random_array((n, m), density=0.2, format="csr", rng=rng) for m in (n, 7)
+    )
     stored = {"labels": rng.integers(0, 3, n)}
     for kind, matrix in (("adj", adjacency), ("attr", attributes)):
-        stored |= {f"{kind}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
+        stored |= {
+            f"{kind}_{part}": getattr(matrix, part)
+            for part in ("data", "indices", "indptr", "shape")
+        }
     folder.mkdir()
-    np.savez(folder / "data.npz", **{name: value for name, value in (stored | changes).items() if value is not None})
+    np.savez(
+        folder / "data.npz",
+        **{name: value for name, value in (stored | changes).items() if value is not None},
+    )
 
 
 def test_coauthor_without_masks_gets_splits_that_cover_every_node_once(home):
@@ -110,7 +131,9 @@ def test_coauthor_without_masks_gets_splits_that_cover_every_node_once(home):
 
 def test_coauthor_reads_the_masks_beside_it_and_refuses_a_broken_archive(home):
     coauthor(home / "coauthor_cs")
-    (home / "coauthor_cs" / "masks.json").write_text(json.dumps({"0": {"train": [1], "val": [2], "test": [3]}}))
+    (home / "coauthor_cs" / "masks.json").write_text(
+        json.dumps({"0": {"train": [1], "val": [2], "test": [3]}})
+    )
     assert [split["train"].tolist() for split in data.load("coauthor_cs").splits] == [[1]]
     coauthor(home / "coauthor_phy", labels=None)
     with pytest.raises(ValueError, match=r"data\.npz lacks the arrays \['labels'\]"):
@@ -136,7 +159,12 @@ def arxiv(folder, **changes):
 def test_arxiv_is_read_as_ogb_leaves_it(home):
     arxiv(home / "ogbn_arxiv")
     found = data.load("ogbn_arxiv")
-    assert found.X.tolist() == [[0.5, 1], [1, 2], [-1, 3], [0, 0]] and found.y.tolist() == [0, 1, 1, 0]
+    assert found.X.tolist() == [[0.5, 1], [1, 2], [-1, 3], [0, 0]] and found.y.tolist() == [
+        0,
+        1,
+        1,
+        0,
+    ]
     assert sorted(found.graph.neighbors(1)) == [0, 2] and sorted(found.graph.neighbors(0)) == [1, 3]
     assert {part: nodes.tolist() for part, nodes in found.splits[0].items()} == {
         "train": [0, 1],

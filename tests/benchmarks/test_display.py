@@ -13,7 +13,9 @@ FAILED = Result(RUN, "failed", error="Traceback\nValueError: no luck [at all]")
 
 
 def test_a_line_tells_the_run_its_scores_and_its_cost():
-    assert line(DONE) == "county CatBoost split 2 depth=6: RMSE 1.5 (validation 1.25), 2.0 s, 100 MB"
+    assert (
+        line(DONE) == "county CatBoost split 2 depth=6: RMSE 1.5 (validation 1.25), 2.0 s, 100 MB"
+    )
     assert line(FAILED) == "FAILED county CatBoost split 2 depth=6: ValueError: no luck [at all]"
 
 
@@ -29,12 +31,18 @@ def test_plain_lines_go_to_standard_error(capsys):
     shown(Display.fitting())  # not a terminal
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["skipped GAT: torch not installed", "2 runs to do, 1 done before"]
-    assert [text.split(",")[0] for text in lines[2:]] == ["[1/2", "[2/2"] and lines[3].endswith("no luck [at all]")
+    assert [text.split(",")[0] for text in lines[2:]] == ["[1/2", "[2/2"] and lines[3].endswith(
+        "no luck [at all]"
+    )
 
 
 def test_the_live_display_shows_the_bar_and_the_same_lines(monkeypatch):
     console = pytest.importorskip("rich.console")
     out, real = io.StringIO(), console.Console
-    monkeypatch.setattr(console, "Console", lambda **_: real(file=out, force_terminal=True, width=200))
+    monkeypatch.setattr(
+        console, "Console", lambda **_: real(file=out, force_terminal=True, width=200)
+    )
     shown(LiveDisplay())
-    assert "2/2" in out.getvalue() and line(DONE) in out.getvalue() and line(FAILED) in out.getvalue()
+    assert (
+        "2/2" in out.getvalue() and line(DONE) in out.getvalue() and line(FAILED) in out.getvalue()
+    )

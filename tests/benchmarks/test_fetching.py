@@ -50,18 +50,25 @@ def test_a_data_set_is_fetched_and_can_be_read(archive, capsys):
     assert capsys.readouterr().out.strip() == str(data.home() / "vk")
     assert data.load("vk").graph.n_nodes == 80
     noted = (data.home() / "checksums.txt").read_text()
-    assert f"{hashlib.sha256((data.home() / 'vk' / 'X.csv').read_bytes()).hexdigest()}  vk/X.csv" in noted
+    assert (
+        f"{hashlib.sha256((data.home() / 'vk' / 'X.csv').read_bytes()).hexdigest()}  vk/X.csv"
+        in noted
+    )
     fetching.fetch("vk", archive)  # the same again is no mistake
 
 
 def test_another_file_than_the_one_known_is_refused_and_nothing_is_written(archive):
     fetching.OURS.write_text(f"{'0' * 64}  vk/y.csv\n")
-    with pytest.raises(ValueError, match=r"vk/y\.csv from http.* has SHA-256 .* expected 0000.*Nothing was written"):
+    with pytest.raises(
+        ValueError, match=r"vk/y\.csv from http.* has SHA-256 .* expected 0000.*Nothing was written"
+    ):
         fetching.fetch("vk", archive)
     assert list(data.home().iterdir()) == []
 
 
-def test_a_file_that_changed_since_the_first_download_is_refused_and_the_old_one_stays(archive, server, tmp_path):
+def test_a_file_that_changed_since_the_first_download_is_refused_and_the_old_one_stays(
+    archive, server, tmp_path
+):
     fetching.fetch("vk", archive)
     before = (data.home() / "vk" / "y.csv").read_text()
     (tmp_path / "vk" / "y.csv").write_text("y\n1\n")
@@ -93,4 +100,6 @@ def test_a_single_file_is_put_in_its_place(server, tmp_path, monkeypatch):
 
 def test_the_checksums_that_ship_are_of_files_that_are_fetched():
     known = {tuple(file.split("/", 1)) for file in fetching._read(fetching.OURS)}
-    assert known <= {(name, file) for name, source in fetching.SOURCES.items() for file in source.files}
+    assert known <= {
+        (name, file) for name, source in fetching.SOURCES.items() for file in source.files
+    }

@@ -8,7 +8,9 @@ from benchmarks.methods import METHODS
 from benchmarks.methods.posthoc import _propagated
 from benchmarks.problem import Problem, quality
 
-LIGHT = [name for name, method in METHODS.items() if "torch" not in method.needs and method.in_tables]
+LIGHT = [
+    name for name, method in METHODS.items() if "torch" not in method.needs and method.in_tables
+]
 LIGHT.remove("GPBoost")  # needs coordinates
 
 
@@ -20,7 +22,10 @@ def test_a_method_predicts_every_node_and_beats_a_constant(home, name, dataset):
     method = METHODS[name]
     outcome = method(problem, **method.configurations(dataset)[0])
     test = found.splits[0]["test"]
-    assert outcome.predicted.shape == ((80, 2) if found.classes else (80,)) and np.isfinite(outcome.predicted).all()
+    assert (
+        outcome.predicted.shape == ((80, 2) if found.classes else (80,))
+        and np.isfinite(outcome.predicted).all()
+    )
     reached = quality(found.classes, outcome.predicted[test], found.y[test])
     if found.classes:
         assert reached > 100 * max(np.mean(found.y[test] == kind) for kind in (0, 1))
@@ -28,11 +33,15 @@ def test_a_method_predicts_every_node_and_beats_a_constant(home, name, dataset):
         assert reached < found.y[test].std()
 
 
-@pytest.mark.parametrize("name", ["LightGBM, neighbours", "CatBoost, graph", "CatBoost+", "Correct and smooth", "EBBS"])
+@pytest.mark.parametrize(
+    "name", ["LightGBM, neighbours", "CatBoost, graph", "CatBoost+", "Correct and smooth", "EBBS"]
+)
 def test_methods_with_a_graph_change_with_it(home, name):
     method, found = METHODS[name], data.load("county")
     settings = method.configurations("county")[0]
-    first, second = (method(Problem.of(d, 0, 0), **settings).predicted for d in (found, data.rewired(found)))
+    first, second = (
+        method(Problem.of(d, 0, 0), **settings).predicted for d in (found, data.rewired(found))
+    )
     assert np.abs(first - second).max() > 1e-6
 
 
@@ -40,7 +49,9 @@ def test_methods_with_a_graph_change_with_it(home, name):
 def test_methods_without_a_graph_do_not(home, name):
     method, found = METHODS[name], data.load("county")
     settings = method.configurations("county")[0]
-    first, second = (method(Problem.of(d, 0, 0), **settings).predicted for d in (found, data.rewired(found)))
+    first, second = (
+        method(Problem.of(d, 0, 0), **settings).predicted for d in (found, data.rewired(found))
+    )
     np.testing.assert_array_equal(first, second)
 
 
@@ -57,13 +68,16 @@ def test_label_propagation_reaches_its_fixed_point(home):
     graph = data.load("county").graph
     start = np.random.default_rng(0).normal(size=(80, 2))
     scale = np.diag(1 / np.sqrt(graph.degrees))
-    exact = 0.5 * np.linalg.solve(np.eye(80) - 0.5 * scale @ graph.adjacency.toarray() @ scale, start)
+    exact = 0.5 * np.linalg.solve(
+        np.eye(80) - 0.5 * scale @ graph.adjacency.toarray() @ scale, start
+    )
     np.testing.assert_allclose(_propagated(graph, start, 0.5), exact, atol=1e-12)
 
 
 def test_grids_are_those_of_the_published_experiments():
     assert (
-        len(METHODS["BGNN"].configurations("county")) == 64 and len(METHODS["Res-GNN"].configurations("county")) == 32
+        len(METHODS["BGNN"].configurations("county")) == 64
+        and len(METHODS["Res-GNN"].configurations("county")) == 32
     )
     assert {c["learning_rate"] for c in METHODS["GCN"].configurations("county")} == {0.01, 0.1}
     assert METHODS["GCN"].configurations("coauthor_cs") == [

@@ -27,7 +27,9 @@ def score(outcome, found, part="test"):
     return quality(found.classes, outcome.predicted[nodes], found.y[nodes])
 
 
-@pytest.mark.parametrize("name", ["MLP", "GCN", "GAT", "AGNN", "APPNP", "Res-GNN", "BGNN", "BGNN, one step"])
+@pytest.mark.parametrize(
+    "name", ["MLP", "GCN", "GAT", "AGNN", "APPNP", "Res-GNN", "BGNN", "BGNN, one step"]
+)
 @pytest.mark.parametrize("dataset", ["county", "slap"])
 def test_a_network_learns_and_gives_the_same_again(home, name, dataset):
     found = data.load(dataset)
@@ -54,7 +56,9 @@ def test_a_network_hears_its_neighbours_and_no_one_else(home, name):
     before = learner.predict(X)
     X[0] += 1.0
     moved = np.abs(learner.predict(X) - before) > 1e-7
-    assert moved[:3].all() and (name == "appnp" or not moved[5:].any())  # two layers, ties to the next two nodes
+    assert moved[:3].all() and (
+        name == "appnp" or not moved[5:].any()
+    )  # two layers, ties to the next two nodes
 
 
 def test_columns_are_scaled_on_training_nodes_and_missing_values_lie_below(home):
@@ -91,7 +95,11 @@ def test_bgnn_takes_the_steps_it_is_asked_for_and_its_trees_follow_the_inputs(ho
     problem = Problem.of(data.load("county"), 0, seed=0)
     targets = []
     grow = boosted.Ensemble.grow
-    monkeypatch.setattr(boosted.Ensemble, "grow", lambda self, target: (targets.append(target), grow(self, target))[1])
+    monkeypatch.setattr(
+        boosted.Ensemble,
+        "grow",
+        lambda self, target: (targets.append(target), grow(self, target))[1],
+    )
     settings = {"network": "gcn", "learning_rate": 0.01, "dropout": 0.0, "replace": True}
     outcome = boosted.bgnn(problem, steps=5, **settings)
     rounds = len(outcome.curve["validation"])

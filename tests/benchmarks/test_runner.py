@@ -49,7 +49,8 @@ def test_a_plan_is_the_product_and_says_what_it_leaves_out(home):
     planned = runner.plan(["county", "avazu"], ["LightGBM", "EBBS", "GPBoost"], splits=[0, 2, 9])
     assert len(planned.runs) == 2 * (4 + 1) and {run.split for run in planned.runs} == {0, 2}
     assert (
-        "is not there" in planned.skipped["avazu"] and "there are splits 0 to 2" in planned.skipped["split 9 of county"]
+        "is not there" in planned.skipped["avazu"]
+        and "there are splits 0 to 2" in planned.skipped["split 9 of county"]
     )
     assert any(name.startswith("GPBoost") for name in planned.skipped)
     assert len(runner.plan(["county"], ["LightGBM"], configurations=1).runs) == 3
@@ -58,7 +59,9 @@ def test_a_plan_is_the_product_and_says_what_it_leaves_out(home):
 
 
 def test_a_missing_package_skips_the_method_by_name(home, monkeypatch):
-    monkeypatch.setattr("benchmarks.methods.find_spec", lambda module: None if module == "catboost" else object())
+    monkeypatch.setattr(
+        "benchmarks.methods.find_spec", lambda module: None if module == "catboost" else object()
+    )
     planned = runner.plan(["county"], ["CatBoost", "LightGBM"])
     assert planned.skipped == {"CatBoost": "catboost not installed"}
     assert {run.method for run in planned.runs} == {"LightGBM"}
@@ -72,19 +75,37 @@ def test_runs_are_measured_and_failures_are_written_and_shown(home, tmp_path):
     failed, done = sorted(store.results(), key=lambda result: result.status, reverse=True)
     assert failed.status == "failed" and "nonsense" in failed.error and failed.test is None
     assert done.measure == "RMSE" and 0 < done.test < 1 and done.seconds > 0 and done.memory_mb > 10
-    assert 0 <= done.notes["coverage"] <= 1 and done.curve["training"] and done.versions["ebboost"] and done.finished
-    assert any(line.split("] ")[-1].startswith("FAILED county EBBS split 0 nonsense=1") for line in shown.lines)
+    assert (
+        0 <= done.notes["coverage"] <= 1
+        and done.curve["training"]
+        and done.versions["ebboost"]
+        and done.finished
+    )
+    assert any(
+        line.split("] ")[-1].startswith("FAILED county EBBS split 0 nonsense=1")
+        for line in shown.lines
+    )
     assert any(table.title == "Failed runs" for table in all_tables(store.results()))
     again = Quiet()
     assert (
-        runner.work(runner.Plan([bad], {}), store, display=again) == 0 and "0 runs to do, 1 done before" in again.lines
+        runner.work(runner.Plan([bad], {}), store, display=again) == 0
+        and "0 runs to do, 1 done before" in again.lines
     )
     assert runner.work(runner.Plan([bad], {}), store, retry=True, display=again) == 1
 
 
 def test_failures_do_not_stop_what_comes_after(home, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runner, "_child", dies)
-    asked = ["--datasets", "county", "--methods", "EBBS", "--splits", "0", "--store", str(tmp_path / "runs.sqlite")]
+    asked = [
+        "--datasets",
+        "county",
+        "--methods",
+        "EBBS",
+        "--splits",
+        "0",
+        "--store",
+        str(tmp_path / "runs.sqlite"),
+    ]
     assert main(["run", *asked]) == 0 and "1 runs failed" in capsys.readouterr().err
     assert main(["report", "--store", asked[-1], "--out", str(tmp_path)]) == 0
     assert "exit code 7" in (tmp_path / "results.md").read_text()
@@ -100,14 +121,23 @@ def test_a_process_that_dies_is_a_failed_run(home, tmp_path, monkeypatch):
 def test_a_run_past_its_limit_is_given_up(home, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_child", sleeps)
     store = Store(tmp_path / "runs.sqlite")
-    assert runner.work(runner.plan(["county"], ["EBBS"], splits=[0]), store, limit=0.1, display=Quiet()) == 1
+    assert (
+        runner.work(
+            runner.plan(["county"], ["EBBS"], splits=[0]), store, limit=0.1, display=Quiet()
+        )
+        == 1
+    )
     assert store.results()[0].error == "the run was given up after 0.1 s"
 
 
 def rows(path):
     try:
         with sqlite3.connect(path) as file:
-            return set(file.execute("SELECT dataset, method, configuration, split, finished, seconds FROM runs"))
+            return set(
+                file.execute(
+                    "SELECT dataset, method, configuration, split, finished, seconds FROM runs"
+                )
+            )
     except sqlite3.OperationalError:  # the table is not there yet
         return set()
 
@@ -115,10 +145,21 @@ def rows(path):
 def test_killed_three_times_the_table_is_that_of_an_undisturbed_run(home, tmp_path):
     methods = ["LightGBM", "LightGBM, neighbours", "EBBS"]
     planned, disturbed = runner.plan(["county"], methods), tmp_path / "disturbed.sqlite"
-    command = [sys.executable, "-m", "benchmarks", "run", "--datasets", "county", "--methods", *methods]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "run",
+        "--datasets",
+        "county",
+        "--methods",
+        *methods,
+    ]
     survived, chance = set(), random.Random(0)
     for _ in range(3):
-        process = subprocess.Popen([*command, "--store", str(disturbed)], cwd=ROOT, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [*command, "--store", str(disturbed)], cwd=ROOT, stderr=subprocess.DEVNULL
+        )
         while rows(disturbed) == survived and process.poll() is None:
             time.sleep(0.02)
         time.sleep(chance.uniform(0.0, 0.2))

@@ -12,6 +12,8 @@ HOME = Path(__file__).parents[2]
 @pytest.mark.parametrize("script", ["robust", "kernels", "speed", "figures", "serving", "on_disk"])
 def test_every_script_starts(script):
     command = ["-m", f"benchmarks.{script}"] if script != "figures" else [f"benchmarks/{script}.py"]
-    shown = subprocess.run([sys.executable, *command, "--help"], cwd=HOME, capture_output=True, text=True)
+    shown = subprocess.run(
+        [sys.executable, *command, "--help"], cwd=HOME, capture_output=True, text=True
+    )
     assert shown.returncode == 0, shown.stderr
     assert script in shown.stdout

@@ -24,7 +24,15 @@ def invented(case, seconds):
 def test_every_part_runs_in_small_and_is_reported(tmp_path, capsys, monkeypatch):
     assert main(["--quick", "--out", str(tmp_path), "--methods", PLAIN, SAME]) == 0
     text = (tmp_path / "speed.md").read_text()
-    for title in ("Nodes", "Edges", "Columns", "Classes", "Random edges", "As large as House", "Imports"):
+    for title in (
+        "Nodes",
+        "Edges",
+        "Columns",
+        "Classes",
+        "Random edges",
+        "As large as House",
+        "Imports",
+    ):
         assert f"## {title}" in text
     for name in ("nodes", "edges", "columns", "classes", "graphs", "house"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
@@ -71,11 +79,15 @@ def test_memory_is_what_the_fit_itself_takes(tmp_path, monkeypatch):
 
 def test_aims_are_held_against_the_least_times(tmp_path):
     factors = {PLAIN: 1.0, SAME: 1.5, OURS: 1.2, ROUNDS: 5.0, RECIPE: 45.0}
-    store = Store(tmp_path / "speed.json", imports={"sklearn": [0.5, 0.6, 9.0], "ebboost": [1.0, 1.1, 9.5]})
+    store = Store(
+        tmp_path / "speed.json", imports={"sklearn": [0.5, 0.6, 9.0], "ebboost": [1.0, 1.1, 9.5]}
+    )
     for part in ("middle", "nodes", "growth", "house"):
         for case in plan.cases(part):
             if case.method in factors:
-                store.runs[case] = invented(case, factors[case.method] * (case.problem.nodes / 1e4) ** 1.05)
+                store.runs[case] = invented(
+                    case, factors[case.method] * (case.problem.nodes / 1e4) ** 1.05
+                )
     found = aims(Results(store))
     assert [aim.met for aim in found] == [True, False, True, True, True, True, False, False, True]
     assert [aim.measured for aim in found[:2]] == ["1.5 (1.2)", "5"]
@@ -84,7 +96,7 @@ def test_aims_are_held_against_the_least_times(tmp_path):
     assert found[8].measured == "0.5"
 
     store.write()
-    again = Store.at(store.path)
+    again = Store.linearize(store.path)
     assert again.runs == store.runs and again.imports == store.imports
 
 

@@ -15,7 +15,11 @@ def result(split=0, status="done", test=1.0, **more):
 
 def test_what_is_added_comes_back(tmp_path):
     stored = result(
-        seconds=1.5, memory_mb=20.0, notes={"rounds": 3}, curve={"training": [1.0, 0.5]}, versions={"a": "1"}
+        seconds=1.5,
+        memory_mb=20.0,
+        notes={"rounds": 3},
+        curve={"training": [1.0, 0.5]},
+        versions={"a": "1"},
     )
     store = Store(tmp_path / "new" / "runs.sqlite")
     store.add(stored)
@@ -43,12 +47,17 @@ def test_merging_takes_what_is_new_and_mends_what_failed_but_keeps_what_is_done(
     theirs.add(result(1, test=2.0))
     theirs.add(result(2, "failed"))
     assert ours.merge([tmp_path / "theirs.sqlite"]) == 2
-    assert [(r.run.split, r.status, r.test) for r in ours.results()][:2] == [(0, "done", 1.0), (1, "done", 2.0)]
+    assert [(r.run.split, r.status, r.test) for r in ours.results()][:2] == [
+        (0, "done", 1.0),
+        (1, "done", 2.0),
+    ]
     assert ours.merge([tmp_path / "theirs.sqlite"]) == 0
 
 
 def test_other_files_are_refused_by_name(tmp_path):
-    (tmp_path / "notes.txt").write_text("not a database, but long enough to look like something else" * 50)
+    (tmp_path / "notes.txt").write_text(
+        "not a database, but long enough to look like something else" * 50
+    )
     with pytest.raises(ValueError, match=r"notes\.txt is not a file of benchmark runs"):
         Store(tmp_path / "notes.txt")
     with pytest.raises(FileNotFoundError, match=r"no file .*absent"):

@@ -9,8 +9,8 @@ from sklearn.metrics import log_loss
 import ebboost as eb
 from ebboost.boosting.label_objectives import (
     FieldObjective,
-    FieldOperator,
-    LeftOutObjective,
+    FieldPosterior,
+    LeaveOneOutObjective,
     MaskedObjective,
     ProbabilityField,
     expected_calibration_error,
@@ -53,19 +53,27 @@ def labelled(graph, seed):
 @settings(max_examples=80, deadline=None)
 def test_field_equals_its_closed_form(graph, seed, lam, tau, normalized):
     nodes, weight, errors = labelled(graph, seed)
-    field = eb.Field(lam, tau, normalized=normalized).on(graph, nodes, weight)
+    field = eb.LatentField(lam, tau, normalized=normalized).operator(graph, nodes, weight)
     system, on_nodes = dense_system(graph, nodes, weight, lam, tau, normalized=normalized)
     right = np.zeros((graph.n_nodes, 2))
     right[nodes] = on_nodes[nodes, None] * errors
-    np.testing.assert_allclose(field.spread(errors), np.linalg.solve(system, right), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        field.posterior_mean(errors), np.linalg.solve(system, right), rtol=1e-8, atol=1e-10
+    )
     np.testing.assert_allclose(field.diagonal, np.diag(np.linalg.inv(system))[nodes], rtol=1e-8)
 
 
-@given(graphs(min_nodes=3), st.integers(0, 1000), st.floats(0.05, 10), st.sampled_from([0.0, 0.3, 1.0]))
+@given(
+    graphs(min_nodes=3), st.integers(0, 1000), st.floats(0.05, 10), st.sampled_from([0.0, 0.3, 1.0])
+)
 @settings(max_examples=60, deadline=None)
 def test_left_out_errors_equal_a_refit_without_the_label(graph, seed, lam, unlabelled):
     nodes, weight, errors = labelled(graph, seed)
-    found = eb.Field(lam, 0.1, unlabelled=unlabelled).on(graph, nodes, weight).left_out(errors)
+    found = (
+        eb.LatentField(lam, 0.1, unlabelled=unlabelled)
+        .operator(graph, nodes, weight)
+        .leave_one_out(errors)
+    )
     system, on_nodes = dense_system(graph, nodes, weight, lam, 0.1, unlabelled)
     for place, node in enumerate(nodes):
         without = system.copy()
@@ -80,11 +88,11 @@ def test_left_out_errors_equal_a_refit_without_the_label(graph, seed, lam, unlab
 def test_estimated_diagonal_is_within_its_stated_error(monkeypatch):
     graph = random_graph(400, 1200)
     nodes, weight, _ = labelled(graph, 0)
-    exact = eb.Field().on(graph, nodes, weight).diagonal
+    exact = eb.LatentField().operator(graph, nodes, weight).diagonal
     inverse = np.linalg.inv(dense_system(graph, nodes, weight, 2.0, 0.05)[0])
-    error = np.sqrt(((inverse**2).sum(1) - np.diag(inverse) ** 2)[nodes] / FieldOperator.probes)
-    monkeypatch.setattr(FieldOperator, "exact_diagonal_up_to", 0)
-    estimated = eb.Field().on(graph, nodes, weight).diagonal
+    error = np.sqrt(((inverse**2).sum(1) - np.diag(inverse) ** 2)[nodes] / FieldPosterior.probes)
+    monkeypatch.setattr(FieldPosterior, "exact_diagonal_up_to", 0)
+    estimated = eb.LatentField().operator(graph, nodes, weight).diagonal
     assert (np.abs(estimated - exact) <= 5 * error).all()
     assert np.mean(np.abs(estimated - exact) <= 2 * error) > 0.9
 
@@ -92,15 +100,18 @@ def test_estimated_diagonal_is_within_its_stated_error(monkeypatch):
 def test_conjugate_gradients_and_factorisation_give_the_same_field(monkeypatch):
     graph = random_graph(300, 900)
     nodes, weight, errors = labelled(graph, 0)
-    direct = eb.Field().on(graph, nodes, weight).spread(errors)
+    direct = eb.LatentField().operator(graph, nodes, weight).posterior_mean(errors)
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
-    field = eb.Field().on(graph, nodes, weight)
-    np.testing.assert_allclose(field.spread(errors), direct, rtol=1e-7, atol=1e-9)
-    loose = field.spread(errors, 1e-2)
+    field = eb.LatentField().operator(graph, nodes, weight)
+    np.testing.assert_allclose(field.posterior_mean(errors), direct, rtol=1e-7, atol=1e-9)
+    loose = field.posterior_mean(errors, 1e-2)
     assert np.linalg.norm(loose - direct) < 0.1 * np.linalg.norm(direct)
 
 
-KINDS = {"field": eb.Field(2.0, 0.1), "left-out": eb.Field(2.0, 0.1, left_out=True)}
+KINDS = {
+    "field": eb.LatentField(2.0, 0.1),
+    "left-out": eb.LatentField(2.0, 0.1, leave_one_out=True),
+}
 
 
 TWO_STEPS = eb.Laplacian(1.0, 2)
@@ -110,10 +121,14 @@ def objective(kind, graph, seed=0, penalty=0.2, smoothing=TWO_STEPS):
     rng = np.random.default_rng(seed)
     nodes, weight, _ = labelled(graph, seed)
     labels = Labels(nodes, rng.normal(size=(nodes.size, 1)), weight)
-    smoother = smoothing.on(graph) if smoothing is not None else IdentityOperator(graph.n_nodes)
+    smoother = (
+        smoothing.operator(graph) if smoothing is not None else IdentityOperator(graph.n_nodes)
+    )
     spec = KINDS[kind]
-    build = LeftOutObjective if spec.left_out else FieldObjective
-    return build(smoother, eb.SquaredError(), labels, None, penalty, spec.on(graph, nodes, weight))
+    build = LeaveOneOutObjective if spec.leave_one_out else FieldObjective
+    return build(
+        smoother, eb.SquaredError(), labels, None, penalty, spec.operator(graph, nodes, weight)
+    )
 
 
 def at(o, scores):
@@ -126,7 +141,7 @@ def at(o, scores):
 def test_gradients_equal_finite_differences(kind, graph, seed):
     o = objective(kind, graph, seed)
     scores = np.random.default_rng(seed).normal(size=(graph.n_nodes, 1))
-    gradient, mass = o.residual(at(o, scores)), o.labels.weight.sum()
+    gradient, mass = o.gradient(at(o, scores)), o.labels.weight.sum()
     for node in range(graph.n_nodes):
         move = np.zeros_like(scores)
         move[node] = 1e-5
@@ -151,7 +166,7 @@ def test_gradients_equal_finite_differences(kind, graph, seed):
 def test_curvature_majorises_the_hessian(kind, smoothing, graph, seed):
     o = objective(kind, graph, seed, 0.0, smoothing)
     n = graph.n_nodes
-    columns = [o.residual(at(o, np.eye(n)[:, [i]])) - o.residual(o.start()) for i in range(n)]
+    columns = [o.gradient(at(o, np.eye(n)[:, [i]])) - o.gradient(o.start()) for i in range(n)]
     bound = np.diag(np.broadcast_to(o.curvature(o.start()), (n, 1))[:, 0])
     assert np.linalg.eigvalsh(bound - np.hstack(columns)).min() >= -1e-8
 
@@ -183,7 +198,9 @@ def test_newton_step_is_the_exact_line_search(kind):
     smoothed = o.propagate(tree)
     best = o.newton_step(point, tree, smoothed)
     for off in (-0.1, 1e-3, 0.1):
-        better, worse = (o.value(point.moved(step, tree, smoothed)) for step in (best, best + off))
+        better, worse = (
+            o.value(point.take_step(step, tree, smoothed)) for step in (best, best + off)
+        )
         assert better < worse
 
 
@@ -196,21 +213,29 @@ def test_training_loss_never_rises(labels, graph, seed):
     y[rng.random(graph.n_nodes) < 0.4] = np.nan
     y[0] = 1.0
     learner = eb.LightGBM(5, min_child_samples=1)
-    m = eb.EBBSRegressor(12, 0.7, smoothing=eb.Laplacian(1.0, 2), labels=labels, learner=learner, n_jobs=1)
+    m = eb.EBBSRegressor(
+        12, 0.7, smoothing=eb.Laplacian(1.0, 2), labels=labels, learner=learner, n_jobs=1
+    )
     m.set_params(early_stopping=False).fit(rng.normal(size=(graph.n_nodes, 2)), y, graph=graph)
     losses = np.array(m.history_["training"])
     assert (np.diff(losses) <= 1e-3 * np.abs(losses[:-1]) + 1e-12).all()
     assert np.isfinite(m.predict()).all()
 
 
-@pytest.mark.parametrize("use", [eb.Masked(), eb.Masked(smooth_labels=False), eb.Masked(smooth_errors=False)], ids=repr)
+@pytest.mark.parametrize(
+    "use",
+    [eb.MaskedLabels(), eb.MaskedLabels(smooth_labels=False), eb.MaskedLabels(smooth_errors=False)],
+    ids=repr,
+)
 def test_masked_gradient_equals_finite_differences(use):
     graph = random_graph(15, 30)
     rng = np.random.default_rng(0)
     labels = Labels(np.arange(10), rng.normal(size=(10, 1)), np.ones(10))
-    o = MaskedObjective(eb.Laplacian(2.0, 3).on(graph), eb.SquaredError(), labels, None, 0.0, use, 0)
+    o = MaskedObjective(
+        eb.Laplacian(2.0, 3).operator(graph), eb.SquaredError(), labels, None, 0.0, use, 0
+    )
     scores = rng.normal(size=(15, 1))
-    gradient = o.residual(Iterate(scores, scores))
+    gradient = o.gradient(Iterate(scores, scores))
     mass = (~o._shown).sum()
     assert 0 < mass < 10
     for node in range(15):
@@ -222,7 +247,7 @@ def test_masked_gradient_equals_finite_differences(use):
 
 def test_masked_prediction_is_equation_15():
     graph = random_graph(12, 25)
-    P = eb.Laplacian(2.0, 5).on(graph)
+    P = eb.Laplacian(2.0, 5).operator(graph)
     scores = np.random.default_rng(0).normal(size=(12, 1))
     shown = Labels(np.array([1, 4]), np.array([[2.0], [3.0]]), np.ones(2))
     mask = np.zeros((12, 1))
@@ -231,11 +256,17 @@ def test_masked_prediction_is_equation_15():
     truth[[1, 4], 0] = [2.0, 3.0]
     expected = scores + P.apply(mask * (truth - scores))
     zero = np.zeros(1)
-    np.testing.assert_allclose(masked_prediction(eb.Masked(smooth_labels=False), P, scores, shown, zero), expected)
+    np.testing.assert_allclose(
+        masked_prediction(eb.MaskedLabels(smooth_labels=False), P, scores, shown, zero), expected
+    )
     expected = P.apply(np.where(mask > 0, truth, expected))
-    np.testing.assert_allclose(masked_prediction(eb.Masked(), P, scores, shown, zero), expected)
+    np.testing.assert_allclose(
+        masked_prediction(eb.MaskedLabels(), P, scores, shown, zero), expected
+    )
     moved = Labels(shown.nodes, shown.target + 7.0, shown.weight)
-    np.testing.assert_allclose(masked_prediction(eb.Masked(), P, scores, moved, np.array([7.0])), 7.0 + expected)
+    np.testing.assert_allclose(
+        masked_prediction(eb.MaskedLabels(), P, scores, moved, np.array([7.0])), 7.0 + expected
+    )
 
 
 def homophilous(n=600, seed=0):
@@ -248,7 +279,13 @@ def homophilous(n=600, seed=0):
 
 def fitted(**changes):
     X, y, graph = homophilous()
-    settings = {"n_estimators": 60, "random_state": 0, "n_jobs": 1, "smoothing": None, "labels": "field"} | changes
+    settings = {
+        "n_estimators": 60,
+        "random_state": 0,
+        "n_jobs": 1,
+        "smoothing": None,
+        "labels": "field",
+    } | changes
     m = eb.EBBSRegressor(**settings).fit(X, y[:300], nodes=np.arange(300), graph=graph)
     return m, X, y, graph
 
@@ -268,7 +305,7 @@ def test_labels_known_later_help_without_a_new_fit():
     m, _, y, _ = fitted()
     later, test = np.arange(300, 450), np.arange(450, 600)
     before = np.mean((m.predict()[test] - y[test]) ** 2)
-    after = np.mean((m.predict(known=(later, y[later]))[test] - y[test]) ** 2)
+    after = np.mean((m.predict(new_labels=(later, y[later]))[test] - y[test]) ** 2)
     assert after < before
     np.testing.assert_array_equal(m.predict(), m.predict())
 
@@ -277,27 +314,27 @@ def test_known_labels_on_a_new_graph():
     m = fitted()[0]
     X, y, graph = homophilous(seed=1)
     some, rest = np.arange(0, 600, 2), np.arange(1, 600, 2)
-    blind, told = m.predict(X, graph=graph), m.predict(X, graph=graph, known=(some, y[some]))
+    blind, told = m.predict(X, graph=graph), m.predict(X, graph=graph, new_labels=(some, y[some]))
     assert np.mean((told - y)[rest] ** 2) < 0.6 * np.mean((blind - y)[rest] ** 2)
 
 
 def test_known_is_refused_where_it_makes_no_sense():
     m = fitted()[0]
-    with pytest.raises(ValueError, match="known and y share"):
-        m.predict(known=([0], [1.0]))
-    with pytest.raises(ValueError, match="known must be a pair"):
-        m.predict(known=5)
+    with pytest.raises(ValueError, match="new_labels and y share"):
+        m.predict(new_labels=([0], [1.0]))
+    with pytest.raises(ValueError, match="new_labels must be a pair"):
+        m.predict(new_labels=5)
     with pytest.raises(ValueError, match="makes no use of labels"):
-        fitted(labels="none")[0].predict(known=([400], [1.0]))
+        fitted(labels="none")[0].predict(new_labels=([400], [1.0]))
 
 
 def test_prediction_of_a_node_does_not_depend_on_its_own_left_out_label():
     graph = random_graph(40, 100)
     nodes, weight, errors = labelled(graph, 0)
-    field = eb.Field().on(graph, nodes, weight)
+    field = eb.LatentField().operator(graph, nodes, weight)
     other = errors.copy()
     other[3] += 100.0
-    before, after = errors - field.left_out(errors), other - field.left_out(other)
+    before, after = errors - field.leave_one_out(errors), other - field.leave_one_out(other)
     np.testing.assert_allclose(before[3], after[3], atol=1e-8)
 
 
@@ -305,12 +342,12 @@ def test_prediction_of_a_node_does_not_depend_on_its_own_left_out_label():
     ("labels", "message"),
     [
         ("some", "labels must be"),
-        (eb.Field(lam=-1.0), "lam"),
-        (eb.Field(tau=0.0), "tau"),
-        (eb.Field(lam=float("nan")), "lam"),
-        (eb.Field(tau=float("inf")), "tau"),
-        (eb.Field(unlabelled="few"), "unlabelled must be a number"),
-        (eb.Field(unlabelled=1.0, left_out=True), "unlabelled=0"),
+        (eb.LatentField(lam=-1.0), "lam"),
+        (eb.LatentField(tau=0.0), "tau"),
+        (eb.LatentField(lam=float("nan")), "lam"),
+        (eb.LatentField(tau=float("inf")), "tau"),
+        (eb.LatentField(unlabelled="few"), "unlabelled must be a number"),
+        (eb.LatentField(unlabelled=1.0, leave_one_out=True), "unlabelled=0"),
     ],
     ids=repr,
 )
@@ -355,13 +392,15 @@ def test_a_classifier_uses_labels_and_stays_calibrated(n_classes):
     for labels in ("field", "none"):
         m = eb.EBBSClassifier(60, labels=labels, smoothing=None, random_state=0, n_jobs=1)
         models[labels] = m.fit(X, classes[train], nodes=train, graph=graph)
-    loss = {name: log_loss(classes[test], m.predict_proba(nodes=test)) for name, m in models.items()}
+    loss = {
+        name: log_loss(classes[test], m.predict_proba(nodes=test)) for name, m in models.items()
+    }
     assert loss["field"] < 0.9 * loss["none"]
     assert models["field"].label_strength_ > 0
     assert models["none"].label_strength_ == 0
     assert models["field"].calibration_error_ < 0.15
     np.testing.assert_allclose(models["field"].predict_proba().sum(1), 1.0)
-    later = models["field"].predict_proba(known=(test[:300], classes[test[:300]]))
+    later = models["field"].predict_proba(new_labels=(test[:300], classes[test[:300]]))
     assert log_loss(classes[test[300:]], later[test[300:]]) < log_loss(
         classes[test[300:]], models["field"].predict_proba()[test[300:]]
     )
@@ -379,16 +418,18 @@ def test_shifted_probabilities_are_probabilities():
     graph = random_graph(30, 60)
     known = Labels(np.arange(10), np.eye(3)[np.arange(10) % 3], np.ones(10))
     scores = np.random.default_rng(0).normal(size=(30, 3)) * 5
-    moved = field.probabilities(scores, eb.Softmax(), known, eb.Field().on(graph, known.nodes, known.weight))
+    moved = field.probabilities(
+        scores, eb.Softmax(), known, eb.LatentField().operator(graph, known.nodes, known.weight)
+    )
     assert (moved > 0).all()
     np.testing.assert_allclose(moved.sum(1), 1.0)
-    assert not np.allclose(moved, eb.Softmax().link(scores))
+    assert not np.allclose(moved, eb.Softmax().inverse_link(scores))
 
 
 def test_temperature_applies_without_labels_too():
     scores = np.random.default_rng(0).normal(size=(5, 3))
     found = ProbabilityField(2.0, 0.0).probabilities(scores, eb.Softmax(), None, None)
-    np.testing.assert_allclose(found, eb.Softmax().link(scores / 2.0))
+    np.testing.assert_allclose(found, eb.Softmax().inverse_link(scores / 2.0))
 
 
 def test_strength_is_chosen_without_a_node_s_own_label():
@@ -397,7 +438,12 @@ def test_strength_is_chosen_without_a_node_s_own_label():
     graph = random_graph(300, 900)
     known = Labels(np.arange(300), rng.integers(0, 2, (300, 1)).astype(float), np.ones(300))
     chosen = ProbabilityField()
-    chosen.choose_left_out(np.zeros((300, 1)), eb.LogLoss(), known, eb.Field().on(graph, known.nodes, known.weight))
+    chosen.choose_left_out(
+        np.zeros((300, 1)),
+        eb.LogLoss(),
+        known,
+        eb.LatentField().operator(graph, known.nodes, known.weight),
+    )
     assert chosen.strength == 0.0
 
 
@@ -407,12 +453,16 @@ def test_held_nodes_of_no_weight_have_no_say_in_temperature_and_strength():
     training = Labels(np.arange(100), np.eye(2)[rng.integers(0, 2, 100)][:, 1:], np.ones(100))
     scores = 3 * rng.normal(size=(200, 1))
     truth = (scores[100:] > 0).astype(float)
-    field = eb.Field().on(graph, training.nodes, training.weight)
+    field = eb.LatentField().operator(graph, training.nodes, training.weight)
     few, all_of_them = ProbabilityField(), ProbabilityField()
-    few.choose(scores, eb.LogLoss(), training, field, Labels(np.arange(100, 150), truth[:50], np.ones(50)))
+    few.choose(
+        scores, eb.LogLoss(), training, field, Labels(np.arange(100, 150), truth[:50], np.ones(50))
+    )
     wrong = np.r_[truth[:50], 1 - truth[50:]]
     weight = np.repeat([1.0, 0.0], 50)
-    all_of_them.choose(scores, eb.LogLoss(), training, field, Labels(np.arange(100, 200), wrong, weight))
+    all_of_them.choose(
+        scores, eb.LogLoss(), training, field, Labels(np.arange(100, 200), wrong, weight)
+    )
     assert (few.temperature, few.strength) == (all_of_them.temperature, all_of_them.strength)
     assert few.temperature < 1.0
 
@@ -423,19 +473,23 @@ def test_the_temperature_and_strength_that_made_the_labels_are_found(temperature
     rng = np.random.default_rng(0)
     graph, scores = random_graph(100, 300), 2 * rng.normal(size=(100, 3))
     training = Labels(np.arange(50), np.eye(3)[rng.integers(0, 3, 50)], np.ones(50))
-    field = eb.Field().on(graph, training.nodes, training.weight)
-    truth = ProbabilityField(temperature, strength).probabilities(scores, eb.Softmax(), training, field)[50:]
+    field = eb.LatentField().operator(graph, training.nodes, training.weight)
+    truth = ProbabilityField(temperature, strength).probabilities(
+        scores, eb.Softmax(), training, field
+    )[50:]
     chosen = ProbabilityField()
-    chosen.choose(scores, eb.Softmax(), training, field, Labels(np.arange(50, 100), truth, np.ones(50)))
+    chosen.choose(
+        scores, eb.Softmax(), training, field, Labels(np.arange(50, 100), truth, np.ones(50))
+    )
     assert (chosen.temperature, chosen.strength) == (temperature, strength)
 
 
 def test_estimated_diagonal_stays_within_its_bounds(monkeypatch):
     graph = random_graph(300, 900)
     nodes, weight, _ = labelled(graph, 0)
-    monkeypatch.setattr(FieldOperator, "exact_diagonal_up_to", 0)
-    monkeypatch.setattr(FieldOperator, "probes", 16)
-    field = eb.Field().on(graph, nodes, weight)
+    monkeypatch.setattr(FieldPosterior, "exact_diagonal_up_to", 0)
+    monkeypatch.setattr(FieldPosterior, "probes", 16)
+    field = eb.LatentField().operator(graph, nodes, weight)
     system, on_nodes = dense_system(graph, nodes, weight, 2.0, 0.05)
     assert (field.diagonal >= 1 / np.diag(system)[nodes] - 1e-12).all()
     assert (field.diagonal <= 1 / (on_nodes[nodes] + 0.05) + 1e-12).all()
@@ -448,7 +502,7 @@ def test_weak_fields_are_solved_more_closely(monkeypatch):
     graph = random_graph(30, 60)
     labels = Labels(np.arange(10), np.zeros((10, 1)), np.ones(10))
     for tau, expected in ((0.005, 0.002), (5.0, 0.1)):
-        field = eb.Field(2.0, tau).on(graph, labels.nodes, labels.weight)
+        field = eb.LatentField(2.0, tau).operator(graph, labels.nodes, labels.weight)
         o = FieldObjective(IdentityOperator(30), eb.SquaredError(), labels, None, 0.0, field)
         assert o.tolerance == pytest.approx(expected)
 
@@ -486,7 +540,7 @@ def test_labels_known_later_weigh_as_much_as_the_others():
     told = [
         eb.EBBSRegressor(15, labels="field", smoothing=None, random_state=0, n_jobs=1)
         .fit(X, y[:200], np.full(200, w), nodes=np.arange(200), graph=graph, eval_set=held)
-        .predict(known=(np.arange(250, 280), y[250:280]))
+        .predict(new_labels=(np.arange(250, 280), y[250:280]))
         for w in (1.0, 10.0)
     ]
     np.testing.assert_allclose(told[0], told[1], rtol=1e-6)
@@ -494,11 +548,11 @@ def test_labels_known_later_weigh_as_much_as_the_others():
 
 def test_masks_show_the_share_asked_for():
     labels = Labels(np.arange(2000), np.zeros((2000, 1)), np.ones(2000))
-    use = eb.Masked(share=0.9)
+    use = eb.MaskedLabels(share=0.9)
     o = MaskedObjective(IdentityOperator(2000), eb.SquaredError(), labels, None, 0.0, use, 0)
     assert o._shown.mean() == pytest.approx(0.9, abs=0.03)
     before = o._shown.copy()
-    o.residual(o.start())
+    o.gradient(o.start())
     assert not np.array_equal(o._shown, before)
 
 
@@ -507,13 +561,15 @@ def test_the_field_of_a_few_labels_is_found_near_them_within_its_bound(normalize
     rng = np.random.default_rng(0)
     graph = eb.Graph.build_knn(rng.random((5000, 1)), k=5)
     labelled = rng.permutation(5000)[:1500]
-    field = eb.Field(normalized=normalized).on(graph, labelled, rng.uniform(0.5, 2.0, 1500))
+    field = eb.LatentField(normalized=normalized).operator(
+        graph, labelled, rng.uniform(0.5, 2.0, 1500)
+    )
     nodes, values = np.sort(labelled[:3]), rng.normal(size=(3, 2))
     right = np.zeros((5000, 2))
     right[nodes] = values
-    exact = field.reach(right)
+    exact = field.solve(right)
     for tolerance in (1e-2, 1e-5):
-        where, found = field.around(nodes, values, tolerance)
+        where, found = field.solve_local(nodes, values, tolerance)
         exact_there, beyond = exact[where], np.delete(exact, where, axis=0)
         off = max(np.abs(found - exact_there).max(), np.abs(beyond).max())
         assert where.size < 2500 and off <= tolerance * np.abs(values).max()
@@ -523,22 +579,23 @@ def test_where_everyone_is_near_the_field_is_solved_for_everywhere():
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 2000, (2, 8000))
     graph = eb.Graph.from_edges(ends.min(axis=0), ends.max(axis=0), n_nodes=2000)
-    field = eb.Field().on(graph, np.arange(50), np.ones(50))
-    where, found = field.around(np.array([3]), np.ones((1, 1)), 1e-6)
+    field = eb.LatentField().operator(graph, np.arange(50), np.ones(50))
+    where, found = field.solve_local(np.array([3]), np.ones((1, 1)), 1e-6)
     assert np.array_equal(where, np.arange(2000))
-    assert np.allclose(found, field.pulled(np.eye(50)[:, [3]]), atol=1e-12)
+    assert np.allclose(found, field.solve_labelled(np.eye(50)[:, [3]]), atol=1e-12)
 
 
 def test_probabilities_without_known_labels_are_those_of_the_scores():
     graph, scores = eb.Graph.from_edges([0, 1], [1, 2]), np.array([[0.3], [-1.0], [2.0]])
-    field = eb.Field().on(graph, np.array([0]), np.ones(1))
+    field = eb.LatentField().operator(graph, np.array([0]), np.ones(1))
     calibrated, loss = ProbabilityField(temperature=2.0, strength=0.7), eb.LogLoss()
-    expected = loss.link(scores / 2.0)
+    expected = loss.inverse_link(scores / 2.0)
     np.testing.assert_array_equal(calibrated.probabilities(scores, loss, None, field), expected)
     known = Labels(np.array([0]), np.ones((1, 1)), np.ones(1))
     np.testing.assert_array_equal(calibrated.probabilities(scores, loss, known, None), expected)
     np.testing.assert_array_equal(
-        ProbabilityField(temperature=2.0, strength=0.0).probabilities(scores, loss, known, field), expected
+        ProbabilityField(temperature=2.0, strength=0.0).probabilities(scores, loss, known, field),
+        expected,
     )
     assert (calibrated.probabilities(scores, loss, known, field) != expected).any()
 
@@ -546,7 +603,16 @@ def test_probabilities_without_known_labels_are_those_of_the_scores():
 def test_masked_steps_are_twice_the_residual_as_published():
     graph = eb.Graph.from_edges([0, 1], [1, 2])
     labels = Labels(np.arange(3), np.arange(3.0)[:, None], np.ones(3))
-    objective = objective_for(eb.Masked(), graph, eb.Laplacian().on(graph), eb.SquaredError(), labels, None, 0.0, 0)
+    objective = objective_for(
+        eb.MaskedLabels(),
+        graph,
+        eb.Laplacian().operator(graph),
+        eb.SquaredError(),
+        labels,
+        None,
+        0.0,
+        0,
+    )
     point, tree = objective.start(), np.ones((3, 1))
     assert objective.newton_step(point, tree, objective.propagate(tree, point)) == 2.0
 
@@ -555,14 +621,20 @@ def test_probabilities_are_not_corrected_before_it_is_known_by_how_much():
     assert ProbabilityField().temperature == 1.0 and ProbabilityField().strength == 0.0
 
 
-@pytest.mark.parametrize("change", [{"tau": 0.0}, {"tau": -0.5}, {"lam": -1.0}, {"unlabelled": -0.1}, {"tau": np.nan}])
+@pytest.mark.parametrize(
+    "change", [{"tau": 0.0}, {"tau": -0.5}, {"lam": -1.0}, {"unlabelled": -0.1}, {"tau": np.nan}]
+)
 def test_a_field_that_is_none_is_refused(change):
-    with pytest.raises(ValueError, match=f"Field's {next(iter(change))} must be"):
-        eb.Field(**change).on(eb.Graph.from_edges([0, 1], [1, 2]), np.array([0]), np.ones(1))
+    with pytest.raises(ValueError, match=f"LatentField's {next(iter(change))} must be"):
+        eb.LatentField(**change).operator(
+            eb.Graph.from_edges([0, 1], [1, 2]), np.array([0]), np.ones(1)
+        )
 
 
 def test_calibration_is_looked_at_in_fifteen_bins():
     stated = np.array([[0.05, 0.95], [0.09, 0.91], [0.066, 0.934], [0.06, 0.94]])
-    right = np.array([[1.0], [0.0], [1.0], [1.0]])  # the second, wrong, is alone in its bin; the others share theirs
+    right = np.array(
+        [[1.0], [0.0], [1.0], [1.0]]
+    )  # the second, wrong, is alone in its bin; the others share theirs
     expected = (3.0 - 0.95 - 0.934 - 0.94 + 0.91) / 4
     assert expected_calibration_error(stated, right) == pytest.approx(expected)

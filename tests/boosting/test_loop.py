@@ -14,9 +14,18 @@ from ebboost.data.table import Table
 from ebboost.propagation import IdentityOperator
 from tests.strategies import graphs, random_graph
 
-SMOOTHINGS = [None, eb.Laplacian(0.5, 2), eb.Laplacian(5.0, 4, method="jacobi"), eb.Laplacian(20.0, method="exact")]
+SMOOTHINGS = [
+    None,
+    eb.Laplacian(0.5, 2),
+    eb.Laplacian(5.0, 4, method="jacobi"),
+    eb.Laplacian(20.0, method="exact"),
+]
 SMOOTHINGS += [eb.Laplacian(5.0, 4, method="chebyshev"), eb.Laplacian(2.0, 3, normalized=False)]
-SMOOTHINGS += [eb.Kernel("diffusion", 100.0), eb.Kernel("random-walk", 2.0), eb.Kernel("random-walk", 2.0, p=12)]
+SMOOTHINGS += [
+    eb.Kernel("diffusion", 100.0),
+    eb.Kernel("random-walk", 2.0),
+    eb.Kernel("random-walk", 2.0, p=12),
+]
 
 
 def problem(n=200, seed=0, n_labelled=120, edges=500):
@@ -29,7 +38,13 @@ def problem(n=200, seed=0, n_labelled=120, edges=500):
 
 
 def model(**changes):
-    settings = {"n_estimators": 25, "learning_rate": 0.1, "early_stopping": False, "random_state": 0, "n_jobs": 1}
+    settings = {
+        "n_estimators": 25,
+        "learning_rate": 0.1,
+        "early_stopping": False,
+        "random_state": 0,
+        "n_jobs": 1,
+    }
     parts = {"smoothing": eb.Laplacian(), "labels": "none", "learner": eb.LightGBM()}
     return eb.EBBSRegressor(**(settings | parts | changes))
 
@@ -63,7 +78,9 @@ def test_training_loss_never_rises(graph, seed, smoothing, loss, learning_rate, 
     assert np.isfinite(m.predict()).all()
 
 
-@given(graph=graphs(min_nodes=6, max_nodes=40), seed=st.integers(0, 1000), n_classes=st.integers(2, 4))
+@given(
+    graph=graphs(min_nodes=6, max_nodes=40), seed=st.integers(0, 1000), n_classes=st.integers(2, 4)
+)
 @settings(max_examples=30, deadline=None)
 def test_training_loss_of_a_classifier_never_rises(graph, seed, n_classes):
     rng = np.random.default_rng(seed)
@@ -71,7 +88,13 @@ def test_training_loss_of_a_classifier_never_rises(graph, seed, n_classes):
     y[:2] = [0, 1]
     learner = eb.LightGBM(num_leaves=7, min_child_samples=1)
     m = eb.EBBSClassifier(
-        12, 0.5, early_stopping=False, learner=learner, n_jobs=1, smoothing=eb.Laplacian(), labels="none"
+        12,
+        0.5,
+        early_stopping=False,
+        learner=learner,
+        n_jobs=1,
+        smoothing=eb.Laplacian(),
+        labels="none",
     )
     m.fit(rng.normal(size=(graph.n_nodes, 2)), y, graph=graph)
     losses = np.array(m.history_["training"])
@@ -91,9 +114,18 @@ def test_without_a_graph_it_is_plain_boosting_on_the_labelled_rows(every, tolera
     bins = {"max_bin": 1000, "min_data_in_bin": 1}
     learner = eb.LightGBM(num_leaves=8, min_child_samples=5 * every, params=bins)
     ours = model(learner=learner, learning_rate=0.1).fit(X, y[known], nodes=known)
-    own = {"objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "num_threads": 1, "verbose": -1, **bins}
+    own = {
+        "objective": "regression",
+        "num_leaves": 8,
+        "min_data_in_leaf": 5,
+        "num_threads": 1,
+        "verbose": -1,
+        **bins,
+    }
     rival = lightgbm.train(own, lightgbm.Dataset(X[known], y[known]), 25)
-    errors = [np.mean((p - y[known]) ** 2) for p in (ours.predict()[known], rival.predict(X[known]))]
+    errors = [
+        np.mean((p - y[known]) ** 2) for p in (ours.predict()[known], rival.predict(X[known]))
+    ]
     assert errors[0] == pytest.approx(errors[1], rel=tolerance)
 
 
@@ -114,13 +146,13 @@ def test_penalty_keeps_scores_small():
 def test_best_round_is_restored_on_validation_nodes():
     X, y, graph = problem(n=400, n_labelled=400)
     train, held = np.arange(0, 200), np.arange(200, 400)
-    m = model(n_estimators=400, early_stopping=True, patience=15, learning_rate=0.5)
+    m = model(n_estimators=400, early_stopping=True, n_iter_no_change=15, learning_rate=0.5)
     m.fit(X, y[train], nodes=train, graph=graph, eval_set=(held, y[held]))
     losses = np.array(m.history_["validation"])
     assert m.n_iter_ == losses.argmin() + 1
     assert losses.size == m.n_iter_ + 15
     assert 0.5 * np.mean((m.predict()[held] - y[held]) ** 2) == pytest.approx(losses.min())
-    assert m.stopped_because_ == "the validation loss no longer improved"
+    assert m.stop_reason_ == "the validation loss no longer improved"
 
 
 def test_labels_are_held_out_when_no_eval_set_is_given():
@@ -161,13 +193,19 @@ def test_callbacks_are_told_of_the_start_and_of_every_round_and_those_asked_last
             return False
 
     table = Table(np.arange(40.0)[:, None], ("a",), (), (0,))
-    growing = eb.LightGBM(4, min_child_samples=5).start(table, n_outputs=1, seed=0, n_jobs=1, device="cpu")
+    growing = eb.LightGBM(4, min_child_samples=5).start(
+        table, n_outputs=1, seed=0, n_jobs=1, device="cpu"
+    )
     labels = Labels(np.arange(40), np.arange(40.0)[:, None] % 7, np.ones(40))
     objective = Objective(IdentityOperator(40), eb.SquaredError(), labels)
-    found = boost(Boosting(objective, growing, n_rounds=2, learning_rate=0.5), [Noted("first")], after=[Noted("last")])
+    found = boost(
+        Boosting(objective, growing, n_rounds=2, learning_rate=0.5),
+        [Noted("first")],
+        after=[Noted("last")],
+    )
     events = [(2,), ("round", 0), ("round", 1)]
     assert told == [(name, *event) for event in events for name in ("first", "last")]
-    assert found.stopped_because == "all rounds were used"
+    assert found.stop_reason == "all rounds were used"
 
 
 def test_progress_bar_shows_round_losses_and_time():
@@ -196,7 +234,7 @@ def test_verbose_writes_to_standard_error(capsys):
 
 def test_boosting_stops_when_nothing_is_left_to_learn():
     m = model(n_estimators=50).fit(np.zeros((30, 1)), np.arange(30.0))
-    assert "no tree could be grown" in m.stopped_because_
+    assert "no tree could be grown" in m.stop_reason_
     np.testing.assert_allclose(m.predict(), 14.5)
 
 
@@ -213,12 +251,17 @@ def test_a_run_that_has_ended_stays_so_and_its_trees_are_its_scores(seed):
     growing = learner.start(table, n_outputs=1, seed=seed, n_jobs=1, device="cpu")
     labels = Labels(np.arange(n), (X[:, :1] > 0).astype(float), np.ones(n))
     boosting = Boosting(
-        Objective(IdentityOperator(n), eb.SquaredError(), labels), growing, n_rounds=20, learning_rate=0.5
+        Objective(IdentityOperator(n), eb.SquaredError(), labels),
+        growing,
+        n_rounds=20,
+        learning_rate=0.5,
     )
     done = list(boosting)
     assert len(done) < 20
     assert list(boosting) == []
-    np.testing.assert_allclose(growing.compile(boosting.model.weights).predict(table), boosting.model.scores, atol=1e-9)
+    np.testing.assert_allclose(
+        growing.compile(boosting.model.weights).predict(table), boosting.model.scores, atol=1e-9
+    )
 
 
 def test_a_learner_that_finds_no_way_down_ends_the_training():
@@ -226,7 +269,7 @@ def test_a_learner_that_finds_no_way_down_ends_the_training():
 
     m = model(n_estimators=50, learner=DummyRegressor(strategy="constant", constant=0.0))
     m.fit(np.arange(30.0)[:, None], np.arange(30.0))
-    assert "no step along a new tree" in m.stopped_because_
+    assert "no step along a new tree" in m.stop_reason_
     assert len(m.history_["step"]) == 10
 
 
@@ -238,27 +281,27 @@ def test_where_every_step_along_a_tree_raises_the_loss_none_is_taken():
     X, y, graph = problem()
     m = model(loss=Backwards()).fit(X, y, graph=graph)
     assert m.history_["step"] == [0.0] * 10
-    assert "no step along a new tree" in m.stopped_because_
+    assert "no step along a new tree" in m.stop_reason_
     np.testing.assert_array_equal(m.predict(), m.predict()[0])
 
 
 def test_patience_must_be_positive():
-    with pytest.raises(ValueError, match="patience"):
+    with pytest.raises(ValueError, match="n_iter_no_change"):
         eb.EarlyStopping(0)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
 def test_least_gain_must_be_a_share(share):
-    with pytest.raises(ValueError, match="least_gain"):
-        eb.EarlyStopping(5, least_gain=share)
+    with pytest.raises(ValueError, match="min_improvement"):
+        eb.EarlyStopping(5, min_improvement=share)
 
 
 def rounds_until_stopped(stopping, losses):
-    from ebboost.boosting.callbacks import Progress
+    from ebboost.boosting.callbacks import RoundInfo
 
     stopping.before_training(len(losses))
     for number, loss in enumerate(losses):
-        if stopping.after_round(Progress(number, len(losses), 0.0, loss, None, 1.0, 1.0)):
+        if stopping.after_round(RoundInfo(number, len(losses), 0.0, loss, None, 1.0, 1.0)):
             return number + 1
     return None
 
@@ -268,28 +311,28 @@ def test_rounds_that_gain_too_little_are_left_out():
     level = [falling[-1] * 0.9999**t for t in range(1, 100)]
     assert rounds_until_stopped(eb.EarlyStopping(10), falling + level) is None
     # Ten rounds at 1 % gain 9.6 %; at .01 %, .1 %: the stop comes once a percent needs more than the last ten rounds.
-    stopping = eb.EarlyStopping(10, least_gain=0.01)
+    stopping = eb.EarlyStopping(10, min_improvement=0.01)
     assert rounds_until_stopped(stopping, falling + level) == 30 + 10
     assert stopping.reason == "the last 10 rounds lowered the validation loss by less than 1 %"
     stopping.before_training(10)  # another fit
     assert stopping.reason == eb.EarlyStopping.reason
-    assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), falling) is None
+    assert rounds_until_stopped(eb.EarlyStopping(10, min_improvement=0.01), falling) is None
 
 
 def test_least_gain_is_measured_from_the_best_loss_and_on_its_size():
     jumping = [-1.0, -0.5] * 20
     assert rounds_until_stopped(eb.EarlyStopping(10), jumping) == 11
     sinking = [-1.0 - 0.1 * t for t in range(40)]
-    assert rounds_until_stopped(eb.EarlyStopping(10, least_gain=0.01), sinking) is None
+    assert rounds_until_stopped(eb.EarlyStopping(10, min_improvement=0.01), sinking) is None
 
 
 def test_only_the_default_patience_asks_for_a_gain():
     X, y, graph = problem()
     m = model(early_stopping=True).fit(X, y, graph=graph)
-    assert m._stopping(10_000).least_gain == 0.01
-    assert m._stopping(1_000).least_gain == 0.0
-    assert m.set_params(patience=15)._stopping(10_000).least_gain == 0.0
-    assert model(loss="huber").fit(X, y, graph=graph)._stopping(10_000).least_gain == 0.0
+    assert m._stopping(10_000).min_improvement == 0.01
+    assert m._stopping(1_000).min_improvement == 0.0
+    assert m.set_params(n_iter_no_change=15)._stopping(10_000).min_improvement == 0.0
+    assert model(loss="huber").fit(X, y, graph=graph)._stopping(10_000).min_improvement == 0.0
 
 
 def test_history_counts_seconds_upwards():
@@ -311,4 +354,4 @@ def test_a_stall_now_and_then_does_not_end_the_training():
     X, y, graph = problem()
     m = model(n_estimators=30, learner=eb.ScikitLearn(Moody(max_depth=2))).fit(X, y, graph=graph)
     assert len(m.history_["step"]) == 30
-    assert m.stopped_because_ == "all rounds were used"
+    assert m.stop_reason_ == "all rounds were used"

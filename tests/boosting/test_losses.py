@@ -33,7 +33,11 @@ def test_gradient_is_the_finite_difference_of_the_value(loss, seed):
         move = np.zeros_like(scores)
         move[:, column] = h
         slope = (loss.value(scores + move, target) - loss.value(scores - move, target)) / (2 * h)
-        near_kink = np.abs(scores - target)[:, 0] < 1e-5 if scores.shape[1] == 1 else np.zeros(len(scores), bool)
+        near_kink = (
+            np.abs(scores - target)[:, 0] < 1e-5
+            if scores.shape[1] == 1
+            else np.zeros(len(scores), bool)
+        )
         np.testing.assert_allclose(slope[~near_kink], gradient[~near_kink, column], atol=1e-6)
 
 
@@ -45,19 +49,25 @@ def test_parabola_of_the_curvature_lies_above_the_loss(loss, seed, scale):
     move = scale * np.random.default_rng(seed + 1).normal(size=scores.shape)
     curvature = np.broadcast_to(loss.curvature(scores, target), scores.shape)
     above = (
-        loss.value(scores, target) + (loss.gradient(scores, target) * move).sum(1) + 0.5 * (curvature * move**2).sum(1)
+        loss.value(scores, target)
+        + (loss.gradient(scores, target) * move).sum(1)
+        + 0.5 * (curvature * move**2).sum(1)
     )
     assert (loss.value(scores + move, target) <= above + 1e-9).all()
 
 
-@pytest.mark.parametrize("loss", [eb.SquaredError(), eb.Poisson(), eb.LogLoss(), eb.Softmax()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [eb.SquaredError(), eb.Poisson(), eb.LogLoss(), eb.Softmax()], ids=repr
+)
 def test_curvature_of_smooth_losses_is_the_second_derivative(loss):
     scores, target = make(loss, 0, 50)
     curvature, h = np.broadcast_to(loss.curvature(scores, target), scores.shape), 1e-6
     for column in range(scores.shape[1]):
         move = np.zeros_like(scores)
         move[:, column] = h
-        bend = (loss.gradient(scores + move, target) - loss.gradient(scores - move, target)) / (2 * h)
+        bend = (loss.gradient(scores + move, target) - loss.gradient(scores - move, target)) / (
+            2 * h
+        )
         np.testing.assert_allclose(bend[:, column], curvature[:, column], rtol=1e-6)
 
 
@@ -88,11 +98,13 @@ def test_initial_score_is_the_best_constant(loss):
 
 def test_cross_entropy_and_links_agree_with_scikit_learn():
     scores, target = make(eb.Softmax(), 0)
-    probability = eb.Softmax().link(scores)
+    probability = eb.Softmax().inverse_link(scores)
     np.testing.assert_allclose(probability.sum(1), 1.0)
-    assert eb.Softmax().value(scores, target).mean() == pytest.approx(log_loss(target.argmax(1), probability))
+    assert eb.Softmax().value(scores, target).mean() == pytest.approx(
+        log_loss(target.argmax(1), probability)
+    )
     scores, target = make(eb.LogLoss(), 0)
-    expected = log_loss(target[:, 0], eb.LogLoss().link(scores))
+    expected = log_loss(target[:, 0], eb.LogLoss().inverse_link(scores))
     assert eb.LogLoss().value(scores, target).mean() == pytest.approx(expected)
 
 
@@ -163,7 +175,9 @@ def test_a_loss_of_ones_own_needs_a_value_and_a_gradient(missing):
         type("Mine", (eb.Loss,), parts)()
 
 
-@pytest.mark.parametrize("loss", [eb.Quantile(rounding=0.0), eb.Quantile(rounding=-1.0), eb.Huber(0.0)], ids=str)
+@pytest.mark.parametrize(
+    "loss", [eb.Quantile(rounding=0.0), eb.Quantile(rounding=-1.0), eb.Huber(0.0)], ids=str
+)
 def test_widths_that_are_none_are_refused(loss):
     with pytest.raises(ValueError, match="must be positive"):
         loss.prepared(np.arange(5.0)[:, None], np.ones(5))

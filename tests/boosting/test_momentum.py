@@ -39,7 +39,7 @@ def test_corrected_momentum_is_the_algorithm_of_lu_et_al():
     m = model(n_estimators=8, learning_rate=rate, learner=tree, smoothing=smoothing)
     m.set_params(momentum=eb.CorrectedMomentum(phi, restart=False)).fit(X, y, graph=graph)
 
-    P = smoothing.on(graph).apply(np.eye(60))[known]
+    P = smoothing.operator(graph).apply(np.eye(60))[known]
     target, weight = y[known] - y[known].mean(), P.T @ P.sum(axis=1)
     heard = weight > 0
     f, h, missed, losses = np.zeros(60), np.zeros(60), np.zeros(60), []
@@ -104,7 +104,13 @@ def test_bad_momentum_is_refused(momentum, words):
 def test_best_round_is_kept_with_both_its_trees():
     X, y, graph = problem(n=400, n_labelled=400)
     train, held = np.arange(0, 200), np.arange(200, 400)
-    m = model(n_estimators=400, early_stopping=True, patience=15, learning_rate=0.5, momentum="corrected")
+    m = model(
+        n_estimators=400,
+        early_stopping=True,
+        n_iter_no_change=15,
+        learning_rate=0.5,
+        momentum="corrected",
+    )
     m.fit(X, y[train], nodes=train, graph=graph, eval_set=(held, y[held]))
     losses = np.array(m.history_["validation"])
     assert m.n_iter_ == losses.argmin() + 1
@@ -118,17 +124,25 @@ def test_corrected_momentum_works_with_every_use_of_labels(labels):
     X, y, graph = problem()
     m = model(momentum="corrected", labels=labels).fit(X, y, graph=graph)
     assert m.history_["training"][-1] < m.history_["training"][0]
-    np.testing.assert_allclose(m.scores_, m.ensemble_.predict(m._fitted_table), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        m.scores_, m.ensemble_.predict(m._fitted_table), rtol=1e-8, atol=1e-8
+    )
 
 
 def test_corrected_momentum_works_for_classes():
     X, y, graph = problem()
-    classes = np.select([np.isnan(y), y < -1, y < 1], ["unknown", "low", "middle"], "high").astype(object)
+    classes = np.select([np.isnan(y), y < -1, y < 1], ["unknown", "low", "middle"], "high").astype(
+        object
+    )
     classes[np.isnan(y)] = None
-    m = eb.EBBSClassifier(30, 0.3, momentum="corrected", smoothing=eb.Laplacian(), labels="none", random_state=0)
+    m = eb.EBBSClassifier(
+        30, 0.3, momentum="corrected", smoothing=eb.Laplacian(), labels="none", random_state=0
+    )
     m.set_params(early_stopping=False, n_jobs=1).fit(X, classes, graph=graph)
     assert m.history_["training"][-1] < 0.5 * m.history_["training"][0]
-    np.testing.assert_allclose(m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-8, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("kind", [eb.LightGBM, eb.XGBoost, eb.CatBoost])
@@ -139,11 +153,15 @@ def test_a_second_tree_that_is_none_leaves_every_weight_with_its_tree(kind):
         def start(self, table, **settings):
             growing, calls = super().start(table, **settings), count()
             grow = growing.grow
-            growing.grow = lambda gradient, curvature: grow(gradient * (next(calls) != 3), curvature)
+            growing.grow = lambda gradient, curvature: grow(
+                gradient * (next(calls) != 3), curvature
+            )
             return growing
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
-    m = eb.EBBSRegressor(5, learner=Silent(), momentum="corrected", early_stopping=False, n_jobs=1, random_state=0)
+    m = eb.EBBSRegressor(
+        5, learner=Silent(), momentum="corrected", early_stopping=False, n_jobs=1, random_state=0
+    )
     m.fit(X, X[:, 0] + X[:, 1] ** 2)
     np.testing.assert_allclose(m.predict(X), m.predict(), rtol=1e-5, atol=1e-5)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebboost as eb
-from ebboost.boosting.objective import Iterate, Labels, Objective, fit_along
+from ebboost.boosting.objective import Iterate, Labels, Objective, project_on_gradient
 from ebboost.propagation import IdentityOperator
 from tests.boosting.test_losses import REGRESSION, make
 from tests.strategies import graphs, random_graph, signed_graphs
@@ -34,8 +34,10 @@ def objective_on(smoother, graph, loss, penalty=0.3, seed=0):
     _, target = make(loss, seed, nodes.size)
     if isinstance(loss, eb.Poisson):
         target = target + 0.5
-    operator = IdentityOperator(n) if smoother is None else smoother.on(graph)
-    return Objective(operator, loss, Labels(nodes, target, rng.random(nodes.size) + 0.1), penalty=penalty)
+    operator = IdentityOperator(n) if smoother is None else smoother.operator(graph)
+    return Objective(
+        operator, loss, Labels(nodes, target, rng.random(nodes.size) + 0.1), penalty=penalty
+    )
 
 
 def at(objective, scores):
@@ -50,13 +52,15 @@ def test_gradient_equals_finite_differences(name, loss):
     mass = objective.labels.weight.sum()
     rng = np.random.default_rng(1)
     scores = 0.5 * rng.normal(size=(12, objective.labels.target.shape[1]))
-    gradient = objective.residual(at(objective, scores))
+    gradient = objective.gradient(at(objective, scores))
     assert np.abs(gradient).min(axis=1).max() > 0
     for node in range(12):
         for column in range(scores.shape[1]):
             move = np.zeros_like(scores)
             move[node, column] = 1e-5
-            rise = objective.value(at(objective, scores + move)) - objective.value(at(objective, scores - move))
+            rise = objective.value(at(objective, scores + move)) - objective.value(
+                at(objective, scores - move)
+            )
             assert mass * rise / 2e-5 == pytest.approx(gradient[node, column], abs=1e-6)
 
 
@@ -70,7 +74,9 @@ def test_curvature_majorises_the_hessian(name, graph, seed):
     weights = np.zeros(graph.n_nodes)
     weights[objective.labels.nodes] = objective.labels.weight
     hessian = dense.T @ np.diag(weights) @ dense
-    bound = np.diag(np.broadcast_to(objective.curvature(objective.start()), (graph.n_nodes, 1))[:, 0])
+    bound = np.diag(
+        np.broadcast_to(objective.curvature(objective.start()), (graph.n_nodes, 1))[:, 0]
+    )
     assert np.linalg.eigvalsh(bound - hessian).min() >= -1e-9 * max(1.0, float(hessian.max()))
 
 
@@ -80,15 +86,15 @@ def test_without_smoothing_only_labelled_nodes_have_a_say():
     curvature = objective.curvature(objective.start())
     np.testing.assert_allclose(curvature[objective.labels.nodes, 0], objective.labels.weight)
     np.testing.assert_array_equal(curvature[silent], 0.0)
-    np.testing.assert_array_equal(objective.residual(objective.start())[silent], 0.0)
+    np.testing.assert_array_equal(objective.gradient(objective.start())[silent], 0.0)
 
 
 def test_unlabelled_neighbours_get_gradients_through_the_graph():
     graph = eb.Graph.from_edges([0, 1], [1, 2], n_nodes=4)
     labels = Labels(np.array([0]), np.array([[5.0]]), np.ones(1))
-    objective = Objective(eb.Laplacian(2.0, 2).on(graph), eb.SquaredError(), labels)
+    objective = Objective(eb.Laplacian(2.0, 2).operator(graph), eb.SquaredError(), labels)
     objective.base = np.zeros(1)
-    gradient = objective.residual(objective.start())[:, 0]
+    gradient = objective.gradient(objective.start())[:, 0]
     assert (gradient[:3] < 0).all()
     assert gradient[3] == 0
 
@@ -102,9 +108,9 @@ def test_newton_step_is_the_exact_line_search_for_squared_error(loss, seed):
     point, tree = at(objective, rng.normal(size=(15, 1))), rng.normal(size=(15, 1))
     smoothed = objective.propagate(tree)
     best = objective.newton_step(point, tree, smoothed)
-    value = objective.value(point.moved(best, tree, smoothed))
+    value = objective.value(point.to_device(best, tree, smoothed))
     for off in (-0.1, -1e-3, 1e-3, 0.1):
-        assert value <= objective.value(point.moved(best + off, tree, smoothed)) + 1e-12
+        assert value <= objective.value(point.to_device(best + off, tree, smoothed)) + 1e-12
 
 
 def test_mixing_iterates_mixes_their_weights():
@@ -112,13 +118,13 @@ def test_mixing_iterates_mixes_their_weights():
         Iterate(np.ones((2, 1)), np.ones((2, 1)), (1.0, 2.0)),
         Iterate(np.zeros((2, 1)), np.zeros((2, 1)), (3.0, 4.0)),
     )
-    assert a.mixed(b, 0.25).weights == (1.5, 2.5)
-    np.testing.assert_array_equal(a.mixed(b, 0.25).scores, 0.75)
+    assert a.interpolate(b, 0.25).weights == (1.5, 2.5)
+    np.testing.assert_array_equal(a.interpolate(b, 0.25).scores, 0.75)
 
 
 def test_validation_loss_is_that_of_the_smoothed_predictions():
     graph = random_graph(10, 20)
-    loss, P = eb.SquaredError(), eb.Laplacian(2.0, 3).on(graph)
+    loss, P = eb.SquaredError(), eb.Laplacian(2.0, 3).operator(graph)
     training = Labels(np.arange(5), np.arange(5.0)[:, None], np.ones(5))
     held = Labels(np.arange(5, 8), np.ones((3, 1)), np.array([1.0, 2.0, 3.0]))
     objective = Objective(P, loss, training, held)
@@ -134,27 +140,37 @@ def test_weights_are_relative_and_the_start_is_their_mean():
     heavy = Labels(labels.nodes, labels.target, 10 * labels.weight)
     one, ten = (Objective(IdentityOperator(3), eb.SquaredError(), part) for part in (labels, heavy))
     assert one.base.tolist() == [0.25]
-    np.testing.assert_allclose(one.residual(one.start()), ten.residual(ten.start()))
-    np.testing.assert_allclose(one.residual(one.start())[:2, 0], [1.5 * 0.25, 0.5 * -0.75])
+    np.testing.assert_allclose(one.gradient(one.start()), ten.gradient(ten.start()))
+    np.testing.assert_allclose(one.gradient(one.start())[:2, 0], [1.5 * 0.25, 0.5 * -0.75])
 
 
 def test_unit_is_the_mean_curvature_of_a_label_at_the_start():
     labels = Labels(np.arange(3), np.array([[1.0], [2.0], [9.0]]), np.array([1.0, 2.0, 3.0]))
     o = Objective(IdentityOperator(4), eb.Poisson(), labels)
     assert o.unit == pytest.approx(np.exp(o.base[0]))
-    assert Objective(IdentityOperator(4), eb.LogLoss(), Labels(np.arange(2), np.eye(2)[:, :1], np.ones(2))).unit == 1.0
+    assert (
+        Objective(
+            IdentityOperator(4), eb.LogLoss(), Labels(np.arange(2), np.eye(2)[:, :1], np.ones(2))
+        ).unit
+        == 1.0
+    )
 
 
 def test_trees_are_grown_on_the_same_numbers_whatever_the_scale_of_p():
     """P of (13) shrinks by 1/(1+λ) where r(0) = 1: what regularises the trees must not come to mean something else."""
     graph = random_graph(30, 60)
     one, tenth = (  # P = 1/(1 + s), and a tenth of it
-        objective_on(eb.Kernel(lambda s, k=k: k - 1 + k * s, 1.0), graph, eb.SquaredError(), 0.0) for k in (1, 10)
+        objective_on(eb.Kernel(lambda s, k=k: k - 1 + k * s, 1.0), graph, eb.SquaredError(), 0.0)
+        for k in (1, 10)
     )
     for o, share in ((one, 1.0), (tenth, 0.1)):
         np.testing.assert_allclose(o.unit / one.unit, share**2)
-        np.testing.assert_allclose(o.residual(o.start()) / o.unit, one.residual(one.start()) / one.unit / share)
-        np.testing.assert_allclose(o.curvature(o.start()) / o.unit, one.curvature(one.start()) / one.unit, atol=1e-12)
+        np.testing.assert_allclose(
+            o.gradient(o.start()) / o.unit, one.gradient(one.start()) / one.unit / share
+        )
+        np.testing.assert_allclose(
+            o.curvature(o.start()) / o.unit, one.curvature(one.start()) / one.unit, atol=1e-12
+        )
 
 
 def test_local_curvature_never_takes_more_than_a_newton_step():
@@ -185,25 +201,33 @@ def test_fit_along_is_the_projection_in_the_norm_of_the_curvature(seed, outputs,
     residual = rng.normal(size=(20, outputs))
     if quiet:  # nodes that no label can hear
         curvature[:5] = 0.0
-    fit = fit_along(-curvature * residual, curvature, tree)
+    fit = project_on_gradient(-curvature * residual, curvature, tree)
     missed = residual - fit.length * tree
     assert np.sum(curvature * missed * tree) == pytest.approx(0.0, abs=1e-9)
     norms = [np.sqrt(np.sum(curvature * v**2)) for v in (residual, tree)]
     assert fit.cosine == pytest.approx(np.sum(curvature * residual * tree) / np.prod(norms))
     assert (
-        fit_along(0.0 * residual, curvature, tree) == fit_along(-curvature * residual, curvature, 0.0 * tree) == (0, 0)
+        project_on_gradient(0.0 * residual, curvature, tree)
+        == project_on_gradient(-curvature * residual, curvature, 0.0 * tree)
+        == (0, 0)
     )
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e39, 1e300])
-@pytest.mark.parametrize("smoother", ["gradient-normalised", "gradient-plain", "jacobi-plain", "chebyshev-plain"])
-def test_training_on_large_graphs_is_exact_where_float32_cannot_hold_it(smoother, unit, monkeypatch):
+@pytest.mark.parametrize(
+    "smoother", ["gradient-normalised", "gradient-plain", "jacobi-plain", "chebyshev-plain"]
+)
+def test_training_on_large_graphs_is_exact_where_float32_cannot_hold_it(
+    smoother, unit, monkeypatch
+):
     path = eb.Graph.from_edges(np.arange(49), np.arange(1, 50), weight=np.full(49, unit))
     full = objective_on(OPERATORS[smoother], path, eb.SquaredError())
     monkeypatch.setattr("ebboost.boosting.objective.EXACT_UP_TO", 0)
     short = objective_on(OPERATORS[smoother], path, eb.SquaredError())
     tree = np.random.default_rng(0).normal(size=(50, 1))
-    np.testing.assert_allclose(short.residual(short.start()), full.residual(full.start()), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        short.gradient(short.start()), full.gradient(full.start()), rtol=1e-4, atol=1e-5
+    )
     np.testing.assert_allclose(short.propagate(tree), full.propagate(tree), rtol=1e-4, atol=1e-5)
     assert short.exact == (unit > 1e38)
 
@@ -219,9 +243,11 @@ def test_gradients_are_handed_over_in_the_unit_of_the_curvature():
 
 def test_curvature_that_depends_on_the_scores_is_computed_at_each_point():
     labels = Labels(np.arange(3), np.array([[0.0], [1.0], [1.0]]), np.ones(3))
-    objective = Objective(eb.Laplacian(1.0, 1).on(eb.Graph.from_edges([0, 1], [1, 2])), eb.LogLoss(), labels)
+    objective = Objective(
+        eb.Laplacian(1.0, 1).operator(eb.Graph.from_edges([0, 1], [1, 2])), eb.LogLoss(), labels
+    )
     start = objective.start()
-    far = start.moved(5.0, np.ones((3, 1)), objective.propagate(np.ones((3, 1))))
+    far = start.to_device(5.0, np.ones((3, 1)), objective.propagate(np.ones((3, 1))))
     assert (objective.curvature(far) < 0.5 * objective.curvature(start)).all()
 
 

@@ -14,12 +14,16 @@ PATH = Path("t.csv")
 
 def test_features_are_all_columns_but_target_dropped_ones_and_names():
     n = 30
-    table = pd.DataFrame({"y": range(n), "x": range(n), "zone": [1.0, np.nan, 3.0] * 10, "out": range(n)})
+    table = pd.DataFrame(
+        {"y": range(n), "x": range(n), "zone": [1.0, np.nan, 3.0] * 10, "out": range(n)}
+    )
     table["name"] = [f"house {i}" for i in range(n)]
     table["sold"] = pd.date_range("1970-01-02", periods=n)
     X, notes = columns.features(table, "y", ["out"], ["zone"], PATH)
     assert list(X.columns) == ["x", "zone", "sold"] and "'name'" in notes[0] and len(notes) == 1
-    assert list(X["zone"].cat.categories) == ["1", "3"] and X["sold"].tolist() == list(range(1, n + 1))
+    assert list(X["zone"].cat.categories) == ["1", "3"] and X["sold"].tolist() == list(
+        range(1, n + 1)
+    )
 
 
 def test_a_stray_word_among_numbers_is_noted(tmp_path):
@@ -29,7 +33,9 @@ def test_a_stray_word_among_numbers_is_noted(tmp_path):
     table = files.read_table(tmp_path / "t.csv", text=["id"]).drop(columns="id")
     table = pd.concat([table, table], ignore_index=True)
     X, (note,) = columns.features(table, "y", [], [], PATH)
-    assert note == "Column 'built' is taken as names, because line 32 holds 'unknown', not a number."
+    assert (
+        note == "Column 'built' is taken as names, because line 32 holds 'unknown', not a number."
+    )
     assert columns.features(table.astype({"built": "category"}), "y", [], [], PATH)[1] == [note]
     assert list(X.columns) == ["built"] and not columns.features(table, "y", [], ["built"], PATH)[1]
 
@@ -61,7 +67,9 @@ def test_the_target_is_numbers_or_classes(values, task, kind, expected):
 
 def test_text_that_hardly_repeats_is_no_class_and_a_stray_word_is_named():
     prices = pd.Series([str(i) for i in range(40)] + ["on request"] + ["7"] * 40, name="price")
-    with pytest.raises(ValueError, match=r"t\.csv, line 42: the target 'price' is 'on request', not a number"):
+    with pytest.raises(
+        ValueError, match=r"t\.csv, line 42: the target 'price' is 'on request', not a number"
+    ):
         columns.labels(prices, "auto", PATH)
     with pytest.raises(ValueError, match=r"line 2: the target 'who' is 'person 0'"):
         columns.labels(pd.Series([f"person {i}" for i in range(40)], name="who"), "auto", PATH)

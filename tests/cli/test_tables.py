@@ -14,7 +14,9 @@ def put(folder, name, text):
 
 
 def read(folder, nodes, edges, **options):
-    found = files.read_nodes_and_edges(put(folder, "nodes.csv", nodes), put(folder, "edges.csv", edges), **options)
+    found = files.read_nodes_and_edges(
+        put(folder, "nodes.csv", nodes), put(folder, "edges.csv", edges), **options
+    )
     pairs = {tuple(sorted((str(a), str(b)))) for a, b in _pairs(found.graph)}
     return found, pairs
 
@@ -34,10 +36,9 @@ def test_the_delimiter_is_found_and_ids_stay_as_written(tmp_path, delimiter):
     assert found.ids.tolist() == ["01", "02", "NA"] and found.id_name == "id"
     assert pairs == {("01", "02"), ("02", "NA")}
     np.testing.assert_array_equal(found.table["price"], [1.5, np.nan, 3])
-    assert found.table["name"].isna().tolist() == [False, False, True] and list(found.table.columns) == [
-        "price",
-        "name",
-    ]
+    assert found.table["name"].isna().tolist() == [False, False, True] and list(
+        found.table.columns
+    ) == ["price", "name"]
 
 
 def test_decimal_commas_are_numbers_in_a_table_with_semicolons(tmp_path):
@@ -55,10 +56,19 @@ def test_quotes_a_byte_order_mark_and_blanks_do_no_harm(tmp_path):
 
 
 def test_iso_dates_are_dates_and_other_text_is_text(tmp_path):
-    path = put(tmp_path, "t.csv", "id,day,at,note\n1,2024-02-29,2024-01-01 10:30,2024\n2,,2024-01-02T11:00:05,2024-1\n")
+    path = put(
+        tmp_path,
+        "t.csv",
+        "id,day,at,note\n1,2024-02-29,2024-01-01 10:30,2024\n2,,2024-01-02T11:00:05,2024-1\n",
+    )
     table = files.read_table(path, text=["id"])
-    assert [table[name].dtype.kind for name in ("day", "at")] == ["M", "M"] and table["note"].dtype.kind != "M"
-    assert table["day"].isna().tolist() == [False, True] and str(table["at"][1]) == "2024-01-02 11:00:05"
+    assert [table[name].dtype.kind for name in ("day", "at")] == ["M", "M"] and table[
+        "note"
+    ].dtype.kind != "M"
+    assert (
+        table["day"].isna().tolist() == [False, True]
+        and str(table["at"][1]) == "2024-01-02 11:00:05"
+    )
 
 
 def test_parquet_and_csv_are_read_alike(tmp_path):
@@ -67,27 +77,41 @@ def test_parquet_and_csv_are_read_alike(tmp_path):
     edges = put(tmp_path, "edges.csv", "source,target\n1,2\n2,3\n")
     found = files.read_nodes_and_edges(tmp_path / "nodes.parquet", edges)
     assert found.ids.tolist() == ["1", "2", "3"] and found.graph.n_edges == 2
-    pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0], "km": [4.0, 5.0]}).to_parquet(tmp_path / "edges.parquet")
-    again = files.read_nodes_and_edges(tmp_path / "nodes.parquet", tmp_path / "edges.parquet", weight="km")
+    pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0], "km": [4.0, 5.0]}).to_parquet(
+        tmp_path / "edges.parquet"
+    )
+    again = files.read_nodes_and_edges(
+        tmp_path / "nodes.parquet", tmp_path / "edges.parquet", weight="km"
+    )
     assert again.graph.degrees.tolist() == [4.0, 9.0, 5.0]
 
 
 def test_ids_in_the_index_of_a_parquet_file_are_a_column(tmp_path):
-    pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index(["a", "b"], name="place")).to_parquet(tmp_path / "nodes.parquet")
-    found = files.read_nodes_and_edges(tmp_path / "nodes.parquet", put(tmp_path, "edges.csv", "u,v\na,b\n"))
-    assert found.id_name == "place" and found.ids.tolist() == ["a", "b"] and list(found.table.columns) == ["x"]
+    pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index(["a", "b"], name="place")).to_parquet(
+        tmp_path / "nodes.parquet"
+    )
+    found = files.read_nodes_and_edges(
+        tmp_path / "nodes.parquet", put(tmp_path, "edges.csv", "u,v\na,b\n")
+    )
+    assert (
+        found.id_name == "place"
+        and found.ids.tolist() == ["a", "b"]
+        and list(found.table.columns) == ["x"]
+    )
     pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"]).to_parquet(tmp_path / "nodes.parquet")
     assert files.column_names(tmp_path / "nodes.parquet") == ["index", "x"]
 
 
 def test_graphml_serves_as_edges(tmp_path):
-    text = (
-        '<graphml><key id="w" for="edge" attr.name="km"/><graph edgedefault="undirected"><node id="01"/><node id="02"/>'
-    )
+    text = '<graphml><key id="w" for="edge" attr.name="km"/><graph edgedefault="undirected"><node id="01"/><node id="02"/>'
     text += '<edge source="01" target="02"><data key="w">2.5</data></edge></graph></graphml>'
     nodes, edges = put(tmp_path, "nodes.csv", NODES), put(tmp_path, "g.graphml", text)
     assert files.read_nodes_and_edges(nodes, edges).graph.degrees.tolist() == [1, 1, 0]
-    assert files.read_nodes_and_edges(nodes, edges, weight="km").graph.degrees.tolist() == [2.5, 2.5, 0]
+    assert files.read_nodes_and_edges(nodes, edges, weight="km").graph.degrees.tolist() == [
+        2.5,
+        2.5,
+        0,
+    ]
     with pytest.raises(ValueError, match="no edge attribute is called 'miles'"):
         files.read_nodes_and_edges(nodes, edges, weight="miles")
 
@@ -103,7 +127,11 @@ def test_graphml_serves_as_edges(tmp_path):
         ("x,Node\n1,7\n2,8\n", "u,v\n7,8\n", "Node"),
         ("x,y\n1.5,3\n2.5,4\n", "u,v\n0,1\n", None),  # the edges count rows
         ("fips,x\n01001,3\n01003,4\n", "src,dst\n0,1\n", None),
-        ("name,code,x\nAnn,a,1\nBob,b,2\n", "u,v\na,b\n", "code"),  # named like an id and used by the edges
+        (
+            "name,code,x\nAnn,a,1\nBob,b,2\n",
+            "u,v\na,b\n",
+            "code",
+        ),  # named like an id and used by the edges
     ],
 )
 def test_the_id_column_is_the_one_that_the_edges_use(tmp_path, nodes, edges, id_name):
@@ -113,7 +141,9 @@ def test_the_id_column_is_the_one_that_the_edges_use(tmp_path, nodes, edges, id_
 
 
 def test_a_column_that_would_do_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"such as 'a'\? Not 'x'; column 'tag' has them: pass --id 'tag'"):
+    with pytest.raises(
+        ValueError, match=r"such as 'a'\? Not 'x'; column 'tag' has them: pass --id 'tag'"
+    ):
         read(tmp_path, "x,tag\n1,a\n2,b\n", "u,v\na,b\n")
     with pytest.raises(ValueError, match="pass --id COLUMN"):
         read(tmp_path, "x,tag\n1,c\n2,d\n", "u,v\na,b\n")
@@ -131,7 +161,12 @@ def test_ids_that_differ_by_one_from_row_numbers_are_never_taken_for_rows(tmp_pa
 
 def test_ends_of_edges_are_found_by_name_or_order(tmp_path):
     nodes = "id,x\na,1\nb,2\nc,3\n"
-    for edges in ("km,from,to\n9,a,b\n", "to,from\na,b\n", "first,second,km\na,b,9\n", "weight,target,source\n1,a,b\n"):
+    for edges in (
+        "km,from,to\n9,a,b\n",
+        "to,from\na,b\n",
+        "first,second,km\na,b,9\n",
+        "weight,target,source\n1,a,b\n",
+    ):
         _, pairs = read(tmp_path, nodes, edges)
         assert pairs == {("a", "b")}
     _, pairs = read(tmp_path, nodes, "from,to,via\na,b,c\n", source="from", target_node="via")
@@ -141,7 +176,9 @@ def test_ends_of_edges_are_found_by_name_or_order(tmp_path):
 def test_a_weight_column_that_is_not_used_is_mentioned_and_used_if_asked(tmp_path):
     edges = "source,target,weight\na,b,2.5\n"
     found, _ = read(tmp_path, "id,x\na,1\nb,2\n", edges)
-    assert found.graph.degrees.tolist() == [1, 1] and any("--weight weight" in note for note in found.notes)
+    assert found.graph.degrees.tolist() == [1, 1] and any(
+        "--weight weight" in note for note in found.notes
+    )
     found, _ = read(tmp_path, "id,x\na,1\nb,2\n", edges, weight="weight")
     assert found.graph.degrees.tolist() == [2.5, 2.5] and not found.notes
     with pytest.raises(ValueError, match=r"line 2: the weight in column 'weight' is '-1'"):
@@ -219,4 +256,9 @@ def test_attached_graphs_keep_both_sets_of_edges(tmp_path):
 
     new = Graph.from_edges([0, 1], [1, 3], n_nodes=4)  # two new nodes, then the two fitted ones
     both = files.attached(new, Graph.from_edges([0], [1], weight=[5.0]))
-    assert both.adjacency.toarray().tolist() == [[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 5], [0, 1, 5, 0]]
+    assert both.adjacency.toarray().tolist() == [
+        [0, 1, 0, 0],
+        [1, 0, 0, 1],
+        [0, 0, 0, 5],
+        [0, 1, 5, 0],
+    ]

@@ -50,7 +50,10 @@ def test_arrays_of_numpys_own_zips_are_read(tmp_path):
     for write in (np.savez, np.savez_compressed):
         buffer = io.BytesIO()
         write(buffer, **arrays)
-        found = {name.removesuffix(".npy"): archive.array(part) for name, part in unpack(buffer.getvalue()).items()}
+        found = {
+            name.removesuffix(".npy"): archive.array(part)
+            for name, part in unpack(buffer.getvalue()).items()
+        }
         assert found.keys() == arrays.keys()
         for name, array in arrays.items():
             np.testing.assert_array_equal(found[name], array, strict=name != "big")
@@ -76,7 +79,9 @@ def crowded(count):
     content = zipped({"a.txt": b""})
     begin, end = content.index(b"PK\x01\x02"), content.index(b"PK\x05\x06")
     directory = content[begin:end] * count
-    record = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, count % 65536, count % 65536, len(directory), begin, 0)
+    record = struct.pack(
+        "<4s4H2IH", b"PK\x05\x06", 0, 0, count % 65536, count % 65536, len(directory), begin, 0
+    )
     return content[:begin] + directory + record
 
 
@@ -105,7 +110,8 @@ BAD = {
     "lzma": zipped(method=zipfile.ZIP_LZMA),
     "two of a name": zipped({"a.txt": b"1", "b.txt": b"2"}).replace(b"b.txt", b"a.txt"),
     "overlapping": overlapping(),
-    "an entry out of the directory": zipped()[: zipped().rindex(b"PK\x01\x02")] + zipped()[zipped().rindex(b"PK\x05\x06") :],
+    "an entry out of the directory": zipped()[: zipped().rindex(b"PK\x01\x02")]
+    + zipped()[zipped().rindex(b"PK\x05\x06") :],
     "too many": crowded(archive.MOST_ENTRIES + 1),
     "far too many": crowded(200_000),
     "a bomb": bomb(),
@@ -113,7 +119,7 @@ BAD = {
     "a bomb not packed": bomb(zipfile.ZIP_STORED),
     "an entry that says it is long": patched(zipped(), b"PK\x01\x02", 24, struct.pack("<I", 5000)),
     "a wrong sum": patched(zipped(), b"PK\x01\x02", 16, b"1234"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("content", BAD.values(), ids=BAD.keys())
@@ -141,7 +147,9 @@ def pickled():
         pickled(),
         npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", bytes(8)),
         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }", bytes(8)),
-        npy("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 1000000000000000,), }", bytes(8)),
+        npy(
+            "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 1000000000000000,), }", bytes(8)
+        ),
         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }", bytes(8)),
         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", bytes(8)),
         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", bytes(16)),
@@ -149,7 +157,10 @@ def pickled():
         npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 1), }", bytes(8)),
         npy("{'descr': [('x', '<f8')], 'fortran_order': False, 'shape': (1,), }", bytes(8)),
         npy("{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", bytes(8)),
-        npy("{'descr': '<f8', 'fortran_order': False, 'shape': (len(__import__('os').listdir()),), }", bytes(8)),
+        npy(
+            "{'descr': '<f8', 'fortran_order': False, 'shape': (len(__import__('os').listdir()),), }",
+            bytes(8),
+        ),
         npy("__import__('os').abort()"),
         npy("(" * 5000),
         npy("-" * 9000 + "1"),
@@ -164,7 +175,16 @@ def test_arrays_of_anything_but_numbers_are_refused(content):
 
 @pytest.mark.parametrize(
     "content",
-    [b"[" * 100_000, b'{"a":' * 100_000, b'{"a": 1, "a": 2}', b"1" * 5_000, b"\xff", b'{"a": 1', b"", b"[1]x"],
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"a": 1, "a": 2}',
+        b"1" * 5_000,
+        b"\xff",
+        b'{"a": 1',
+        b"",
+        b"[1]x",
+    ],
 )
 def test_json_that_two_readers_could_take_differently_is_refused(content):
     with pytest.raises(ValueError):

@@ -28,16 +28,27 @@ def test_statistics_equal_a_literal_loop(graph, seed, missing):
             around = [k for k in np.flatnonzero(adjacency[i]) if not np.isnan(X[k, j])]
             mean = np.average(X[around, j], weights=adjacency[i, around]) if around else np.nan
             low, high = (X[around, j].min(), X[around, j].max()) if around else (np.nan, np.nan)
-            np.testing.assert_allclose([found[i, 2 + j], found[i, 4 + j], found[i, 6 + j]], [mean, low, high])
+            np.testing.assert_allclose(
+                [found[i, 2 + j], found[i, 4 + j], found[i, 6 + j]], [mean, low, high]
+            )
     np.testing.assert_allclose(found[:, 8], adjacency.sum(1))
     tied = adjacency.sum(1) > 0
-    np.testing.assert_allclose(found[tied, 9], (adjacency @ adjacency.sum(1))[tied] / adjacency.sum(1)[tied])
+    np.testing.assert_allclose(
+        found[tied, 9], (adjacency @ adjacency.sum(1))[tied] / adjacency.sum(1)[tied]
+    )
 
 
 def test_names_say_what_the_columns_are():
     frame = pd.DataFrame({"a": [1.0, 2.0], "kind": ["x", "y"]})
     features = eb.NeighborFeatures(["mean"]).fit(frame, graph=eb.Graph.from_edges([0], [1]))
-    assert features.get_feature_names_out().tolist() == ["a", "kind", "mean(a)", "mean(kind)", "degree", "mean(degree)"]
+    assert features.get_feature_names_out().tolist() == [
+        "a",
+        "kind",
+        "mean(a)",
+        "mean(kind)",
+        "degree",
+        "mean(degree)",
+    ]
     np.testing.assert_array_equal(features.transform(frame)[:, 2:4], [[2.0, 1.0], [1.0, 0.0]])
 
 
@@ -98,7 +109,9 @@ def test_positions_belong_to_their_graph():
 
 
 def test_columns_remember_where_they_came_from():
-    table = with_neighbor_columns(Table(np.ones((3, 2)), ("a", "b"), (), (0, 1)), random_graph(3, 3), ("mean",), True)
+    table = with_neighbor_columns(
+        Table(np.ones((3, 2)), ("a", "b"), (), (0, 1)), random_graph(3, 3), ("mean",), True
+    )
     assert table.names == ("a", "b", "mean(a)", "mean(b)", "degree", "mean(degree)")
     assert table.origin == (0, 1, 0, 1, -1, -1)
 
@@ -110,8 +123,10 @@ def test_columns_beside_a_category_are_smoothed_each_for_itself(missing):
     values[:, 1] = rng.integers(0, 3, 40)
     if missing:
         values[rng.random(40) < 0.3, 2] = np.nan
-    smoother = eb.Laplacian(20.0, 5).on(graph)
-    found = with_smoothed_columns(Table(values, ("a", "kind", "b", "c"), (1,), (0, 1, 2, 3)), smoother)
+    smoother = eb.Laplacian(20.0, 5).operator(graph)
+    found = with_smoothed_columns(
+        Table(values, ("a", "kind", "b", "c"), (1,), (0, 1, 2, 3)), smoother
+    )
     for place, column in enumerate((0, 2, 3)):
         alone = with_smoothed_columns(Table(values[:, [column]].copy(), ("x",), (), (0,)), smoother)
         np.testing.assert_allclose(found.values[:, 4 + place], alone.values[:, 1])
@@ -137,7 +152,7 @@ def test_columns_made_row_by_row_are_those_made_at_once(missing, dtype, order, m
 
     def made():
         yield with_neighbor_columns(table, graph, ("mean", "min", "max"), True)
-        yield with_smoothed_columns(table, eb.Laplacian(20.0, 5).on(graph))
+        yield with_smoothed_columns(table, eb.Laplacian(20.0, 5).operator(graph))
 
     at_once = [wider.values for wider in made()]
     monkeypatch.setattr(table_module, "AT_ONCE", 0)
@@ -146,5 +161,7 @@ def test_columns_made_row_by_row_are_those_made_at_once(missing, dtype, order, m
     for wider, expected in zip(made(), at_once, strict=True):
         assert wider.in_blocks and wider.values.dtype == expected.dtype
         for _ in range(2):
-            np.testing.assert_array_equal(np.concatenate([block.values for block in wider.blocks()]), expected)
+            np.testing.assert_array_equal(
+                np.concatenate([block.values for block in wider.blocks()]), expected
+            )
             wider.release()

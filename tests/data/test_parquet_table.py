@@ -67,7 +67,9 @@ def test_a_fit_from_files_is_the_fit_in_memory(files, kind, labels, learner):
     assert equal(disk.predict(X, graph=graph), memory.predict(table, graph=graph))
     assert equal(disk.predict(table, graph=graph), disk.predict(X, graph=graph))
     nodes = [599, 3, 3, 340]
-    assert equal(disk.predict(X, graph=graph, nodes=nodes), memory.predict(table, graph=graph, nodes=nodes))
+    assert equal(
+        disk.predict(X, graph=graph, nodes=nodes), memory.predict(table, graph=graph, nodes=nodes)
+    )
     assert equal(disk.feature_importances_, memory.feature_importances_)
     assert disk.feature_names_in_.tolist() == list(table.columns)
 
@@ -83,14 +85,18 @@ def test_a_fit_from_files_can_be_resumed_on_the_same_files_alone(files, tmp_path
     table.assign(x=-table["x"]).to_parquet(tmp_path / "0.parquet")
     (tmp_path / "1.parquet").unlink()
     with pytest.raises(ValueError, match="X differs"):
-        eb.EBBSRegressor(9, random_state=0, n_jobs=1).fit(eb.ParquetTable(tmp_path), y, checkpoint=often, resume=True)
+        eb.EBBSRegressor(9, random_state=0, n_jobs=1).fit(
+            eb.ParquetTable(tmp_path), y, checkpoint=often, resume=True
+        )
 
 
 def test_columns_can_be_chosen_and_put_in_order(files):
     X, table, y = files
     named = eb.ParquetTable(X.path, columns=["count", "x"])
     disk = eb.EBBSRegressor(5, random_state=0).fit(named, y)
-    assert np.array_equal(disk.predict(), eb.EBBSRegressor(5, random_state=0).fit(table[["count", "x"]], y).predict())
+    assert np.array_equal(
+        disk.predict(), eb.EBBSRegressor(5, random_state=0).fit(table[["count", "x"]], y).predict()
+    )
     assert (
         named.take(np.array([7, 400, 7]))
         .to_pandas()
@@ -127,15 +133,27 @@ def test_auto_leaves_columns_of_neighbours_out_and_says_so(files):
     model = eb.EBBSRegressor(10, random_state=0).fit(X, y + graph.adjacency @ y, graph=graph)
     assert "columns     those of the file" in model.summary()
     assert model._preparation.neighbor_features is None and model.feature_importances_.size == 5
-    assert "columns     those" not in eb.EBBSRegressor(5, random_state=0).fit(table, y, graph=graph).summary()
+    assert (
+        "columns     those"
+        not in eb.EBBSRegressor(5, random_state=0).fit(table, y, graph=graph).summary()
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"neighbor_features": eb.NeighborFeatures()}, "columns made from other rows or from labels need the table"),
-        ({"feature_smoothing": eb.Laplacian()}, "columns made from other rows or from labels need the table"),
-        ({"learner": "catboost"}, "learner='catboost' cannot read a block at a time: use 'lightgbm'"),
+        (
+            {"neighbor_features": eb.NeighborFeatures()},
+            "columns made from other rows or from labels need the table",
+        ),
+        (
+            {"feature_smoothing": eb.Laplacian()},
+            "columns made from other rows or from labels need the table",
+        ),
+        (
+            {"learner": "catboost"},
+            "learner='catboost' cannot read a block at a time: use 'lightgbm'",
+        ),
     ],
 )
 def test_what_needs_the_table_in_memory_is_refused(files, changes, message):
@@ -154,7 +172,9 @@ def test_what_knows_no_blocks_says_that_it_needs_the_table(files):
         lambda: eb.check_graph(X, y, graph),
         lambda: np.asarray(X),
     ):
-        with pytest.raises(TypeError, match="needs the table in memory, and X is a ParquetTable: read it"):
+        with pytest.raises(
+            TypeError, match="needs the table in memory, and X is a ParquetTable: read it"
+        ):
             call()
 
 
@@ -162,8 +182,12 @@ def test_a_model_with_columns_of_neighbours_predicts_some_nodes_of_a_file(files)
     X, table, y = files
     graph = random_graph(600, 700)
     settings = {**BARE, "neighbor_features": eb.NeighborFeatures()}
-    model = eb.EBBSRegressor(5, smoothing=eb.Laplacian(1.0, 1), labels="none", **settings).fit(table, y, graph=graph)
-    assert np.array_equal(model.predict(X, graph=graph, nodes=[8, 1]), model.predict(table, graph=graph)[[8, 1]])
+    model = eb.EBBSRegressor(5, smoothing=eb.Laplacian(1.0, 1), labels="none", **settings).fit(
+        table, y, graph=graph
+    )
+    assert np.array_equal(
+        model.predict(X, graph=graph, nodes=[8, 1]), model.predict(table, graph=graph)[[8, 1]]
+    )
     with pytest.raises(ValueError, match="predict some nodes at a time with nodes="):
         model.predict(X, graph=graph)
 
@@ -178,7 +202,9 @@ def test_a_model_fitted_from_files_is_saved_and_explained_as_one_that_was_loaded
     told = model.explain([5, 400], X=X)[1]
     assert told.own == model.explain([400], X=table)[0].own
     model.save(tmp_path / "m.ebb")
-    assert np.array_equal(eb.load(tmp_path / "m.ebb").predict(X, graph=graph), model.predict(X, graph=graph))
+    assert np.array_equal(
+        eb.load(tmp_path / "m.ebb").predict(X, graph=graph), model.predict(X, graph=graph)
+    )
 
 
 def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path):
@@ -228,8 +254,11 @@ def test_memory_stays_below_a_share_of_the_decoded_table(tmp_path):
     source = os.path.dirname(os.path.dirname(eb.__file__))
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *paths],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": source},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": source},
+    )
     assert not done.returncode, done.stderr
     decoded, grown = map(int, done.stdout.split())
     assert grown < 0.6 * decoded, f"{grown / decoded:.2f}"
@@ -260,12 +289,16 @@ def test_a_fit_from_files_can_be_resumed_and_other_files_are_refused(files, lear
     other = in_files(tmp_path / "other", table[:350], table[350:])
     with pytest.raises(ValueError, match="of another fit: X differs"):
         model.fit(other, y, graph=graph, checkpoint=kept, resume=True)
-    assert np.array_equal(model.fit(X, y, graph=graph, checkpoint=kept, resume=True).predict(), whole)
+    assert np.array_equal(
+        model.fit(X, y, graph=graph, checkpoint=kept, resume=True).predict(), whole
+    )
 
 
 def test_files_are_taken_in_the_order_of_their_numbers(tmp_path):
     X = in_files(tmp_path / "t", *(pd.DataFrame({"x": [float(number)]}) for number in range(12)))
-    assert [block.column("x").to_pylist() for block in X.blocks()] == [[float(number)] for number in range(12)]
+    assert [block.column("x").to_pylist() for block in X.blocks()] == [
+        [float(number)] for number in range(12)
+    ]
 
 
 def test_the_index_that_pandas_writes_is_no_column(tmp_path):
@@ -304,14 +337,19 @@ def test_whole_numbers_that_floats_round_are_rounded_as_in_memory(tmp_path):
     table = pd.DataFrame({"id": pd.array([None, *(2**53 + 2 * np.arange(99) + 1)], dtype="Int64")})
     X, y = in_files(tmp_path / "t", table), np.arange(100.0)
     one, two, three = (
-        eb.EBBSRegressor(5, random_state=0).fit(given, y) for given in (X, table, pa.Table.from_pandas(table))
+        eb.EBBSRegressor(5, random_state=0).fit(given, y)
+        for given in (X, table, pa.Table.from_pandas(table))
     )
-    assert np.array_equal(one.predict(), two.predict()) and np.array_equal(three.predict(), two.predict())
+    assert np.array_equal(one.predict(), two.predict()) and np.array_equal(
+        three.predict(), two.predict()
+    )
 
 
 def test_columns_that_have_no_type_in_common_are_named(tmp_path):
     parts = (pd.DataFrame({"x": [1.0]}), pd.DataFrame({"x": ["a"]}))
-    with pytest.raises(ValueError, match=r"column 'x' is of another type in each file, double and .*string"):
+    with pytest.raises(
+        ValueError, match=r"column 'x' is of another type in each file, double and .*string"
+    ):
         in_files(tmp_path / "t", *parts)
     (tmp_path / "text.parquet").write_text("x,y")
     with pytest.raises(ValueError, match=r"text\.parquet cannot be read as a Parquet file"):
@@ -325,12 +363,18 @@ def test_a_file_that_was_written_anew_is_refused(learner, tmp_path):
     X = eb.ParquetTable(tmp_path / "t.parquet")
     model = eb.EBBSRegressor(5, learner=learner).fit(X, y)
     table[:500].to_parquet(tmp_path / "t.parquet")
-    for use in (lambda: model.fit(X, y), lambda: model.predict(X), lambda: model.predict(X, nodes=[3])):
+    for use in (
+        lambda: model.fit(X, y),
+        lambda: model.predict(X),
+        lambda: model.predict(X, nodes=[3]),
+    ):
         with pytest.raises(ValueError, match=r"600 rows, 5 columns.* has 500 rows now"):
             use()
 
 
-@pytest.mark.parametrize("read", [lambda X: list(X.blocks()), lambda X: X.take(np.array([3]))], ids=["all", "some"])
+@pytest.mark.parametrize(
+    "read", [lambda X: list(X.blocks()), lambda X: X.take(np.array([3]))], ids=["all", "some"]
+)
 def test_a_file_that_has_lost_a_column_is_refused(read, tmp_path):
     table, _ = frame(100)
     table[["x", "count"]].to_parquet(tmp_path / "table.parquet")

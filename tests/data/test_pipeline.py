@@ -9,8 +9,8 @@ import pytest
 import ebboost as eb
 from ebboost.boosting.objective import Labels
 from ebboost.data import table as table_module
-from ebboost.data.pipeline import Preparation
-from ebboost.data.table import Table, ValuesMade
+from ebboost.data.pipeline import FeaturePipeline
+from ebboost.data.table import LazyMatrix, Table
 from ebboost.learners import Learner
 from tests.strategies import random_graph
 
@@ -25,7 +25,11 @@ def problem(n=400, kind="float64"):
     if kind == "missing":
         X[rng.random(X.shape) < 0.2] = np.nan
     if kind == "categories":
-        return pd.DataFrame(X, columns=list("abcd")).assign(kind=rng.choice(["x", "y", "z"], n)), y, graph
+        return (
+            pd.DataFrame(X, columns=list("abcd")).assign(kind=rng.choice(["x", "y", "z"], n)),
+            y,
+            graph,
+        )
     return X.astype("float32" if kind == "float32" else "float64"), y, graph
 
 
@@ -69,14 +73,18 @@ def test_a_classifier_is_the_same_whatever_the_learner(learner, row_by_row):
     X, y, graph = problem(kind="categories")
 
     def fitted():
-        model = eb.EBBSClassifier(6, learner=learner, random_state=0, n_jobs=1, **GIVEN | {"labels": "none"})
+        model = eb.EBBSClassifier(
+            6, learner=learner, random_state=0, n_jobs=1, **GIVEN | {"labels": "none"}
+        )
         return model.fit(X, y > 0, graph=graph)
 
     expected = fitted()
     row_by_row()
     found = fitted()
     assert found.ensemble_.files() == expected.ensemble_.files()
-    np.testing.assert_array_equal(found.predict_proba(X, graph=graph), expected.predict_proba(X, graph=graph))
+    np.testing.assert_array_equal(
+        found.predict_proba(X, graph=graph), expected.predict_proba(X, graph=graph)
+    )
 
 
 def test_a_predictor_and_a_saved_model_go_on_from_there(row_by_row, tmp_path):
@@ -109,9 +117,11 @@ def test_a_learner_that_finds_other_bins_in_blocks_is_handed_a_matrix(row_by_row
     X, y, graph = problem()
     row_by_row()
     for learner in (Whole(2), Parts(3)):
-        eb.EBBSRegressor(2, learner=learner, random_state=0, n_jobs=1, **GIVEN).fit(X, y, graph=graph)
-    assert isinstance(seen[0], np.ndarray) and isinstance(seen[1], ValuesMade)
-    np.testing.assert_array_equal(seen[0], seen[1].whole())
+        eb.EBBSRegressor(2, learner=learner, random_state=0, n_jobs=1, **GIVEN).fit(
+            X, y, graph=graph
+        )
+    assert isinstance(seen[0], np.ndarray) and isinstance(seen[1], LazyMatrix)
+    np.testing.assert_array_equal(seen[0], seen[1].materialize())
 
 
 def test_no_matrix_of_all_columns_is_made_to_bin_them(monkeypatch):
@@ -126,7 +136,7 @@ def test_no_matrix_of_all_columns_is_made_to_bin_them(monkeypatch):
     graph.degrees  # noqa: B018
     tracemalloc.start()
     try:
-        made = Preparation(**MADE).fit(table, graph, training, True, 0)
+        made = FeaturePipeline(**MADE).fit(table, graph, training, True, 0)
         learner.start(made, n_outputs=1, seed=0, n_jobs=1, device="cpu")
         made.release()
         left, peak = tracemalloc.get_traced_memory()

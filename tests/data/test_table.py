@@ -12,7 +12,7 @@ from scipy import sparse
 
 import ebboost as eb
 from ebboost.data import table as table_module
-from ebboost.data.table import Table, TableReader, ValuesMade
+from ebboost.data.table import LazyMatrix, Table, TableReader
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 COLUMNS = {"n": [1, 2, 3], "f": [0.5, None, 2.5], "t": ["b", None, "a"], "y": [True, False, None]}
@@ -47,7 +47,11 @@ def test_every_dataframe_gives_the_same_table(frame):
         (pd.array(["u", None, "v"], dtype=pd.ArrowDtype(pa.string())), [0, NAN, 1], True),
         (pd.Categorical([3, None, 1]), [1, NAN, 0], True),
         (pd.Categorical([True, None, False]), [1, NAN, 0], True),
-        (pd.Categorical(["u", "v", "u"], categories=["v", "w", "u"], ordered=True), [0, 1, 0], True),
+        (
+            pd.Categorical(["u", "v", "u"], categories=["v", "w", "u"], ordered=True),
+            [0, 1, 0],
+            True,
+        ),
         (pd.cut([1.0, 2.0, 9.0], [0, 5, 10]), [0, 0, 1], True),
         (np.array([1, None, 2.5], dtype=object), [1, NAN, 2.5], False),
         (np.array([decimal.Decimal("1.5"), None, 2], dtype=object), [1.5, NAN, 2], False),
@@ -64,7 +68,9 @@ def test_every_dataframe_gives_the_same_table(frame):
     ],
 )
 def test_columns_of_every_type_become_numbers_or_codes(column, expected, is_category):
-    frame = {"polars": pl.DataFrame, "pyarrow": pa.table}.get(type(column).__module__.split(".")[0], pd.DataFrame)
+    frame = {"polars": pl.DataFrame, "pyarrow": pa.table}.get(
+        type(column).__module__.split(".")[0], pd.DataFrame
+    )
     table = read(frame({"a": column}))
     same(table.values[:, 0], expected)
     assert table.categorical == ((0,) if is_category else ())
@@ -72,7 +78,9 @@ def test_columns_of_every_type_become_numbers_or_codes(column, expected, is_cate
 
 def test_objects_are_judged_by_all_of_their_values():
     """Narwhals looks at the first hundred."""
-    assert read(pd.DataFrame({"a": pd.Series([None] * 150 + [1.5], dtype=object)})).categorical == ()
+    assert (
+        read(pd.DataFrame({"a": pd.Series([None] * 150 + [1.5], dtype=object)})).categorical == ()
+    )
     with pytest.raises(ValueError, match=r"column 'a'.*make the whole column text"):
         read(pd.DataFrame({"a": pd.Series(["x"] * 150 + [1.5], dtype=object)}))
 
@@ -97,7 +105,12 @@ def test_codes_are_the_same_whatever_brought_the_values():
 
 
 @pytest.mark.parametrize(
-    "X", [[[5, 1.5], [2, 0.5]], np.array([[5, 1.5], [2, 0.5]]), pd.DataFrame({"a": [5, 2], "b": [1.5, 0.5]})]
+    "X",
+    [
+        [[5, 1.5], [2, 0.5]],
+        np.array([[5, 1.5], [2, 0.5]]),
+        pd.DataFrame({"a": [5, 2], "b": [1.5, 0.5]}),
+    ],
 )
 def test_numbers_listed_as_categories_are_coded(X):
     table = read(X, [0])
@@ -106,7 +119,10 @@ def test_numbers_listed_as_categories_are_coded(X):
 
 
 def test_categories_may_be_listed_by_name():
-    assert read(pd.DataFrame({"a": [5, 2], "t": ["x", "y"], "b": [1, 2]}), ["b"]).categorical == (1, 2)
+    assert read(pd.DataFrame({"a": [5, 2], "t": ["x", "y"], "b": [1, 2]}), ["b"]).categorical == (
+        1,
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +153,11 @@ def test_columns_are_added_on_the_right(container):
     table = Table(container(np.array([[1.0], [2.0]])), ("a",), (), (0,))
     wider = table.with_columns([container(np.array([[3.0], [4.0]]))], ["smoothed(a)"], [0])
     values = wider.values.toarray() if wider.is_sparse else wider.values
-    assert (values.tolist(), wider.names, wider.origin) == ([[1, 3], [2, 4]], ("a", "smoothed(a)"), (0, 0))
+    assert (values.tolist(), wider.names, wider.origin) == (
+        [[1, 3], [2, 4]],
+        ("a", "smoothed(a)"),
+        (0, 0),
+    )
 
 
 class Doubled:
@@ -160,34 +180,46 @@ class Doubled:
 def test_columns_made_in_blocks_are_those_made_at_once(block, dtype, monkeypatch):
     monkeypatch.setattr(table_module, "BLOCK", block)
     values = np.random.default_rng(0).normal(size=(23, 3)).astype(dtype)
-    made, expected = ValuesMade([values, Doubled(values[:, :2])]), np.hstack([values, 2.0 * values[:, :2]])
+    made, expected = (
+        LazyMatrix([values, Doubled(values[:, :2])]),
+        np.hstack([values, 2.0 * values[:, :2]]),
+    )
     assert made.shape == expected.shape and made.size == expected.size and made.dtype == np.float64
     table = Table(made, tuple("abcde"), (), (0, 1, 2, 0, 1))
     assert table.in_blocks and not table.on_disk and table.n_rows == 23
     parts = [part.values for part in table.blocks()]
     assert max(map(len, parts)) == min(max(block // 5, 1), 23)
-    for found in (np.concatenate(parts), made.whole(), np.asarray(made), table.whole().values):
+    for found in (
+        np.concatenate(parts),
+        made.materialize(),
+        np.asarray(made),
+        table.materialize().values,
+    ):
         np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(made.rows(5, 9), expected[5:9])
     np.testing.assert_array_equal(made[np.array([7, 0, 7])], expected[[7, 0, 7]])
     mask = np.arange(23) % 4 == 1
-    np.testing.assert_array_equal(table.only(mask).values, expected[mask])
+    np.testing.assert_array_equal(table.subset(mask).values, expected[mask])
 
 
 def test_few_added_columns_are_made_at_once_and_many_when_asked_for(monkeypatch):
     values = np.arange(12.0).reshape(6, 2)
     few = Table(values, ("a", "b"), (), (0, 1)).with_columns([Doubled(values)], ["c", "d"], [0, 1])
-    assert isinstance(few.values, np.ndarray) and few.whole() is few
+    assert isinstance(few.values, np.ndarray) and few.materialize() is few
     monkeypatch.setattr(table_module, "AT_ONCE", 20)
     monkeypatch.setattr(table_module, "BLOCK", 8)
     columns = Doubled(values)
     many = Table(values, ("a", "b"), (), (0, 1)).with_columns([columns], ["c", "d"], [0, 1])
-    assert isinstance(many.values, ValuesMade) and columns.asked == 0
+    assert isinstance(many.values, LazyMatrix) and columns.asked == 0
     wider = many.with_columns([values[:, :1]], ["e"], [0])
-    assert isinstance(wider.values, ValuesMade) and wider.names == tuple("abcde")
-    np.testing.assert_array_equal(np.concatenate([part.values for part in many.blocks()]), few.values)
+    assert isinstance(wider.values, LazyMatrix) and wider.names == tuple("abcde")
+    np.testing.assert_array_equal(
+        np.concatenate([part.values for part in many.blocks()]), few.values
+    )
     assert columns.asked == 2
-    np.testing.assert_array_equal(wider.whole().values, np.hstack([few.values, values[:, :1]]))
+    np.testing.assert_array_equal(
+        wider.materialize().values, np.hstack([few.values, values[:, :1]])
+    )
     many.release()
     assert columns.released
 
@@ -205,7 +237,8 @@ def test_columns_side_by_side_are_not_copied(container, columns):
 
 
 @pytest.mark.parametrize(
-    ("width", "most", "widths"), [(9, 4, [3, 3, 3]), (5, 4, [3, 2]), (4, 4, [4]), (1, 4, [1]), (7, 1, [3, 2, 2])]
+    ("width", "most", "widths"),
+    [(9, 4, [3, 3, 3]), (5, 4, [3, 2]), (4, 4, [4]), (1, 4, [1]), (7, 1, [3, 2, 2])],
 )
 def test_batches_of_columns_are_even(width, most, widths, monkeypatch):
     """One column of several would be carried over the graph by another loop."""
@@ -223,18 +256,42 @@ DATE = datetime.date(2020, 1, 1)
 @pytest.mark.parametrize(
     ("X", "error", "words"),
     [
-        (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}), TypeError, ["column 'a'", "datetime", "days since"]),
+        (
+            pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}),
+            TypeError,
+            ["column 'a'", "datetime", "days since"],
+        ),
         (pl.DataFrame({"a": [DATE]}), TypeError, ["column 'a'", "Date", "days since"]),
         (pl.DataFrame({"a": [[1, 2]]}), TypeError, ["column 'a'", "List"]),
         (pd.DataFrame({"a": [DATE]}), ValueError, ["column 'a'", "row 0", "2020"]),
-        (pd.DataFrame({"a": pd.Series([1, "x"], dtype=object)}), ValueError, ["column 'a'", "row 1", "'x'"]),
-        (pd.DataFrame({"a": pd.Series([1, "2"], dtype=object)}), ValueError, ["column 'a'", "row 1", "text '2'"]),
-        (pd.DataFrame({"a": pd.Categorical([1, "x"])}), ValueError, ["column 'a'", "mix text and numbers"]),
-        (pd.DataFrame({"ok": [1.0, 2.0], "a": [1.0, np.inf]}), ValueError, ["column 'a'", "row 1", "infinity"]),
+        (
+            pd.DataFrame({"a": pd.Series([1, "x"], dtype=object)}),
+            ValueError,
+            ["column 'a'", "row 1", "'x'"],
+        ),
+        (
+            pd.DataFrame({"a": pd.Series([1, "2"], dtype=object)}),
+            ValueError,
+            ["column 'a'", "row 1", "text '2'"],
+        ),
+        (
+            pd.DataFrame({"a": pd.Categorical([1, "x"])}),
+            ValueError,
+            ["column 'a'", "mix text and numbers"],
+        ),
+        (
+            pd.DataFrame({"ok": [1.0, 2.0], "a": [1.0, np.inf]}),
+            ValueError,
+            ["column 'a'", "row 1", "infinity"],
+        ),
         (np.array([[1.0, 2.0], [3.0, -np.inf]]), ValueError, ["column 1", "row 1", "infinity"]),
         (sparse.csr_array([[0, 2.0], [np.inf, 0]]), ValueError, ["column 0", "row 1", "infinity"]),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, ["X", "same name", "'a'"]),
-        (np.array([[1, "x"]], dtype=object), ValueError, ["row 0, column 1", "'x'", "categorical_features"]),
+        (
+            np.array([[1, "x"]], dtype=object),
+            ValueError,
+            ["row 0, column 1", "'x'", "categorical_features"],
+        ),
         ([[1, "x"]], ValueError, ["row 0, column 1", "'x'", "categorical_features"]),
         (np.array([["1", "x"]]), ValueError, ["row 0, column 1", "'x'", "categorical_features"]),
         (pl.LazyFrame({"a": [1]}), TypeError, ["X", "collect()"]),
@@ -252,13 +309,37 @@ def test_tables_that_cannot_be_used_are_refused_with_the_place(X, error, words):
 @pytest.mark.parametrize(
     ("fitted", "later", "words"),
     [
-        (pd.DataFrame({"a": [1.0, 2.0]}), pd.DataFrame({"a": ["x", "y"]}), ["column 'a'", "numeric at fit", "'x'"]),
-        (pl.DataFrame({"a": [1.0, 2.0]}), pl.DataFrame({"a": [None, "y"]}), ["column 'a'", "row 1: 'y'"]),
-        (pd.DataFrame({"a": ["1", "2"]}), pd.DataFrame({"a": [1, 2]}), ["column 'a'", "row 0", "Convert"]),
-        (pd.DataFrame({"a": pd.Categorical([1, 2])}), pl.DataFrame({"a": ["1"]}), ["column 'a'", "row 0", "'1'"]),
+        (
+            pd.DataFrame({"a": [1.0, 2.0]}),
+            pd.DataFrame({"a": ["x", "y"]}),
+            ["column 'a'", "numeric at fit", "'x'"],
+        ),
+        (
+            pl.DataFrame({"a": [1.0, 2.0]}),
+            pl.DataFrame({"a": [None, "y"]}),
+            ["column 'a'", "row 1: 'y'"],
+        ),
+        (
+            pd.DataFrame({"a": ["1", "2"]}),
+            pd.DataFrame({"a": [1, 2]}),
+            ["column 'a'", "row 0", "Convert"],
+        ),
+        (
+            pd.DataFrame({"a": pd.Categorical([1, 2])}),
+            pl.DataFrame({"a": ["1"]}),
+            ["column 'a'", "row 0", "'1'"],
+        ),
         (pd.DataFrame({"a": ["x"]}), sparse.csr_array([[1.0]]), ["sparse", "categories"]),
-        (pd.DataFrame([[1, 2]]), pd.DataFrame([[2, 1]], columns=[1, 0]), ["column 0", "'1'", "'0'", "same order"]),
-        (pd.DataFrame([[1, 2]], columns=[5, 6]), pd.DataFrame([[2, 1]], columns=[5, 7]), ["column 1", "'7'", "'6'"]),
+        (
+            pd.DataFrame([[1, 2]]),
+            pd.DataFrame([[2, 1]], columns=[1, 0]),
+            ["column 0", "'1'", "'0'", "same order"],
+        ),
+        (
+            pd.DataFrame([[1, 2]], columns=[5, 6]),
+            pd.DataFrame([[2, 1]], columns=[5, 7]),
+            ["column 1", "'7'", "'6'"],
+        ),
     ],
 )
 def test_what_a_column_was_at_fit_it_must_be_later(fitted, later, words):
@@ -308,7 +389,9 @@ def test_an_estimator_predicts_the_same_from_any_dataframe(frame):
     rng = np.random.default_rng(0)
     columns = {"x": rng.normal(size=80).tolist(), "t": rng.choice(["u", "v", "w"], 80).tolist()}
     y = np.asarray(columns["x"]) + (np.asarray(columns["t"]) == "v")
-    model = eb.EBBSRegressor(n_estimators=5, n_jobs=1, early_stopping=False).fit(pd.DataFrame(columns), y)
+    model = eb.EBBSRegressor(n_estimators=5, n_jobs=1, early_stopping=False).fit(
+        pd.DataFrame(columns), y
+    )
     assert (model.predict(frame(columns)) == model.predict(pd.DataFrame(columns))).all()
     np.testing.assert_allclose(model.predict(frame(columns)), model.predict(), rtol=1e-12)
     assert np.isfinite(model.predict(frame({"x": [0.0], "t": ["unseen"]}))).all()

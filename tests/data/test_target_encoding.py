@@ -18,7 +18,9 @@ def example(seed, n=30, n_outputs=1, n_categories=4):
     values = np.column_stack([codes[:, 0], rng.normal(size=n), codes[:, 1]])
     table = Table(values, ("a", "x", "b"), categorical=(0, 2), origin=(0, 1, 2))
     nodes = np.sort(rng.choice(n, 2 * n // 3, replace=False))
-    labels = Labels(nodes, rng.normal(3.0, 1.0, (nodes.size, n_outputs)), rng.random(nodes.size) + 0.1)
+    labels = Labels(
+        nodes, rng.normal(3.0, 1.0, (nodes.size, n_outputs)), rng.random(nodes.size) + 0.1
+    )
     return table, labels
 
 
@@ -67,17 +69,25 @@ def test_a_label_never_enters_the_encoding_of_its_own_node(seed, changed):
     target = labels.target.copy()
     target[changed] += 1000.0
     before = OrderedTargetEncoder().fit_transform(table, labels, seed).values
-    after = OrderedTargetEncoder().fit_transform(table, Labels(labels.nodes, target, labels.weight), seed).values
+    after = (
+        OrderedTargetEncoder()
+        .fit_transform(table, Labels(labels.nodes, target, labels.weight), seed)
+        .values
+    )
     node = labels.nodes[changed]
     assert (after[node] == before[node]).all()
     unlabelled = np.setdiff1d(np.arange(table.n_rows), labels.nodes)
-    assert (after[unlabelled][:, [0, 2]] > before[unlabelled][:, [0, 2]]).all()  # through the mean, at least
+    assert (
+        after[unlabelled][:, [0, 2]] > before[unlabelled][:, [0, 2]]
+    ).all()  # through the mean, at least
 
 
 def test_the_only_label_there_is_says_nothing_of_its_own_node():
     table = Table(np.zeros((2, 1)), ("a",), categorical=(0,), origin=(0,))
     encoded = [
-        OrderedTargetEncoder().fit_transform(table, Labels(np.array([0]), np.array([[y]]), np.ones(1)), 0).values
+        OrderedTargetEncoder()
+        .fit_transform(table, Labels(np.array([0]), np.array([[y]]), np.ones(1)), 0)
+        .values
         for y in (5.0, 9.0)
     ]
     assert encoded[0][0] == encoded[1][0]

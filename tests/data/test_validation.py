@@ -22,7 +22,12 @@ NAMED = eb.Graph.from_networkx(nx.path_graph([f"n{i}" for i in range(N)]))
 FRAME = pd.DataFrame(X, columns=["u", "v"])
 
 
-SMALL = {"n_estimators": 2, "n_jobs": 1, "random_state": 0, "learner": eb.LightGBM(min_child_samples=1)}
+SMALL = {
+    "n_estimators": 2,
+    "n_jobs": 1,
+    "random_state": 0,
+    "learner": eb.LightGBM(min_child_samples=1),
+}
 
 
 def regressor(**changes):
@@ -57,7 +62,7 @@ def refused(error, words, call):
         ("learning_rate", [0.0, -0.1, 1.5, np.nan, np.inf, "fast"]),
         ("penalty", [-1e-9, np.nan, 1e31, "much"]),
         ("validation_fraction", [0.0, 1.0, -0.5, None]),
-        ("patience", [0, 1.5, "long"]),
+        ("n_iter_no_change", [0, 1.5, "long"]),
         ("momentum", ["yes", 1, None, 0.2]),
         ("early_stopping", ["yes", 0, None]),
         ("device", ["gpu", None]),
@@ -91,7 +96,9 @@ def test_graph_and_table_must_be_of_one_size(n_rows):
     refused(ValueError, words, lambda: fitted.predict(table, graph=GRAPH))
 
 
-@pytest.mark.parametrize("graph", [GRAPH.adjacency, nx.path_graph(N), GRAPH.adjacency.toarray(), "graph.graphml"])
+@pytest.mark.parametrize(
+    "graph", [GRAPH.adjacency, nx.path_graph(N), GRAPH.adjacency.toarray(), "graph.graphml"]
+)
 def test_other_graphs_are_refused_with_the_way_to_convert_them(graph):
     refused(TypeError, ["graph", "Graph.from_"], lambda: regressor().fit(X, Y, graph=graph))
     fitted = regressor().fit(X, Y, graph=GRAPH)
@@ -106,7 +113,10 @@ def test_an_index_that_names_the_nodes_in_another_order_is_refused():
     refused(ValueError, words, lambda: regressor().fit(swapped, Y, graph=NAMED))
     refused(ValueError, words, lambda: fitted.predict(swapped, graph=NAMED))
     # The remedy works, and an index that names something else is none of our business.
-    assert (fitted.predict(swapped.loc[NAMED.node_ids], graph=NAMED) == fitted.predict(ordered, graph=NAMED)).all()
+    assert (
+        fitted.predict(swapped.loc[NAMED.node_ids], graph=NAMED)
+        == fitted.predict(ordered, graph=NAMED)
+    ).all()
     regressor().fit(FRAME, Y, graph=NAMED)
 
 
@@ -114,7 +124,9 @@ def test_a_model_fitted_on_a_graph_predicts_only_with_one():
     fitted = classifier().fit(X, CLASSES, graph=GRAPH)
     for call in (fitted.predict, fitted.predict_proba):
         refused(
-            ValueError, ["fitted on a graph", "predict()", "predict(X_new, graph=g_new)"], lambda call=call: call(X)
+            ValueError,
+            ["fitted on a graph", "predict()", "predict(X_new, graph=g_new)"],
+            lambda call=call: call(X),
         )
     refused(ValueError, ["graph was given without X"], lambda: fitted.predict(graph=GRAPH))
 
@@ -134,18 +146,30 @@ def test_an_unfitted_model_says_so():
         (np.full(N, np.nan), {}, ["No node is labelled", "y"]),
         ([], {"nodes": []}, ["No node is labelled", "y"]),
         (Y, {"sample_weight": np.zeros(N)}, ["No node is labelled", "sample_weight is zero"]),
-        (np.full(N, np.nan), {"sample_weight": np.ones(N)}, ["No node is labelled", "y holds no known label"]),
+        (
+            np.full(N, np.nan),
+            {"sample_weight": np.ones(N)},
+            ["No node is labelled", "y holds no known label"],
+        ),
         (Y[:5], {}, ["y has 5 labels", f"{N} rows", "nodes="]),
         (Y.reshape(3, 4), {}, ["y", "1d array", "(3, 4)"]),
         ([[1.0], [2.0, 3.0]], {}, ["y must be a flat list"]),
         (["tall"] * N, {}, ["y must hold numbers", "position 0", "'tall'", "EBBSClassifier"]),
         ([1.0, None, "tall"] * 4, {}, ["position 2", "'tall'"]),
         (but(Y, 3, np.inf), {}, ["y", "infinity", "position 3", "NaN"]),
-        ([1.0, np.nan], {"nodes": [4, 7]}, ["y has no label (NaN) at position 1", "nodes", "take it out"]),
+        (
+            [1.0, np.nan],
+            {"nodes": [4, 7]},
+            ["y has no label (NaN) at position 1", "nodes", "take it out"],
+        ),
         ([1.0, -np.inf], {"nodes": [4, 7]}, ["y", "infinity", "position 1"]),
         ([1.0], {"nodes": [4, 7]}, ["nodes names 2 rows", "y has 1 labels"]),
         ([1.0, 2.0], {"nodes": [4, 4]}, ["nodes names row 4 twice", "position 1"]),
-        ([1.0, 2.0], {"nodes": [4, N]}, [f"nodes names row {N} at position 1", f"0 to {N - 1}", "index_of"]),
+        (
+            [1.0, 2.0],
+            {"nodes": [4, N]},
+            [f"nodes names row {N} at position 1", f"0 to {N - 1}", "index_of"],
+        ),
         ([1.0, 2.0], {"nodes": [-1, 4]}, ["nodes names row -1 at position 0"]),
         ([1.0, 2.0], {"nodes": [True, True]}, ["nodes is a mask of 2 entries", f"{N} rows"]),
         ([1.0, 2.0], {"nodes": [[4], [7]]}, ["nodes", "one-dimensional", "(2, 1)"]),
@@ -184,12 +208,14 @@ UNKNOWN = [None, np.nan, pd.NA, float("nan")]
 
 
 @pytest.mark.parametrize("unknown", UNKNOWN, ids=["None", "np.nan", "pd.NA", "nan"])
-@pytest.mark.parametrize("wrap", [list, lambda y: np.array(y, dtype=object), lambda y: pd.Series(y, dtype=object)])
+@pytest.mark.parametrize(
+    "wrap", [list, lambda y: np.array(y, dtype=object), lambda y: pd.Series(y, dtype=object)]
+)
 def test_every_way_to_say_unknown_means_unknown(unknown, wrap):
     y = wrap(["a", "b", unknown] * 4)
     assert classifier().fit(X, y).classes_.tolist() == ["a", "b"]
     model = regressor().fit(X, wrap([1.0, 3.0, unknown] * 4))
-    assert model.base_ == pytest.approx(2.0)
+    assert model.init_score_ == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +230,17 @@ def test_every_way_to_say_unknown_means_unknown(unknown, wrap):
     ids=["Int64", "Float64", "polars", "pyarrow", "chunked"],
 )
 def test_labels_may_be_a_column_of_any_dataframe(y):
-    assert regressor().fit(X, y).base_ == pytest.approx(2.0)
+    assert regressor().fit(X, y).init_score_ == pytest.approx(2.0)
     assert classifier().fit(X, y).classes_.tolist() == [1, 3]
 
 
 def test_text_labels_may_be_a_column_of_any_dataframe():
-    for y in (pd.Series(CLASSES), pd.Series(CLASSES, dtype="category"), pl.Series(CLASSES.tolist()), pa.array(CLASSES)):
+    for y in (
+        pd.Series(CLASSES),
+        pd.Series(CLASSES, dtype="category"),
+        pl.Series(CLASSES.tolist()),
+        pa.array(CLASSES),
+    ):
         assert classifier().fit(X, y).classes_.tolist() == ["a", "b", "c"]
 
 
@@ -221,7 +252,8 @@ def test_a_column_of_labels_is_flattened_with_a_warning():
 def test_mask_and_positions_mean_the_same():
     mask = Y % 2 == 0
     models = [
-        regressor().fit(X, Y[mask], graph=GRAPH, nodes=nodes) for nodes in (mask, np.flatnonzero(mask), mask.tolist())
+        regressor().fit(X, Y[mask], graph=GRAPH, nodes=nodes)
+        for nodes in (mask, np.flatnonzero(mask), mask.tolist())
     ]
     hidden = regressor().fit(X, np.where(mask, Y, np.nan), graph=GRAPH)
     for model in models:
@@ -257,7 +289,11 @@ def test_a_bad_eval_set_is_refused(eval_set, words):
 
 
 def test_string_ids_in_eval_set_are_refused():
-    refused(TypeError, ["eval_set[0]", "index_of"], lambda: regressor().fit(X, HALF, eval_set=(["n6"], [1.0])))
+    refused(
+        TypeError,
+        ["eval_set[0]", "index_of"],
+        lambda: regressor().fit(X, HALF, eval_set=(["n6"], [1.0])),
+    )
 
 
 def test_an_eval_set_with_an_unknown_class_is_refused():
@@ -287,13 +323,19 @@ def test_other_columns_than_at_fit_are_refused(frame, names, words):
 @pytest.mark.parametrize("width", [1, 3])
 def test_another_number_of_columns_is_refused(width):
     fitted = regressor().fit(X, Y)
-    refused(ValueError, [f"X has {width} features", "expecting 2"], lambda: fitted.predict(np.zeros((4, width))))
+    refused(
+        ValueError,
+        [f"X has {width} features", "expecting 2"],
+        lambda: fitted.predict(np.zeros((4, width))),
+    )
 
 
 def test_text_in_a_numeric_column_is_refused_with_its_place():
     as_objects = X.astype(object)
     as_objects[3, 1] = "tall"
-    refused(ValueError, ["row 3, column 1", "'tall'", "categor"], lambda: regressor().fit(as_objects, Y))
+    refused(
+        ValueError, ["row 3, column 1", "'tall'", "categor"], lambda: regressor().fit(as_objects, Y)
+    )
     fitted = regressor().fit(FRAME, Y)
     words = ["column 'v'", "numeric at fit", "'tall'", "Convert"]
     refused(ValueError, words, lambda: fitted.predict(FRAME.assign(v=["tall"] * N)))
@@ -310,8 +352,14 @@ def test_score_takes_labels_of_all_rows_or_of_those_listed():
     assert model.score(None, truth[shuffled], nodes=shuffled) == pytest.approx(whole)
     few = np.array([7, 2, 9])
     assert model.score(None, truth, nodes=few) == model.score(None, truth[few], nodes=few)
-    assert model.score(None, but(truth, 0, np.nan)) == model.score(None, truth[1:], nodes=np.arange(1, N))
-    refused(ValueError, ["y has 5 labels", f"{N} predictions", "nodes="], lambda: model.score(None, truth[:5]))
+    assert model.score(None, but(truth, 0, np.nan)) == model.score(
+        None, truth[1:], nodes=np.arange(1, N)
+    )
+    refused(
+        ValueError,
+        ["y has 5 labels", f"{N} predictions", "nodes="],
+        lambda: model.score(None, truth[:5]),
+    )
     refused(ValueError, ["no known label"], lambda: model.score(None, np.full(N, np.nan)))
     refused(ValueError, ["score needs y"], lambda: model.score(None))
 
@@ -319,4 +367,6 @@ def test_score_takes_labels_of_all_rows_or_of_those_listed():
 def test_good_input_makes_no_noise():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        regressor().fit(FRAME, HALF, graph=GRAPH, eval_set=([6, 7], [6.0, 7.0])).predict(FRAME, graph=GRAPH)
+        regressor().fit(FRAME, HALF, graph=GRAPH, eval_set=([6, 7], [6.0, 7.0])).predict(
+            FRAME, graph=GRAPH
+        )

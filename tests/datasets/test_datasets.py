@@ -22,7 +22,10 @@ def test_lucas_is_what_its_source_says(task):
     assert sorted([*train, *test]) == list(range(25_357))
     assert X["syear"].iloc[train].max() == 1996 and X["syear"].iloc[test].min() == 1997
     if task == "price":
-        assert np.isfinite(y).all() and np.exp([y.min(), y.max()]).round().tolist() == [2000, 875_000]
+        assert np.isfinite(y).all() and np.exp([y.min(), y.max()]).round().tolist() == [
+            2000,
+            875_000,
+        ]
     else:
         assert len(set(y)) == 7 and all(isinstance(kind, str) for kind in set(y))
 
@@ -54,7 +57,9 @@ def test_elect80_is_what_its_source_says():
     assert splits[0]["test"].tolist() != splits[1]["test"].tolist()
 
 
-@pytest.mark.skipif(not (SHARED / "elect80").exists(), reason="the original data set is not at hand")
+@pytest.mark.skipif(
+    not (SHARED / "elect80").exists(), reason="the original data set is not at hand"
+)
 def test_elect80_keeps_the_original_columns_and_edges():
     X, y, graph, _ = eb.datasets.load_elect80()
     original = pd.read_csv(SHARED / "elect80/nodes.csv", dtype={"FIPS": str})
@@ -69,7 +74,10 @@ def test_elect80_keeps_the_original_columns_and_edges():
 
 GRAPHML = """<graphml><graph edgedefault="undirected">
 <node id="2"/><node id="0"/><node id="1"/><node id="3"/><edge source="2" target="0"/></graph></graphml>"""
-MASKS = {"10": {"train": [3], "val": [], "test": [0]}, "2": {"train": [0, 1], "val": [2], "test": [3]}}
+MASKS = {
+    "10": {"train": [3], "val": [], "test": [0]},
+    "2": {"train": [0, 1], "val": [2], "test": [3]},
+}
 GOOD = {
     "X.csv": "size,kind of house,zone\n1.5,flat,3\n,villa,4\n2.5,,3\n0.5,flat,9\n",
     "y.csv": "price\n1\n2\n\n4.5\n",
@@ -87,18 +95,25 @@ def folder(tmp_path, **changes):
 
 
 def test_a_folder_is_read_as_written(tmp_path):
-    X, y, graph, splits = eb.datasets.load_folder(str(folder(tmp_path, **{"y.csv": "price\n1\n2\nnan\n4.5\n"})))
+    X, y, graph, splits = eb.datasets.load_folder(
+        str(folder(tmp_path, **{"y.csv": "price\n1\n2\nnan\n4.5\n"}))
+    )
     assert list(X.columns) == ["size", "kind of house", "zone"]
     assert [isinstance(dtype, pd.CategoricalDtype) for dtype in X.dtypes] == [False, True, True]
     np.testing.assert_array_equal(X["size"], [1.5, np.nan, 2.5, 0.5])
     np.testing.assert_array_equal(y, [1, 2, np.nan, 4.5])
     assert (graph.n_nodes, graph.neighbors(0).tolist(), graph.has_ids) == (4, [2], False)
-    assert [{part: rows.tolist() for part, rows in split.items()} for split in splits] == [MASKS["2"], MASKS["10"]]
+    assert [{part: rows.tolist() for part, rows in split.items()} for split in splits] == [
+        MASKS["2"],
+        MASKS["10"],
+    ]
     assert all(rows.dtype == np.int64 for split in splits for rows in split.values())
 
 
 def test_categories_are_optional(tmp_path):
-    X, *_ = eb.datasets.load_folder(folder(tmp_path, **{"cat_features.txt": None, "y.csv": "y\n1\n2\n3\n4\n"}))
+    X, *_ = eb.datasets.load_folder(
+        folder(tmp_path, **{"cat_features.txt": None, "y.csv": "y\n1\n2\n3\n4\n"})
+    )
     assert not any(isinstance(dtype, pd.CategoricalDtype) for dtype in X.dtypes)
 
 
@@ -128,7 +143,11 @@ def test_a_missing_folder_is_named(tmp_path):
         ("graph.graphml", "<graphml>", ["graph.graphml", "line 1"]),
         ("graph.graphml", "edges", ["graph.graphml", "not a GraphML file"]),
         ("graph.graphml", GRAPHML.replace('"3"', '"4"'), ["graph.graphml", "not in nodes", "'4'"]),
-        ("graph.graphml", GRAPHML.replace('source="2"', 'source="x"'), ["graph.graphml", "edge source", "'x'"]),
+        (
+            "graph.graphml",
+            GRAPHML.replace('source="2"', 'source="x"'),
+            ["graph.graphml", "edge source", "'x'"],
+        ),
         ("cat_features.txt", "size\ncolour\n", ["cat_features.txt", "'colour'"]),
         ("masks.json", "{", ["masks.json", "not a masks file"]),
         ("masks.json", "[1]", ["masks.json", "not a masks file", "train"]),
@@ -138,7 +157,11 @@ def test_a_missing_folder_is_named(tmp_path):
         ("masks.json", masks(train=[0, 4]), ["split 0", "'train'", "row 4", "0 to 3"]),
         ("masks.json", masks(train=[0, -1]), ["split 0", "'train'", "row -1"]),
         ("masks.json", masks(train=[0.5]), ["split 0", "'train'", "row numbers"]),
-        ("masks.json", masks(train=[True, False, True, False]), ["split 0", "'train'", "row numbers"]),
+        (
+            "masks.json",
+            masks(train=[True, False, True, False]),
+            ["split 0", "'train'", "row numbers"],
+        ),
         ("masks.json", masks(train=3), ["split 0", "'train'", "row numbers"]),
         ("masks.json", masks(train=[0, 1], test=[1]), ["split 0", "row 1 is listed twice"]),
     ],

@@ -19,7 +19,13 @@ from tests.strategies import random_graph
 
 
 def small(kind=eb.EBBSRegressor, **changes):
-    settings = {"n_estimators": 20, "random_state": 0, "n_jobs": 1, "learning_rate": 0.3, "learner": eb.LightGBM()}
+    settings = {
+        "n_estimators": 20,
+        "random_state": 0,
+        "n_jobs": 1,
+        "learning_rate": 0.3,
+        "learner": eb.LightGBM(),
+    }
     return kind(**(settings | {"smoothing": eb.Laplacian(), "labels": "none"} | changes))
 
 
@@ -53,10 +59,14 @@ def test_the_graph_helps_where_neighbours_are_alike(feature_smoothing):
     rng = np.random.default_rng(0)
     place = rng.random((1000, 2))
     field = np.sin(6 * place[:, 0]) + np.cos(5 * place[:, 1])
-    X = (field + 2.0 * rng.normal(size=1000))[:, None]  # what a node knows of itself is mostly noise
+    X = (field + 2.0 * rng.normal(size=1000))[
+        :, None
+    ]  # what a node knows of itself is mostly noise
     graph = eb.Graph.build_knn(place, k=8)
     train, test = np.arange(500), np.arange(500, 1000)
-    m = small(n_estimators=200, feature_smoothing=feature_smoothing).fit(X, field[train], nodes=train, graph=graph)
+    m = small(n_estimators=200, feature_smoothing=feature_smoothing).fit(
+        X, field[train], nodes=train, graph=graph
+    )
     plain = small(n_estimators=200).fit(X, field[train], nodes=train)
     assert m.score(None, field, nodes=test) > plain.score(X[test], field[test]) + 0.25
 
@@ -99,12 +109,18 @@ def test_weights_pull_the_fit_towards_heavy_nodes():
 def test_class_weights_move_the_prior():
     X, y = np.zeros((100, 1)), np.repeat(["a", "b"], [80, 20])
     plain = small(eb.EBBSClassifier, early_stopping=False).fit(X, y).predict_proba()
-    balanced = small(eb.EBBSClassifier, early_stopping=False, class_weight="balanced").fit(X, y).predict_proba()
+    balanced = (
+        small(eb.EBBSClassifier, early_stopping=False, class_weight="balanced")
+        .fit(X, y)
+        .predict_proba()
+    )
     np.testing.assert_allclose(plain[0], [0.8, 0.2], atol=1e-6)
     np.testing.assert_allclose(balanced[0], [0.5, 0.5], atol=1e-6)
 
 
-@pytest.mark.parametrize("labels", [["no", "yes"], ["x", "y", "z"], [3, 7], [False, True], [1.5, 2.5, 9.0]], ids=repr)
+@pytest.mark.parametrize(
+    "labels", [["no", "yes"], ["x", "y", "z"], [3, 7], [False, True], [1.5, 2.5, 9.0]], ids=repr
+)
 def test_classes_may_be_anything_that_sorts(labels):
     X, y, graph = problem()
     codes = np.digitize(y, np.quantile(y, np.linspace(0, 1, len(labels) + 1)[1:-1]))
@@ -127,8 +143,8 @@ def test_a_new_graph_can_be_predicted():
     X_new, _, graph_new = problem(seed=1, n=100)
     m = small().fit(X, y, graph=graph)
     predicted = m.predict(X_new, graph=graph_new)
-    P = m.smoothing_.on(graph_new)
-    by_hand = m.base_[0] + P.apply(m.ensemble_.booster.predict(X_new))
+    P = m.smoothing_.operator(graph_new)
+    by_hand = m.init_score_[0] + P.apply(m.ensemble_.booster.predict(X_new))
     np.testing.assert_allclose(predicted, by_hand)
     np.testing.assert_allclose(m.predict(X_new, graph=graph_new, nodes=[5, 2]), predicted[[5, 2]])
 
@@ -137,10 +153,14 @@ def test_feature_smoothing_gives_the_trees_smoothed_columns():
     X, y, graph = problem()
     spec = eb.Laplacian(20.0, 5)
     direct = small(smoothing=None, feature_smoothing=spec).fit(X, y, graph=graph)
-    by_hand = small(smoothing=None).fit(np.hstack([X, spec.on(graph).apply(X)]), y, graph=graph)
+    by_hand = small(smoothing=None).fit(
+        np.hstack([X, spec.operator(graph).apply(X)]), y, graph=graph
+    )
     np.testing.assert_allclose(direct.predict(), by_hand.predict())
     assert direct.feature_importances_.shape == (3,)
-    np.testing.assert_allclose(direct.feature_importances_, by_hand.feature_importances_.reshape(2, 3).sum(0))
+    np.testing.assert_allclose(
+        direct.feature_importances_, by_hand.feature_importances_.reshape(2, 3).sum(0)
+    )
 
 
 def test_missing_values_do_not_spread_through_feature_smoothing():
@@ -155,7 +175,12 @@ def test_missing_values_do_not_spread_through_feature_smoothing():
 def test_pandas_polars_and_numpy_give_the_same_model():
     X, y, graph = problem()
     names = ["a", "b", "c"]
-    frames = [pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names), X, np.asfortranarray(X)]
+    frames = [
+        pd.DataFrame(X, columns=names),
+        pl.DataFrame(X, schema=names),
+        X,
+        np.asfortranarray(X),
+    ]
     predictions = [small().fit(frame, y, graph=graph).predict() for frame in frames]
     for other in predictions[1:]:
         np.testing.assert_array_equal(other, predictions[0])
@@ -167,7 +192,9 @@ def test_pandas_polars_and_numpy_give_the_same_model():
 def test_same_seed_same_model_other_seed_other_model():
     X, y, graph = problem()
     learner = eb.LightGBM(colsample_bytree=0.5)
-    first, second, other = (small(learner=learner, random_state=s).fit(X, y, graph=graph).predict() for s in (0, 0, 1))
+    first, second, other = (
+        small(learner=learner, random_state=s).fit(X, y, graph=graph).predict() for s in (0, 0, 1)
+    )
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, other)
 
@@ -192,8 +219,12 @@ def test_nested_parameters_can_be_searched():
 
 def test_a_pipeline_passes_the_graph_on():
     X, y, graph = problem()
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 2] > 0, "up", "down"))
-    columns = ColumnTransformer([("n", StandardScaler(), ["a", "b"]), ("k", OneHotEncoder(), ["kind"])])
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        kind=np.where(X[:, 2] > 0, "up", "down")
+    )
+    columns = ColumnTransformer(
+        [("n", StandardScaler(), ["a", "b"]), ("k", OneHotEncoder(), ["kind"])]
+    )
     pipe = make_pipeline(columns, small())
     pipe.fit(frame, y, ebbsregressor__graph=graph)
     assert pipe.predict(frame, graph=graph).shape == (240,)
@@ -250,7 +281,9 @@ def test_poisson_predicts_rates():
 def test_a_graph_without_edges_is_no_graph():
     X, y, _ = problem()
     empty = eb.Graph.from_edges([], [], n_nodes=240)
-    np.testing.assert_allclose(small().fit(X, y, graph=empty).predict(), small().fit(X, y).predict())
+    np.testing.assert_allclose(
+        small().fit(X, y, graph=empty).predict(), small().fit(X, y).predict()
+    )
 
 
 def test_isolated_unlabelled_nodes_get_finite_predictions():
@@ -275,13 +308,18 @@ def test_scoring_follows_scikit_learn():
 
 def test_more_threads_than_there_can_be_are_as_many_as_there_can_be():
     X, y, graph = problem()
-    few, many = (eb.EBBSRegressor(3, n_jobs=n, random_state=0).fit(X, y, graph=graph) for n in (1, 10**9))
+    few, many = (
+        eb.EBBSRegressor(3, n_jobs=n, random_state=0).fit(X, y, graph=graph) for n in (1, 10**9)
+    )
     np.testing.assert_allclose(many.predict(), few.predict(), atol=1e-9)
 
 
 def test_two_threads_give_the_same_bits_twice():
     X, y, graph = problem()
-    first, second = (eb.EBBSRegressor(30, n_jobs=2, random_state=0).fit(X, y, graph=graph).predict() for _ in range(2))
+    first, second = (
+        eb.EBBSRegressor(30, n_jobs=2, random_state=0).fit(X, y, graph=graph).predict()
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(first, second)
 
 

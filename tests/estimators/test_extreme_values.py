@@ -50,12 +50,16 @@ def test_graphs_at_the_ends_of_density(graph, smoothing):
 
 
 def test_an_infinite_cost_times_nothing_is_nothing():
-    operator = eb.Kernel("random-walk", lam=0.0, a=1e-3).on(eb.Graph.from_edges([], [], n_nodes=3))
+    operator = eb.Kernel("random-walk", lam=0.0, a=1e-3).operator(
+        eb.Graph.from_edges([], [], n_nodes=3)
+    )
     np.testing.assert_allclose(operator.apply(np.arange(3.0)), np.arange(3.0))
 
 
 def test_one_node():
-    finite([[1.0]], [3.0], eb.Graph.from_edges([], [], n_nodes=1), learner=eb.LightGBM(subsample=0.5))
+    finite(
+        [[1.0]], [3.0], eb.Graph.from_edges([], [], n_nodes=1), learner=eb.LightGBM(subsample=0.5)
+    )
 
 
 def test_a_million_isolated_nodes():
@@ -86,7 +90,7 @@ def test_a_system_beyond_double_precision_is_refused_with_the_remedy():
     with pytest.raises(ValueError, match=r"too far apart for double precision.*normalized=True"):
         finite(X, Y, graph, smoothing=eb.Laplacian(normalized=False, method="exact"))
     with pytest.raises(ValueError, match=r"too far apart for double precision.*normalized=True"):
-        finite(X, Y, graph, smoothing=None, labels=eb.Field(normalized=False))
+        finite(X, Y, graph, smoothing=None, labels=eb.LatentField(normalized=False))
 
 
 def test_ids_of_64_bits():
@@ -127,7 +131,9 @@ def test_columns_that_say_nothing(learner):
 
 
 def test_trees_of_no_weight_have_no_importance():
-    model = eb.EBBSRegressor(3, learner=eb.CatBoost(1, from_average=False), loss=eb.Quantile(0.9), early_stopping=False)
+    model = eb.EBBSRegressor(
+        3, learner=eb.CatBoost(1, from_average=False), loss=eb.Quantile(0.9), early_stopping=False
+    )
     assert model.fit(X, np.full(N, 7.0)).history_["step"] == [0.0] * 3
     np.testing.assert_array_equal(model.feature_importances_, 0.0)
 
@@ -156,7 +162,10 @@ def test_an_entry_that_no_tree_can_use_is_named(entry, words):
     [
         (pd.date_range("2024-01-01", periods=N, tz="Europe/Berlin"), "days since a start"),
         (np.array([datetime(2024, 1, 1, tzinfo=UTC)] * N, dtype=object), "row 0|days since"),
-        ([1, "two", None, 3.5] * (N // 4), "mixes numbers and text|holds numbers but row 1 is 'two'"),
+        (
+            [1, "two", None, 3.5] * (N // 4),
+            "mixes numbers and text|holds numbers but row 1 is 'two'",
+        ),
         (X[:, 0] + 1j, "complex128"),
     ],
     ids=["dates", "objects of dates", "mixed", "complex"],
@@ -178,9 +187,23 @@ def test_a_sparse_table_with_missing_values_reaches_scikit_learn():
 @pytest.mark.parametrize("method", ["jacobi", "exact"])
 def test_a_sparse_table_is_not_filled_by_smoothing(method):
     thin = sparse.csr_array(np.where(np.abs(X) < 1.0, 0.0, X))
-    finite(thin, Y, PATH, smoothing=None, labels="none", feature_smoothing=eb.Laplacian(method="chebyshev"))
+    finite(
+        thin,
+        Y,
+        PATH,
+        smoothing=None,
+        labels="none",
+        feature_smoothing=eb.Laplacian(method="chebyshev"),
+    )
     with pytest.raises(ValueError, match=r"X is sparse.*feature_smoothing"):
-        finite(thin, Y, PATH, smoothing=None, labels="none", feature_smoothing=eb.Laplacian(method=method))
+        finite(
+            thin,
+            Y,
+            PATH,
+            smoothing=None,
+            labels="none",
+            feature_smoothing=eb.Laplacian(method=method),
+        )
 
 
 # ---------------------------------------------------------------------- labels and weights
@@ -220,7 +243,10 @@ def test_constant_labels_of_any_size_are_no_spread_at_all():
 @pytest.mark.parametrize("unit", [1e-300, 1e300])
 def test_weights_of_labels_in_any_unit(unit):
     weight = RNG.random(N) + 0.5
-    plain, other = (eb.EBBSRegressor(**QUICK).fit(X, Y, w, graph=PATH).predict() for w in (weight, unit * weight))
+    plain, other = (
+        eb.EBBSRegressor(**QUICK).fit(X, Y, w, graph=PATH).predict()
+        for w in (weight, unit * weight)
+    )
     np.testing.assert_allclose(other, plain, rtol=1e-6)
 
 
@@ -257,5 +283,8 @@ def test_neighbours_means_are_means_whatever_the_weights():
     plain = random_graph(40, 90)
     rows, columns = plain.adjacency.tocoo().coords
     heavy = eb.Graph.from_edges(rows, columns, np.full(rows.size, 1e300), n_nodes=40)
-    means = [eb.NeighborFeatures(["mean"], degree=False).fit_transform(X[:40], graph=g) for g in (plain, heavy)]
+    means = [
+        eb.NeighborFeatures(["mean"], degree=False).fit_transform(X[:40], graph=g)
+        for g in (plain, heavy)
+    ]
     np.testing.assert_allclose(means[1], means[0])

@@ -33,7 +33,12 @@ def table():
 
 def bare(**changes):
     """A model whose trees see the table as it is."""
-    fixed = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "neighbor_features": None, "feature_smoothing": None}
+    fixed = {
+        "smoothing": eb.Laplacian(1.0, 2),
+        "labels": "field",
+        "neighbor_features": None,
+        "feature_smoothing": None,
+    }
     return eb.EBBSRegressor(**QUICK | fixed | changes)
 
 
@@ -53,7 +58,7 @@ def test_a_dataframe_of_labels_edges_and_columns_gives_the_model_of_the_arrays(l
     model = eb.EBBSRegressor(**QUICK).fit(frame(columns()), frame({"y": labels})["y"], graph=graph)
     expected = eb.EBBSRegressor(**QUICK).fit(table(), labels, graph=GRAPH)
     np.testing.assert_allclose(model.predict(), expected.predict())
-    new = model.predict(frame(columns()), graph=graph, known=(KNOWN, Y[KNOWN]))
+    new = model.predict(frame(columns()), graph=graph, new_labels=(KNOWN, Y[KNOWN]))
     np.testing.assert_allclose(new, model.predict(), rtol=1e-5)
 
 
@@ -71,7 +76,9 @@ def cells():
     geopandas, geometry = pytest.importorskip("geopandas"), pytest.importorskip("shapely.geometry")
     shapes = [geometry.box(i % 15, i // 15, i % 15 + 1, i // 15 + 1) for i in range(225)]
     green = np.random.default_rng(1).random(225)
-    frame = geopandas.GeoDataFrame({"green": green}, geometry=shapes, index=[f"cell {i}" for i in range(225)])
+    frame = geopandas.GeoDataFrame(
+        {"green": green}, geometry=shapes, index=[f"cell {i}" for i in range(225)]
+    )
     return frame.assign(rent=np.sin(np.arange(225) % 15 / 3.0) + green)
 
 
@@ -80,7 +87,9 @@ def test_a_map_goes_in_and_a_map_with_predictions_comes_out(cells):
     contiguity = libpysal.graph.Graph.build_contiguity(cells, rook=False)
     hidden = np.random.default_rng(2).random(225) < 0.5
     model = eb.EBBSRegressor(60, random_state=0, n_jobs=1)
-    model.fit(cells[["green"]], cells["rent"].where(~hidden), graph=eb.Graph.from_libpysal(contiguity))
+    model.fit(
+        cells[["green"]], cells["rent"].where(~hidden), graph=eb.Graph.from_libpysal(contiguity)
+    )
     cells["predicted"], cells["low"], cells["high"] = model.predict(interval=0.9)
     assert type(cells).__name__ == "GeoDataFrame" and cells.geometry.is_valid.all()
     assert np.corrcoef(cells["predicted"][hidden], cells["rent"][hidden])[0, 1] > 0.9
@@ -118,11 +127,15 @@ def test_networkx_nodes_in_any_order_meet_their_rows():
     names = [f"node {i}" for i in range(N)]
     theirs = networkx.Graph()
     theirs.add_nodes_from(reversed(names))
-    theirs.add_edges_from((names[i], names[j]) for i, j in zip(*GRAPH.adjacency.nonzero(), strict=True))
+    theirs.add_edges_from(
+        (names[i], names[j]) for i, j in zip(*GRAPH.adjacency.nonzero(), strict=True)
+    )
     ours = eb.Graph.from_networkx(theirs, nodes=names)
     assert (ours.adjacency != GRAPH.adjacency).nnz == 0
     model = eb.EBBSRegressor(**QUICK).fit(SIZE[:, None], Y[KNOWN], nodes=KNOWN, graph=ours)
-    networkx.set_node_attributes(theirs, dict(zip(names, model.predict().tolist(), strict=True)), "predicted")
+    networkx.set_node_attributes(
+        theirs, dict(zip(names, model.predict().tolist(), strict=True)), "predicted"
+    )
     assert theirs.nodes["node 7"]["predicted"] == model.predict()[7]
 
 
@@ -145,12 +158,14 @@ def test_pyg_data_with_its_masks_is_fitted_as_it_is():
 
 
 def test_a_pipeline_with_a_column_transformer_trains_through_the_graph():
-    encoded = ColumnTransformer([("number", StandardScaler(), ["size"]), ("kind", OneHotEncoder(), ["kind"])])
+    encoded = ColumnTransformer(
+        [("number", StandardScaler(), ["size"]), ("kind", OneHotEncoder(), ["kind"])]
+    )
     steps = make_pipeline(encoded, eb.EBBSRegressor(**QUICK))
     steps.fit(table(), Y[KNOWN], ebbsregressor__graph=GRAPH, ebbsregressor__nodes=KNOWN)
     model = steps[-1]
     assert model.graph_ is GRAPH
-    predicted = steps.predict(table(), graph=GRAPH, known=(KNOWN, Y[KNOWN]))
+    predicted = steps.predict(table(), graph=GRAPH, new_labels=(KNOWN, Y[KNOWN]))
     np.testing.assert_allclose(predicted, model.predict(), rtol=1e-5)
     assert np.corrcoef(predicted[HIDDEN], Y[HIDDEN])[0, 1] > 0.8
 
@@ -166,14 +181,21 @@ def test_neighbour_features_feed_any_model():
 def test_cross_validation_takes_scikit_learns_splitters_and_scorers_and_leaves_the_graph_whole():
     labels = np.where(np.isin(np.arange(N), KNOWN), Y, np.nan)
     found = eb.cross_validate(
-        eb.EBBSRegressor(**QUICK), table(), labels, GRAPH, cv=GroupKFold(3), groups=(9 * PLACE[:, 0]).astype(int),
+        eb.EBBSRegressor(**QUICK),
+        table(),
+        labels,
+        GRAPH,
+        cv=GroupKFold(3),
+        groups=(9 * PLACE[:, 0]).astype(int),
         scoring=["neg_mean_absolute_error", "r2"],
-    )  # fmt: skip
+    )
     assert found["test_r2"].shape == found["test_neg_mean_absolute_error"].shape == (3,)
 
 
 def test_scikit_learns_search_would_cut_the_graph_and_says_what_to_use():
-    search = GridSearchCV(eb.EBBSRegressor(**QUICK), {"learning_rate": [0.1, 0.2]}, cv=2, error_score="raise")
+    search = GridSearchCV(
+        eb.EBBSRegressor(**QUICK), {"learning_rate": [0.1, 0.2]}, cv=2, error_score="raise"
+    )
     with pytest.raises(ValueError, match=r"ebboost\.tune"):
         search.fit(SIZE[:, None], Y, graph=GRAPH)
     assert search.fit(SIZE[:, None], Y).best_params_  # without a graph it is plain boosting
@@ -181,7 +203,10 @@ def test_scikit_learns_search_would_cut_the_graph_and_says_what_to_use():
 
 def test_tuning_searches_parameters_of_the_parts_by_scikit_learns_names():
     pytest.importorskip("optuna")
-    model, search = bare(learner=eb.LightGBM(num_leaves=7)), {"n_trials": 3, "random_state": 0, "verbose": 0}
+    model, search = (
+        bare(learner=eb.LightGBM(num_leaves=7)),
+        {"n_trials": 3, "random_state": 0, "verbose": 0},
+    )
     space = {
         "learner__num_leaves": lambda trial: trial.suggest_int("leaves", 3, 9),
         "smoothing__lam": lambda trial: trial.suggest_float("lam", 0.1, 5.0),
@@ -198,16 +223,22 @@ def test_tuning_searches_parameters_of_the_parts_by_scikit_learns_names():
 @pytest.mark.parametrize("momentum", [False, "corrected"])
 def test_shap_of_the_booster_adds_up_to_the_scores_before_they_are_shared(momentum):
     shap = pytest.importorskip("shap")
-    model = bare(momentum=momentum).fit(np.column_stack([SIZE, PLACE]), Y[KNOWN], nodes=KNOWN, graph=GRAPH)
+    model = bare(momentum=momentum).fit(
+        np.column_stack([SIZE, PLACE]), Y[KNOWN], nodes=KNOWN, graph=GRAPH
+    )
     told = shap.TreeExplainer(model.ensemble_.booster)(np.column_stack([SIZE, PLACE]))
-    np.testing.assert_allclose(told.values.sum(axis=1) + told.base_values, model.scores_[:, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        told.values.sum(axis=1) + told.base_values, model.scores_[:, 0], atol=1e-9
+    )
 
 
 def test_the_booster_is_an_ordinary_one_that_knows_the_trees_of_the_model():
     model = bare().fit(np.column_stack([SIZE, PLACE]), Y[KNOWN], nodes=KNOWN, graph=GRAPH)
     booster = model.ensemble_.booster
     assert booster.num_trees() == model.n_iter_
-    np.testing.assert_allclose(booster.predict(np.column_stack([SIZE, PLACE])), model.scores_[:, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        booster.predict(np.column_stack([SIZE, PLACE])), model.scores_[:, 0], atol=1e-9
+    )
 
 
 def test_joblib_keeps_the_model_and_leaves_the_table_out(tmp_path):
@@ -224,5 +255,7 @@ def test_models_fitted_in_joblib_workers_are_those_fitted_here():
     def fitted(seed):
         return bare(random_state=seed).fit(table(), Y[KNOWN], nodes=KNOWN, graph=GRAPH).predict()
 
-    together = joblib.Parallel(n_jobs=2, prefer="threads")(joblib.delayed(fitted)(seed) for seed in (0, 1))
+    together = joblib.Parallel(n_jobs=2, prefer="threads")(
+        joblib.delayed(fitted)(seed) for seed in (0, 1)
+    )
     np.testing.assert_array_equal(together, [fitted(0), fitted(1)])

@@ -19,36 +19,47 @@ def test_weakly_alike_neighbours_without_validation_nodes():
     graph = eb.Graph.build_knn(place, k=4)
     y = 0.35 * np.sin(6 * place[:, 0]) + rng.normal(size=1500)
     m = eb.EBBSRegressor(5, early_stopping=False, n_jobs=1).fit(X, y, graph=graph)
-    assert m.choice_ in ("none", "graph")
+    assert m.best_candidate_ in ("none", "graph")
 
 
 @pytest.mark.parametrize(
-    "changes", [{"labels": "none"}, {"labels": "field"}, {"smoothing": None, "labels": "none"}], ids=repr
+    "changes",
+    [{"labels": "none"}, {"labels": "field"}, {"smoothing": None, "labels": "none"}],
+    ids=repr,
 )
 def test_units_of_weights_do_not_matter(changes):
     X, y, graph = homophilous(400)
     weight = np.random.default_rng(0).random(400) + 0.5
     models = [
-        eb.EBBSRegressor(40, random_state=0, n_jobs=1, **changes).fit(X, y, scale * weight, graph=graph).predict()
+        eb.EBBSRegressor(40, random_state=0, n_jobs=1, **changes)
+        .fit(X, y, scale * weight, graph=graph)
+        .predict()
         for scale in (1.0, 1e-3, 1e4)
     ]
     for other in models[1:]:
         np.testing.assert_allclose(other, models[0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("loss", "scale"), [("quantile", 1e6), ("huber", 1e-4), ("squared_error", 1e5)])
+@pytest.mark.parametrize(
+    ("loss", "scale"), [("quantile", 1e6), ("huber", 1e-4), ("squared_error", 1e5)]
+)
 def test_units_of_labels_do_not_matter(loss, scale):
     X, y, graph = homophilous(400)
     plain, scaled = (
-        eb.EBBSRegressor(30, loss=loss, random_state=0, n_jobs=1).fit(X, s * y, graph=graph) for s in (1.0, scale)
+        eb.EBBSRegressor(30, loss=loss, random_state=0, n_jobs=1).fit(X, s * y, graph=graph)
+        for s in (1.0, scale)
     )
     assert plain.n_iter_ > 0
-    np.testing.assert_allclose(scaled.predict() / scale, plain.predict(), rtol=1e-3, atol=1e-3 * np.std(y))
+    np.testing.assert_allclose(
+        scaled.predict() / scale, plain.predict(), rtol=1e-3, atol=1e-3 * np.std(y)
+    )
 
 
 def test_small_rates_are_learned_by_poisson():
     X, _, graph = homophilous(600)
-    m = eb.EBBSRegressor(100, loss="poisson", random_state=0, n_jobs=1).fit(X, 1e-3 * np.exp(X[:, 0]), graph=graph)
+    m = eb.EBBSRegressor(100, loss="poisson", random_state=0, n_jobs=1).fit(
+        X, 1e-3 * np.exp(X[:, 0]), graph=graph
+    )
     assert np.corrcoef(np.log(m.predict()), X[:, 0])[0, 1] > 0.9
 
 
@@ -74,7 +85,12 @@ def test_labels_do_not_come_back_through_neighbours_encodings():
     graph = eb.Graph.from_edges(np.arange(0, n, 2), np.arange(1, n, 2))
     train, rest = np.arange(0, 1500, 2), np.arange(1500, n)
     learner = eb.CatBoost(4, newton=True, from_average=False)
-    settings = {"learner": learner, "smoothing": None, "labels": "none", "neighbor_features": eb.NeighborFeatures()}
+    settings = {
+        "learner": learner,
+        "smoothing": None,
+        "labels": "none",
+        "neighbor_features": eb.NeighborFeatures(),
+    }
     scores = [
         eb.EBBSRegressor(80, 0.3, random_state=0, n_jobs=1, **settings)
         .fit(table, y[train], nodes=train, graph=graph)
@@ -92,11 +108,15 @@ def test_held_out_labels_are_used_in_the_end():
     held = m.validation_nodes_
     assert held.size == 50
     # a label that is known is nearly what is predicted there
-    assert np.abs(m.predict(nodes=held) - y[held]).mean() < 0.7 * np.median(m.held_out_errors_) + 0.1
+    assert (
+        np.abs(m.predict(nodes=held) - y[held]).mean() < 0.7 * np.median(m.conformity_scores_) + 0.1
+    )
     with pytest.raises(ValueError, match="has used that label already"):
-        m.predict(known=(held, y[held]))
+        m.predict(new_labels=(held, y[held]))
     given = eb.EBBSRegressor(60, labels="field", smoothing=None, random_state=0, n_jobs=1)
-    given.fit(X, y[:450], nodes=np.arange(450), graph=graph, eval_set=(np.arange(450, 500), y[450:500]))
+    given.fit(
+        X, y[:450], nodes=np.arange(450), graph=graph, eval_set=(np.arange(450, 500), y[450:500])
+    )
     assert set(given._training.nodes) == set(range(450))
 
 
@@ -107,7 +127,7 @@ def test_a_classifier_without_validation_nodes_still_uses_labels():
     m.fit(X, classes[:40], nodes=np.arange(40), graph=graph)
     assert m.label_strength_ > 0
     later = np.arange(40, 200)
-    told = m.predict_proba(known=(later, classes[later]))[200:]
+    told = m.predict_proba(new_labels=(later, classes[later]))[200:]
     assert log_loss(classes[200:], told) < log_loss(classes[200:], m.predict_proba()[200:])
 
 
@@ -117,13 +137,17 @@ def test_constant_columns_and_constant_labels_give_the_mean(learner, capfd):
         (np.ones((80, 2)), np.arange(80.0)),
         (np.random.default_rng(0).normal(size=(80, 2)), np.full(80, 3.0)),
     ):
-        m = eb.EBBSRegressor(5, learner=learner, early_stopping=False, n_jobs=1).fit(X, y, graph=random_graph(80, 100))
+        m = eb.EBBSRegressor(5, learner=learner, early_stopping=False, n_jobs=1).fit(
+            X, y, graph=random_graph(80, 100)
+        )
         np.testing.assert_allclose(m.predict(), y.mean(), rtol=1e-6)
     assert "Fatal" not in capfd.readouterr().out
 
 
 def test_a_catboost_model_without_trees_can_be_saved(tmp_path):
-    m = eb.EBBSRegressor(5, learner="catboost", early_stopping=False, n_jobs=1).fit(np.ones((30, 2)), np.arange(30.0))
+    m = eb.EBBSRegressor(5, learner="catboost", early_stopping=False, n_jobs=1).fit(
+        np.ones((30, 2)), np.arange(30.0)
+    )
     m.save(tmp_path / "m.ebb")
     np.testing.assert_allclose(eb.load(tmp_path / "m.ebb").predict(np.ones((4, 2))), 14.5)
     assert m.feature_importances_.tolist() == [0.0, 0.0]
@@ -135,7 +159,9 @@ def test_sparse_classification_of_any_width(columns):
     dense = rng.random((200, columns)) * (rng.random((200, columns)) < 0.3)
     dense[0, 0] = np.nan
     y = (np.nan_to_num(dense[:, 0]) > 0).astype(int)
-    m = eb.EBBSClassifier(10, random_state=0, n_jobs=1).fit(sparse.csr_array(dense), y, graph=random_graph(200, 300))
+    m = eb.EBBSClassifier(10, random_state=0, n_jobs=1).fit(
+        sparse.csr_array(dense), y, graph=random_graph(200, 300)
+    )
     assert np.isfinite(m.predict_proba()).all()
 
 
@@ -154,9 +180,13 @@ def test_a_classifier_refuses_losses_for_numbers():
 @pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
 def test_encoded_categories_are_explained_exactly(kind):
     X, y, graph = homophilous(300)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 1] > 0, "up", "down"))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        kind=np.where(X[:, 1] > 0, "up", "down")
+    )
     target = y if kind is eb.EBBSRegressor else (y > 0)
-    m = kind(15, learner="catboost", labels="none", smoothing=eb.Laplacian(), random_state=0, n_jobs=1)
+    m = kind(
+        15, learner="catboost", labels="none", smoothing=eb.Laplacian(), random_state=0, n_jobs=1
+    )
     for explanation in m.fit(frame, target, graph=graph).explain(range(0, 300, 50)):
         assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
 
@@ -186,14 +216,20 @@ def test_order_of_nodes_does_not_matter():
     X, y, graph = homophilous(300)
     order = np.random.default_rng(0).permutation(300)
     shuffled = eb.Graph.from_scipy(graph.adjacency[order][:, order])
-    m = eb.EBBSRegressor(30, random_state=0, n_jobs=1).fit(X, y[:200], nodes=np.arange(200), graph=graph)
-    np.testing.assert_allclose(m.predict(X[order], graph=shuffled), m.predict(X, graph=graph)[order], rtol=1e-8)
+    m = eb.EBBSRegressor(30, random_state=0, n_jobs=1).fit(
+        X, y[:200], nodes=np.arange(200), graph=graph
+    )
+    np.testing.assert_allclose(
+        m.predict(X[order], graph=shuffled), m.predict(X, graph=graph)[order], rtol=1e-8
+    )
 
 
 def test_what_is_given_is_said_even_where_the_race_adds_nothing():
     X, y, _ = homophilous(300)
-    m = eb.EBBSRegressor(20, labels="field", random_state=0, n_jobs=1).fit(X, y, graph=random_graph(300, 600))
-    assert m.choice_ != "none"
+    m = eb.EBBSRegressor(20, labels="field", random_state=0, n_jobs=1).fit(
+        X, y, graph=random_graph(300, 600)
+    )
+    assert m.best_candidate_ != "none"
     assert "not used" not in m.summary()
 
 
@@ -201,12 +237,17 @@ def test_what_is_given_is_said_even_where_the_race_adds_nothing():
 def test_masks_show_some_labels_and_hide_some(share):
     X, y, graph = homophilous(100)
     with pytest.raises(ValueError, match="share must lie between 0 and 1"):
-        eb.EBBSRegressor(5, labels=eb.Masked(share=share), smoothing=eb.Laplacian()).fit(X, y, graph=graph)
+        eb.EBBSRegressor(5, labels=eb.MaskedLabels(share=share), smoothing=eb.Laplacian()).fit(
+            X, y, graph=graph
+        )
 
 
 def test_callbacks_and_verbose_are_checked():
     X, y, graph = homophilous(100)
-    assert eb.EBBSRegressor(3, n_jobs=1).fit(X, y, graph=graph, callbacks=eb.EarlyStopping(2)).n_iter_ <= 3
+    assert (
+        eb.EBBSRegressor(3, n_jobs=1).fit(X, y, graph=graph, callbacks=eb.EarlyStopping(2)).n_iter_
+        <= 3
+    )
     with pytest.raises(TypeError, match=r"callbacks\[0\]"):
         eb.EBBSRegressor(3).fit(X, y, graph=graph, callbacks=[print])
     with pytest.raises(ValueError, match="verbose"):
@@ -216,15 +257,25 @@ def test_callbacks_and_verbose_are_checked():
 def test_classes_of_another_kind_are_named():
     X, _, graph = homophilous(100)
     with pytest.raises(ValueError, match="eval_set holds a class"):
-        eb.EBBSClassifier(3).fit(X[:, :], ["a", "b"] * 25, nodes=np.arange(50), graph=graph, eval_set=([60], [1]))
+        eb.EBBSClassifier(3).fit(
+            X[:, :], ["a", "b"] * 25, nodes=np.arange(50), graph=graph, eval_set=([60], [1])
+        )
 
 
 def test_a_constant_class_weight_changes_nothing():
     X, y, graph = homophilous(300)
     classes = np.digitize(y, np.quantile(y, [0.33, 0.66]))
-    settings = {"n_estimators": 10, "smoothing": eb.Laplacian(), "labels": "field", "random_state": 0, "n_jobs": 1}
+    settings = {
+        "n_estimators": 10,
+        "smoothing": eb.Laplacian(),
+        "labels": "field",
+        "random_state": 0,
+        "n_jobs": 1,
+    }
     plain, weighted = (
-        eb.EBBSClassifier(class_weight=w, **settings).fit(X, classes[:200], nodes=np.arange(200), graph=graph)
+        eb.EBBSClassifier(class_weight=w, **settings).fit(
+            X, classes[:200], nodes=np.arange(200), graph=graph
+        )
         for w in (None, dict.fromkeys(range(3), 10.0))
     )
     np.testing.assert_allclose(weighted.predict_proba(), plain.predict_proba(), atol=1e-9)

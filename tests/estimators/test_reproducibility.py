@@ -44,7 +44,9 @@ socket.socket.__init__ = socket.getaddrinfo = socket.gethostbyname = refuse
 
 def ran(script, *arguments):
     command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "random"}, capture_output=True, text=True)
+    return subprocess.run(
+        command, env=os.environ | {"PYTHONHASHSEED": "random"}, capture_output=True, text=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +63,33 @@ def folders(tmp_path_factory):
 def test_two_processes_write_the_same_bytes(name, folders):
     paths = [folder / f"{name}.ebb" for folder in folders]
     if paths[0].read_bytes() != paths[1].read_bytes():  # say which entry
-        entries = [{name: file.read(name) for name in file.namelist()} for file in map(zipfile.ZipFile, paths)]
-        pytest.fail(f"differ: {[name for name in entries[0] if entries[0][name] != entries[1].get(name)]}")
+        entries = [
+            {name: file.read(name) for name in file.namelist()}
+            for file in map(zipfile.ZipFile, paths)
+        ]
+        pytest.fail(
+            f"differ: {[name for name in entries[0] if entries[0][name] != entries[1].get(name)]}"
+        )
 
 
 def test_neither_import_nor_fit_nor_file_asks_the_network(folders):
     """The second of the two processes could not have: here is that it would have been caught."""
     assert (
-        "asked the network" in ran(OFFLINE + "import urllib.request; urllib.request.urlopen('http://localhost')").stderr
+        "asked the network"
+        in ran(OFFLINE + "import urllib.request; urllib.request.urlopen('http://localhost')").stderr
     )
 
 
 def test_a_model_file_says_where_it_was_made(folders):
     made = describe(folders[0] / "numbers.ebb")["environment"]
-    assert {"python", "machine", "system", "numpy", "scipy", "scikit-learn", "lightgbm", "sweeps"} <= set(made)
+    assert {
+        "python",
+        "machine",
+        "system",
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "lightgbm",
+        "sweeps",
+    } <= set(made)
     assert made["sweeps"] in ("compiled", "scipy")

@@ -38,7 +38,9 @@ def without_loops(matrix):
 def test_networkx_gives_its_own_adjacency_with_parallel_edges_added(kind):
     graph = random_networkx(kind)
     ours = eb.Graph.from_networkx(graph)
-    assert (ours.adjacency.toarray() == without_loops(nx.to_numpy_array(graph, nodelist=range(25)))).all()
+    assert (
+        ours.adjacency.toarray() == without_loops(nx.to_numpy_array(graph, nodelist=range(25)))
+    ).all()
 
 
 @pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph])
@@ -49,7 +51,9 @@ def test_directed_networkx_is_averaged_where_given_both_ways_and_announced(kind)
     differing = int((np.triu(one_way) != np.tril(one_way).T).sum())
     with pytest.warns(UserWarning, match=f"directed: {differing} of its edges"):
         ours = eb.Graph.from_networkx(graph)
-    assert (ours.adjacency.toarray() == np.where(both, (one_way + one_way.T) / 2, one_way + one_way.T)).all()
+    assert (
+        ours.adjacency.toarray() == np.where(both, (one_way + one_way.T) / 2, one_way + one_way.T)
+    ).all()
 
 
 def test_a_digraph_with_every_edge_in_both_directions_is_undirected():
@@ -68,7 +72,9 @@ def test_networkx_weights_may_be_missing_unused_or_named():
     graph = nx.Graph()
     graph.add_edge("a", "b", weight=3.0, km=5.0)
     graph.add_edge("b", "c", km=7.0)
-    degrees = [eb.Graph.from_networkx(graph, weight=w).degrees.tolist() for w in ("weight", None, "km")]
+    degrees = [
+        eb.Graph.from_networkx(graph, weight=w).degrees.tolist() for w in ("weight", None, "km")
+    ]
     assert degrees == [[3.0, 4.0, 1.0], [1.0, 2.0, 1.0], [5.0, 12.0, 7.0]]
 
 
@@ -96,7 +102,9 @@ def test_ids_of_any_kind_come_back_in_the_order_asked_for(ids, wrap):
 @pytest.mark.parametrize("family", ["array", "matrix"])
 @pytest.mark.parametrize("dtype", [float, np.float32, np.int64, bool])
 def test_every_scipy_format_gives_the_same_graph_and_is_left_alone(kind, family, dtype):
-    dense = without_loops(np.random.default_rng(0).integers(0, 3, (8, 8)).astype(dtype).astype(float))
+    dense = without_loops(
+        np.random.default_rng(0).integers(0, 3, (8, 8)).astype(dtype).astype(float)
+    )
     dense = np.maximum(dense, dense.T) + np.eye(8)
     given = getattr(sparse, f"{kind}_{family}")(dense.astype(dtype))
     before = given.toarray()
@@ -144,7 +152,8 @@ def test_libpysal_graph_keeps_ids_weights_and_isolates():
     adjacency = pd.Series(
         [2.0, 2.0, 0.5, 0.5, 0.0],
         index=pd.MultiIndex.from_tuples(
-            [("b", "a"), ("a", "b"), ("a", "c"), ("c", "a"), ("d", "d")], names=["focal", "neighbor"]
+            [("b", "a"), ("a", "b"), ("a", "c"), ("c", "a"), ("d", "d")],
+            names=["focal", "neighbor"],
         ),
         name="weight",
     )
@@ -196,15 +205,21 @@ class FakeTensor:
 @pytest.mark.parametrize("wrap", [np.asarray, FakeTensor])
 def test_anything_with_an_edge_index_is_read_like_pyg_data(wrap):
     index = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
-    weighted = SimpleNamespace(edge_index=wrap(index), edge_weight=wrap(np.array([[3.0], [3.0], [1.0], [1.0]])))
+    weighted = SimpleNamespace(
+        edge_index=wrap(index), edge_weight=wrap(np.array([[3.0], [3.0], [1.0], [1.0]]))
+    )
     assert eb.Graph.from_pyg(weighted).degrees.tolist() == [3.0, 4.0, 1.0]
-    assert eb.Graph.from_pyg(SimpleNamespace(edge_index=wrap(index), num_nodes=5)).isolates.tolist() == [3, 4]
+    assert eb.Graph.from_pyg(
+        SimpleNamespace(edge_index=wrap(index), num_nodes=5)
+    ).isolates.tolist() == [3, 4]
 
 
 def test_real_pyg_data_is_read():
     torch = pytest.importorskip("torch")
     data = pytest.importorskip("torch_geometric.data").Data(
-        edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), edge_weight=torch.ones(4), num_nodes=4
+        edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+        edge_weight=torch.ones(4),
+        num_nodes=4,
     )
     ours = eb.Graph.from_pyg(data)
     assert (ours.n_edges, ours.isolates.tolist()) == (2, [3])
@@ -214,7 +229,9 @@ def test_real_pyg_data_is_read():
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-@pytest.mark.parametrize("ids", [["Ulm", "Bonn", "Kiel", "Wien"], [30, 7, 1000, 5]], ids=["text", "gaps"])
+@pytest.mark.parametrize(
+    "ids", [["Ulm", "Bonn", "Kiel", "Wien"], [30, 7, 1000, 5]], ids=["text", "gaps"]
+)
 @pytest.mark.parametrize("given_as", ["list", "column", "table"])
 def test_dataframes_place_edges_by_id(frame, ids, given_as):
     roads = frame({"km": [2.0, 3.0], "from": [ids[0], ids[1]], "to": [ids[1], ids[2]]})
@@ -223,7 +240,12 @@ def test_dataframes_place_edges_by_id(frame, ids, given_as):
     options = {"node_id": "town"} if given_as == "table" else {}
     ours = eb.Graph.from_dataframe(roads, nodes, source="from", target="to", weight="km", **options)
     assert ours.node_ids.tolist() == ids
-    assert ours.adjacency.toarray().tolist() == [[0, 2, 0, 0], [2, 0, 3, 0], [0, 3, 0, 0], [0, 0, 0, 0]]
+    assert ours.adjacency.toarray().tolist() == [
+        [0, 2, 0, 0],
+        [2, 0, 3, 0],
+        [0, 3, 0, 0],
+        [0, 0, 0, 0],
+    ]
     assert ours.index_of(ids[1:3]).tolist() == [1, 2]
 
 
@@ -232,7 +254,9 @@ def test_dataframes_place_edges_by_id(frame, ids, given_as):
     [
         pd.DataFrame({"a": pd.Categorical(["x", "q"]), "b": pd.Categorical(["y", "z"])}),
         pd.DataFrame({"a": pd.array(["x", "q"], dtype="string"), "b": ["y", "z"]}),
-        pl.DataFrame({"a": ["x", "q"], "b": ["y", "z"]}, schema={"a": pl.Categorical, "b": pl.String}),
+        pl.DataFrame(
+            {"a": ["x", "q"], "b": ["y", "z"]}, schema={"a": pl.Categorical, "b": pl.String}
+        ),
         pa.table({"a": pa.array(["x", "q"]).dictionary_encode(), "b": ["y", "z"]}),
     ],
     ids=["category", "string", "polars", "dictionary"],
@@ -262,19 +286,49 @@ TOWNS = ["Ulm", "Bonn", "Kiel"]
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: eb.Graph.from_dataframe(ROADS, nodes=["Ulm", "Bonn"]), ValueError, ["edges['to']", "row 1", "'Kiel'"]),
-        (lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, "Ulm"]), ValueError, ["'Ulm' twice", "0 and 3"]),
-        (lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, None]), ValueError, ["nodes", "row 3", "None"]),
-        (lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, pd.NA]), ValueError, ["nodes", "row 3", "NA"]),
+        (
+            lambda: eb.Graph.from_dataframe(ROADS, nodes=["Ulm", "Bonn"]),
+            ValueError,
+            ["edges['to']", "row 1", "'Kiel'"],
+        ),
+        (
+            lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, "Ulm"]),
+            ValueError,
+            ["'Ulm' twice", "0 and 3"],
+        ),
+        (
+            lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, None]),
+            ValueError,
+            ["nodes", "row 3", "None"],
+        ),
+        (
+            lambda: eb.Graph.from_dataframe(ROADS, nodes=[*TOWNS, pd.NA]),
+            ValueError,
+            ["nodes", "row 3", "NA"],
+        ),
         (lambda: eb.Graph.from_dataframe(ROADS, nodes=[]), ValueError, ["nodes", "empty"]),
         (lambda: eb.Graph.from_dataframe(ROADS, nodes="Ulm"), TypeError, ["nodes", "['Ulm']"]),
-        (lambda: eb.Graph.from_dataframe(ROADS, source="von"), ValueError, ["source='von'", "'from'"]),
-        (lambda: eb.Graph.from_dataframe(ROADS, target="from"), ValueError, ["both the column 'from'"]),
+        (
+            lambda: eb.Graph.from_dataframe(ROADS, source="von"),
+            ValueError,
+            ["source='von'", "'from'"],
+        ),
+        (
+            lambda: eb.Graph.from_dataframe(ROADS, target="from"),
+            ValueError,
+            ["both the column 'from'"],
+        ),
         (lambda: eb.Graph.from_dataframe(ROADS[["to"]]), ValueError, ["source and a target", "to"]),
         (lambda: eb.Graph.from_dataframe({"a": [1]}), TypeError, ["edges", "dataframe"]),
-        (lambda: eb.Graph.from_dataframe(pl.LazyFrame({"a": [1], "b": [2]})), TypeError, ["edges", "LazyFrame"]),
         (
-            lambda: eb.Graph.from_dataframe(pd.DataFrame({"a": [1, 2], "b": [3, 4]}), nodes=list("1234")),
+            lambda: eb.Graph.from_dataframe(pl.LazyFrame({"a": [1], "b": [2]})),
+            TypeError,
+            ["edges", "LazyFrame"],
+        ),
+        (
+            lambda: eb.Graph.from_dataframe(
+                pd.DataFrame({"a": [1, 2], "b": [3, 4]}), nodes=list("1234")
+            ),
             ValueError,
             ["edges['a']", "row 0", "matched exactly", "'1'"],
         ),
@@ -325,7 +379,9 @@ def test_what_cannot_be_converted_is_refused_by_name_and_place(make, error, word
 def test_notebooks_show_a_table_of_facts_with_ids_escaped():
     import pandas as pd
 
-    graph = eb.Graph.from_dataframe(pd.DataFrame({"a": ["<b>"], "b": ["y"]}), nodes=["y", "<b>", "alone"])
+    graph = eb.Graph.from_dataframe(
+        pd.DataFrame({"a": ["<b>"], "b": ["y"]}), nodes=["y", "<b>", "alone"]
+    )
     shown = graph._repr_html_()
     assert "<td>3</td>" in shown and "y, &lt;b&gt;, alone" in shown and "<b>" not in shown
     assert "2 nodes" in shown

@@ -16,7 +16,9 @@ import ebboost as eb
 
 NODES = 6
 WEIGHTS = st.one_of(st.just(0.0), st.floats(1e-3, 1e3))
-EDGES = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), WEIGHTS), max_size=25)
+EDGES = st.lists(
+    st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), WEIGHTS), max_size=25
+)
 
 
 def slow_adjacency(edges, weighted):
@@ -73,7 +75,13 @@ def test_a_graph_cannot_be_changed():
     before = graph.adjacency.toarray()
     weight[:] = 7.0  # the caller's own arrays stay the caller's
     assert weight.flags.writeable
-    for array in (graph.adjacency.data, graph.adjacency.indices, graph.degrees, graph.isolates, graph.component_labels):
+    for array in (
+        graph.adjacency.data,
+        graph.adjacency.indices,
+        graph.degrees,
+        graph.isolates,
+        graph.component_labels,
+    ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 3
     with pytest.raises(ValueError, match="read-only"):
@@ -85,12 +93,17 @@ def test_a_graph_cannot_be_changed():
 
 
 def test_facts_of_a_graph_known_by_heart():
-    graph = eb.Graph.from_edges([0, 1, 3], [1, 2, 4], n_nodes=6)  # a path of three, a pair, a hermit
+    graph = eb.Graph.from_edges(
+        [0, 1, 3], [1, 2, 4], n_nodes=6
+    )  # a path of three, a pair, a hermit
     assert (graph.n_nodes, graph.n_edges, graph.n_components) == (6, 3, 3)
     assert graph.isolates.tolist() == [5]
     assert graph.neighbors(1).tolist() == [0, 2]
     assert graph.node_ids.tolist() == list(range(6)) and not graph.has_ids
-    assert len(set(graph.component_labels[:3])) == 1 and graph.component_labels[0] != graph.component_labels[3]
+    assert (
+        len(set(graph.component_labels[:3])) == 1
+        and graph.component_labels[0] != graph.component_labels[3]
+    )
     for node in (-1, 6):
         with pytest.raises(IndexError, match="node must be a position from 0 to 5"):
             graph.neighbors(node)
@@ -109,9 +122,13 @@ def test_largest_weights_stay_finite_and_sums_that_overflow_are_refused():
         eb.Graph.from_edges([0], [1], [5e-324])
 
 
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda graph: pickle.loads(pickle.dumps(graph))])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda graph: pickle.loads(pickle.dumps(graph))]
+)
 def test_a_copy_is_the_same_graph_and_cannot_be_changed_either(again):
-    graph = eb.Graph.from_dataframe(pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"], "w": [1.0, 2.0]}), weight="w")
+    graph = eb.Graph.from_dataframe(
+        pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"], "w": [1.0, 2.0]}), weight="w"
+    )
     copied = again(graph)
     assert (copied.adjacency != graph.adjacency).nnz == 0
     assert copied.node_ids.tolist() == ["x", "y", "z"]
@@ -129,15 +146,39 @@ def test_a_copy_is_the_same_graph_and_cannot_be_changed_either(again):
         ({"source": [0.5], "target": [1]}, TypeError, ["source", "integers"]),
         ({"source": [0, None], "target": [1, 1]}, TypeError, ["source", "integers"]),
         ({"source": [0, -1], "target": [1, 1]}, ValueError, ["source", "row 1", "start at 0"]),
-        ({"source": [0, 0], "target": [1, 5], "n_nodes": 3}, ValueError, ["target", "row 1", "n_nodes=3"]),
+        (
+            {"source": [0, 0], "target": [1, 5], "n_nodes": 3},
+            ValueError,
+            ["target", "row 1", "n_nodes=3"],
+        ),
         ({"source": [0], "target": [1], "n_nodes": 0}, ValueError, ["n_nodes", "at least 1"]),
         ({"source": [0], "target": [1], "n_nodes": 2.5}, ValueError, ["n_nodes", "2.5"]),
         ({"source": [], "target": []}, ValueError, ["n_nodes", "at least 1"]),
-        ({"source": [0, 0], "target": [1, 2], "weight": [1.0]}, ValueError, ["weight", "(2,)", "(1,)"]),
-        ({"source": [0, 0], "target": [1, 2], "weight": [1.0, -2.0]}, ValueError, ["weight", "negative at row 1"]),
-        ({"source": [0, 0], "target": [1, 2], "weight": [1.0, np.nan]}, ValueError, ["weight", "NaN at row 1"]),
-        ({"source": [0, 0], "target": [1, 2], "weight": [np.inf, 1.0]}, ValueError, ["weight", "infinite at row 0"]),
-        ({"source": [0], "target": [1], "weight": ["heavy"]}, TypeError, ["weight", "numbers", "heavy"]),
+        (
+            {"source": [0, 0], "target": [1, 2], "weight": [1.0]},
+            ValueError,
+            ["weight", "(2,)", "(1,)"],
+        ),
+        (
+            {"source": [0, 0], "target": [1, 2], "weight": [1.0, -2.0]},
+            ValueError,
+            ["weight", "negative at row 1"],
+        ),
+        (
+            {"source": [0, 0], "target": [1, 2], "weight": [1.0, np.nan]},
+            ValueError,
+            ["weight", "NaN at row 1"],
+        ),
+        (
+            {"source": [0, 0], "target": [1, 2], "weight": [np.inf, 1.0]},
+            ValueError,
+            ["weight", "infinite at row 0"],
+        ),
+        (
+            {"source": [0], "target": [1], "weight": ["heavy"]},
+            TypeError,
+            ["weight", "numbers", "heavy"],
+        ),
     ],
 )
 def test_bad_edge_lists_are_refused_by_name_and_place(arguments, error, words):

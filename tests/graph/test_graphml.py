@@ -42,7 +42,9 @@ def test_reads_what_networkx_writes(tmp_path, weighted, relabel):
     named = nx.relabel_nodes(graph, {n: relabel(n) for n in graph})
     nx.write_graphml(named, tmp_path / "g.graphml")
     ours = eb.Graph.from_graphml(tmp_path / "g.graphml", nodes=[relabel(n) for n in range(30)])
-    np.testing.assert_allclose(ours.adjacency.toarray(), nx.to_numpy_array(graph, nodelist=range(30)), rtol=1e-15)
+    np.testing.assert_allclose(
+        ours.adjacency.toarray(), nx.to_numpy_array(graph, nodelist=range(30)), rtol=1e-15
+    )
 
 
 def test_numbers_are_rows_in_whatever_order_the_file_has_them(tmp_path):
@@ -53,14 +55,18 @@ def test_numbers_are_rows_in_whatever_order_the_file_has_them(tmp_path):
 
 
 def test_names_keep_the_order_of_the_file_and_are_not_taken_for_numbers(tmp_path):
-    graph = eb.Graph.from_graphml(written(tmp_path, f"<graph>{nodes('007', '7', '1')}{edge('7', '1')}</graph>"))
+    graph = eb.Graph.from_graphml(
+        written(tmp_path, f"<graph>{nodes('007', '7', '1')}{edge('7', '1')}</graph>")
+    )
     assert graph.node_ids.tolist() == ["007", "7", "1"]
     assert graph.isolates.tolist() == [0]
 
 
 @pytest.mark.parametrize("order", [[1, 0, 7], ["1", "0", "7"], np.array([1, 0, 7])])
 def test_nodes_may_be_numbers_or_text_and_come_back_as_given(tmp_path, order):
-    graph = eb.Graph.from_graphml(written(tmp_path, f"<graph>{nodes(0, 1)}{edge(0, 1)}</graph>"), nodes=order)
+    graph = eb.Graph.from_graphml(
+        written(tmp_path, f"<graph>{nodes(0, 1)}{edge(0, 1)}</graph>"), nodes=order
+    )
     assert graph.node_ids.tolist() == list(order)
     assert graph.isolates.tolist() == [2]  # a row that the file does not know
 
@@ -88,14 +94,20 @@ def test_prefixed_elements_and_data_of_other_programs_are_understood(tmp_path):
 
 @pytest.mark.parametrize(
     ("edges", "n_one_way"),
-    [(edge(0, 1) + edge(1, 0), 0), (edge(0, 1) + edge(1, 0) + edge(2, 1), 1), (edge(0, 1) + edge(1, 2), 2)],
+    [
+        (edge(0, 1) + edge(1, 0), 0),
+        (edge(0, 1) + edge(1, 0) + edge(2, 1), 1),
+        (edge(0, 1) + edge(1, 2), 2),
+    ],
 )
 def test_a_directed_file_is_announced_only_where_directions_differ(tmp_path, edges, n_one_way):
     path = written(tmp_path, f'<graph edgedefault="directed">{nodes(0, 1, 2)}{edges}</graph>')
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         eb.Graph.from_graphml(path)
-    assert [(str(w.message).split()[4], w.filename) for w in caught] == [(str(n_one_way), __file__)] * bool(n_one_way)
+    assert [(str(w.message).split()[4], w.filename) for w in caught] == [
+        (str(n_one_way), __file__)
+    ] * bool(n_one_way)
 
 
 def test_one_directed_edge_makes_the_file_directed(tmp_path):
@@ -146,5 +158,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_file_with_two_hundred_thousand_edges_is_read(tmp_path):
     ends = np.sort(np.random.default_rng(0).integers(0, 50_000, (200_000, 2)), axis=1)
     edges = "".join(f'<edge source="{a}" target="{b}"/>' for a, b in ends.tolist())
-    graph = eb.Graph.from_graphml(written(tmp_path, f"<graph>{nodes(*range(50_000))}{edges}</graph>"))
+    graph = eb.Graph.from_graphml(
+        written(tmp_path, f"<graph>{nodes(*range(50_000))}{edges}</graph>")
+    )
     assert graph.n_edges == len({(a, b) for a, b in ends.tolist() if a != b})

@@ -13,7 +13,12 @@ EARTH_RADIUS_KM = 6371.0088  # the mean radius of the IUGG
 def haversine(coords):
     latitude, longitude = np.deg2rad(np.asarray(coords)).T
     half = np.sin((latitude[:, None] - latitude) / 2) ** 2
-    half = half + np.cos(latitude[:, None]) * np.cos(latitude) * np.sin((longitude[:, None] - longitude) / 2) ** 2
+    half = (
+        half
+        + np.cos(latitude[:, None])
+        * np.cos(latitude)
+        * np.sin((longitude[:, None] - longitude) / 2) ** 2
+    )
     return 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
 
 
@@ -29,7 +34,9 @@ def places(metric, seed, n=60):
     rng = np.random.default_rng(seed)
     if metric == "euclidean":
         return rng.normal(size=(n, 3))
-    return np.column_stack([np.rad2deg(np.arcsin(rng.uniform(-1, 1, n))), rng.uniform(-180, 180, n)])
+    return np.column_stack(
+        [np.rad2deg(np.arcsin(rng.uniform(-1, 1, n))), rng.uniform(-180, 180, n)]
+    )
 
 
 @pytest.mark.parametrize("metric", DISTANCES)
@@ -46,14 +53,18 @@ def test_knn_ties_each_node_to_its_nearest(metric, seed, k):
     assert (graph.adjacency.toarray() == np.maximum(expected, expected.T)).all()
 
 
-@pytest.mark.parametrize(("metric", "radius"), [("euclidean", 0.8), ("haversine", 1500.0), ("haversine", 30_000.0)])
+@pytest.mark.parametrize(
+    ("metric", "radius"), [("euclidean", 0.8), ("haversine", 1500.0), ("haversine", 30_000.0)]
+)
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_radius_ties_all_pairs_within_it(metric, radius, seed):
     coords = places(metric, seed)
     expected = DISTANCES[metric](coords) <= radius
     np.fill_diagonal(expected, False)
-    assert (eb.Graph.build_radius(coords, radius, metric=metric).adjacency.toarray() == expected).all()
+    assert (
+        eb.Graph.build_radius(coords, radius, metric=metric).adjacency.toarray() == expected
+    ).all()
 
 
 def test_haversine_crosses_the_date_line_and_the_pole():
@@ -83,12 +94,28 @@ def test_one_node_has_no_neighbours():
         (lambda: eb.Graph.build_knn(np.zeros((0, 2)), 1), ValueError, ["coords", "(0, 2)"]),
         (lambda: eb.Graph.build_radius(np.zeros((0, 2)), 1.0), ValueError, ["coords", "(0, 2)"]),
         (lambda: eb.Graph.build_knn([["here", "there"]], 1), TypeError, ["coords", "here"]),
-        (lambda: eb.Graph.build_knn([[0.0], [np.nan]], 1), ValueError, ["coords", "row 1", "Fill it in"]),
+        (
+            lambda: eb.Graph.build_knn([[0.0], [np.nan]], 1),
+            ValueError,
+            ["coords", "row 1", "Fill it in"],
+        ),
         (lambda: eb.Graph.build_knn([[0.0], [1.0]], 2), ValueError, ["k", "n_nodes-1=1", "2"]),
         (lambda: eb.Graph.build_knn([[0.0], [1.0]], 1.5), ValueError, ["k", "whole number", "1.5"]),
-        (lambda: eb.Graph.build_knn([[0.0], [1.0]], 1, metric="taxi"), ValueError, ["metric", "taxi"]),
-        (lambda: eb.Graph.build_knn([[0.0], [1.0]], 1, metric="haversine"), ValueError, ["two columns", "1"]),
-        (lambda: eb.Graph.build_knn([[0, 0], [95, 7]], 1, metric="haversine"), ValueError, ["row 1", "swapped"]),
+        (
+            lambda: eb.Graph.build_knn([[0.0], [1.0]], 1, metric="taxi"),
+            ValueError,
+            ["metric", "taxi"],
+        ),
+        (
+            lambda: eb.Graph.build_knn([[0.0], [1.0]], 1, metric="haversine"),
+            ValueError,
+            ["two columns", "1"],
+        ),
+        (
+            lambda: eb.Graph.build_knn([[0, 0], [95, 7]], 1, metric="haversine"),
+            ValueError,
+            ["row 1", "swapped"],
+        ),
         (lambda: eb.Graph.build_radius([[0.0]], 0.0), ValueError, ["radius", "positive"]),
         (lambda: eb.Graph.build_radius([[0.0]], np.inf), ValueError, ["radius", "inf"]),
         (lambda: eb.Graph.build_radius([[0.0]], "wide"), ValueError, ["radius", "wide"]),

@@ -34,17 +34,26 @@ def same(one, other):
     spare=st.none() | st.integers(0, 3),
     kept=st.booleans(),
 )
-def test_blocks_make_the_graph_that_all_edges_at_once_make(tmp_path_factory, ends, seed, spare, kept):
+def test_blocks_make_the_graph_that_all_edges_at_once_make(
+    tmp_path_factory, ends, seed, spare, kept
+):
     folder = tmp_path_factory.mktemp("graph")
     source, target = np.array(ends).T
-    weight = None if seed is None else np.random.default_rng(seed).choice([0.0, 0.5, 0.3, 2.0], len(ends))
+    weight = (
+        None
+        if seed is None
+        else np.random.default_rng(seed).choice([0.0, 0.5, 0.3, 2.0], len(ends))
+    )
     n_nodes = None if spare is None else int(max(source.max(), target.max())) + 1 + spare
     columns = {"a": source, "b": target} | ({} if weight is None else {"w": weight})
     path = written(folder / "edges.parquet", **columns)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_parquet, "BLOCK", 5)
         graph = eb.Graph.from_parquet(
-            path, weight=None if weight is None else "w", n_nodes=n_nodes, directory=folder / "kept" if kept else None
+            path,
+            weight=None if weight is None else "w",
+            n_nodes=n_nodes,
+            directory=folder / "kept" if kept else None,
         )
     same(graph, eb.Graph.from_edges(source, target, weight, n_nodes))
     assert (graph.adjacency != graph.adjacency.T).nnz == 0
@@ -79,7 +88,10 @@ def test_the_adjacency_of_a_kept_graph_is_mapped_and_works(tmp_path):
     X = rng.normal(size=(500, 2))
     in_memory = eb.Graph.from_scipy(graph.adjacency)
     settings = {"smoothing": eb.Laplacian(), "labels": "field", "random_state": 0}
-    told = [eb.EBBSRegressor(5, **settings).fit(X, X[:, 0], graph=g).predict() for g in (graph, in_memory)]
+    told = [
+        eb.EBBSRegressor(5, **settings).fit(X, X[:, 0], graph=g).predict()
+        for g in (graph, in_memory)
+    ]
     assert np.array_equal(*told)
     with pytest.raises(FileExistsError, match="holds a graph"):
         eb.Graph.from_parquet(path, n_nodes=500, directory=tmp_path / "kept")
@@ -89,7 +101,11 @@ def test_the_adjacency_of_a_kept_graph_is_mapped_and_works(tmp_path):
     ("columns", "given", "message"),
     [
         ({"a": [0, -1], "b": [1, 2]}, {}, r"column 'a' is negative at row 1 \(-1\)"),
-        ({"a": [0, 1], "b": [1, 9]}, {"n_nodes": 5}, r"column 'b' names a node that is not there at row 1 \(9\)"),
+        (
+            {"a": [0, 1], "b": [1, 9]},
+            {"n_nodes": 5},
+            r"column 'b' names a node that is not there at row 1 \(9\)",
+        ),
         ({"a": ["x"], "b": ["y"]}, {}, "For nodes named by text"),
         ({"a": [0, None], "b": [1, 2]}, {}, "column 'a' is empty at row 1: an edge needs both"),
         ({"a": [0], "b": [1], "w": [-1.0]}, {"weight": "w"}, "weight is negative at row 0"),
@@ -97,7 +113,11 @@ def test_the_adjacency_of_a_kept_graph_is_mapped_and_works(tmp_path):
         ({"a": [0], "b": [1]}, {"source": "a", "target": "a"}, "both the column 'a'"),
         ({"a": [0]}, {}, "needs a source and a target"),
         ({"a": [0], "b": [1]}, {"n_nodes": 0}, "n_nodes must be a whole number"),
-        ({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64())}, {}, "has no edge: say how many"),
+        (
+            {"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64())},
+            {},
+            "has no edge: say how many",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path, columns, given, message):
@@ -125,7 +145,9 @@ def test_a_folder_without_a_whole_graph_is_refused(tmp_path):
         np.array(entries, dtype=np.int32).tofile(tmp_path / name / name)
         with pytest.raises(ValueError, match="holds no graph"):
             eb.Graph.open(tmp_path / name)
-    empty = written(tmp_path / "none.parquet", a=pa.array([], pa.int64()), b=pa.array([], pa.int64()))
+    empty = written(
+        tmp_path / "none.parquet", a=pa.array([], pa.int64()), b=pa.array([], pa.int64())
+    )
     assert eb.Graph.from_parquet(empty, n_nodes=3, directory=tmp_path / "alone").isolates.size == 3
 
 
@@ -143,11 +165,15 @@ print(graph.n_edges, tracemalloc.get_traced_memory()[1] + pa.default_memory_pool
 def test_memory_stays_below_a_share_of_the_edge_list(tmp_path):
     rng = np.random.default_rng(0)
     ends = np.sort(rng.integers(0, 10_000, (1_200_000, 2)), axis=1)
-    pq.write_table(pa.table({"a": ends[:, 0], "b": ends[:, 1]}), tmp_path / "e.parquet", row_group_size=100_000)
+    pq.write_table(
+        pa.table({"a": ends[:, 0], "b": ends[:, 1]}), tmp_path / "e.parquet", row_group_size=100_000
+    )
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, tmp_path / "e.parquet", tmp_path / "kept"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     n_edges, peak = map(int, done.stdout.split())
     assert n_edges > 1_150_000
     assert peak < 0.8 * ends.nbytes  # the adjacency itself takes 1.5 times as much

@@ -15,7 +15,11 @@ def town(n=900, seed=0):
     y = X[:, 0] + 1.5 * hidden + 0.3 * rng.normal(size=n)
     order = np.argsort(hidden)
     rivals = eb.Graph.from_edges(order[: n // 2], order[::-1][: n // 2], n_nodes=n)
-    relations = {"near": eb.Graph.build_knn(place, 6), "lot": random_graph(n, 4 * n, seed), "rival": rivals}
+    relations = {
+        "near": eb.Graph.build_knn(place, 6),
+        "lot": random_graph(n, 4 * n, seed),
+        "rival": rivals,
+    }
     return X, y, relations
 
 
@@ -28,7 +32,10 @@ def small(**parameters):
 
 
 def test_a_mixture_adds_weights_times_strengths():
-    one, two = eb.Graph.from_edges([0, 1], [1, 2], n_nodes=4), eb.Graph.from_edges([1], [2], [3.0], n_nodes=4)
+    one, two = (
+        eb.Graph.from_edges([0, 1], [1, 2], n_nodes=4),
+        eb.Graph.from_edges([1], [2], [3.0], n_nodes=4),
+    )
     mixed = eb.Graph.mix({"one": one, "two": two}, {"one": 2.0, "two": -0.5})
     expected = 2.0 * one.adjacency.toarray() - 0.5 * two.adjacency.toarray()
     np.testing.assert_array_equal(mixed.adjacency.toarray(), expected)
@@ -99,7 +106,11 @@ def test_a_relation_that_repeats_another_adds_nothing():
 
 def test_relations_that_say_nothing_are_left_alike():
     rng = np.random.default_rng(0)
-    relations = {"a": random_graph(300, 600, 1), "b": random_graph(300, 600, 2), "empty": random_graph(300, 0)}
+    relations = {
+        "a": random_graph(300, 600, 1),
+        "b": random_graph(300, 600, 2),
+        "empty": random_graph(300, 0),
+    }
     assert set(relation_strengths(relations, every_node(rng.normal(size=300))).values()) == {1.0}
 
 
@@ -152,14 +163,19 @@ def test_a_model_of_relations_is_used_like_any_other(kind, tmp_path):
     again = loaded.predict(X, graph=relations)
     np.testing.assert_array_equal(again, model.predict(X, graph=relations))
     assert eb.cross_validate(model, X, target, relations, cv=2)["fit_time"].size == 2
-    assert eb.cross_validate(model, X, target, relations, cv=eb.GraphBlockFold(2))["fit_time"].size == 2
+    assert (
+        eb.cross_validate(model, X, target, relations, cv=eb.GraphBlockFold(2))["fit_time"].size
+        == 2
+    )
 
 
 def test_explanations_of_signed_graphs_add_up():
     X, y, relations = town(300)
     model = small(labels="field", smoothing=eb.Laplacian(1.0, 2)).fit(X, y, graph=relations)
     for explanation in model.explain([0, 7], X):
-        assert explanation.total == pytest.approx(model.predict(nodes=[explanation.node])[0], abs=1e-5)
+        assert explanation.total == pytest.approx(
+            model.predict(nodes=[explanation.node])[0], abs=1e-5
+        )
 
 
 def test_training_descends_on_signed_graphs():
@@ -190,9 +206,11 @@ def test_wrong_uses_of_relations_are_refused_by_name():
     with pytest.raises(ValueError, match="no relation 'far'"):
         small(relations={"far": 1.0}).fit(X, y, graph=relations)
     with pytest.raises(ValueError, match="leave-one-out' needs relations of positive strength"):
-        small(relations={"near": 1.0, "lot": 0.0, "rival": -1.0}, labels="leave-one-out", smoothing=eb.Laplacian()).fit(
-            X, y, graph=relations
-        )
+        small(
+            relations={"near": 1.0, "lot": 0.0, "rival": -1.0},
+            labels="leave-one-out",
+            smoothing=eb.Laplacian(),
+        ).fit(X, y, graph=relations)
     model = small().fit(X, y, graph=relations)
     with pytest.raises(TypeError, match=r"fitted on the relations \['near', 'lot', 'rival'\]"):
         model.predict(X, graph=relations["near"])

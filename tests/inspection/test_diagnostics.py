@@ -21,8 +21,12 @@ def fitted(n_labels=300, **changes):
 
 def fitted_classes(n_classes=3, **changes):
     X, y, graph = homophilous(600)
-    classes = np.array(["low", "mid", "top"])[np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))]
-    model = eb.EBBSClassifier(30, **QUICK | {"smoothing": eb.Laplacian(), "labels": "field"} | changes)
+    classes = np.array(["low", "mid", "top"])[
+        np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    ]
+    model = eb.EBBSClassifier(
+        30, **QUICK | {"smoothing": eb.Laplacian(), "labels": "field"} | changes
+    )
     return model.fit(X, classes[:300], nodes=np.arange(300), graph=graph), X, classes
 
 
@@ -58,9 +62,13 @@ def test_nothing_held_out_is_none_and_says_how_to_hold_out():
 def test_before_held_out_predicts_as_fit_did(make):
     model, _, _ = make()
     before = diagnosis.before_held_out(model)
-    assert before.predicted_[model.validation_nodes_] == pytest.approx(model.validation_prediction_)
+    assert before.raw_predictions_[model.validation_nodes_] == pytest.approx(
+        model.validation_prediction_
+    )
     if make is fitted:  # the final model has used those labels since
-        assert model.predicted_[model.validation_nodes_] != pytest.approx(model.validation_prediction_)
+        assert model.raw_predictions_[model.validation_nodes_] != pytest.approx(
+            model.validation_prediction_
+        )
 
 
 def test_without_graph_is_plain_boosting_on_the_same_labels():
@@ -78,9 +86,13 @@ def test_without_graph_is_plain_boosting_on_the_same_labels():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_without_graph_for_classes_with_weights_and_categories(n_classes):
     X, y, graph = homophilous(400)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(X[:, 0] > 0, "up", "down"))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        kind=np.where(X[:, 0] > 0, "up", "down")
+    )
     classes = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
-    model = eb.EBBSClassifier(20, class_weight="balanced", labels="field", smoothing=eb.Laplacian(), **QUICK)
+    model = eb.EBBSClassifier(
+        20, class_weight="balanced", labels="field", smoothing=eb.Laplacian(), **QUICK
+    )
     model.fit(frame, classes, graph=graph)
     found = diagnosis.without_graph(model, model._fitted_table)
     assert found.probabilities.shape == model.validation_prediction_.shape
@@ -89,7 +101,9 @@ def test_without_graph_for_classes_with_weights_and_categories(n_classes):
 
 def test_without_graph_takes_sparse_tables():
     X, y, graph = homophilous(300)
-    model = eb.EBBSRegressor(10, labels="field", smoothing=None, **QUICK).fit(sparse.csr_array(X), y, graph=graph)
+    model = eb.EBBSRegressor(10, labels="field", smoothing=None, **QUICK).fit(
+        sparse.csr_array(X), y, graph=graph
+    )
     assert diagnosis.without_graph(model, model._fitted_table).prediction.shape == (30,)
 
 
@@ -126,7 +140,9 @@ def test_importances_name_the_users_columns():
 
 
 def place_table(names, values, categorical=()):
-    return Table(np.asarray(values, dtype=float), tuple(names), categorical, tuple(range(len(names))))
+    return Table(
+        np.asarray(values, dtype=float), tuple(names), categorical, tuple(range(len(names)))
+    )
 
 
 def test_places_are_found_by_their_names():
@@ -136,7 +152,10 @@ def test_places_are_found_by_their_names():
     assert names == "X and Y"
     assert diagnosis.coordinates(place_table(("a", "price", "X"), values)) is None
     assert diagnosis.coordinates(place_table(("x", "y"), [[1.0, np.nan], [0.0, 1.0]])) is None
-    assert diagnosis.coordinates(place_table(("x", "y"), [[1.0, 0.0], [0.0, 1.0]], categorical=(0,))) is None
+    assert (
+        diagnosis.coordinates(place_table(("x", "y"), [[1.0, 0.0], [0.0, 1.0]], categorical=(0,)))
+        is None
+    )
     assert diagnosis.coordinates(None) is None
 
 
@@ -160,12 +179,19 @@ def test_errors_of_neighbours_are_alike_where_the_graph_was_left_unused():
     half = np.random.default_rng(0).permutation(1000)
     left, used = (
         eb.EBBSRegressor(
-            30, labels=labels, smoothing=None, neighbor_features=None, feature_smoothing=None, **QUICK
+            30,
+            labels=labels,
+            smoothing=None,
+            neighbor_features=None,
+            feature_smoothing=None,
+            **QUICK,
         ).fit(X, y[half[:500]], nodes=half[:500], eval_set=(half[500:], y[half[500:]]), graph=graph)
         for labels in ("none", "field")
     )
     alike = [diagnosis.errors_alike(model, diagnosis.held_out(model)) for model in (left, used)]
     assert alike[0] > 0.8
     assert alike[1] < alike[0] - 0.1
-    assert diagnosis.errors_alike(fitted()[0], diagnosis.held_out(fitted()[0])) is None  # too few to tell
+    assert (
+        diagnosis.errors_alike(fitted()[0], diagnosis.held_out(fitted()[0])) is None
+    )  # too few to tell
     assert not diagnosis.uses_graph(left) and diagnosis.uses_graph(used)

@@ -17,7 +17,9 @@ def ring(n):
 def grid(side):
     n = np.arange(side * side)
     right, below = n[n % side < side - 1], n[:-side]
-    return eb.Graph.from_edges(np.concatenate([right, below]), np.concatenate([right + 1, below + side]))
+    return eb.Graph.from_edges(
+        np.concatenate([right, below]), np.concatenate([right + 1, below + side])
+    )
 
 
 def test_morans_i_is_what_its_definition_says():
@@ -28,12 +30,16 @@ def test_morans_i_is_what_its_definition_says():
     z = y - y.mean()
     found = checking.label_autocorrelation(graph, nodes, y, "regression")
     assert found.value == pytest.approx(30 / weights.sum() * (z @ weights @ z) / (z @ z))
-    assert found.expected == pytest.approx(-1 / 29) and found.n_edges == np.count_nonzero(weights) // 2
+    assert (
+        found.expected == pytest.approx(-1 / 29) and found.n_edges == np.count_nonzero(weights) // 2
+    )
 
 
 def test_alternating_labels_on_a_ring_have_the_extreme_values():
     nodes, y = np.arange(20), np.tile([0.0, 1.0], 10)
-    assert checking.label_autocorrelation(ring(20), nodes, y, "regression").value == pytest.approx(-1.0)
+    assert checking.label_autocorrelation(ring(20), nodes, y, "regression").value == pytest.approx(
+        -1.0
+    )
     found = checking.label_autocorrelation(ring(20), nodes, y, "classification")
     assert found.value == 0.0 and found.expected == pytest.approx(9 / 19) and found.p_value == 1.0
 
@@ -42,7 +48,9 @@ def test_the_expected_agreement_is_the_mean_over_random_deals():
     rng, y = np.random.default_rng(0), np.repeat([0.0, 1.0, 2.0], [2, 3, 5])
     expected = checking.label_autocorrelation(ring(10), np.arange(10), y, "classification").expected
     deals = [
-        checking.label_autocorrelation(ring(10), np.arange(10), rng.permutation(y), "classification").value
+        checking.label_autocorrelation(
+            ring(10), np.arange(10), rng.permutation(y), "classification"
+        ).value
         for _ in range(400)
     ]
     assert np.mean(deals) == pytest.approx(expected, abs=0.03)
@@ -51,13 +59,22 @@ def test_the_expected_agreement_is_the_mean_over_random_deals():
 def test_labels_that_ignore_the_graph_have_no_small_p_value():
     y = np.random.default_rng(1).normal(size=400)
     assert checking.label_autocorrelation(grid(20), np.arange(400), y, "regression").p_value > 0.02
-    assert checking.label_autocorrelation(grid(20), np.arange(400), np.sort(y), "regression").p_value == 1 / 200
+    assert (
+        checking.label_autocorrelation(grid(20), np.arange(400), np.sort(y), "regression").p_value
+        == 1 / 200
+    )
 
 
 def test_nothing_to_compare_gives_no_figure():
     graph = eb.Graph.from_edges([0, 2], [1, 3])
-    assert checking.label_autocorrelation(graph, np.array([0, 2]), np.array([1.0, 2.0]), "regression") is None
-    assert checking.label_autocorrelation(graph, np.array([0, 1]), np.array([1.0, 1.0]), "regression") is None
+    assert (
+        checking.label_autocorrelation(graph, np.array([0, 2]), np.array([1.0, 2.0]), "regression")
+        is None
+    )
+    assert (
+        checking.label_autocorrelation(graph, np.array([0, 1]), np.array([1.0, 1.0]), "regression")
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +117,9 @@ def test_a_copy_that_rises_and_falls_and_a_copy_of_classes_are_seen():
     column = rng.normal(size=4000)
     assert checking.explained_by(column, np.abs(column), False, "regression") > 0.95
     classes = rng.integers(0, 3, 500).astype(float)
-    assert checking.explained_by((classes + 1) % 3, classes, True, "classification") == pytest.approx(1.0)
+    assert checking.explained_by(
+        (classes + 1) % 3, classes, True, "classification"
+    ) == pytest.approx(1.0)
     assert checking.explained_by(-classes, classes, False, "classification") == pytest.approx(1.0)
 
 
@@ -126,7 +145,10 @@ def test_each_fault_is_named_and_a_clean_table_has_none():
         "nothing": (np.full(n, np.nan), "'nothing' says nothing: it is empty"),
         "number": (np.arange(n), "like an id"),
         "label": ([f"row {i}" for i in range(n)], "like an id"),
-        "late": (np.where(np.isnan(y), np.nan, rng.normal(size=n)), "is empty in 100 % of the rows to predict"),
+        "late": (
+            np.where(np.isnan(y), np.nan, rng.normal(size=n)),
+            "is empty in 100 % of the rows to predict",
+        ),
     }
     for name, (column, words) in faults.items():
         (found,) = check(clean.assign(**{name: column}), y, grid(20)).warnings
@@ -157,13 +179,13 @@ def test_rows_that_repeat_are_counted_exactly(seed):
 def test_sizes_gaps_and_the_page_are_right():
     X = pd.DataFrame({"x": [1.0, np.nan, 3.0, 4.0, 5.0], "z": [1.0, 2.0, 3.0, 4.0, 4.5]})
     found = check(X, [1.0, 2.0, np.nan, 5.0, 4.0], eb.Graph.from_edges([0, 1], [1, 2], n_nodes=5))
-    assert (found.n_nodes, found.n_edges, found.n_isolates, found.n_components, found.largest_component) == (
-        5,
-        2,
-        2,
-        3,
-        3,
-    )
+    assert (
+        found.n_nodes,
+        found.n_edges,
+        found.n_isolates,
+        found.n_components,
+        found.largest_component,
+    ) == (5, 2, 2, 3, 3)
     assert found.missing == {"x": 0.2} and found.n_labelled == 4 and found.task == "regression"
     assert "x 20 %" in str(found) and "2 nodes without an edge (40 %)" in str(found)
     assert found.to_dict()["estimate"] is None
@@ -195,11 +217,17 @@ def test_a_graph_that_knows_helps_and_one_that_does_not_adds_nothing():
     y = np.sin(6 * place[:, 0]) + 0.1 * rng.normal(size=400)
     X = rng.normal(size=(400, 2))
     steps = []
-    good = eb.check_graph(X, y, eb.Graph.build_knn(place, k=6), progress=lambda *step: steps.append(step))
+    good = eb.check_graph(
+        X, y, eb.Graph.build_knn(place, k=6), progress=lambda *step: steps.append(step)
+    )
     assert good.estimate.gain > 5 * good.estimate.standard_error and "The graph helps" in str(good)
-    assert good.estimate.with_graph < 0.6 * good.estimate.without and steps == [(i, 6) for i in range(1, 7)]
+    assert good.estimate.with_graph < 0.6 * good.estimate.without and steps == [
+        (i, 6) for i in range(1, 7)
+    ]
     ignorant = eb.check_graph(X, y, eb.Graph.build_knn(rng.random((400, 2)), k=6)).estimate
-    assert abs(ignorant.gain) < 3 * ignorant.standard_error + 0.02 and "helps" not in ignorant.verdict
+    assert (
+        abs(ignorant.gain) < 3 * ignorant.standard_error + 0.02 and "helps" not in ignorant.verdict
+    )
 
 
 def test_classes_are_compared_by_accuracy():
@@ -207,7 +235,9 @@ def test_classes_are_compared_by_accuracy():
     place = rng.random((600, 2))
     y = np.where(place[:, 0] > 0.5, "east", "west").astype(object)
     y[rng.random(600) < 0.2] = None
-    found = eb.check_graph(rng.normal(size=(600, 2)), y, eb.Graph.build_knn(place, k=6), n_folds=2).estimate
+    found = eb.check_graph(
+        rng.normal(size=(600, 2)), y, eb.Graph.build_knn(place, k=6), n_folds=2
+    ).estimate
     assert found.metric == "accuracy" and found.with_graph > 0.9 > found.without
     assert "points more accuracy" in found.verdict
 
@@ -218,7 +248,9 @@ def test_regions_without_labels_are_estimated_by_holding_out_regions():
     X = rng.normal(size=(400, 2))
     y[200:] = np.nan
     found = eb.check_graph(X, y, grid(20), n_folds=2)
-    assert found.estimate.folds == "blocks" and any("lie together" in text for text in found.warnings)
+    assert found.estimate.folds == "blocks" and any(
+        "lie together" in text for text in found.warnings
+    )
     y[:] = np.where(np.arange(400) % 3 == 0, np.nan, 1.0 + rng.random(400))
     assert eb.check_graph(X, y, grid(20), n_folds=2).estimate.folds == "random"
 
@@ -226,7 +258,9 @@ def test_regions_without_labels_are_estimated_by_holding_out_regions():
 def test_a_large_graph_is_estimated_on_a_connected_piece(monkeypatch):
     monkeypatch.setattr(checking, "MOST_NODES", 150)
     rng = np.random.default_rng(0)
-    found = eb.check_graph(rng.normal(size=(400, 2)), rng.normal(size=400), grid(20), n_folds=2).estimate
+    found = eb.check_graph(
+        rng.normal(size=(400, 2)), rng.normal(size=400), grid(20), n_folds=2
+    ).estimate
     assert (found.n_nodes, found.n_labels) == (150, 150)
 
 
@@ -244,27 +278,49 @@ def test_too_few_labels_and_wrong_arguments_are_said():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(18413.2, "18,410"), (0.053581, "0.05358"), (-2.5, "-2.500"), (0.0, "0"), (1e-7, "1e-07"), (99999.0, "100,000")],
+    [
+        (18413.2, "18,410"),
+        (0.053581, "0.05358"),
+        (-2.5, "-2.500"),
+        (0.0, "0"),
+        (1e-7, "1e-07"),
+        (99999.0, "100,000"),
+    ],
 )
 def test_figures_are_written_in_full(value, text):
     assert checking.figure(value) == text
 
 
 def test_a_gain_is_written_to_the_place_of_its_error():
-    given = {"metric": "RMSE", "without": 2.0, "with_graph": 1.0, "choices": ["graph"], "folds": "random"}
+    given = {
+        "metric": "RMSE",
+        "without": 2.0,
+        "with_graph": 1.0,
+        "choices": ["graph"],
+        "folds": "random",
+    }
     given |= {"n_nodes": 9, "n_labels": 9}
-    assert checking.Estimate(gain=0.01723, standard_error=0.00119, **given).gain_text == "0.0172 ± 0.0012"
+    assert (
+        checking.Estimate(gain=0.01723, standard_error=0.00119, **given).gain_text
+        == "0.0172 ± 0.0012"
+    )
     assert checking.Estimate(gain=1723.4, standard_error=119.0, **given).gain_text == "1,723 ± 119"
     assert "harm" in checking.Estimate(gain=-1.0, standard_error=0.1, **given).verdict
     assert "chance" in checking.Estimate(gain=0.1, standard_error=0.1, **given).verdict
-    unused = checking.Estimate(gain=0.0, standard_error=0.0, **given | {"choices": ["none", "none"]})
+    unused = checking.Estimate(
+        gain=0.0, standard_error=0.0, **given | {"choices": ["none", "none"]}
+    )
     assert "not used" in unused.verdict and unused.gain_text == "0 ± 0"
 
 
 def test_facts_call_all_all_and_nearly_all_not():
-    whole = dict(eb.check_graph(np.arange(40.0)[:, None], np.arange(40.0), ring(40), estimate=False).facts())
+    whole = dict(
+        eb.check_graph(np.arange(40.0)[:, None], np.arange(40.0), ring(40), estimate=False).facts()
+    )
     assert (whole["isolates"], whole["components"]) == ("none", "1")
     graph = eb.Graph.from_edges(np.arange(2999), np.arange(1, 3000), n_nodes=3001)
-    found = dict(eb.check_graph(np.arange(3001.0)[:, None], np.arange(3001.0), graph, estimate=False).facts())
+    found = dict(
+        eb.check_graph(np.arange(3001.0)[:, None], np.arange(3001.0), graph, estimate=False).facts()
+    )
     assert found["isolates"] == "1 node without an edge (0.0333 %)"
     assert found["components"] == "2, the largest with 99.9 % of the nodes"

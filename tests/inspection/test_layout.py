@@ -32,7 +32,9 @@ def test_components_do_not_overlap():
     first, second = place[:40], place[40:80]
     apart = first.max(axis=0) < second.min(axis=0)
     assert (apart | (second.max(axis=0) < first.min(axis=0))).any()
-    assert len(np.unique(place[80:].round(6), axis=0)) == 3  # isolates each have a place of their own
+    assert (
+        len(np.unique(place[80:].round(6), axis=0)) == 3
+    )  # isolates each have a place of their own
 
 
 def test_the_same_graph_is_laid_out_the_same():

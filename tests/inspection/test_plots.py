@@ -41,7 +41,9 @@ def test_every_plot_draws_into_the_axes_given(model, name):
     ax.figure.canvas.draw()
 
 
-@pytest.mark.parametrize("name", ["losses", "predicted_vs_true", "importances", "residual_map", "calibration"])
+@pytest.mark.parametrize(
+    "name", ["losses", "predicted_vs_true", "importances", "residual_map", "calibration"]
+)
 def test_every_plot_takes_a_classifier(classifier, name):
     getattr(eb.plot, name)(classifier).figure.canvas.draw()
 
@@ -63,7 +65,9 @@ def test_an_explanation_is_drawn_part_by_part(model):
     explained = model.explain([5])[0]
     ax = eb.plot.explanation(explained, most=4)
     assert len(ax.patches) == 5
-    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(explained.score - explained.base)
+    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(
+        explained.score - explained.base
+    )
     with pytest.raises(TypeError, match="one Explanation"):
         eb.plot.explanation(model.explain([5]))
 

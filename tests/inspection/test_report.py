@@ -78,9 +78,13 @@ def hostile():
     ends = np.arange(199)
     edges = pd.DataFrame({"a": [ids[i] for i in ends], "b": [ids[i + 1] for i in ends]})
     graph = eb.Graph.from_dataframe(edges, nodes=ids)
-    frame = pd.DataFrame(X, columns=[EVIL, "x</style>", "b"]).assign(kind=np.where(X[:, 0] > 0, EVIL, "<b>"))
+    frame = pd.DataFrame(X, columns=[EVIL, "x</style>", "b"]).assign(
+        kind=np.where(X[:, 0] > 0, EVIL, "<b>")
+    )
     kinds = np.where(y > 0, EVIL, "<i>&amp;")
-    model = eb.EBBSClassifier(10, labels="field", smoothing=eb.Laplacian(), random_state=0, n_jobs=1)
+    model = eb.EBBSClassifier(
+        10, labels="field", smoothing=eb.Laplacian(), random_state=0, n_jobs=1
+    )
     return model.fit(frame, kinds, graph=graph)
 
 
@@ -95,13 +99,16 @@ CASES = {
     "counts": lambda: eb.EBBSRegressor(10, loss="poisson", random_state=0, n_jobs=1).fit(
         homophilous(200)[0], np.floor(np.exp(homophilous(200)[1])), graph=homophilous(200)[2]
     ),
-    "linear": lambda: fitted(learner=eb.ScikitLearn(Ridge()), smoothing=eb.Laplacian(), labels="none")[0],
+    "linear": lambda: fitted(
+        learner=eb.ScikitLearn(Ridge()), smoothing=eb.Laplacian(), labels="none"
+    )[0],
     "masked": lambda: fitted(labels="masked", smoothing=eb.Laplacian())[0],
     "no edges": lambda: eb.EBBSRegressor(10, random_state=0, n_jobs=1).fit(
         *homophilous(100)[:2], graph=eb.Graph.from_edges([], [], n_nodes=100)
     ),
     "relations": lambda: eb.EBBSRegressor(10, labels="field", random_state=0, n_jobs=1).fit(
-        *homophilous(200)[:2], graph={"near": homophilous(200)[2], "other": eb.Graph.from_edges([0], [1], n_nodes=200)}
+        *homophilous(200)[:2],
+        graph={"near": homophilous(200)[2], "other": eb.Graph.from_edges([0], [1], n_nodes=200)},
     ),
     "one value": lambda: eb.EBBSRegressor(5, labels="field", random_state=0, n_jobs=1).fit(
         homophilous(100)[0], np.ones(100), graph=homophilous(100)[2]
@@ -149,9 +156,20 @@ def test_sums_in_the_inspector_add_up(tmp_path):
 
 def test_held_out_nodes_are_explained_without_their_own_label(tmp_path):
     model, _, _ = fitted(labels="field")
-    held = dict(zip(model.validation_nodes_.tolist(), model.validation_prediction_[:, 0].tolist(), strict=True))
+    held = dict(
+        zip(
+            model.validation_nodes_.tolist(),
+            model.validation_prediction_[:, 0].tolist(),
+            strict=True,
+        )
+    )
     _, _, data = report(model, tmp_path)
-    entries = [entry for _, nodes in data["inspector"]["groups"] for entry in nodes if entry["node"] in held]
+    entries = [
+        entry
+        for _, nodes in data["inspector"]["groups"]
+        for entry in nodes
+        if entry["node"] in held
+    ]
     assert entries
     for entry in entries:
         assert entry["role"] == _nodes.HELD
@@ -184,7 +202,9 @@ def test_warnings_are_about_the_data(tmp_path):
     X[:, 2] = 1.0
     graph = eb.Graph.from_edges([0, 200], [1, 201], n_nodes=300)
     model = eb.EBBSRegressor(5, smoothing=eb.Laplacian(), labels="none", random_state=0, n_jobs=1)
-    model.fit(pd.DataFrame(X, columns=["a", "holes", "flat"]), y[:100], nodes=np.arange(100), graph=graph)
+    model.fit(
+        pd.DataFrame(X, columns=["a", "holes", "flat"]), y[:100], nodes=np.arange(100), graph=graph
+    )
     text, _, _ = report(model, tmp_path)
     for expected in (
         "296 of 300 nodes have no edge",
@@ -222,7 +242,14 @@ def test_ticks_are_round_and_inside():
 
 
 def test_numbers_read_as_people_write_them():
-    written = {1996: "1996", 12345.6: "12\u202f346", -0.12345: "−0.123", 0: "0", 1e-7: "1.00e−07", float("inf"): "∞"}
+    written = {
+        1996: "1996",
+        12345.6: "12\u202f346",
+        -0.12345: "−0.123",
+        0: "0",
+        1e-7: "1.00e−07",
+        float("inf"): "∞",
+    }
     assert {value: _charts.number(value) for value in written} == written
 
 
@@ -267,12 +294,16 @@ def _no_errors(request):
 
 
 @needs_browser
-@pytest.mark.parametrize("name", ["numbers", "classes", "few labels", "no graph", "masked", "awkward"])
+@pytest.mark.parametrize(
+    "name", ["numbers", "classes", "few labels", "no graph", "masked", "awkward"]
+)
 def test_panels_render_at_every_width_without_a_complaint(browser, tmp_path, name):
     write_report(CASES[name](), tmp_path / "r.html")
     for width, dark in ((1280, False), (390, True)):
         browser.open(tmp_path / "r.html", width, dark=dark, phone=width < 500)
-        heights = browser.run("[...document.querySelectorAll('main > section')].map((s) => s.offsetHeight)")
+        heights = browser.run(
+            "[...document.querySelectorAll('main > section')].map((s) => s.offsetHeight)"
+        )
         assert len(heights) == len(PANELS) and min(heights) > 40
         assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
         smallest = browser.run(
@@ -306,7 +337,9 @@ def test_the_inspector_works_by_keyboard(browser, tmp_path):
     assert browser.run(text) not in (first, second)
     assert browser.run("document.querySelectorAll('#explained table').length") >= 2
     totals = "[...document.querySelectorAll('#explained table')][0].innerText"
-    numbers = [float(n.replace("−", "-")) for n in re.findall(r"[−+]?\d+\.\d+", browser.run(totals))]
+    numbers = [
+        float(n.replace("−", "-")) for n in re.findall(r"[−+]?\d+\.\d+", browser.run(totals))
+    ]
     assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=0.01)
 
 
@@ -317,7 +350,11 @@ def test_the_focus_goes_through_the_page_in_order(browser, tmp_path):
     seen = []
     for _ in range(40):
         browser.press("Tab")
-        seen.append(browser.run("document.activeElement.id || document.activeElement.textContent.slice(0, 20)"))
+        seen.append(
+            browser.run(
+                "document.activeElement.id || document.activeElement.textContent.slice(0, 20)"
+            )
+        )
     assert seen[:2] == ["Skip to the report", "theme"]
     wanted = ["canvas", "layer", "closer", "node", "previous", "next"]
     assert [name for name in seen if name in wanted] == wanted
@@ -346,8 +383,13 @@ def test_light_and_dark(browser, tmp_path):
 @needs_browser
 def test_the_map_is_drawn_and_a_click_inspects(browser, tmp_path):
     X, y, graph = homophilous(300)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(lon=np.arange(300.0) % 20, lat=np.arange(300.0) // 20)
-    write_report(eb.EBBSRegressor(20, random_state=0, n_jobs=1).fit(frame, y, graph=graph), tmp_path / "r.html")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
+        lon=np.arange(300.0) % 20, lat=np.arange(300.0) // 20
+    )
+    write_report(
+        eb.EBBSRegressor(20, random_state=0, n_jobs=1).fit(frame, y, graph=graph),
+        tmp_path / "r.html",
+    )
     browser.open(tmp_path / "r.html")
     assert "columns lon and lat" in browser.run("document.getElementById('map').textContent")
     assert browser.run(PAINTED) > 1000
@@ -390,4 +432,6 @@ def test_25_000_nodes_stay_under_3_megabytes(browser, tmp_path):
     write_report(model, tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size < 3_000_000
     browser.open(tmp_path / "r.html")
-    assert browser.run("document.getElementById('canvas').getAttribute('aria-label')").startswith("Map of 25,357 nodes")
+    assert browser.run("document.getElementById('canvas').getAttribute('aria-label')").startswith(
+        "Map of 25,357 nodes"
+    )

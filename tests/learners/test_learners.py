@@ -38,7 +38,13 @@ def problem(n=300, seed=0):
 
 
 def fitted(learner, X, y, graph, **changes):
-    parameters = {"n_estimators": 15, "learning_rate": 0.3, "random_state": 0, "n_jobs": 1, "early_stopping": False}
+    parameters = {
+        "n_estimators": 15,
+        "learning_rate": 0.3,
+        "random_state": 0,
+        "n_jobs": 1,
+        "early_stopping": False,
+    }
     parameters |= {"smoothing": eb.Laplacian(), "labels": "none"}
     return eb.EBBSRegressor(learner=learner, **(parameters | changes)).fit(X, y, graph=graph)
 
@@ -58,12 +64,21 @@ def test_learner_handles_several_outputs(name):
     classes = np.select([y < -1, y < 1], ["low", "middle"], "high").astype(object)
     classes[np.isnan(y)] = None
     m = eb.EBBSClassifier(
-        20, 0.5, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False, smoothing=None, labels="none"
+        20,
+        0.5,
+        learner=LEARNERS[name],
+        random_state=0,
+        n_jobs=1,
+        early_stopping=False,
+        smoothing=None,
+        labels="none",
     )
     m.fit(X, classes, graph=graph)
     assert m.score(None, classes) > 0.8
     assert m.predict_proba(X, graph=graph).shape == (300, 3)
-    np.testing.assert_allclose(m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        m.predict_proba(X, graph=graph), m.predict_proba(), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", BOOSTERS)
@@ -79,8 +94,12 @@ def test_every_round_is_grown_on_the_numbers_it_is_given(name, outputs):
     for _ in range(4):
         gradient[:] = np.nan_to_num(y)[:, None] + random.normal(size=gradient.shape)
         curvature[:] = random.random(curvature.shape) + 0.1
-        np.testing.assert_array_equal(over.grow(gradient, curvature), anew.grow(gradient.copy(), curvature.copy()))
-        np.testing.assert_array_equal(kept.grow(gradient, fixed), copied.grow(gradient, fixed.copy()))
+        np.testing.assert_array_equal(
+            over.grow(gradient, curvature), anew.grow(gradient.copy(), curvature.copy())
+        )
+        np.testing.assert_array_equal(
+            kept.grow(gradient, fixed), copied.grow(gradient, fixed.copy())
+        )
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
@@ -93,12 +112,16 @@ def test_an_ensemble_beside_another_grows_as_if_alone(forgotten):
     for _ in range(3):
         first.grow(gradient, np.ones((300, 1)))
     if forgotten:
-        first.forget()
-    beside = first.beside()
+        first.free()
+    beside = first.clone_with_shared_bins()
     for step in range(4):
-        grown = [growing.grow(gradient - 0.1 * step, np.ones((300, 1))) for growing in (beside, alone)]
+        grown = [
+            growing.grow(gradient - 0.1 * step, np.ones((300, 1))) for growing in (beside, alone)
+        ]
         np.testing.assert_array_equal(*grown)
-    np.testing.assert_array_equal(*(growing.compile([1.0] * 4).predict(table) for growing in (beside, alone)))
+    np.testing.assert_array_equal(
+        *(growing.compile([1.0] * 4).predict(table) for growing in (beside, alone))
+    )
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -121,7 +144,9 @@ def test_a_grown_tree_is_the_least_squares_fit_on_its_leaves(name):
         "catboost": eb.CatBoost(1, 1e-9, newton=True, from_average=False, params=exact),
     }[name]
     table = Table(X, ("x",), (), (0,))
-    tree = learner.start(table, n_outputs=1, seed=0, n_jobs=1, device="cpu").grow(gradient, curvature)
+    tree = learner.start(table, n_outputs=1, seed=0, n_jobs=1, device="cpu").grow(
+        gradient, curvature
+    )
     for group in (slice(0, 50), slice(50, 100)):
         expected = -gradient[group].sum() / curvature[group].sum()
         np.testing.assert_allclose(tree[group], expected, rtol=1e-4)
@@ -136,7 +161,12 @@ def test_a_round_in_which_nothing_grows_takes_no_weight(name):
         {"n_outputs": 1, "seed": 0, "n_jobs": 1, "device": "cpu"},
     )
     growing = LEARNERS[name].start(table, **start)
-    gradients = rng.normal(size=(100, 1)), np.zeros((100, 1)), rng.normal(size=(100, 1)), np.zeros((100, 1))
+    gradients = (
+        rng.normal(size=(100, 1)),
+        np.zeros((100, 1)),
+        rng.normal(size=(100, 1)),
+        np.zeros((100, 1)),
+    )
     first, none, second, neither = (growing.grow(gradient, one) for gradient in gradients)
     assert none is None and neither is None
     again = LEARNERS[name].start(table, **start)
@@ -144,7 +174,10 @@ def test_a_round_in_which_nothing_grows_takes_no_weight(name):
     for grown in (growing, again):
         third = grown.grow(gradients[2] + 1.0, one)
         for weights in ([], [0.5], [0.5, 2.0], [0.5, 2.0, -1.0]):
-            expected = sum((w * tree for w, tree in zip(weights, (first, second, third), strict=False)), 0 * first)
+            expected = sum(
+                (w * tree for w, tree in zip(weights, (first, second, third), strict=False)),
+                0 * first,
+            )
             np.testing.assert_allclose(grown.compile(weights).predict(table), expected, atol=1e-5)
 
 
@@ -178,9 +211,13 @@ def test_categories_carry_their_signal(name):
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 12, 400)
     effect = rng.normal(size=12)
-    X = pd.DataFrame({"noise": rng.normal(size=400), "kind": pd.Categorical([f"k{k}" for k in kind])})
+    X = pd.DataFrame(
+        {"noise": rng.normal(size=400), "kind": pd.Categorical([f"k{k}" for k in kind])}
+    )
     y = effect[kind] + 0.05 * rng.normal(size=400)
-    m = eb.EBBSRegressor(40, 0.3, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False)
+    m = eb.EBBSRegressor(
+        40, 0.3, learner=LEARNERS[name], random_state=0, n_jobs=1, early_stopping=False
+    )
     m.fit(X, np.where(np.arange(400) < 300, y, np.nan))
     assert m.score(X.iloc[300:], y[300:]) > 0.8
     strange = X.iloc[:2].assign(kind=pd.Categorical(["new", None]))
@@ -195,7 +232,9 @@ def test_sparse_tables_stay_sparse(name, monkeypatch):
         monkeypatch.setattr(sparse.csr_array, "toarray", lambda *_: pytest.fail("densified"))
         m = fitted(LEARNERS[name], kind(X), y, graph)
         assert m.score(None, y) > 0.5
-        np.testing.assert_allclose(m.predict(kind(X), graph=graph), m.predict(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            m.predict(kind(X), graph=graph), m.predict(), rtol=1e-4, atol=1e-5
+        )
         monkeypatch.undo()
 
 
@@ -206,7 +245,9 @@ def test_columns_that_lightgbm_takes_for_zeros_give_the_mean(kind, several, capf
     X, y = sparse.csr_array((80, 2)) if kind == "empty" else tiny, np.arange(80) % 3
     if several:
         m = eb.EBBSClassifier(5, early_stopping=False, n_jobs=1).fit(X, y)
-        np.testing.assert_allclose(m.predict_proba(), np.tile(np.bincount(y) / 80, (80, 1)), rtol=1e-6)
+        np.testing.assert_allclose(
+            m.predict_proba(), np.tile(np.bincount(y) / 80, (80, 1)), rtol=1e-6
+        )
     else:
         m = eb.EBBSRegressor(5, early_stopping=False, n_jobs=1).fit(X, y)
         np.testing.assert_allclose(m.predict(), y.mean(), rtol=1e-6)
@@ -251,7 +292,9 @@ def test_another_number_of_trees_a_round_than_outputs_is_refused(given):
     X, y, graph = problem()
     learner = eb.LightGBM(params={"num_class": given})
     classifier = eb.EBBSClassifier(3, learner=learner, n_jobs=1)
-    with pytest.raises(ValueError, match=f"num_class={given}, LightGBM grows {given} trees a round, not the 3"):
+    with pytest.raises(
+        ValueError, match=f"num_class={given}, LightGBM grows {given} trees a round, not the 3"
+    ):
         classifier.fit(X, np.arange(300) % 3, graph=graph)
     if given > 1:
         with pytest.raises(ValueError, match=f"grows {given} trees a round, not the 1"):
@@ -261,17 +304,25 @@ def test_another_number_of_trees_a_round_than_outputs_is_refused(given):
 def test_unknown_parameters_reach_the_library():
     X, y, graph = problem()
     shallow = fitted(eb.LightGBM(params={"max_depth": 1}), X, y, graph)
-    assert all(tree["num_leaves"] <= 2 for tree in shallow.ensemble_.booster.dump_model()["tree_info"])
+    assert all(
+        tree["num_leaves"] <= 2 for tree in shallow.ensemble_.booster.dump_model()["tree_info"]
+    )
     assert fitted(eb.XGBoost(params={"max_depth": 1}), X, y, graph).predict().size == 300
     assert fitted(eb.CatBoost(params={"depth": 1}), X, y, graph).predict().size == 300
 
 
 def test_a_network_and_a_line_can_be_weak_learners():
     X, y, graph = problem(n=120)
-    nets = [MLPRegressor(hidden_layer_sizes=(4,), max_iter=20, solver="lbfgs", tol=1e3), LinearRegression()]
+    nets = [
+        MLPRegressor(hidden_layer_sizes=(4,), max_iter=20, solver="lbfgs", tol=1e3),
+        LinearRegression(),
+    ]
     m = fitted(nets, X, y, graph, n_estimators=8, random_state=1)
     assert m.history_["training"][-1] < m.history_["training"][0]
-    assert {type(fit[0]).__name__ for _, fit in m.ensemble_.rounds} == {"MLPRegressor", "LinearRegression"}
+    assert {type(fit[0]).__name__ for _, fit in m.ensemble_.rounds} == {
+        "MLPRegressor",
+        "LinearRegression",
+    }
 
 
 def test_names_become_learners():
@@ -320,7 +371,9 @@ def test_a_tree_that_is_one_leaf_is_read_back(tmp_path):
         0.000864444678485895,
         1.4252996240782245e-07,
     ]
-    learner = eb.CatBoost(depth=4, from_average=False)  # with nothing to split by, on the rounding of a constant
+    learner = eb.CatBoost(
+        depth=4, from_average=False
+    )  # with nothing to split by, on the rounding of a constant
     model = eb.EBBSRegressor(1, learner=learner, random_state=0)
     model.fit(np.full((5, 1), np.nan), np.full(5, 7.0), sample_weight=weight)
     assert b'"splits": null' in b"".join(model.ensemble_.files().values())

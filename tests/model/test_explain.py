@@ -13,8 +13,12 @@ LEARNERS = [eb.LightGBM(), eb.XGBoost(), eb.CatBoost(4), eb.ScikitLearn(Ridge())
 @pytest.mark.parametrize("labels", ["none", "field", "leave-one-out"])
 def test_parts_add_up_to_the_prediction(learner, labels):
     X, y, graph = homophilous(300)
-    m = eb.EBBSRegressor(30, learner=learner, labels=labels, smoothing=eb.Laplacian(1.0, 2), random_state=0, n_jobs=1)
-    m.set_params(neighbor_features=eb.NeighborFeatures(["mean"])).fit(X, y[:200], nodes=np.arange(200), graph=graph)
+    m = eb.EBBSRegressor(
+        30, learner=learner, labels=labels, smoothing=eb.Laplacian(1.0, 2), random_state=0, n_jobs=1
+    )
+    m.set_params(neighbor_features=eb.NeighborFeatures(["mean"])).fit(
+        X, y[:200], nodes=np.arange(200), graph=graph
+    )
     for explanation in m.explain([0, 150, 299]):
         assert explanation.score == pytest.approx(m.predict()[explanation.node])
         assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
@@ -26,7 +30,9 @@ def test_parts_add_up_to_the_prediction(learner, labels):
 def test_neighbours_reach_as_far_as_the_steps():
     X, y, _ = homophilous(60)
     path = eb.Graph.from_edges(np.arange(59), np.arange(1, 60))
-    m = eb.EBBSRegressor(10, smoothing=eb.Laplacian(1.0, 2), labels="none", n_jobs=1).fit(X, y, graph=path)
+    m = eb.EBBSRegressor(10, smoothing=eb.Laplacian(1.0, 2), labels="none", n_jobs=1).fit(
+        X, y, graph=path
+    )
     assert sorted(m.explain([30])[0].neighbors) == [28, 29, 31, 32]
 
 
@@ -43,7 +49,9 @@ def test_an_isolated_node_is_explained_by_itself():
 def test_columns_are_named():
     X, y, graph = homophilous(200)
     frame = pd.DataFrame(X, columns=["size", "age", "noise"])
-    m = eb.EBBSRegressor(60, smoothing=None, labels="none", random_state=0, n_jobs=1).fit(frame, y, graph=graph)
+    m = eb.EBBSRegressor(60, smoothing=None, labels="none", random_state=0, n_jobs=1).fit(
+        frame, y, graph=graph
+    )
     explanation = m.explain([3])[0]
     assert set(explanation.own) == {"size", "age", "noise"}
     assert "size" in str(explanation)
@@ -77,7 +85,12 @@ def test_encoded_categories_are_explained_with_their_codes_or_not_at_all(tmp_pat
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.normal(size=80), "kind": rng.choice(list("abc"), 80)})
     y, graph = X["x"] + (X["kind"] == "a"), eb.Graph.build_knn(X[["x"]].to_numpy(), k=3)
-    given = {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "learner": "catboost", "random_state": 0}
+    given = {
+        "smoothing": eb.Laplacian(1.0, 2),
+        "labels": "none",
+        "learner": "catboost",
+        "random_state": 0,
+    }
     model = eb.EBBSRegressor(5, **given).fit(X, y, graph=graph)
     for name, table in (("with", True), ("without", False)):
         model.save(tmp_path / name, table=table)
@@ -87,7 +100,9 @@ def test_encoded_categories_are_explained_with_their_codes_or_not_at_all(tmp_pat
     with pytest.raises(ValueError, match="encoded without their own labels"):
         bare.explain([7], X)
     eb.write_report(bare, tmp_path / "report.html", X=X)
-    assert "encoded without their own labels" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "encoded without their own labels" in (tmp_path / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_masked_models_have_no_such_sum():
@@ -101,7 +116,9 @@ def test_intervals_hold_their_share_of_the_truth():
     X, y, graph = homophilous(3000)
     train, rest = np.arange(1500), np.arange(1500, 3000)
     for level in (0.8, 0.9):
-        m = eb.EBBSRegressor(80, random_state=0, n_jobs=1).fit(X, y[train], nodes=train, graph=graph)
+        m = eb.EBBSRegressor(80, random_state=0, n_jobs=1).fit(
+            X, y[train], nodes=train, graph=graph
+        )
         found = m.predict(interval=level, nodes=rest)
         inside = (found.lower <= y[rest]) & (y[rest] <= found.upper)
         assert np.mean(inside) == pytest.approx(level, abs=0.07)
@@ -114,10 +131,12 @@ def test_few_labels_leave_each_other_out_for_intervals():
     for seed in range(5):
         few = np.random.default_rng(seed).choice(800, 45, replace=False)
         m = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(X, y[few], nodes=few, graph=graph)
-        assert "left out" in m.errors_from_
+        assert "left out" in m.conformity_source_
         found = m.predict(interval=0.9)
         rest = np.setdiff1d(np.arange(800), few)
-        held.append(np.mean((found.lower <= y) & (y <= found.upper), where=np.isin(np.arange(800), rest)))
+        held.append(
+            np.mean((found.lower <= y) & (y <= found.upper), where=np.isin(np.arange(800), rest))
+        )
     assert 0.82 < np.mean(held) < 0.98
 
 
@@ -131,7 +150,9 @@ def test_intervals_need_nodes_that_were_not_trained_on():
     X, y, graph = homophilous(100)
     for m, known in ((eb.EBBSRegressor(5, early_stopping=False), 100), (eb.EBBSRegressor(5), 5)):
         m.set_params(n_jobs=1).fit(X, y[:known], nodes=np.arange(known), graph=graph)
-        with pytest.raises(ValueError, match="interval needs errors at nodes that were not trained on"):
+        with pytest.raises(
+            ValueError, match="interval needs errors at nodes that were not trained on"
+        ):
             m.predict(interval=0.9)
 
 

@@ -21,11 +21,17 @@ from ebboost.model import serialization as modelfile
 
 N = 60
 RNG = np.random.default_rng(0)
-NUMBERS = pd.DataFrame({"u": RNG.normal(size=N), "v": np.where(RNG.random(N) < 0.1, np.nan, RNG.normal(size=N))})
-TABLE = NUMBERS.assign(town=RNG.choice(["Bonn", "Kiel", "Ulm"], N), zone=pd.Categorical(RNG.choice([7, 3, None], N)))
+NUMBERS = pd.DataFrame(
+    {"u": RNG.normal(size=N), "v": np.where(RNG.random(N) < 0.1, np.nan, RNG.normal(size=N))}
+)
+TABLE = NUMBERS.assign(
+    town=RNG.choice(["Bonn", "Kiel", "Ulm"], N), zone=pd.Categorical(RNG.choice([7, 3, None], N))
+)
 Y = np.where(np.arange(N) < 40, TABLE["u"] + (TABLE["town"] == "Ulm"), np.nan)
 CLASSES = np.where(np.isnan(Y), None, np.digitize(np.nan_to_num(Y), [0.0, 0.7]).astype(object))
-CLASSES = np.array([None if c is None else ["low", "mid", "high"][c] for c in CLASSES], dtype=object)
+CLASSES = np.array(
+    [None if c is None else ["low", "mid", "high"][c] for c in CLASSES], dtype=object
+)
 NAMED = eb.Graph.from_networkx(nx.relabel_nodes(nx.cycle_graph(N), "Straße {}".format))
 FEW = eb.Graph.from_edges([0, 1, 2], [1, 2, 3], [1.0, 0.5, 2.0], n_nodes=5)
 
@@ -81,7 +87,11 @@ def small(tmp_path_factory):
     """As few bytes as a model with a graph can have."""
     path = tmp_path_factory.mktemp("small") / "model.ebb"
     model = eb.EBBSRegressor(1, smoothing=None, labels="none", n_jobs=1, random_state=0)
-    model.fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0], graph=FEW.from_edges([0, 1], [1, 2], n_nodes=4))
+    model.fit(
+        [[0.0], [1.0], [2.0], [3.0]],
+        [0.0, 1.0, 2.0, 3.0],
+        graph=FEW.from_edges([0, 1], [1, 2], n_nodes=4),
+    )
     model.save(path)
     return path.read_bytes()
 
@@ -98,15 +108,20 @@ def test_a_model_read_back_predicts_the_same(tmp_path, kind, learner, graph, col
     if "town" in columns:
         new["town"] = ["Ulm", "Rom", None, "Bonn", "Kiel"]
     new_graph = None if graph is None else FEW
-    assert np.ptp(model.smoothed_) > 0 and np.ptp(model.ensemble_.importances()) > 0
+    assert np.ptp(model.propagated_scores_) > 0 and np.ptp(model.ensemble_.importances()) > 0
     for call in ("predict", "predict_proba") if kind is eb.EBBSClassifier else ("predict",):
         assert (getattr(loaded, call)() == getattr(model, call)()).all()
-        assert (getattr(loaded, call)(new, graph=new_graph) == getattr(model, call)(new, graph=new_graph)).all()
+        assert (
+            getattr(loaded, call)(new, graph=new_graph)
+            == getattr(model, call)(new, graph=new_graph)
+        ).all()
     assert loaded.get_params() == model.get_params()
     assert loaded.feature_names_in_.tolist() == columns
     assert (loaded.feature_importances_ == model.feature_importances_).all()
     assert loaded.n_iter_ == model.n_iter_
-    assert loaded.history_ == {name: values for name, values in model.history_.items() if name != "seconds"}
+    assert loaded.history_ == {
+        name: values for name, values in model.history_.items() if name != "seconds"
+    }
     if kind is eb.EBBSClassifier:
         assert loaded.classes_.tolist() == ["high", "low", "mid"]
     if graph is not None:
@@ -119,13 +134,27 @@ def test_a_model_read_back_predicts_the_same(tmp_path, kind, learner, graph, col
 @pytest.mark.parametrize(
     "changes",
     [
-        {"smoothing": eb.Laplacian(0.7, 3, method="chebyshev"), "feature_smoothing": eb.Laplacian(20.0, 5)},
+        {
+            "smoothing": eb.Laplacian(0.7, 3, method="chebyshev"),
+            "feature_smoothing": eb.Laplacian(20.0, 5),
+        },
         {"smoothing": eb.Kernel("random-walk", 8.0, p=2, a=2.5), "labels": "none"},
-        {"learner": eb.LightGBM(num_leaves=4, params={"extra_trees": True}), "momentum": True, "penalty": 0.1},
-        {"momentum": eb.CorrectedMomentum(0.1, restart=False), "smoothing": eb.Laplacian(1.0, "auto")},
+        {
+            "learner": eb.LightGBM(num_leaves=4, params={"extra_trees": True}),
+            "momentum": True,
+            "penalty": 0.1,
+        },
+        {
+            "momentum": eb.CorrectedMomentum(0.1, restart=False),
+            "smoothing": eb.Laplacian(1.0, "auto"),
+        },
         {"learner": eb.CatBoost(depth=2, newton=True), "categorical_features": ["u"]},
         {"loss": eb.Quantile(0.9), "smoothing": None},
-        {"loss": "huber", "random_state": np.random.RandomState(3), "learning_rate": np.float64(0.5)},
+        {
+            "loss": "huber",
+            "random_state": np.random.RandomState(3),
+            "learning_rate": np.float64(0.5),
+        },
         {"categorical_features": (0, 1)},
         {"categorical_features": np.array([1])},
     ],
@@ -146,19 +175,22 @@ def test_parameters_of_every_kind_survive(tmp_path, changes):
             assert np.array_equal(value, expected[name])
 
 
-@pytest.mark.parametrize("ids", [[(0, 1), (0, 2), (1, 1)], [5, "x", (1, ("y", 2.5))], [30, 10, 20], ["ü", "", "a"]])
+@pytest.mark.parametrize(
+    "ids", [[(0, 1), (0, 2), (1, 1)], [5, "x", (1, ("y", 2.5))], [30, 10, 20], ["ü", "", "a"]]
+)
 def test_node_ids_of_any_kind_survive(tmp_path, ids):
     graph = eb.Graph.from_networkx(nx.path_graph(ids), nodes=ids)
-    eb.EBBSRegressor(n_estimators=1, n_jobs=1).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0], graph=graph).save(
-        tmp_path / "m.ebb"
-    )
+    eb.EBBSRegressor(n_estimators=1, n_jobs=1).fit(
+        [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0], graph=graph
+    ).save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb").graph_
     assert loaded.node_ids.tolist() == ids
     assert loaded.index_of(ids[::-1]).tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize(
-    ("labels", "class_weight"), [([0, 1], {0: 1.0, 1: 2.0}), ([True, False], "balanced"), ([1.0, 2.0], None)]
+    ("labels", "class_weight"),
+    [([0, 1], {0: 1.0, 1: 2.0}), ([True, False], "balanced"), ([1.0, 2.0], None)],
 )
 def test_classes_keep_their_type(tmp_path, labels, class_weight):
     model = eb.EBBSClassifier(n_estimators=2, n_jobs=1, class_weight=class_weight)
@@ -176,7 +208,9 @@ def test_a_table_without_names_and_a_graph_without_ids_survive(tmp_path):
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     assert not hasattr(loaded, "feature_names_in_") and not loaded.graph_.has_ids
-    assert loaded.ensemble_.booster.params["objective"] == model.ensemble_.booster.params["objective"]
+    assert (
+        loaded.ensemble_.booster.params["objective"] == model.ensemble_.booster.params["objective"]
+    )
     assert (loaded.predict(X, graph=graph) == model.predict(X, graph=graph)).all()
 
 
@@ -186,14 +220,20 @@ def test_a_loaded_model_saves_to_the_same_bytes_as_the_original(tmp_path):
         for name in ("a", "b"):
             model.save(tmp_path / name)
         eb.load(tmp_path / "a").save(tmp_path / "c")
-        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+        assert (
+            (tmp_path / "a").read_bytes()
+            == (tmp_path / "b").read_bytes()
+            == (tmp_path / "c").read_bytes()
+        )
 
 
 def test_the_file_is_plain_formats_without_a_date_and_without_pickle(saved):
     with zipfile.ZipFile(io.BytesIO(saved)) as file:
         assert sorted(file.namelist()) == ["arrays.npz", "manifest.json", "trees.txt"]
         inner = zipfile.ZipFile(io.BytesIO(file.read("arrays.npz")))
-        assert {info.date_time for info in (*file.infolist(), *inner.infolist())} == {(1980, 1, 1, 0, 0, 0)}
+        assert {info.date_time for info in (*file.infolist(), *inner.infolist())} == {
+            (1980, 1, 1, 0, 0, 0)
+        }
         manifest = json.loads(file.read("manifest.json"))
         assert manifest["format_version"] == 1 and manifest["parameters"]["n_estimators"] == 3
         with np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False) as arrays:
@@ -228,7 +268,9 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "m.ebb"
     fitted().save(path)
     before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000, limits[1]))  # no more is written, as on a full disk
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (3_000, limits[1])
+    )  # no more is written, as on a full disk
     try:
         with pytest.raises(OSError, match="too large"):
             fitted(n_estimators=5).save(path)
@@ -247,10 +289,14 @@ def test_what_is_written_is_on_the_disk_before_it_takes_the_place_of_the_old(tmp
     assert done == (["fsync", "replace", "fsync"] if os.name == "posix" else ["fsync", "replace"])
 
 
-def test_a_model_whose_numbers_are_all_alike_is_written_so_that_it_can_be_read(tmp_path, monkeypatch):
+def test_a_model_whose_numbers_are_all_alike_is_written_so_that_it_can_be_read(
+    tmp_path, monkeypatch
+):
     """Packed, it would be as small as a bomb is."""
     monkeypatch.setattr(archive, "room", lambda size: 20_000 + 2 * size)
-    graph = eb.Graph.from_networkx(nx.path_graph([f"https://example.org/nodes/{i:040d}" for i in range(2_000)]))
+    graph = eb.Graph.from_networkx(
+        nx.path_graph([f"https://example.org/nodes/{i:040d}" for i in range(2_000)])
+    )
     model = eb.EBBSRegressor(1).fit(np.zeros((2_000, 1)), np.zeros(2_000), graph=graph)
     model.save(tmp_path / "m.ebb", table=True)
     assert (eb.load(tmp_path / "m.ebb").predict() == model.predict()).all()
@@ -263,7 +309,9 @@ def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
 
 
 def test_folders_that_are_missing_or_in_the_way_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"m\.ebb cannot be written: there is no folder .*nowhere"):
+    with pytest.raises(
+        FileNotFoundError, match=r"m\.ebb cannot be written: there is no folder .*nowhere"
+    ):
         fitted().save(tmp_path / "nowhere" / "m.ebb")
     with pytest.raises(IsADirectoryError, match="it is a folder"):
         fitted().save(tmp_path)
@@ -272,12 +320,16 @@ def test_folders_that_are_missing_or_in_the_way_are_named(tmp_path):
 
 def test_what_needs_pickle_is_refused_before_anything_is_written(tmp_path):
     path = tmp_path / "m.ebb"
-    with pytest.raises(ValueError, match=r"scikit-learn regressors cannot be saved.*learner='lightgbm'"):
+    with pytest.raises(
+        ValueError, match=r"scikit-learn regressors cannot be saved.*learner='lightgbm'"
+    ):
         fitted(learner=Ridge(), X=NUMBERS.fillna(0.0)).save(path)
     binned = NUMBERS[["u"]].assign(bin=pd.cut(NUMBERS["u"], 3))
     with pytest.raises(ValueError, match=r"Interval.*numbers or text before you fit"):
         fitted(X=binned).save(path)
-    with pytest.raises(ValueError, match=r"r=.*squared.* of Kernel is a function.*subclass.*classes="):
+    with pytest.raises(
+        ValueError, match=r"r=.*squared.* of Kernel is a function.*subclass.*classes="
+    ):
         fitted(smoothing=eb.Kernel(squared), labels="none").save(path)
     assert not path.exists()
 
@@ -427,14 +479,21 @@ def test_what_was_held_out_is_kept(tmp_path, kind):
 
 
 def test_a_file_is_described_without_making_a_model_of_it(tmp_path):
-    X, graph = np.random.default_rng(0).normal(size=(60, 2)), eb.Graph.from_edges(np.arange(59), np.arange(1, 60))
+    X, graph = (
+        np.random.default_rng(0).normal(size=(60, 2)),
+        eb.Graph.from_edges(np.arange(59), np.arange(1, 60)),
+    )
     y = np.where(X[:, 0] > 0, "up", "down").astype(object)
     y[:5] = None
     model = eb.EBBSClassifier(3, random_state=0).fit(X, y, graph=graph)
     model.save(tmp_path / "m.ebb")
     told = modelfile.describe(tmp_path / "m.ebb")
     assert (told["n_nodes"], told["n_edges"], told["n_labels"]) == (60, 59, 55)
-    assert told["classes"] == ["down", "up"] and told["columns"] == ["x0", "x1"] and told["n_iter"] == model.n_iter_
+    assert (
+        told["classes"] == ["down", "up"]
+        and told["columns"] == ["x0", "x1"]
+        and told["n_iter"] == model.n_iter_
+    )
     assert told["names"] is None and not told["has_table"] and sum(told["bytes"].values()) > 0
     model.names_ = {"id": "fips", "target": "trend"}
     model.save(tmp_path / "named.ebb", table=True)
@@ -452,11 +511,19 @@ def test_the_file_tells_where_the_model_was_fitted(tmp_path):
     path = tmp_path / "m.ebb"
     fitted(n_jobs=2).save(path)
     told = modelfile.describe(path)["environment"]
-    assert told["threads"] == 2 and told["ebboost"] == eb.__version__ and told["numpy"] == np.__version__
-    assert {"python", "system", "machine", "scipy", "scikit-learn", "lightgbm", "sweeps"} <= set(told)
+    assert (
+        told["threads"] == 2
+        and told["ebboost"] == eb.__version__
+        and told["numpy"] == np.__version__
+    )
+    assert {"python", "system", "machine", "scipy", "scikit-learn", "lightgbm", "sweeps"} <= set(
+        told
+    )
     loaded = eb.load(path)
     loaded.save(path)
-    assert modelfile.describe(path)["environment"] == told  # of the fit, not of who wrote the file again
+    assert (
+        modelfile.describe(path)["environment"] == told
+    )  # of the fit, not of who wrote the file again
     loaded.set_params(n_jobs=1).fit(NUMBERS, Y).save(path)
     assert modelfile.describe(path)["environment"]["threads"] == 1
 
@@ -472,7 +539,9 @@ def test_files_of_every_version_predict_what_they_did(path):
     model = eb.load(path)
     rows = told["rows"]
     new = sparse.csr_array(np.array(rows["counts"])) if "counts" in rows else pd.DataFrame(rows)
-    graph = None if model.graph_ is None else eb.Graph.from_edges(*told["edges"], n_nodes=new.shape[0])
+    graph = (
+        None if model.graph_ is None else eb.Graph.from_edges(*told["edges"], n_nodes=new.shape[0])
+    )
     if told["relations"]:
         graph = dict.fromkeys(told["relations"], graph)
     call = getattr(model, "predict_proba", model.predict)
@@ -480,9 +549,11 @@ def test_files_of_every_version_predict_what_they_did(path):
     np.testing.assert_allclose(call(new, graph=graph), told["new"], rtol=1e-12, atol=1e-14)
     if "lower" in told:
         np.testing.assert_allclose(model.predict(interval=0.8).lower, told["lower"], rtol=1e-12)
-    described = modelfile.describe(path)
-    assert described["format_version"] == 1 and described["n_nodes"] == len(told["fitted"])
-    assert described["environment"]["ebboost"] == path.parent.name
+    describe_parameters = modelfile.describe(path)
+    assert describe_parameters["format_version"] == 1 and describe_parameters["n_nodes"] == len(
+        told["fitted"]
+    )
+    assert describe_parameters["environment"]["ebboost"] == path.parent.name
 
 
 def test_there_are_files_of_this_version():

@@ -27,7 +27,10 @@ SMOOTHERS = [
 ]
 MADE = {
     "own columns": {"neighbor_features": None, "feature_smoothing": None},
-    "columns of neighbours": {"neighbor_features": eb.NeighborFeatures(), "feature_smoothing": eb.Laplacian(5.0, 2)},
+    "columns of neighbours": {
+        "neighbor_features": eb.NeighborFeatures(),
+        "feature_smoothing": eb.Laplacian(5.0, 2),
+    },
 }
 
 
@@ -59,7 +62,10 @@ def test_a_few_nodes_of_another_graph_are_predicted_as_all_of_them_are(models, g
     X = np.random.default_rng(seed).normal(size=(graph.n_nodes, 3))
     nodes = data.draw(st.lists(st.integers(0, graph.n_nodes - 1), max_size=5))
     everyone = model.predict(X, graph=graph)
-    assert np.abs(model.predict(X, graph=graph, nodes=nodes) - everyone[nodes]).max(initial=0.0) <= 1e-12
+    assert (
+        np.abs(model.predict(X, graph=graph, nodes=nodes) - everyone[nodes]).max(initial=0.0)
+        <= 1e-12
+    )
 
 
 @pytest.mark.parametrize("made", MADE)
@@ -75,7 +81,9 @@ def test_only_rows_within_reach_are_read(made):
         model.predict(X, graph=path, nodes=[50])
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, sparse.csc_array, np.asarray, np.ndarray.tolist])
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pl.DataFrame, sparse.csc_array, np.asarray, np.ndarray.tolist]
+)
 def test_rows_are_taken_from_any_table(kind):
     X, y, graph = problem(seed=1)
     frame, nodes = pd.DataFrame(np.nan_to_num(X), columns=["a", "b", "c"]), np.array([5, 140, 5, 0])
@@ -83,7 +91,9 @@ def test_rows_are_taken_from_any_table(kind):
     given = kind(frame if named else frame.to_numpy())
     model = eb.EBBSRegressor(8, smoothing=eb.Laplacian(), labels="none", random_state=0)
     model.fit(frame if named else frame.to_numpy(), y, graph=graph)
-    assert np.array_equal(model.predict(given, graph=graph, nodes=nodes), model.predict(given, graph=graph)[nodes])
+    assert np.array_equal(
+        model.predict(given, graph=graph, nodes=nodes), model.predict(given, graph=graph)[nodes]
+    )
 
 
 def test_nodes_may_be_a_mask_may_repeat_and_must_be_there():
@@ -95,9 +105,13 @@ def test_nodes_may_be_a_mask_may_repeat_and_must_be_there():
         lambda nodes: model.predict(X, graph=graph, nodes=nodes),
         model.predictor().predict,
     ):
-        assert np.array_equal(ask(mask), ask([3, 7])) and np.array_equal(ask([7, 7]), ask([7]).repeat(2))
+        assert np.array_equal(ask(mask), ask([3, 7])) and np.array_equal(
+            ask([7, 7]), ask([7]).repeat(2)
+        )
         assert ask([]).shape == (0,)
-        with pytest.raises(ValueError, match="nodes names row 150 at position 1, X has rows 0 to 149"):
+        with pytest.raises(
+            ValueError, match="nodes names row 150 at position 1, X has rows 0 to 149"
+        ):
             ask([0, 150])
         with pytest.raises(TypeError, match="nodes must hold row positions"):
             ask([0.5])
@@ -107,11 +121,18 @@ def test_several_relations_and_signs_are_predicted_nearby_as_everywhere():
     X, y, like = problem()
     relations = {"like": like, "unlike": random_graph(150, 100, 5)}
     model = eb.EBBSRegressor(
-        8, 0.3, relations={"like": 1.0, "unlike": -0.4}, smoothing=eb.Laplacian(2.0, 2), labels="none",
-        neighbor_features=eb.NeighborFeatures(), random_state=0,
-    ).fit(X, y, graph=relations)  # fmt: skip
+        8,
+        0.3,
+        relations={"like": 1.0, "unlike": -0.4},
+        smoothing=eb.Laplacian(2.0, 2),
+        labels="none",
+        neighbor_features=eb.NeighborFeatures(),
+        random_state=0,
+    ).fit(X, y, graph=relations)
     nodes = [9, 1]
-    assert np.array_equal(model.predict(X, graph=relations, nodes=nodes), model.predict(X, graph=relations)[nodes])
+    assert np.array_equal(
+        model.predict(X, graph=relations, nodes=nodes), model.predict(X, graph=relations)[nodes]
+    )
 
 
 def changed(X, nodes, seed=3):
@@ -138,11 +159,13 @@ def test_an_update_hears_known_labels(labels):
     model = fitted(labels=labels)
     X, y, graph = problem(seed=4)
     known = None if labels == "none" else (np.arange(30), y[:30])
-    predictor = model.predictor(X, graph=graph, known=known)
-    assert np.array_equal(predictor.predict(), model.predict(X, graph=graph, known=known))
+    predictor = model.predictor(X, graph=graph, new_labels=known)
+    assert np.array_equal(predictor.predict(), model.predict(X, graph=graph, new_labels=known))
     X = changed(X, [31, 2])
     predictor.update([31, 2], X[[31, 2]])
-    assert np.abs(predictor.predict() - model.predict(X, graph=graph, known=known)).max() < 1e-9
+    assert (
+        np.abs(predictor.predict() - model.predict(X, graph=graph, new_labels=known)).max() < 1e-9
+    )
 
 
 def test_fitted_nodes_keep_their_labels_and_take_new_rows():
@@ -150,7 +173,9 @@ def test_fitted_nodes_keep_their_labels_and_take_new_rows():
     X, _, _ = problem()
     predictor = model.predictor()
     assert np.array_equal(predictor.predict([5, 9]), model.predict(nodes=[5, 9]))
-    assert predictor.predict([5], interval=0.8).upper == model.predict(nodes=[5], interval=0.8).upper
+    assert (
+        predictor.predict([5], interval=0.8).upper == model.predict(nodes=[5], interval=0.8).upper
+    )
     predictor.update([5], X[[5]])  # as it was
     assert np.abs(predictor.predict() - model.predict()).max() < 1e-9
     predictor.update([5], X[[5]] + 2.0)
@@ -161,13 +186,23 @@ def test_fitted_nodes_keep_their_labels_and_take_new_rows():
 def test_labels_are_heard_of_no_farther_than_it_matters(kind):
     rng = np.random.default_rng(0)
     place = rng.random((4000, 2))
-    graph, X = eb.Graph.build_knn(place[:, :1], k=6), np.hstack([place[:, 1:], rng.normal(size=(4000, 1))])
+    graph, X = (
+        eb.Graph.build_knn(place[:, :1], k=6),
+        np.hstack([place[:, 1:], rng.normal(size=(4000, 1))]),
+    )
     y = np.sin(9 * place[:, 0]) + X[:, 0]
     y = y if kind is eb.EBBSRegressor else (y > 0.5).astype(int)
-    model = kind(10, 0.3, smoothing=eb.Laplacian(1.0, 2), labels="field", random_state=0, **MADE["own columns"])
+    model = kind(
+        10,
+        0.3,
+        smoothing=eb.Laplacian(1.0, 2),
+        labels="field",
+        random_state=0,
+        **MADE["own columns"],
+    )
     known = rng.permutation(4000)[:2000]
     model.fit(X, y[known], nodes=known, graph=graph)
-    predictor, before = model.predictor(X, graph=graph, known=(known, y[known])), None
+    predictor, before = model.predictor(X, graph=graph, new_labels=(known, y[known])), None
     for nodes in ([11], [3999, 5]):
         before = predictor.predict_proba() if kind is eb.EBBSClassifier else predictor.predict()
         X = X.copy()
@@ -175,7 +210,7 @@ def test_labels_are_heard_of_no_farther_than_it_matters(kind):
         predictor.update(nodes, X[nodes])
     told = predictor.predict_proba() if kind is eb.EBBSClassifier else predictor.predict()
     ask = model.predict_proba if kind is eb.EBBSClassifier else model.predict
-    assert np.abs(told - ask(X, graph=graph, known=(known, y[known]))).max() < 1e-7
+    assert np.abs(told - ask(X, graph=graph, new_labels=(known, y[known]))).max() < 1e-7
     still = (told == before).reshape(4000, -1).all(axis=1)
     assert 0.5 < still.mean() < 1.0
 
@@ -217,7 +252,9 @@ def test_an_update_that_cannot_be_made_says_why(tmp_path):
         predictor.update([1], [[np.inf, 0.0, 0.0]])
     assert np.array_equal(predictor.predict(), before)
     model.save(tmp_path / "m.ebb")
-    with pytest.raises(ValueError, match=r"loaded without its table: pass it, predictor\(X, graph=graph\)"):
+    with pytest.raises(
+        ValueError, match=r"loaded without its table: pass it, predictor\(X, graph=graph\)"
+    ):
         eb.load(tmp_path / "m.ebb").predictor().update([1], X[[1]])
 
 
@@ -266,7 +303,7 @@ def test_a_predictor_can_be_sent_to_another_process(made):
     X, _, graph = problem()
     model = fitted(labels="field", **MADE[made])
     known = np.arange(40), np.arange(40) / 40.0
-    predictor = model.predictor(X, graph=graph, known=known)
+    predictor = model.predictor(X, graph=graph, new_labels=known)
     predictor.update([3], X[[5]])
     sent = pickle.loads(pickle.dumps(predictor))
     for one in (predictor, sent):

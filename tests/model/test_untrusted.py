@@ -70,7 +70,9 @@ def lines(pattern, replacement, count=1):
     """Change lines of LightGBM's text, and its own table of lengths."""
 
     def change(parts):
-        text = re.sub(pattern, replacement, parts["trees.txt"].decode(), count=count, flags=re.MULTILINE)
+        text = re.sub(
+            pattern, replacement, parts["trees.txt"].decode(), count=count, flags=re.MULTILINE
+        )
         trees = re.split(r"^(?=Tree=\\d+$|end of trees$)", text, flags=re.MULTILINE)[1:-1]
         sizes = "tree_sizes=" + " ".join(str(len(tree)) for tree in trees)
         parts["trees.txt"] = re.sub(r"^tree_sizes=.*$", sizes, text, flags=re.MULTILINE).encode()
@@ -80,7 +82,9 @@ def lines(pattern, replacement, count=1):
 
 def swap(old, new):
     """Change LightGBM's text, and not its table of lengths."""
-    return {"entries": lambda parts: parts.update({"trees.txt": parts["trees.txt"].replace(old, new)})}
+    return {
+        "entries": lambda parts: parts.update({"trees.txt": parts["trees.txt"].replace(old, new)})
+    }
 
 
 NEIGHBOURS = {"class": "NeighborFeatures", "parameters": {}}
@@ -88,13 +92,17 @@ MANY = {"class": "NeighborFeatures", "parameters": {"statistics": ["mean"] * 999
 LAPLACIAN = {"class": "Laplacian", "parameters": {"lam": 1.0, "n_steps": 10**9}}
 HOSTILE = {
     "threads that are text": say("parameters", "n_jobs", value="\x00"),
-    "a part in the place of threads": say("parameters", "n_jobs", value={"class": "Kernel", "parameters": {}}),
+    "a part in the place of threads": say(
+        "parameters", "n_jobs", value={"class": "Kernel", "parameters": {}}
+    ),
     "a setting that is an array": say(
         "parameters",
         "smoothing",
         value={"class": "Laplacian", "parameters": {"lam": {"array": [1.0, 2.0], "dtype": "<f8"}}},
     ),
-    "relations without a name": say("fitted", "relation_strengths", value={"dict": [[float("nan"), 1.0]]}),
+    "relations without a name": say(
+        "fitted", "relation_strengths", value={"dict": [[float("nan"), 1.0]]}
+    ),
     "no array": {"arrays": lambda arrays: arrays.pop("label_nodes")},
     "an index beyond the graph": put("graph_indices", 3, N),
     "a negative index": put("graph_indices", 3, -1),
@@ -119,18 +127,22 @@ HOSTILE = {
     "a score that is no number": put("scores", 0, np.inf),
     "predictions of fewer nodes": become("predicted", lambda a: a[:-1]),
     "errors out of order": become("held_out_errors", lambda a: a[::-1].copy()),
-    "arrays of objects": {
-        "entries": lambda parts: parts.update({"arrays.npz": pickled_arrays()}),
-    },
+    "arrays of objects": {"entries": lambda parts: parts.update({"arrays.npz": pickled_arrays()})},
     "another estimator": say("estimator", value="LightGBM"),
     "an unknown class": say("estimator", value="os.system"),
     "an abstract class": say("fitted", "loss", value={"class": "Loss", "parameters": {}}),
-    "a class of another library": say("fitted", "loss", value={"class": "BaseEstimator", "parameters": {}}),
-    "a loss that is a smoother": say("fitted", "loss", value={"class": "Laplacian", "parameters": {}}),
+    "a class of another library": say(
+        "fitted", "loss", value={"class": "BaseEstimator", "parameters": {}}
+    ),
+    "a loss that is a smoother": say(
+        "fitted", "loss", value={"class": "Laplacian", "parameters": {}}
+    ),
     "a loss of another kind": say("fitted", "loss", value={"class": "LogLoss", "parameters": {}}),
     "endless steps": say("fitted", "smoothing", value=LAPLACIAN),
     "endless steps for columns": say("preparation", "feature_smoothing", value=LAPLACIAN),
-    "columns that the trees have not seen": say("preparation", "neighbor_features", value=NEIGHBOURS),
+    "columns that the trees have not seen": say(
+        "preparation", "neighbor_features", value=NEIGHBOURS
+    ),
     "very many statistics": say("preparation", "neighbor_features", value=MANY),
     "a column too many": say("table", "origin", value=[0, 1, 2, 3, 3]),
     "a column from nowhere": say("table", "origin", value=[0, 1, 2, 99]),
@@ -141,7 +153,9 @@ HOSTILE = {
     "ids of other nodes": say("node_ids", value={"array": ["x"], "dtype": "|O"}),
     "ids that are the same": say("node_ids", value={"array": ["x"] * N, "dtype": "|O"}),
     "ids that are lists": say("node_ids", value={"array": [[i] for i in range(N)], "dtype": "|O"}),
-    "very wide text": say("node_ids", value={"array": ["x" * 10**6] + ["x"] * (N - 1), "dtype": "<U1000000000"}),
+    "very wide text": say(
+        "node_ids", value={"array": ["x" * 10**6] + ["x"] * (N - 1), "dtype": "<U1000000000"}
+    ),
     "an evil type": say("node_ids", value={"array": [0], "dtype": "V1000000000"}),
     "classes of a regressor": say("fitted", "classes", value={"array": [0, 1], "dtype": "<i8"}),
     "no text": say("fitted", "choice", value=["x"]),
@@ -181,7 +195,7 @@ HOSTILE = {
     "a deep end": swap(b"categorical:null", b"categorical:" + b"[" * 10**5),
     "no text at all": {"entries": lambda parts: parts.update({"trees.txt": b"\xff\x00"})},
     "no trees": {"entries": lambda parts: parts.pop("trees.txt")},
-}  # fmt: skip
+}
 
 
 def pickled_arrays():
@@ -195,7 +209,9 @@ def sound(tmp_path_factory):
     """A file with a graph and sets of categories in its trees."""
     path = tmp_path_factory.mktemp("sound") / "model.ebb"
     learner = eb.LightGBM(num_leaves=6, min_child_samples=2)
-    fitted(smoothing=eb.Laplacian(1.0, 2), labels="field", neighbor_features=None, learner=learner).save(path)
+    fitted(
+        smoothing=eb.Laplacian(1.0, 2), labels="field", neighbor_features=None, learner=learner
+    ).save(path)
     return path.read_bytes()
 
 
@@ -240,7 +256,9 @@ def of_xgboost(part, at, value):
 
 
 def of_catboost(*path, value):
-    return changed_json("trees-00000.json", lambda told: say("x", *path, value=value)["manifest"]({"x": told}))
+    return changed_json(
+        "trees-00000.json", lambda told: say("x", *path, value=value)["manifest"]({"x": told})
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,17 +279,35 @@ def of_catboost(*path, value):
         ("xgboost", of_xgboost("categories_segments", 0, 10**6)),
         ("xgboost", of_xgboost("categories_nodes", 0, 0)),
         ("xgboost", of_xgboost("tree_param", "num_nodes", "1")),
-        ("xgboost", changed_json("trees.json", lambda told: told["learner"]["learner_model_param"].update(num_feature="1"))),
+        (
+            "xgboost",
+            changed_json(
+                "trees.json",
+                lambda told: told["learner"]["learner_model_param"].update(num_feature="1"),
+            ),
+        ),
         ("xgboost", {"entries": lambda parts: parts.update({"trees.json": b"{" * 10**5})}),
         ("xgboost", {"entries": lambda parts: parts.update({"trees.json": b"{L\x00\x00"})}),
         ("catboost", of_catboost("oblivious_trees", 0, "splits", 0, "split_index", value=10**6)),
-        ("catboost", of_catboost("oblivious_trees", 0, "splits", 0, "float_feature_index", value=99)),
+        (
+            "catboost",
+            of_catboost("oblivious_trees", 0, "splits", 0, "float_feature_index", value=99),
+        ),
         ("catboost", of_catboost("oblivious_trees", 0, "splits", 0, "border", value=1e300)),
-        ("catboost", of_catboost("oblivious_trees", 0, "splits", 0, "split_type", value="OnlineCtr")),
+        (
+            "catboost",
+            of_catboost("oblivious_trees", 0, "splits", 0, "split_type", value="OnlineCtr"),
+        ),
         ("catboost", of_catboost("oblivious_trees", 0, "leaf_values", value=[1.0])),
         ("catboost", of_catboost("oblivious_trees", 0, "leaf_values", 0, value=float("nan"))),
-        ("catboost", of_catboost("features_info", "float_features", 0, "flat_feature_index", value=10**6)),
-        ("catboost", of_catboost("features_info", "float_features", 0, "borders", value=[2.0, 1.0])),
+        (
+            "catboost",
+            of_catboost("features_info", "float_features", 0, "flat_feature_index", value=10**6),
+        ),
+        (
+            "catboost",
+            of_catboost("features_info", "float_features", 0, "borders", value=[2.0, 1.0]),
+        ),
         ("catboost", of_catboost("features_info", "categorical_features", value=[])),
         ("catboost", of_catboost("ctrs", value={})),
         ("catboost", of_catboost("scale_and_bias", value=[1.0, [float("inf")]])),
@@ -282,12 +318,14 @@ def of_catboost(*path, value):
         ("catboost", become("encoder_2", lambda a: np.hstack([a, a]))),
         ("catboost", {"entries": lambda parts: parts.pop("trees-00000.json")}),
     ],
-)  # fmt: skip
+)
 def test_trees_made_to_do_harm_are_refused(tmp_path, others, learner, change):
     path = tmp_path / "m.ebb"
     forged(others[learner], path, **change)
     if learner == "catboost" and "trees-00000.json" not in zipfile.ZipFile(path).namelist():
-        assert np.isfinite(eb.load(path).predict()).all()  # no round was worth taking: that is a model too
+        assert np.isfinite(
+            eb.load(path).predict()
+        ).all()  # no round was worth taking: that is a model too
         return
     with pytest.raises(eb.ModelFileError):
         eb.load(path)
@@ -321,15 +359,27 @@ def test_bombs_are_refused_with_little_memory(tmp_path, sound):
     zeros, deep = bytes(2**26), []
     for _ in range(400):
         deep = [deep]
-    forged(sound, tmp_path / "nested.ebb", entries=lambda parts: parts.update({"arrays.npz": zipped(zeros)}))
+    forged(
+        sound,
+        tmp_path / "nested.ebb",
+        entries=lambda parts: parts.update({"arrays.npz": zipped(zeros)}),
+    )
     forged(sound, tmp_path / "flat.ebb", entries=lambda parts: parts.update({"trees.txt": zeros}))
     forged(sound, tmp_path / "lists.ebb", **say("fitted", "race", value=[[]] * 10**6))
-    forged(sound, tmp_path / "sums.ebb", **say("sha256", value=dict.fromkeys(map(str, range(10**5)), "")))
+    forged(
+        sound,
+        tmp_path / "sums.ebb",
+        **say("sha256", value=dict.fromkeys(map(str, range(10**5)), "")),
+    )
     forged(sound, tmp_path / "deep.ebb", **say("fitted", "names", value=deep))
     paths = sorted(str(path) for path in tmp_path.iterdir())
     environment = {**os.environ, "PYTHONPATH": str(Path(eb.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", SMALL_MEMORY, *paths], capture_output=True, text=True, timeout=120, env=environment
+        [sys.executable, "-c", SMALL_MEMORY, *paths],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["True"] * len(paths)
@@ -339,7 +389,10 @@ def test_a_tree_too_deep_to_be_walked_is_refused():
     def chain(depth):
         left = np.full(2 * depth + 1, -1)
         right = left.copy()
-        left[: 2 * depth : 2], right[: 2 * depth : 2] = np.arange(1, 2 * depth, 2), np.arange(2, 2 * depth + 1, 2)
+        left[: 2 * depth : 2], right[: 2 * depth : 2] = (
+            np.arange(1, 2 * depth, 2),
+            np.arange(2, 2 * depth + 1, 2),
+        )
         return left, right
 
     check_tree(*chain(MOST_DEPTH - 1), "tree 0")

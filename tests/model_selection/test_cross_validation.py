@@ -10,8 +10,22 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import accuracy_score, log_loss, make_scorer, mean_absolute_error, r2_score, roc_auc_score
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, RepeatedKFold, ShuffleSplit, StratifiedKFold
+from sklearn.metrics import (
+    accuracy_score,
+    log_loss,
+    make_scorer,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneGroupOut,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+)
 from sklearn.model_selection import cross_validate as sklearn_cross_validate
 from sklearn.svm import LinearSVC
 
@@ -21,7 +35,9 @@ from tests.strategies import graphs, random_graph
 
 
 def small(kind=eb.EBBSRegressor, **changes):
-    return kind(**({"n_estimators": 8, "random_state": 0, "n_jobs": 1, "learning_rate": 0.3} | changes))
+    return kind(
+        **({"n_estimators": 8, "random_state": 0, "n_jobs": 1, "learning_rate": 0.3} | changes)
+    )
 
 
 def problem(n=120, seed=0):
@@ -77,11 +93,15 @@ def test_labels_of_a_fold_cannot_influence_its_predictions(kind):
     X, y, graph = problem()
     y = y if kind is eb.EBBSRegressor else (y > 0).astype(int)
     folds = list(KFold(3).split(X))
-    before = cross_validate(small(kind), X, y, graph, cv=folds, return_predictions=True)["predictions"]
+    before = cross_validate(small(kind), X, y, graph, cv=folds, return_predictions=True)[
+        "predictions"
+    ]
     train, test = folds[1]
     changed = y.copy()
     changed[test] = y[test][::-1] if kind is eb.EBBSRegressor else 1 - y[test]
-    after = cross_validate(small(kind), X, changed, graph, cv=folds, return_predictions=True)["predictions"]
+    after = cross_validate(small(kind), X, changed, graph, cv=folds, return_predictions=True)[
+        "predictions"
+    ]
     np.testing.assert_array_equal(before[test], after[test])
     assert (before[train] != after[train]).any()  # where they are trained on they do
 
@@ -109,7 +129,9 @@ def test_classes_without_a_label_are_none_in_the_predictions():
     X, y, graph = problem()
     y = np.where(y > 0, "up", "down").astype(object)
     y[:20] = None
-    found = cross_validate(small(eb.EBBSClassifier), X, y, graph, cv=3, random_state=0, return_predictions=True)
+    found = cross_validate(
+        small(eb.EBBSClassifier), X, y, graph, cv=3, random_state=0, return_predictions=True
+    )
     assert set(found["predictions"][:20]) == {None}
     assert set(found["predictions"][20:]) <= {"up", "down"}
 
@@ -136,8 +158,14 @@ def test_weights_are_taken_at_the_rows_trained_on(spy):
 @pytest.mark.parametrize(
     ("model", "scoring"),
     [
-        (lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1), ["r2", "neg_mean_absolute_error"]),
-        (lightgbm.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1), ["roc_auc", "neg_log_loss", "f1"]),
+        (
+            lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1),
+            ["r2", "neg_mean_absolute_error"],
+        ),
+        (
+            lightgbm.LGBMClassifier(n_estimators=5, n_jobs=1, verbose=-1),
+            ["roc_auc", "neg_log_loss", "f1"],
+        ),
         (Ridge(), ["neg_root_mean_squared_error"]),
         (LogisticRegression(), {"auc": "roc_auc", "loss": "neg_log_loss"}),
         (LinearSVC(), ["roc_auc", "accuracy"]),
@@ -159,7 +187,9 @@ def test_without_a_graph_a_plain_estimator_scores_as_in_scikit_learn(model, scor
 def test_a_whole_number_means_the_same_folds_as_the_splitter():
     X, y, _ = problem()
     ours = cross_validate(Ridge(), X, y, cv=4, random_state=3)
-    theirs = sklearn_cross_validate(Ridge(), X, y, cv=KFold(4, shuffle=True, random_state=3), scoring="r2")
+    theirs = sklearn_cross_validate(
+        Ridge(), X, y, cv=KFold(4, shuffle=True, random_state=3), scoring="r2"
+    )
     np.testing.assert_allclose(ours["test_r2"], theirs["test_score"])
     classes = (y > 0).astype(int)
     ours = cross_validate(LogisticRegression(), X, classes, cv=4, random_state=3)
@@ -198,7 +228,9 @@ def test_scorers_of_every_kind_agree_with_the_metrics():
         "made": make_scorer(accuracy_score),
         "own": by_hand,
     }
-    found = cross_validate(small(eb.EBBSClassifier), X, y, graph, cv=[(train, test)], scoring=scoring)
+    found = cross_validate(
+        small(eb.EBBSClassifier), X, y, graph, cv=[(train, test)], scoring=scoring
+    )
     m = small(eb.EBBSClassifier).fit(X, y[train], nodes=train, graph=graph)
     predicted, probability = m.predict(nodes=test), m.predict_proba(nodes=test)
     assert found["test_accuracy"] == found["test_made"] == accuracy_score(y[test], predicted)
@@ -232,7 +264,10 @@ def test_a_class_that_a_fold_was_not_trained_on_has_probability_zero():
         y,
         graph,
         cv=[(train, test)],
-        scoring={"loss": "neg_log_loss", "zero": lambda m, nodes, _: float(np.abs(m.predict_proba(nodes)[:, 1]).max())},
+        scoring={
+            "loss": "neg_log_loss",
+            "zero": lambda m, nodes, _: float(np.abs(m.predict_proba(nodes)[:, 1]).max()),
+        },
     )
     assert found["test_zero"] == 0.0
     assert np.isfinite(found["test_loss"]).all()
@@ -245,7 +280,9 @@ def test_log_loss_of_a_fold_that_lacks_a_class():
     train = np.setdiff1d(np.arange(120), test)
     found = cross_validate(small(eb.EBBSClassifier), X, y, graph, cv=[(train, test)])
     m = small(eb.EBBSClassifier).fit(X, y[train], nodes=train, graph=graph)
-    assert found["test_neg_log_loss"] == -log_loss(y[test], m.predict_proba(nodes=test), labels=[0, 1, 2])
+    assert found["test_neg_log_loss"] == -log_loss(
+        y[test], m.predict_proba(nodes=test), labels=[0, 1, 2]
+    )
 
 
 def test_a_line_for_every_fold(capsys):
@@ -271,7 +308,10 @@ def test_a_line_for_every_fold(capsys):
         ({"cv": 2.5}, "cv must be a number of folds"),
         ({"cv": []}, "cv holds no fold"),
         ({"cv": [np.arange(120)]}, r"cv\[0\] must be a pair"),
-        ({"cv": [([0, 1], [2]), ([0, 1], [1, 2])]}, "Fold 1 of cv has 1 node.s., such as row 1, in both"),
+        (
+            {"cv": [([0, 1], [2]), ([0, 1], [1, 2])]},
+            "Fold 1 of cv has 1 node.s., such as row 1, in both",
+        ),
         ({"cv": [([0, 1], [500])]}, r"cv\[0\]\[1\] names row 500"),
         ({"cv": [([0, 1], [])]}, "Fold 0 of cv holds out no labelled node"),
         ({"cv": [([], [0])]}, "Fold 0 of cv trains on no labelled node"),
@@ -280,7 +320,10 @@ def test_a_line_for_every_fold(capsys):
         ({"cv": GroupKFold(3), "groups": [1, 2]}, "give the group of every row"),
         ({"cv": GroupKFold(3), "groups": np.zeros(120)}, "cannot split the 120 labelled nodes"),
         ({"cv": 3, "groups": np.zeros(120)}, "groups only means something to a grouped splitter"),
-        ({"cv": RepeatedKFold(n_splits=3, n_repeats=2), "return_predictions": True}, "needs each node held out once"),
+        (
+            {"cv": RepeatedKFold(n_splits=3, n_repeats=2), "return_predictions": True},
+            "needs each node held out once",
+        ),
         ({"cv": GraphBlockFold(3), "graph": None}, "pass graph"),
         ({"scoring": "no such"}, "no such"),
         ({"scoring": mean_absolute_error}, "make_scorer"),
@@ -360,7 +403,9 @@ def test_blocks_of_a_path_are_stretches_of_it():
 def test_small_components_stay_whole_and_are_dealt_to_all_folds():
     big = sparse.triu(grid(20).adjacency).coords
     pairs = np.arange(400, 440)  # twenty components of two nodes
-    graph = eb.Graph.from_edges([*big[0], *pairs[::2]], [*big[1], *pairs[1::2]], n_nodes=500)  # and 60 isolates
+    graph = eb.Graph.from_edges(
+        [*big[0], *pairs[::2]], [*big[1], *pairs[1::2]], n_nodes=500
+    )  # and 60 isolates
     block = GraphBlockFold(5, random_state=0).blocks(graph)
     np.testing.assert_array_equal(block[pairs[::2]], block[pairs[1::2]])
     np.testing.assert_array_equal(np.bincount(block[graph.isolates], minlength=5), 12)

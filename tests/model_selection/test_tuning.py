@@ -43,14 +43,26 @@ def test_the_best_trial_is_refitted_on_all_labelled_nodes(kind):
     assert isinstance(best, kind) and len(best.study_.trials) == 4
     by_hand = clone(m).set_params(**best.best_params_).fit(X, y, graph=graph)
     np.testing.assert_array_equal(best.predict(), by_hand.predict())
-    assert not hasattr(m, "study_") and m.get_params()["learning_rate"] == 0.1  # the model given is left alone
+    assert (
+        not hasattr(m, "study_") and m.get_params()["learning_rate"] == 0.1
+    )  # the model given is left alone
 
 
 def test_the_first_trial_is_the_model_as_given_and_the_best_is_never_worse():
     X, y, graph = problem()
     val, train = np.arange(30), np.arange(30, 150)
     m = small(random_state=0, learning_rate=0.01)
-    best = tune(m, X, y[train], graph, nodes=train, eval_set=(val, y[val]), n_trials=5, random_state=0, verbose=0)
+    best = tune(
+        m,
+        X,
+        y[train],
+        graph,
+        nodes=train,
+        eval_set=(val, y[val]),
+        n_trials=5,
+        random_state=0,
+        verbose=0,
+    )
     as_given = clone(m).fit(X, y[train], nodes=train, graph=graph, eval_set=(val, y[val]))
     first = best.study_.trials[0]
     assert first.params == {}
@@ -60,17 +72,25 @@ def test_the_first_trial_is_the_model_as_given_and_the_best_is_never_worse():
 
 
 def test_if_nothing_is_better_the_model_stays_as_it_is():
-    best = search(space={"learning_rate": lambda trial: trial.suggest_float("learning_rate", 1e-4, 2e-4)})
+    best = search(
+        space={"learning_rate": lambda trial: trial.suggest_float("learning_rate", 1e-4, 2e-4)}
+    )
     assert best.best_params_ == {}
     assert best.study_.best_trial.number == 0
 
 
 def test_the_same_random_state_gives_the_same_search_and_model():
     first, second, other = (search(random_state=seed) for seed in (3, 3, 4))
-    assert [trial.params for trial in first.study_.trials] == [trial.params for trial in second.study_.trials]
-    assert [trial.value for trial in first.study_.trials] == [trial.value for trial in second.study_.trials]
+    assert [trial.params for trial in first.study_.trials] == [
+        trial.params for trial in second.study_.trials
+    ]
+    assert [trial.value for trial in first.study_.trials] == [
+        trial.value for trial in second.study_.trials
+    ]
     np.testing.assert_array_equal(first.predict(), second.predict())
-    assert [trial.params for trial in first.study_.trials] != [trial.params for trial in other.study_.trials]
+    assert [trial.params for trial in first.study_.trials] != [
+        trial.params for trial in other.study_.trials
+    ]
 
 
 def test_only_labels_that_were_given_are_looked_at():
@@ -88,10 +108,15 @@ def test_the_usual_space_keeps_to_its_bounds_and_the_graph_is_in_it_only_with_ed
     drawn = best.study_.trials[1:]
     assert all(0.02 <= trial.params["learning_rate"] <= 0.3 for trial in drawn)
     assert all(7 <= trial.params["num_leaves"] <= 63 for trial in drawn)
-    assert all(("lam" in trial.params) == (trial.params["smoothing"] == "laplacian") for trial in drawn)
+    assert all(
+        ("lam" in trial.params) == (trial.params["smoothing"] == "laplacian") for trial in drawn
+    )
     assert {trial.params["smoothing"] for trial in drawn} == {"laplacian", "none"}
     assert "smoothing" not in search(graph=None).study_.trials[1].params
-    assert "smoothing" not in search(graph=eb.Graph.from_edges([], [], n_nodes=150)).study_.trials[1].params
+    assert (
+        "smoothing"
+        not in search(graph=eb.Graph.from_edges([], [], n_nodes=150)).study_.trials[1].params
+    )
 
 
 def test_other_learners_and_what_else_the_model_was_given_stay():
@@ -111,11 +136,22 @@ def test_a_space_of_your_own(as_dict):
         "learner__num_leaves": lambda trial: trial.suggest_int("leaves", 2, 5),
     }
     m = small(learner=eb.LightGBM(), learning_rate=0.01)
-    best = search(m, space=space if as_dict else lambda trial: {name: draw(trial) for name, draw in space.items()})
+    best = search(
+        m,
+        space=space
+        if as_dict
+        else lambda trial: {name: draw(trial) for name, draw in space.items()},
+    )
     winner = best.study_.best_trial
     assert winner.number > 0  # ten rounds need a higher rate
-    assert best.best_params_ == {"learning_rate": winner.params["rate"], "learner__num_leaves": winner.params["leaves"]}
-    assert best.learning_rate == winner.params["rate"] and best.learner.num_leaves == winner.params["leaves"]
+    assert best.best_params_ == {
+        "learning_rate": winner.params["rate"],
+        "learner__num_leaves": winner.params["leaves"],
+    }
+    assert (
+        best.learning_rate == winner.params["rate"]
+        and best.learner.num_leaves == winner.params["leaves"]
+    )
 
 
 def test_poor_trials_are_given_up_in_the_middle_of_a_fit():
@@ -141,7 +177,9 @@ def test_the_median_pruner_gives_up_hopeless_trials_but_not_slow_ones():
 
     hopeless = last_of_eight("penalty", 0.0, 1e6)
     assert hopeless.state.name == "PRUNED" and hopeless.last_step == 10
-    slow = last_of_eight("learning_rate", 0.1, 0.05)  # compared where it has walked as far as the others
+    slow = last_of_eight(
+        "learning_rate", 0.1, 0.05
+    )  # compared where it has walked as far as the others
     assert slow.state.name == "COMPLETE" and slow.last_step == 15
 
 
@@ -169,7 +207,13 @@ def test_with_few_labels_the_rounds_of_the_best_trial_are_kept():
     X, y, graph = problem()
     few = np.where(np.arange(150) < 30, y, np.nan)
     best = tune(
-        small(n_estimators=300, patience=5, learning_rate=0.5), X, few, graph, n_trials=2, random_state=0, verbose=0
+        small(n_estimators=300, n_iter_no_change=5, learning_rate=0.5),
+        X,
+        few,
+        graph,
+        n_trials=2,
+        random_state=0,
+        verbose=0,
     )
     assert best.best_params_["n_estimators"] == best.study_.best_trial.user_attrs["rounds"] < 300
     assert best.n_iter_ <= best.best_params_["n_estimators"]
@@ -179,7 +223,9 @@ def test_rare_classes_are_never_held_out_alone():
     X, y, graph = problem()
     y = np.digitize(y, [-4.0, 4.0])
     y[7], y[8] = 5, 6
-    best = tune(small(eb.EBBSClassifier, n_estimators=3), X, y, graph, n_trials=2, random_state=0, verbose=0)
+    best = tune(
+        small(eb.EBBSClassifier, n_estimators=3), X, y, graph, n_trials=2, random_state=0, verbose=0
+    )
     assert best.classes_.tolist() == [0, 1, 2, 5, 6]
 
 
@@ -240,7 +286,9 @@ def test_a_space_that_returns_no_dict():
 
 
 def test_only_our_estimators_can_be_tuned():
-    with pytest.raises(TypeError, match="model must be an EBBSRegressor or EBBSClassifier, got Ridge"):
+    with pytest.raises(
+        TypeError, match="model must be an EBBSRegressor or EBBSClassifier, got Ridge"
+    ):
         search(Ridge())
 
 

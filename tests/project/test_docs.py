@@ -20,18 +20,23 @@ def agree(said, printed):
     Another processor may round, stop and split a little otherwise, and then a list comes in another order.
     """
     lines = [
-        [(NUMBER.sub("#", line).split(), NUMBER.findall(line)) for line in t.splitlines()] for t in (said, printed)
+        [(NUMBER.sub("#", line).split(), NUMBER.findall(line)) for line in t.splitlines()]
+        for t in (said, printed)
     ]
 
     def alike(one, other):
         pairs = [(float(a), float(b)) for a, b in zip(one[1], other[1], strict=False)]
-        return one[0] == other[0] and all(abs(a - b) <= 0.25 * max(abs(a), abs(b)) + 0.02 for a, b in pairs)
+        return one[0] == other[0] and all(
+            abs(a - b) <= 0.25 * max(abs(a), abs(b)) + 0.02 for a, b in pairs
+        )
 
     found = sum(any(alike(line, other) for other in lines[1]) for line in lines[0])
     return found >= (len(lines[0]) if len(lines[0]) <= 3 else 0.6 * len(lines[0]))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if OUTPUTS["BLOCK"].search(p.read_text())], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if OUTPUTS["BLOCK"].search(p.read_text())], ids=lambda p: p.stem
+)
 def test_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -40,11 +45,15 @@ def test_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
         if kind == "python":
             compared = [(block, below, OUTPUTS["printed"](block, names, str(page)))]
         else:
-            compared = [(*step, OUTPUTS["answered"](step[0])) for step in OUTPUTS["STEP"].findall(block)]
+            compared = [
+                (*step, OUTPUTS["answered"](step[0])) for step in OUTPUTS["STEP"].findall(block)
+            ]
             assert compared, block
         for ran, said, printed in compared:
             if printed is not None and (said or printed):
-                assert agree(said, printed), f"{page.name} says\n{said}\nand\n{ran}\nprints\n{printed}"
+                assert agree(said, printed), (
+                    f"{page.name} says\n{said}\nand\n{ran}\nprints\n{printed}"
+                )
 
 
 def test_a_page_is_filled_with_what_its_blocks_print():
@@ -65,7 +74,11 @@ def test_a_command_is_filled_with_what_it_prints_and_one_that_fails_is_not(tmp_p
 def test_every_public_name_is_in_the_reference():
     reference = (DOCS / "api.md").read_text().split()
     public = {name for name in eb.__all__ if name not in ("convergence", "datasets", "plot")}
-    public |= {*eb.convergence.__all__, *eb.plot.__all__, *(f"datasets.{name}" for name in eb.datasets.__all__)}
+    public |= {
+        *eb.convergence.__all__,
+        *eb.plot.__all__,
+        *(f"datasets.{name}" for name in eb.datasets.__all__),
+    }
     assert not public - set(reference)
 
 

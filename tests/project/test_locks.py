@@ -10,7 +10,11 @@ LOCKS = sorted(ROOT.glob("requirements*.lock"))
 
 
 def test_there_are_locks():
-    assert {lock.name for lock in LOCKS} == {"requirements.lock", "requirements-docs.lock", "requirements-lowest.lock"}
+    assert {lock.name for lock in LOCKS} == {
+        "requirements.lock",
+        "requirements-docs.lock",
+        "requirements-lowest.lock",
+    }
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
@@ -19,9 +23,9 @@ def test_every_line_of_a_lock_is_one_version_with_hashes(lock):
     requirements = [line for line in text.splitlines() if line.strip()]
     assert requirements
     for requirement in requirements:
-        assert re.fullmatch(r"[\w.\[\],-]+==[\w.!+-]+( ;[^#]*?)?( +--hash=sha256:[0-9a-f]{64})+ *", requirement), (
-            requirement
-        )
+        assert re.fullmatch(
+            r"[\w.\[\],-]+==[\w.!+-]+( ;[^#]*?)?( +--hash=sha256:[0-9a-f]{64})+ *", requirement
+        ), requirement
 
 
 def test_locks_are_installed_by_hash():
@@ -35,8 +39,14 @@ def test_locks_are_installed_by_hash():
 def test_the_lowest_lock_holds_the_lower_bounds():
     pyproject = (ROOT / "pyproject.toml").read_text()
     lowest = dict(
-        re.findall(r"^([\w-]+)==([\w.]+)", (ROOT / "requirements-lowest.lock").read_text(), flags=re.MULTILINE)
+        re.findall(
+            r"^([\w-]+)==([\w.]+)",
+            (ROOT / "requirements-lowest.lock").read_text(),
+            flags=re.MULTILINE,
+        )
     )
     needed = re.search(r"^dependencies = \[(.*?)\]", pyproject, flags=re.MULTILINE | re.DOTALL)[1]
     for name, bound in re.findall(r'"([\w-]+)>=([\w.]+)"', needed):
-        assert (lowest[name] + ".").startswith(bound + "."), f"{name} is {lowest[name]}, the bound {bound}: make lock"
+        assert (lowest[name] + ".").startswith(bound + "."), (
+            f"{name} is {lowest[name]}, the bound {bound}: make lock"
+        )

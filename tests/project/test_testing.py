@@ -18,7 +18,9 @@ TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "fuzz_fits.py"))
 # The same ones each time: what chance finds is for `make fuzz` to find, not for whoever changes something else.
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(testing.cases(extreme=True, max_nodes=55))
-def test_whatever_is_drawn_is_fitted_with_finite_predictions_or_refused_in_our_words(tmp_path_factory, case):
+def test_whatever_is_drawn_is_fitted_with_finite_predictions_or_refused_in_our_words(
+    tmp_path_factory, case
+):
     assert TOOL["run"](case, str(tmp_path_factory.getbasetemp()))
 
 
@@ -47,7 +49,10 @@ def test_graphs_of_every_shape_are_drawn():
     assert any(g.n_edges == g.n_nodes * (g.n_nodes - 1) // 2 for g in found)
     assert any(g.n_components > 1 and g.n_edges > 0 for g in found)
     assert any(g.degrees.max() == g.n_nodes - 1 > g.degrees.min() == 1.0 for g in found)
-    assert any(g.n_edges and g.adjacency.data.max() == 1e300 for g in drawn(testing.graphs(3, extreme=True), 60))
+    assert any(
+        g.n_edges and g.adjacency.data.max() == 1e300
+        for g in drawn(testing.graphs(3, extreme=True), 60)
+    )
     assert {len(r) for r in drawn(testing.relations(4), 100)} == {1, 2, 3}
 
 
@@ -72,7 +77,12 @@ def test_labels_of_every_kind_are_drawn():
     found = drawn(testing.numbers(6, extreme=True))
     assert any(np.isnan(y).sum() == 5 for y in found) and any(np.isinf(y).any() for y in found)
     assert any((y == 7.0).all() for y in found) and any(np.nanmax(np.abs(y)) > 1e100 for y in found)
-    kinds = {type(value) for y in drawn(testing.classes(6), 60) for value in y.tolist() if value is not None}
+    kinds = {
+        type(value)
+        for y in drawn(testing.classes(6), 60)
+        for value in y.tolist()
+        if value is not None
+    }
     assert kinds == {str, int, float, bool}
 
 
@@ -80,9 +90,17 @@ def test_labels_of_every_kind_are_drawn():
 def test_every_parameter_of_an_estimator_is_drawn(classifier):
     kind = eb.EBBSClassifier if classifier else eb.EBBSRegressor
     found, plain = drawn(testing.estimators(classifier)), kind().get_params(deep=False)
-    seen = {name for name in plain for model in found if repr(getattr(model, name)) != repr(plain[name])}
+    seen = {
+        name for name in plain for model in found if repr(getattr(model, name)) != repr(plain[name])
+    }
     assert set(plain) - seen <= {"device", "relations", "verbose"}
-    assert {type(model.smoothing).__name__ for model in found} >= {"Laplacian", "Kernel", "Robust", "NoneType", "str"}
+    assert {type(model.smoothing).__name__ for model in found} >= {
+        "Laplacian",
+        "Kernel",
+        "Robust",
+        "NoneType",
+        "str",
+    }
     assert {type(model.learner).__name__ for model in found} >= {
         "LightGBM",
         "XGBoost",
@@ -95,10 +113,16 @@ def test_every_parameter_of_an_estimator_is_drawn(classifier):
 def test_ordinary_cases_are_fitted_not_refused():
     outcomes = []
 
-    @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    )
     @given(st.data())
     def fit(data):
-        X, y, graph = data.draw(testing.tables(20)), data.draw(testing.numbers(20)), data.draw(testing.graphs(20, 20))
+        X, y, graph = (
+            data.draw(testing.tables(20)),
+            data.draw(testing.numbers(20)),
+            data.draw(testing.graphs(20, 20)),
+        )
         outcomes.append(eb.EBBSRegressor(2, n_jobs=1).fit(X, y, graph=graph).predict())
 
     fit()
@@ -125,7 +149,9 @@ def test_a_mistake_is_told_from_an_error_of_ours():
             return np.full(3, np.nan)
 
     run, mistake = TOOL["run"], TOOL["Mistake"]
-    assert run(case(y=np.array([0.0, np.inf, 0.0])), "").startswith("fit refused: ValueError in checks.py")
+    assert run(case(y=np.array([0.0, np.inf, 0.0])), "").startswith(
+        "fit refused: ValueError in checks.py"
+    )
     with pytest.raises(mistake, match="finite numbers"):
         run(case(estimator=Silent(1)), "")
     with pytest.raises(mistake, match=r"an error from .*numpy.*LinAlgError"):

@@ -19,7 +19,8 @@ def test_no_step_leaves_what_the_inverse_takes_away(method, sigma):
 
 
 @pytest.mark.parametrize(
-    "bound", [Contraction("exact", 9.0), Contraction("gradient", 1.0), Contraction("chebyshev", 1.0)]
+    "bound",
+    [Contraction("exact", 9.0), Contraction("gradient", 1.0), Contraction("chebyshev", 1.0)],
 )
 def test_what_is_exact_from_the_start_needs_no_step(bound):
     assert bound.start == bound.rate == bound.error(0) == bound.error(5) == bound.steps(0.0) == 0
@@ -31,7 +32,9 @@ def test_what_is_exact_from_the_start_needs_no_step(bound):
 def test_gradient_steps_leave_the_largest_error_of_any_eigenvalue(sigma, share, n_steps):
     eigenvalues, alpha = np.linspace(1.0, sigma, 100_001), share / sigma
     errors = np.abs(1 - alpha * eigenvalues) ** n_steps * (1 - 1 / eigenvalues)
-    assert Contraction("gradient", sigma, alpha).error(n_steps) == pytest.approx(errors.max(), rel=1e-6)
+    assert Contraction("gradient", sigma, alpha).error(n_steps) == pytest.approx(
+        errors.max(), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("n_steps", STEPS)
@@ -70,4 +73,4 @@ def test_a_tolerance_that_holds_at_the_start_needs_no_step():
 def test_a_rate_that_rounds_to_one_is_refused_rather_than_waited_for(method):
     heavy = eb.Graph.from_edges([0, 1], [1, 2], weight=[1e200, 1e200])
     with pytest.raises(ValueError, match="endless steps"):
-        eb.Laplacian(0.3, "auto", method=method, normalized=False).on(heavy)
+        eb.Laplacian(0.3, "auto", method=method, normalized=False).operator(heavy)

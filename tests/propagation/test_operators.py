@@ -24,7 +24,11 @@ SMOOTHERS = [
     for lam, n_steps in [(0.0, 3), (0.5, 1), (2.0, 5), (20.0, 4), (2.0, 0)]
     for normalized in (True, False)
     for method in METHODS
-] + [eb.Laplacian(2.0, 5, step="theorem"), eb.Laplacian(2.0, 5, step=0.1), eb.Laplacian(2.0, 5, step="paper")]
+] + [
+    eb.Laplacian(2.0, 5, step="theorem"),
+    eb.Laplacian(2.0, 5, step=0.1),
+    eb.Laplacian(2.0, 5, step="paper"),
+]
 
 
 def squared(s: np.ndarray) -> np.ndarray:
@@ -59,10 +63,14 @@ SMOOTHERS += [
     ]
     for how in ({}, {"method": "gradient", "n_steps": 3}, {"degree": 4})
 ]
-SMOOTHERS += [eb.Kernel("diffusion", degree=0), eb.Kernel("diffusion", 0.0), eb.Kernel(method="gradient", n_steps=0)]
+SMOOTHERS += [
+    eb.Kernel("diffusion", degree=0),
+    eb.Kernel("diffusion", 0.0),
+    eb.Kernel(method="gradient", n_steps=0),
+]
 
 
-def described(smoother: eb.Smoother) -> str:
+def describe_parameters(smoother: eb.Smoother) -> str:
     return re.sub("<function (.*) at .*>", r"\1", repr(smoother)).replace("\n", "")
 
 
@@ -109,14 +117,19 @@ def dense_form(smoother: eb.Smoother, graph: eb.Graph) -> np.ndarray:
 
 def dense_kernel(kernel: eb.Kernel, graph: eb.Graph) -> np.ndarray:
     """P = 1/(1 + λ r(s)), or steps towards it, at the eigenvalues of L; where a degree is given, P's own series cut off."""
-    eye, (values, vectors) = np.eye(graph.n_nodes), np.linalg.eigh(dense_laplacian(graph, kernel.normalized))
+    eye, (values, vectors) = (
+        np.eye(graph.n_nodes),
+        np.linalg.eigh(dense_laplacian(graph, kernel.normalized)),
+    )
     upper = max(LaplacianSystem(graph, 1.0, kernel.normalized).upper - 1, 1e-3)
 
     def system(s: np.ndarray) -> np.ndarray:
         return 1 + kernel.lam * KERNELS[kernel.r](s, kernel)
 
     if kernel.degree is not None:
-        series = Chebyshev.interpolate(lambda s: 1 / system(s), 800, [0, upper]).cutdeg(kernel.degree)
+        series = Chebyshev.interpolate(lambda s: 1 / system(s), 800, [0, upper]).cutdeg(
+            kernel.degree
+        )
         return vectors @ np.diag(series(values)) @ vectors.T
     if kernel.method == "chebyshev":
         return vectors @ np.diag(1 / system(values)) @ vectors.T
@@ -129,22 +142,29 @@ def dense_kernel(kernel: eb.Kernel, graph: eb.Graph) -> np.ndarray:
 def fits_step(smoother: eb.Smoother, graph: eb.Graph) -> bool:
     if isinstance(smoother, eb.Kernel):
         return True
-    return not isinstance(smoother.step, float) or smoother.step <= 1 / LaplacianSystem(graph, smoother.lam, True).upper
+    return (
+        not isinstance(smoother.step, float)
+        or smoother.step <= 1 / LaplacianSystem(graph, smoother.lam, True).upper
+    )
 
 
-@pytest.mark.parametrize("smoother", SMOOTHERS, ids=described)
+@pytest.mark.parametrize("smoother", SMOOTHERS, ids=describe_parameters)
 @given(graph=graphs() | signed_graphs(), seed=st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
 def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph, seed):
     if not fits_step(smoother, graph):
         return
-    operator, dense = smoother.on(graph), dense_form(smoother, graph)
+    operator, dense = smoother.operator(graph), dense_form(smoother, graph)
     rng = np.random.default_rng(seed)
     u, v = rng.normal(size=(2, graph.n_nodes, 3))
     np.testing.assert_allclose(operator.apply(u), dense @ u, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(operator.adjoint(v), dense.T @ v, rtol=1e-8, atol=1e-9)
-    assert np.sum(operator.apply(u) * v) == pytest.approx(np.sum(u * operator.adjoint(v)), rel=1e-9, abs=1e-9)
-    np.testing.assert_allclose(operator.apply(u[:, 0]), operator.apply(u)[:, 0], rtol=1e-12, atol=1e-12)
+    assert np.sum(operator.apply(u) * v) == pytest.approx(
+        np.sum(u * operator.adjoint(v)), rel=1e-9, abs=1e-9
+    )
+    np.testing.assert_allclose(
+        operator.apply(u[:, 0]), operator.apply(u)[:, 0], rtol=1e-12, atol=1e-12
+    )
     assert np.linalg.norm(dense, 2) <= operator.norm_bound * (1 + 1e-9)
     # The operator's own entries: those of a polynomial may be none where the exact ones are, within its tolerance.
     assert not operator.nonnegative or operator.apply(np.eye(graph.n_nodes)).min() >= -1e-12
@@ -155,14 +175,14 @@ def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph
     np.testing.assert_allclose(single, dense @ u, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("smoother", SMOOTHERS, ids=described)
+@pytest.mark.parametrize("smoother", SMOOTHERS, ids=describe_parameters)
 def test_operator_leaves_its_input_alone(smoother):
     graph = random_graph(20, 40)
     if not fits_step(smoother, graph):
         return
     scores = np.random.default_rng(0).normal(size=(20, 2))
     before = scores.copy()
-    operator = smoother.on(graph)
+    operator = smoother.operator(graph)
     operator.apply(scores)
     operator.adjoint(scores)
     np.testing.assert_array_equal(scores, before)
@@ -170,11 +190,13 @@ def test_operator_leaves_its_input_alone(smoother):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_operator_is_a_scipy_linear_operator(method):
-    operator = eb.Laplacian(2.0, 5, method=method).on(random_graph(30, 60))
+    operator = eb.Laplacian(2.0, 5, method=method).operator(random_graph(30, 60))
     u = np.random.default_rng(0).normal(size=(30, 2))
     np.testing.assert_allclose(operator @ u, operator.apply(u))
     np.testing.assert_allclose(operator.T @ u[:, 0], operator.adjoint(u[:, 0]))
-    np.testing.assert_allclose((operator @ operator).matvec(u[:, 0]), operator.apply(operator.apply(u[:, 0])))
+    np.testing.assert_allclose(
+        (operator @ operator).matvec(u[:, 0]), operator.apply(operator.apply(u[:, 0]))
+    )
 
 
 @given(graph=graphs(min_nodes=2), lam=st.floats(0.01, 20), k=st.integers(0, 12))
@@ -184,17 +206,21 @@ def test_steps_approach_the_inverse_as_fast_as_the_proof_says(graph, lam, k):
     system = np.eye(graph.n_nodes) + lam * dense_laplacian(graph, False)
     eye, exact = np.eye(graph.n_nodes), np.linalg.inv(system)
     values = np.linalg.eigvalsh(system)
-    steps = eb.Laplacian(lam, k, normalized=False, step="theorem").on(graph).apply(eye)
+    steps = eb.Laplacian(lam, k, normalized=False, step="theorem").operator(graph).apply(eye)
     bound = np.exp(-values[0] * k / (2 * values[-1])) * np.linalg.norm(eye - exact, 2)
     assert np.linalg.norm(steps - exact, 2) <= bound + 1e-9
 
 
 def test_chebyshev_needs_far_fewer_steps_than_gradient():
-    graph = eb.Graph.from_edges(np.arange(199), np.arange(1, 200))  # a path: the spectrum fills its whole interval
-    exact = eb.Laplacian(50.0, normalized=False, method="exact").on(graph).apply(np.eye(200))
+    graph = eb.Graph.from_edges(
+        np.arange(199), np.arange(1, 200)
+    )  # a path: the spectrum fills its whole interval
+    exact = eb.Laplacian(50.0, normalized=False, method="exact").operator(graph).apply(np.eye(200))
 
     def error(method: str, k: int) -> float:
-        operator = eb.Laplacian(50.0, k, normalized=False, method=method, step="theorem").on(graph)
+        operator = eb.Laplacian(50.0, k, normalized=False, method=method, step="theorem").operator(
+            graph
+        )
         return float(np.linalg.norm(operator.apply(np.eye(200)) - exact, 2))
 
     assert error("chebyshev", 40) < error("gradient", 400)
@@ -209,7 +235,9 @@ def test_a_system_is_refused_by_the_ratio_of_its_eigenvalues_not_by_their_size()
 
 
 def test_a_ratio_to_nothing_is_nothing():
-    np.testing.assert_array_equal(ratio(np.array([1.0, 0.0, 3.0]), np.array([2.0, 0.0, -1.0])), [0.5, 0.0, 0.0])
+    np.testing.assert_array_equal(
+        ratio(np.array([1.0, 0.0, 3.0]), np.array([2.0, 0.0, -1.0])), [0.5, 0.0, 0.0]
+    )
 
 
 @pytest.mark.parametrize("shape", [(30,), (30, 1), (30, 3)])
@@ -225,17 +253,21 @@ def test_conjugate_gradients_agree_with_the_factorisation(monkeypatch, normalize
     graph = random_graph(300, 900)
     scores = np.random.default_rng(0).normal(size=(300, 3))
     smoother = eb.Laplacian(5.0, normalized=normalized, method="exact")
-    direct = smoother.on(graph).apply(scores)
+    direct = smoother.operator(graph).apply(scores)
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
-    np.testing.assert_allclose(smoother.on(graph).apply(scores), direct, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(smoother.on(graph).apply(scores[:, 0]), direct[:, 0], rtol=1e-8, atol=1e-9)
-    np.testing.assert_array_equal(smoother.on(graph).apply(np.zeros((300, 1))), np.zeros((300, 1)))
+    np.testing.assert_allclose(smoother.operator(graph).apply(scores), direct, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        smoother.operator(graph).apply(scores[:, 0]), direct[:, 0], rtol=1e-8, atol=1e-9
+    )
+    np.testing.assert_array_equal(
+        smoother.operator(graph).apply(np.zeros((300, 1))), np.zeros((300, 1))
+    )
 
 
 def test_a_solver_that_did_not_converge_says_so(monkeypatch):
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
     monkeypatch.setattr(SparseSolver, "max_iterations", 2)
-    operator = eb.Laplacian(1e4, normalized=False, method="exact").on(random_graph(300, 900))
+    operator = eb.Laplacian(1e4, normalized=False, method="exact").operator(random_graph(300, 900))
     with pytest.warns(ConvergenceWarning, match="relative residual"):
         operator.apply(np.random.default_rng(0).normal(size=300))
 
@@ -248,7 +280,7 @@ def test_scores_that_are_no_numbers_are_not_taken_for_solved(bad, width, monkeyp
     scores = np.ones((50, width))
     scores[3, 0] = bad
     with pytest.warns(ConvergenceWarning), np.errstate(all="ignore"):
-        found = eb.Laplacian(2.0, method="exact").on(random_graph(50, 100)).apply(scores)
+        found = eb.Laplacian(2.0, method="exact").operator(random_graph(50, 100)).apply(scores)
     assert np.isnan(found[3, 0]) and np.isfinite(found[:, 1:]).all()
 
 
@@ -262,16 +294,20 @@ def test_largest_eigenvalue_is_bounded_closely_from_above():
 
 def test_smoothing_keeps_constants_under_the_plain_laplacian():
     for method in METHODS:
-        operator = eb.Laplacian(3.0, 4, normalized=False, method=method).on(random_graph(50, 100))
+        operator = eb.Laplacian(3.0, 4, normalized=False, method=method).operator(
+            random_graph(50, 100)
+        )
         np.testing.assert_allclose(operator.apply(np.full(50, 7.0)), 7.0)
 
 
-@pytest.mark.parametrize("smoother", [eb.Laplacian(2.0, 2), eb.Kernel("diffusion"), eb.Kernel("laplacian", 0.0)])
+@pytest.mark.parametrize(
+    "smoother", [eb.Laplacian(2.0, 2), eb.Kernel("diffusion"), eb.Kernel("laplacian", 0.0)]
+)
 def test_sparse_scores_stay_sparse(smoother):
     from scipy import sparse
 
     scores = sparse.random_array((40, 8), density=0.1, format="csr", rng=np.random.default_rng(0))
-    operator = smoother.on(random_graph(40, 60))
+    operator = smoother.operator(random_graph(40, 60))
     smoothed = operator.apply(scores)
     assert sparse.issparse(smoothed)
     np.testing.assert_allclose(smoothed.toarray(), operator.apply(scores.toarray()))
@@ -311,7 +347,7 @@ def test_smoothers_clone_and_print_their_parameters(smoother, shown):
 )
 def test_wrong_settings_are_refused_by_name(parameters, message):
     with pytest.raises(ValueError, match=message):
-        eb.Laplacian(**parameters).on(random_graph(5, 5))
+        eb.Laplacian(**parameters).operator(random_graph(5, 5))
 
 
 # ---------------------------------------------------------------------- kernels
@@ -320,35 +356,45 @@ def test_wrong_settings_are_refused_by_name(parameters, message):
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("r", ["laplacian", "diffusion", "random-walk", "inverse-cosine"])
 def test_a_polynomial_keeps_to_its_tolerance_and_is_no_longer_than_need_be(r, tolerance):
-    graph = eb.Graph.from_edges(np.arange(199), np.arange(1, 200))  # a path: the spectrum fills its whole interval
+    graph = eb.Graph.from_edges(
+        np.arange(199), np.arange(1, 200)
+    )  # a path: the spectrum fills its whole interval
     kernel = eb.Kernel(r, 2.0, p=3, sigma=2.0, tolerance=tolerance)
-    operator, exact = kernel.on(graph), dense_kernel(kernel, graph)
+    operator, exact = kernel.operator(graph), dense_kernel(kernel, graph)
     error = np.linalg.norm(operator.apply(np.eye(200)) - exact, 2) / np.linalg.norm(exact, 2)
     assert 1e-3 * tolerance < error <= tolerance
-    shorter = clone(kernel).set_params(degree=operator.degree - 2).on(graph)
-    assert np.linalg.norm(shorter.apply(np.eye(200)) - exact, 2) > tolerance * np.linalg.norm(exact, 2)
+    shorter = clone(kernel).set_params(degree=operator.degree - 2).operator(graph)
+    assert np.linalg.norm(shorter.apply(np.eye(200)) - exact, 2) > tolerance * np.linalg.norm(
+        exact, 2
+    )
 
 
 def test_the_regularised_kernel_is_the_laplacian_with_another_strength():
     graph = random_graph(40, 90)
-    regularized = eb.Kernel("regularized", 3.0, sigma=2.0, **EXACT).on(graph).apply(np.eye(40))
-    laplacian = eb.Laplacian(3.0 * 2.0**2 / 4.0, method="exact").on(graph).apply(np.eye(40))
+    regularized = (
+        eb.Kernel("regularized", 3.0, sigma=2.0, **EXACT).operator(graph).apply(np.eye(40))
+    )
+    laplacian = eb.Laplacian(3.0 * 2.0**2 / 4.0, method="exact").operator(graph).apply(np.eye(40))
     np.testing.assert_allclose(4.0 * regularized, laplacian, atol=1e-8)
 
 
 def test_strong_diffusion_is_the_heat_kernel_and_a_strong_walk_the_walk():
     graph = random_graph(40, 90)
     L, eye = dense_laplacian(graph, True), np.eye(40)
-    heat = 1e9 * eb.Kernel("diffusion", 1e9, sigma=1.5, **EXACT).on(graph).apply(eye)
+    heat = 1e9 * eb.Kernel("diffusion", 1e9, sigma=1.5, **EXACT).operator(graph).apply(eye)
     np.testing.assert_allclose(heat, expm(-(1.5**2) / 2 * L), atol=1e-7)
-    walk = 1e9 * eb.Kernel("random-walk", 1e9, a=2.5, p=3, **EXACT).on(graph).apply(eye)
+    walk = 1e9 * eb.Kernel("random-walk", 1e9, a=2.5, p=3, **EXACT).operator(graph).apply(eye)
     np.testing.assert_allclose(walk, np.linalg.matrix_power(2.5 * eye - L, 3), atol=1e-5)
 
 
-@given(graph=graphs(), lam=st.floats(0.01, 1e4), kernel=st.sampled_from(["diffusion", "random-walk", "inverse-cosine"]))
+@given(
+    graph=graphs(),
+    lam=st.floats(0.01, 1e4),
+    kernel=st.sampled_from(["diffusion", "random-walk", "inverse-cosine"]),
+)
 @settings(max_examples=60, deadline=None)
 def test_magnitude_bounds_every_entry(graph, lam, kernel):
-    operator = eb.Kernel(kernel, lam).on(graph)
+    operator = eb.Kernel(kernel, lam).operator(graph)
     if operator.magnitude is None:
         return
     eye = np.eye(graph.n_nodes)
@@ -356,7 +402,9 @@ def test_magnitude_bounds_every_entry(graph, lam, kernel):
     assert operator.magnitude.nonnegative and operator.magnitude.magnitude is operator.magnitude
     assert (np.abs(operator.apply(eye)) <= bound + 1e-12).all()
     assert (
-        np.linalg.norm(bound, 2) <= operator.magnitude.norm_bound * (1 + 1e-9) <= 2.0 * operator.norm_bound * (1 + 1e-9)
+        np.linalg.norm(bound, 2)
+        <= operator.magnitude.norm_bound * (1 + 1e-9)
+        <= 2.0 * operator.norm_bound * (1 + 1e-9)
     )
     np.testing.assert_array_equal(operator.magnitude.adjoint(eye), bound)
 
@@ -371,17 +419,22 @@ def test_some_kernels_have_negative_entries_and_a_bound_on_them_others_neither()
         eb.Kernel("diffusion", 100.0, sigma=1.0): False,
     }
     for kernel, expected in negative.items():
-        operator = kernel.on(graph)
+        operator = kernel.operator(graph)
         assert (dense_kernel(kernel, graph).min() < -1e-5) == expected
         assert operator.nonnegative == (not expected)
-        assert operator.magnitude is not None and (operator.magnitude is operator) == operator.nonnegative
-    assert eb.Kernel("random-walk", 2.0, p=12).on(graph).magnitude is None
+        assert (
+            operator.magnitude is not None
+            and (operator.magnitude is operator) == operator.nonnegative
+        )
+    assert eb.Kernel("random-walk", 2.0, p=12).operator(graph).magnitude is None
 
 
 def test_a_graph_without_edges_only_shrinks():
     scores = np.arange(3.0)
     for normalized in (True, False):
-        operator = eb.Kernel("diffusion", 3.0, normalized=normalized).on(eb.Graph.from_edges([], [], n_nodes=3))
+        operator = eb.Kernel("diffusion", 3.0, normalized=normalized).operator(
+            eb.Graph.from_edges([], [], n_nodes=3)
+        )
         np.testing.assert_allclose(operator.apply(scores), scores / 4.0, rtol=1e-4)
 
 
@@ -390,12 +443,16 @@ def test_eigenvalues_at_the_edge_of_a_kernel_are_silenced():
     star = eb.Graph.from_edges(np.zeros(400, dtype=int), np.arange(1, 401))
     for r in ("random-walk", "inverse-cosine"):
         kernel = eb.Kernel(r, 2.0, **EXACT)
-        np.testing.assert_allclose(kernel.on(star).apply(np.eye(401)), dense_kernel(kernel, star), atol=1e-9)
+        np.testing.assert_allclose(
+            kernel.operator(star).apply(np.eye(401)), dense_kernel(kernel, star), atol=1e-9
+        )
     bipartite = eb.Graph.from_scipy(np.kron([[0, 1], [1, 0]], np.ones((150, 150))))
     assert LaplacianSystem(bipartite, 1.0, True).upper == 3.0
-    assert eb.Kernel("random-walk", 2.0).on(bipartite).norm_bound == pytest.approx(0.5, rel=1e-2)
+    assert eb.Kernel("random-walk", 2.0).operator(bipartite).norm_bound == pytest.approx(
+        0.5, rel=1e-2
+    )
     with pytest.raises(ValueError, match="no gradient step is short enough"):
-        eb.Kernel("random-walk", 2.0, method="gradient").on(bipartite)
+        eb.Kernel("random-walk", 2.0, method="gradient").operator(bipartite)
 
 
 @pytest.mark.parametrize(
@@ -415,47 +472,66 @@ def test_eigenvalues_at_the_edge_of_a_kernel_are_silenced():
         ({"method": "exact"}, "method must be 'chebyshev' or 'gradient'"),
         ({"r": "heat"}, "r must be 'laplacian', .* got 'heat'"),
         ({"r": "random-walk", "a": 1.0}, r"a=1.0 must be at least 1\.\d+, .*Use a larger a\.$"),
-        ({"r": "random-walk", "normalized": False}, r"a=2.0 must be at least .* or normalized=True"),
+        (
+            {"r": "random-walk", "normalized": False},
+            r"a=2.0 must be at least .* or normalized=True",
+        ),
         ({"r": "inverse-cosine", "normalized": False}, "eigenvalues up to 2.*use normalized=True"),
-        ({"r": lambda s: s - 1.0}, r"at least 0 on this graph's eigenvalues.*r\(0\) is -1\. Bound it"),
+        (
+            {"r": lambda s: s - 1.0},
+            r"at least 0 on this graph's eigenvalues.*r\(0\) is -1\. Bound it",
+        ),
         ({"r": lambda s: 1.0 / s}, r"r\(0\) is inf"),
         ({"r": lambda s: np.log(s - 0.5)}, r"r\(0\) is nan"),
         ({"r": lambda s: math.exp(s)}, "np.exp, not math.exp"),
         ({"r": lambda s: s[:3]}, "a number for each"),
-        ({"r": lambda s: np.where(s > 0.7, 1e3, 0.0)}, "tolerance=0.0001 is out of reach.*choose the degree yourself"),
+        (
+            {"r": lambda s: np.where(s > 0.7, 1e3, 0.0)},
+            "tolerance=0.0001 is out of reach.*choose the degree yourself",
+        ),
     ],
 )
 def test_kernels_that_are_no_energy_are_refused_by_name(parameters, message):
     with pytest.raises(ValueError, match=message):
-        eb.Kernel(**parameters).on(random_graph(30, 60))
+        eb.Kernel(**parameters).operator(random_graph(30, 60))
 
 
 def test_a_step_in_r_is_taken_with_a_degree_of_ones_own():
-    operator = eb.Kernel(lambda s: np.where(s > 0.7, 1e3, 0.0), degree=12).on(random_graph(30, 60))
+    operator = eb.Kernel(lambda s: np.where(s > 0.7, 1e3, 0.0), degree=12).operator(
+        random_graph(30, 60)
+    )
     assert (
         operator.degree == 12 and operator.norm_bound > 1.0
     )  # Gibbs: the polynomial overshoots, and the bound says so
 
 
 def test_where_nothing_is_kept_of_a_node_no_entry_is_negative():
-    alone = eb.Graph.from_edges([], [], n_nodes=3)  # ‖I+λL‖ = 1: a step goes all the way, and 1 − αδ is 0
-    assert eb.Laplacian(1.0, 2, normalized=False).on(alone).nonnegative
+    alone = eb.Graph.from_edges(
+        [], [], n_nodes=3
+    )  # ‖I+λL‖ = 1: a step goes all the way, and 1 − αδ is 0
+    assert eb.Laplacian(1.0, 2, normalized=False).operator(alone).nonnegative
 
 
 def test_only_a_signed_graph_needs_an_operator_without_signs():
     path = eb.Graph.from_edges([0, 1], [1, 2])
-    assert eb.Laplacian(1.0, 2).on(path).unsigned is None
-    signed = eb.Graph.mix({"like": path, "unlike": eb.Graph.from_edges([0], [2])}, {"like": 1.0, "unlike": -1.0})
-    assert eb.Laplacian(1.0, 2).on(signed).unsigned is not None
+    assert eb.Laplacian(1.0, 2).operator(path).unsigned is None
+    signed = eb.Graph.mix(
+        {"like": path, "unlike": eb.Graph.from_edges([0], [2])}, {"like": 1.0, "unlike": -1.0}
+    )
+    assert eb.Laplacian(1.0, 2).operator(signed).unsigned is not None
 
 
 def test_a_step_that_is_too_long_is_told_how_long_it_may_be():
     path = eb.Graph.from_edges([0, 1], [1, 2])  # eigenvalues of L are 0, 1 and 3
     with pytest.raises(ValueError, match=r"a number in \(0, 0\.25\]"):
-        eb.Laplacian(1.0, 2, normalized=False, step=0.9).on(path)
+        eb.Laplacian(1.0, 2, normalized=False, step=0.9).operator(path)
 
 
-@pytest.mark.parametrize("change", [{"step": 0.0}, {"step": -0.1}, {"tol": -0.1}, {"tol": np.inf}, {"tol": True}])
+@pytest.mark.parametrize(
+    "change", [{"step": 0.0}, {"step": -0.1}, {"tol": -0.1}, {"tol": np.inf}, {"tol": True}]
+)
 def test_steps_and_tolerances_that_mean_nothing_are_refused(change):
     with pytest.raises(ValueError, match=f"^{next(iter(change))} must be"):
-        eb.Laplacian(1.0, 2, normalized=False, **change).on(eb.Graph.from_edges([0, 1], [1, 2]))
+        eb.Laplacian(1.0, 2, normalized=False, **change).operator(
+            eb.Graph.from_edges([0, 1], [1, 2])
+        )

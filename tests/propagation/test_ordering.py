@@ -51,10 +51,14 @@ def test_pairs_and_fours_are_of_all_nodes_and_rows_read_no_more_than_before(grap
 def test_hubs_that_everyone_knows_do_not_hold_up_the_search():
     """Groups of eight, and two pairs of hubs with all of them in common: read by every pair, 1e5 nodes take seconds."""
     n_nodes, members = 100_000, 8
-    clique = sparse.kron(sparse.eye_array(n_nodes // members), np.ones((members, members)) - np.eye(members))
+    clique = sparse.kron(
+        sparse.eye_array(n_nodes // members), np.ones((members, members)) - np.eye(members)
+    )
     shuffled, known = np.random.default_rng(0).permutation(n_nodes), np.ones((n_nodes, 4))
     hubs = np.kron(np.eye(2), np.ones((2, 2)) - np.eye(2))
-    adjacency = sparse.block_array([[hubs, known.T], [known, clique.tocsr()[shuffled][:, shuffled]]], format="csr")
+    adjacency = sparse.block_array(
+        [[hubs, known.T], [known, clique.tocsr()[shuffled][:, shuffled]]], format="csr"
+    )
     graph = eb.Graph.from_scipy(adjacency)
     begun = time.perf_counter()
     assert row_order(graph.adjacency, can_share=True).rows is not None
@@ -79,9 +83,14 @@ def test_sums_are_shared_only_where_that_spares_much():
     rng = np.random.default_rng(0)
     places = rng.random((2000, 2))
     few, many = (eb.Graph.build_knn(places, k=k).adjacency for k in (5, 15))
-    random = eb.Graph.from_edges(*np.sort(rng.integers(0, 2000, (2, 15_000)), axis=0), n_nodes=2000).adjacency
+    random = eb.Graph.from_edges(
+        *np.sort(rng.integers(0, 2000, (2, 15_000)), axis=0), n_nodes=2000
+    ).adjacency
     assert row_order(many, can_share=True).rows is not None
-    assert row_order(few, can_share=True).rows is None and row_order(random, can_share=True).rows is None
+    assert (
+        row_order(few, can_share=True).rows is None
+        and row_order(random, can_share=True).rows is None
+    )
     assert row_order(many).rows is None
 
 
@@ -92,7 +101,11 @@ def test_rows_of_one_length_follow_each_other_within_a_window():
     assert np.array_equal(order.lengths, lengths[order.nodes])
     for first in range(0, 9000, _order.WINDOW):
         within = order.nodes[first : first + _order.WINDOW]
-        assert (np.diff(lengths[within]) >= 0).all() and within.min() >= first and within.max() < first + _order.WINDOW
+        assert (
+            (np.diff(lengths[within]) >= 0).all()
+            and within.min() >= first
+            and within.max() < first + _order.WINDOW
+        )
 
 
 def test_scattered_neighbours_are_brought_together(small_is_large):
@@ -103,13 +116,17 @@ def test_scattered_neighbours_are_brought_together(small_is_large):
 
 
 def test_an_order_that_is_good_stays(small_is_large, monkeypatch):
-    monkeypatch.setattr(_order, "reverse_cuthill_mckee", lambda *_, **__: pytest.fail("the order was good"))
+    monkeypatch.setattr(
+        _order, "reverse_cuthill_mckee", lambda *_, **__: pytest.fail("the order was good")
+    )
     path = eb.Graph.from_edges(np.arange(4999), np.arange(1, 5000))
     row_order(path.adjacency)
 
 
 def test_a_random_graph_is_left_as_it_is(small_is_large, monkeypatch):
-    monkeypatch.setattr(_order, "reverse_cuthill_mckee", lambda *_, **__: pytest.fail("no order is better"))
+    monkeypatch.setattr(
+        _order, "reverse_cuthill_mckee", lambda *_, **__: pytest.fail("no order is better")
+    )
     ends = np.sort(np.random.default_rng(0).integers(0, 5000, (25_000, 2)), axis=1)
     row_order(eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=5000).adjacency)
 
@@ -118,9 +135,11 @@ def test_the_order_changes_no_result_but_by_rounding(small_is_large):
     graph = scattered(eb.Graph.build_knn(np.random.default_rng(0).random((3000, 2)), k=6))
     scores = np.random.default_rng(2).normal(size=(3000, 3))
     P = eb.Laplacian(2.0, 4)
-    dense = P.on(graph)._matrix.csr
+    dense = P.operator(graph)._matrix.csr
     expected = scores
     for _ in range(4):
         expected = expected - (dense @ expected - scores) / 3.0
     for width in (1, 3):
-        np.testing.assert_allclose(P.on(graph).apply(scores[:, :width]), expected[:, :width], atol=1e-12)
+        np.testing.assert_allclose(
+            P.operator(graph).apply(scores[:, :width]), expected[:, :width], atol=1e-12
+        )

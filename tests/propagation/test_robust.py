@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 import ebboost as eb
-from ebboost.boosting.label_objectives import Field, FieldObjective, LeftOutObjective
+from ebboost.boosting.label_objectives import FieldObjective, LatentField, LeaveOneOutObjective
 from ebboost.boosting.objective import Labels, Objective
 from ebboost.propagation.robust import PENALTIES
 from tests.propagation.test_operators import dense_laplacian
@@ -79,7 +79,7 @@ def test_every_step_lowers_the_energy(penalty, normalized, graph, seed, scale, l
     f = np.random.default_rng(seed).normal(size=(graph.n_nodes, outputs))
     energies = []
     for n_steps in range(7):
-        operator = robust(penalty, scale, lam, n_steps, normalized).on(graph)
+        operator = robust(penalty, scale, lam, n_steps, normalized).operator(graph)
         energies.append(operator.energy(operator.apply(f), f))
     assert (np.diff(energies) <= 1e-12 * (1.0 + energies[0])).all()
 
@@ -90,15 +90,19 @@ def test_energy_and_steps_are_those_of_the_equation(penalty, normalized):
     """The energy against (14) written out, the first step against its numerical gradient: Z − α/2 ∂E/∂Z."""
     graph = random_graph(9, 16)
     smoother = robust(penalty, 0.8, 1.7, 2, normalized)
-    chosen, operator = smoother._penalty(), smoother.on(graph)
+    chosen, operator = smoother._penalty(), smoother.operator(graph)
     rng = np.random.default_rng(0)
     f, z = rng.normal(size=(2, 9, 2))
 
     def energy(at):
-        return dense_energy(smoother, graph, at, f, lambda s: 0.8**2 * float(chosen.value(np.array(s / 0.8**2))))
+        return dense_energy(
+            smoother, graph, at, f, lambda s: 0.8**2 * float(chosen.value(np.array(s / 0.8**2)))
+        )
 
     assert operator.energy(z, f) == pytest.approx(energy(z))
-    once, twice = (robust(penalty, 0.8, 1.7, k, normalized).on(graph).apply(f) for k in (1, 2))
+    once, twice = (
+        robust(penalty, 0.8, 1.7, k, normalized).operator(graph).apply(f) for k in (1, 2)
+    )
     gradient = np.zeros_like(f)
     for place in np.ndindex(*f.shape):
         move = np.zeros_like(f)
@@ -111,7 +115,7 @@ def test_many_steps_of_a_convex_penalty_reach_its_minimiser():
     """The square root of 1 + ‖·‖² is convex: scipy must find the same minimum."""
     graph = random_graph(8, 12)
     f = np.random.default_rng(0).normal(size=(8, 1))
-    operator = robust("sqrt", 0.5, 1.0, 400).on(graph)
+    operator = robust("sqrt", 0.5, 1.0, 400).operator(graph)
     found = minimize(lambda z: operator.energy(z.reshape(f.shape), f), f.ravel(), tol=1e-12).x
     np.testing.assert_allclose(operator.apply(f).ravel(), found, atol=1e-5)
 
@@ -121,15 +125,17 @@ def test_many_steps_of_a_convex_penalty_reach_its_minimiser():
 @settings(max_examples=40, deadline=None)
 def test_with_a_large_scale_it_is_laplacian_smoothing(normalized, graph, seed, penalty):
     f = np.random.default_rng(seed).normal(size=(graph.n_nodes, 2))
-    expected = eb.Laplacian(2.0, 5, normalized=normalized).on(graph).apply(f)
-    np.testing.assert_allclose(robust(penalty, 1e6, normalized=normalized).on(graph).apply(f), expected, atol=1e-9)
+    expected = eb.Laplacian(2.0, 5, normalized=normalized).operator(graph).apply(f)
+    np.testing.assert_allclose(
+        robust(penalty, 1e6, normalized=normalized).operator(graph).apply(f), expected, atol=1e-9
+    )
 
 
 def test_with_a_small_scale_every_edge_is_cut():
     graph = random_graph(30, 60)
     f = np.random.default_rng(0).normal(size=(30, 1))
-    np.testing.assert_allclose(robust("truncated", 1e-6).on(graph).apply(f), f)
-    np.testing.assert_allclose(robust("geman-mcclure", 1e-6).on(graph).apply(f), f, atol=1e-9)
+    np.testing.assert_allclose(robust("truncated", 1e-6).operator(graph).apply(f), f)
+    np.testing.assert_allclose(robust("geman-mcclure", 1e-6).operator(graph).apply(f), f, atol=1e-9)
 
 
 @pytest.mark.parametrize("normalized", [True, False])
@@ -139,8 +145,8 @@ def test_with_a_small_scale_every_edge_is_cut():
 def test_operator_at_a_point_leads_there_and_passes_the_dot_test(penalty, normalized, graph, seed):
     rng = np.random.default_rng(seed)
     f, u, v = rng.normal(size=(3, graph.n_nodes, 2))
-    operator = robust(penalty, 0.7, normalized=normalized).on(graph)
-    frozen = operator.at(f)
+    operator = robust(penalty, 0.7, normalized=normalized).operator(graph)
+    frozen = operator.linearize(f)
     dense = frozen.apply(np.eye(graph.n_nodes))
     np.testing.assert_allclose(frozen.apply(f.copy()), operator.apply(f), atol=1e-12)
     np.testing.assert_allclose(dense @ u, frozen.apply(u), atol=1e-12)
@@ -149,34 +155,42 @@ def test_operator_at_a_point_leads_there_and_passes_the_dot_test(penalty, normal
     assert frozen.nonnegative and dense.min() >= -1e-12
     np.testing.assert_allclose(operator.apply(f[:, 0]), operator.apply(f[:, :1])[:, 0])
     single = operator.apply(f.astype(np.float32))
-    assert single.dtype == np.float32 and operator.apply(np.zeros(graph.n_nodes, dtype=int)).dtype == np.float64
+    assert (
+        single.dtype == np.float32
+        and operator.apply(np.zeros(graph.n_nodes, dtype=int)).dtype == np.float64
+    )
 
 
 def test_operator_leaves_its_input_alone():
     f = np.random.default_rng(0).normal(size=(20, 2))
     before = f.copy()
     for n_steps in (0, 3):
-        operator = robust(n_steps=n_steps).on(random_graph(20, 40))
+        operator = robust(n_steps=n_steps).operator(random_graph(20, 40))
         operator.apply(f)[:] = 7.0
-        operator.at(f).adjoint(f)
+        operator.linearize(f).adjoint(f)
         np.testing.assert_array_equal(f, before)
 
 
 def test_edge_weights_come_in_the_order_of_the_edges_and_are_those_of_the_steps():
     graph = random_graph(12, 25)
     f = np.random.default_rng(0).normal(size=(12, 3))
-    source, target, weight = robust("log", 0.9, n_steps=1, normalized=False).on(graph).edge_weights(f)
+    source, target, weight = (
+        robust("log", 0.9, n_steps=1, normalized=False).operator(graph).edge_weights(f)
+    )
     upper = np.argwhere(np.triu(graph.adjacency.toarray()) > 0)
     np.testing.assert_array_equal(np.column_stack([source, target]), upper)
     expected = [1 / (1 + ((f[i] - f[j]) ** 2).sum() / 0.81) for i, j in upper]
     np.testing.assert_allclose(weight, expected)
-    np.testing.assert_array_equal(robust(n_steps=0).on(graph).edge_weights(f).weight, 1.0)
+    np.testing.assert_array_equal(robust(n_steps=0).operator(graph).edge_weights(f).weight, 1.0)
 
 
 def test_normalised_smoothing_of_a_regular_graph_compares_plain_differences():
     ring = eb.Graph.from_edges(np.arange(10), (np.arange(10) + 1) % 10)
     f = np.random.default_rng(0).normal(size=(10, 1))
-    both = [robust(n_steps=1, normalized=normalized).on(ring).edge_weights(f).weight for normalized in (True, False)]
+    both = [
+        robust(n_steps=1, normalized=normalized).operator(ring).edge_weights(f).weight
+        for normalized in (True, False)
+    ]
     np.testing.assert_allclose(*both)
 
 
@@ -191,8 +205,8 @@ def objective_on(graph, smoother, loss=None, seed=0, kind=Objective):
     if isinstance(loss, eb.Softmax):
         target = np.eye(3)[rng.integers(0, 3, nodes.size)]
     labels = Labels(nodes, target, rng.random(nodes.size) + 0.1)
-    extra = () if kind is Objective else (Field().on(graph, nodes, labels.weight),)
-    return kind(smoother.on(graph), loss, labels, None, 0.3, *extra)
+    extra = () if kind is Objective else (LatentField().operator(graph, nodes, labels.weight),)
+    return kind(smoother.operator(graph), loss, labels, None, 0.3, *extra)
 
 
 def numeric_gradient(value, scores):
@@ -204,18 +218,18 @@ def numeric_gradient(value, scores):
     return gradient
 
 
-@pytest.mark.parametrize("kind", [Objective, FieldObjective, LeftOutObjective])
+@pytest.mark.parametrize("kind", [Objective, FieldObjective, LeaveOneOutObjective])
 @pytest.mark.parametrize("penalty", PENALTY_NAMES)
 def test_gradient_is_that_of_the_loss_with_its_weights_frozen(penalty, kind):
     graph = random_graph(14, 30)
     objective = objective_on(graph, robust(penalty, 0.8), kind=kind)
     scores = np.random.default_rng(1).normal(size=(14, 1))
-    point = objective.start().moved(1.0, scores, scores)
-    frozen = objective_on(graph, _Fixed(objective.smoother.at(scores)), kind=kind)
+    point = objective.start().to_device(1.0, scores, scores)
+    frozen = objective_on(graph, _Fixed(objective.smoother.linearize(scores)), kind=kind)
     mass = objective.labels.weight.sum()
     assert frozen.value(_at(frozen, scores)) == pytest.approx(objective.value(point))
     expected = numeric_gradient(lambda at: mass * frozen.value(_at(frozen, at)), scores)
-    np.testing.assert_allclose(objective.residual(point), expected, atol=1e-6)
+    np.testing.assert_allclose(objective.gradient(point), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("loss", [eb.SquaredError(), eb.Softmax()], ids=repr)
@@ -228,7 +242,7 @@ def test_truncation_makes_it_the_gradient_of_the_loss_itself_and_others_do_not(l
         objective = objective_on(graph, robust(penalty, 0.8), loss)
         mass = objective.labels.weight.sum()
         expected = numeric_gradient(lambda at, o=objective: mass * o.value(_at(o, at)), scores)  # noqa: B023
-        off[penalty] = float(np.abs(objective.residual(_at(objective, scores)) - expected).max())
+        off[penalty] = float(np.abs(objective.gradient(_at(objective, scores)) - expected).max())
     assert off["truncated"] < 1e-6
     assert off["log"] > 1e-3
 
@@ -238,8 +252,8 @@ def test_iterates_smooth_anew_wherever_they_move():
     rng = np.random.default_rng(0)
     tree, other = rng.normal(size=(2, 14, 1))
     start = objective.start()
-    moved, far = start.moved(0.5, tree, None), start.moved(2.0, other, None)
-    mixed = moved.mixed(far, 0.25)
+    moved, far = start.to_device(0.5, tree, None), start.to_device(2.0, other, None)
+    mixed = moved.interpolate(far, 0.25)
     np.testing.assert_allclose(moved.smoothed, objective.smoother.apply(0.5 * tree))
     np.testing.assert_allclose(mixed.smoothed, objective.smoother.apply(0.375 * tree + 0.5 * other))
     assert mixed.weights == (0.75 * 0.5 + 0.25 * 2.0,)
@@ -251,12 +265,12 @@ class _Fixed(eb.Smoother):
     def __init__(self, operator):
         self.operator = operator
 
-    def on(self, graph):
+    def operator(self, graph):
         return self.operator
 
 
 def _at(objective, scores):
-    return objective.start().moved(1.0, scores, objective.propagate(scores, objective.start()))
+    return objective.start().to_device(1.0, scores, objective.propagate(scores, objective.start()))
 
 
 # ---------------------------------------------------------------------- the estimators
@@ -280,7 +294,13 @@ def two_groups(seed=0, spurious=60):
 def test_training_loss_never_rises(penalty, labels, momentum):
     X, y, graph, _ = two_groups()
     model = eb.EBBSRegressor(
-        25, 0.5, smoothing=robust(penalty, 1.0), labels=labels, momentum=momentum, early_stopping=False, random_state=0
+        25,
+        0.5,
+        smoothing=robust(penalty, 1.0),
+        labels=labels,
+        momentum=momentum,
+        early_stopping=False,
+        random_state=0,
     ).fit(X, y, graph=graph)
     losses = np.array(model.history_["training"])
     assert losses[-1] < losses[0]
@@ -293,7 +313,9 @@ def test_training_loss_never_rises(penalty, labels, momentum):
 def test_edges_between_groups_are_cut(seed):
     X, y, graph, group = two_groups(seed, spurious=120)
     known = np.random.default_rng(seed).random(120) < 0.5
-    model = eb.EBBSRegressor(100, 0.1, smoothing=robust(scale=3.0), labels="none", early_stopping=False, random_state=0)
+    model = eb.EBBSRegressor(
+        100, 0.1, smoothing=robust(scale=3.0), labels="none", early_stopping=False, random_state=0
+    )
     source, target, weight = model.fit(X, y[known], nodes=known, graph=graph).edge_weights()
     across = group[source] != group[target]
     assert np.median(weight[across]) < 0.3 < 0.8 < np.median(weight[~across])
@@ -305,7 +327,7 @@ def test_noise_goes_and_steps_between_groups_stay(penalty, seed):
     _, y, graph, group = two_groups(seed, spurious=120)
     f, truth = (y - 3.0)[:, None], (6.0 * group - 3.0)[:, None]
     error = [
-        np.mean((smoother.on(graph).apply(f) - truth) ** 2)
+        np.mean((smoother.operator(graph).apply(f) - truth) ** 2)
         for smoother in (eb.Laplacian(2.0, 5), robust(penalty, 3.0), eb.Laplacian(0.0, 5))
     ]
     assert error[1] < 0.5 * error[0] and error[1] < error[2]
@@ -314,25 +336,29 @@ def test_noise_goes_and_steps_between_groups_stay(penalty, seed):
 def test_auto_scale_is_three_times_the_spread_of_the_labels_and_follows_their_units():
     X, y, graph, _ = two_groups()
     fits = [
-        eb.EBBSRegressor(20, smoothing=eb.Robust(), labels="none", early_stopping=False, random_state=0).fit(
-            X, unit * y, graph=graph
-        )
+        eb.EBBSRegressor(
+            20, smoothing=eb.Robust(), labels="none", early_stopping=False, random_state=0
+        ).fit(X, unit * y, graph=graph)
         for unit in (1.0, 1000.0)
     ]
     assert fits[0].smoothing_.scale == pytest.approx(3 * y.std())
     assert fits[0].smoothing.scale == "auto"
     np.testing.assert_allclose(fits[1].predict(), 1000.0 * fits[0].predict(), rtol=1e-6)
-    np.testing.assert_allclose(fits[1].edge_weights().weight, fits[0].edge_weights().weight, rtol=1e-6)
+    np.testing.assert_allclose(
+        fits[1].edge_weights().weight, fits[0].edge_weights().weight, rtol=1e-6
+    )
 
 
 def test_spread_of_labels_is_in_units_of_the_scores():
     y, weight = np.random.default_rng(0).gamma(3.0, size=(500, 1)), np.ones(500)
-    assert eb.SquaredError().spread(y, weight) == pytest.approx(y.std())
-    assert eb.Poisson().spread(y, weight) == pytest.approx(y.std() / y.mean())
+    assert eb.SquaredError().posterior_mean(y, weight) == pytest.approx(y.std())
+    assert eb.Poisson().posterior_mean(y, weight) == pytest.approx(y.std() / y.mean())
     two = (y > np.quantile(y, 0.8)).astype(float)
-    assert eb.LogLoss().spread(two, weight) == pytest.approx(1 / np.sqrt(0.2 * 0.8))
+    assert eb.LogLoss().posterior_mean(two, weight) == pytest.approx(1 / np.sqrt(0.2 * 0.8))
     huber = eb.Huber().prepared(y, weight)
-    assert huber.spread(y, weight) == pytest.approx(np.sqrt(np.mean((y - np.median(y)) ** 2)), rel=0.01)
+    assert huber.posterior_mean(y, weight) == pytest.approx(
+        np.sqrt(np.mean((y - np.median(y)) ** 2)), rel=0.01
+    )
 
 
 def test_equal_labels_have_no_spread_and_can_be_fitted():
@@ -359,7 +385,11 @@ def test_saved_loaded_pickled_and_cloned_it_predicts_the_same(labels, tmp_path):
     model = eb.EBBSRegressor(15, smoothing=eb.Robust(penalty="sqrt"), labels=labels, random_state=0)
     model.fit(X, y, graph=graph)
     model.save(tmp_path / "m.ebb")
-    others = [eb.load(tmp_path / "m.ebb"), pickle.loads(pickle.dumps(model)), clone(model).fit(X, y, graph=graph)]
+    others = [
+        eb.load(tmp_path / "m.ebb"),
+        pickle.loads(pickle.dumps(model)),
+        clone(model).fit(X, y, graph=graph),
+    ]
     X_new, _, new, _ = two_groups(seed=5)
     for other in others:
         assert other.smoothing_.get_params() == model.smoothing_.get_params()
@@ -371,7 +401,9 @@ def test_saved_loaded_pickled_and_cloned_it_predicts_the_same(labels, tmp_path):
 
 def test_the_same_table_and_graph_predict_as_fitted():
     X, y, graph, _ = two_groups()
-    model = eb.EBBSRegressor(15, smoothing=robust(), labels="none", random_state=0).fit(X, y, graph=graph)
+    model = eb.EBBSRegressor(15, smoothing=robust(), labels="none", random_state=0).fit(
+        X, y, graph=graph
+    )
     np.testing.assert_allclose(model.predict(X, graph=graph), model.predict(), rtol=1e-6)
 
 
@@ -379,7 +411,9 @@ def test_the_same_table_and_graph_predict_as_fitted():
 def test_explanations_add_up_to_the_prediction(labels):
     X, y, graph, _ = two_groups()
     y[::4] = np.nan
-    model = eb.EBBSRegressor(15, smoothing=robust(scale=2.0), labels=labels, random_state=0).fit(X, y, graph=graph)
+    model = eb.EBBSRegressor(15, smoothing=robust(scale=2.0), labels=labels, random_state=0).fit(
+        X, y, graph=graph
+    )
     for explanation in model.explain([0, 3, 77]):
         assert explanation.total == pytest.approx(explanation.score, rel=1e-6)
         assert explanation.score == pytest.approx(model.predict()[explanation.node])
@@ -401,7 +435,7 @@ def test_explanations_add_up_to_the_prediction(labels):
 )
 def test_wrong_settings_are_refused_by_name(parameters, message):
     with pytest.raises(ValueError, match=message):
-        eb.Robust(**{"scale": 1.0} | parameters).on(random_graph(5, 5))
+        eb.Robust(**{"scale": 1.0} | parameters).operator(random_graph(5, 5))
 
 
 @pytest.mark.parametrize(
@@ -428,13 +462,17 @@ def test_dense_laplacian_of_the_reweighted_graph_gives_the_steps():
     """One step by hand: Z − α[(I + λ Rᵀ(D_w − A_w)R)Z − f], R = diag(1/√d̃)."""
     graph = random_graph(10, 20)
     f = np.random.default_rng(0).normal(size=(10, 1))
-    operator = robust("log", 0.7, n_steps=1).on(graph)
+    operator = robust("log", 0.7, n_steps=1).operator(graph)
     source, target, weight = operator.edge_weights(f)
     adjacency = np.zeros((10, 10))
-    adjacency[source, target] = adjacency[target, source] = weight * graph.adjacency.toarray()[source, target]
+    adjacency[source, target] = adjacency[target, source] = (
+        weight * graph.adjacency.toarray()[source, target]
+    )
     root = np.diag(1 / np.sqrt(graph.degrees + 1))
     laplacian = root @ (np.diag(adjacency.sum(1)) - adjacency) @ root
-    np.testing.assert_allclose(operator.apply(f), f - operator.alpha * 2.0 * laplacian @ f, atol=1e-12)
+    np.testing.assert_allclose(
+        operator.apply(f), f - operator.alpha * 2.0 * laplacian @ f, atol=1e-12
+    )
     quadratic = root @ (np.diag(graph.degrees) - graph.adjacency.toarray()) @ root
     np.testing.assert_allclose(quadratic, dense_laplacian(graph, True), atol=1e-12)
 
@@ -442,7 +480,7 @@ def test_dense_laplacian_of_the_reweighted_graph_gives_the_steps():
 def test_edges_with_signs_are_refused():
     graph = eb.Graph.mix({"unlike": random_graph(10, 20)}, {"unlike": -1.0})
     with pytest.raises(ValueError, match="no relations of negative strength"):
-        eb.Robust(scale=1.0).on(graph)
+        eb.Robust(scale=1.0).operator(graph)
 
 
 def test_no_theorem_speaks_of_it():
@@ -456,4 +494,4 @@ def test_no_theorem_speaks_of_it():
 
 def test_a_scale_in_other_words_is_refused():
     with pytest.raises(ValueError, match="scale must be"):
-        eb.Robust(scale="wide").on(eb.Graph.from_edges([0, 1], [1, 2]))
+        eb.Robust(scale="wide").operator(eb.Graph.from_edges([0, 1], [1, 2]))

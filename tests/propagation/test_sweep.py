@@ -31,14 +31,19 @@ def swept_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
     if loops == "scipy":
         sweep._compiled = None
     if loops == "shared" and sweep._unit:  # whether that is worth it or not
-        sweep._known_order = _order._shared(adjacency, np.arange(adjacency.shape[0], dtype=np.int32))
+        sweep._known_order = _order._shared(
+            adjacency, np.arange(adjacency.shape[0], dtype=np.int32)
+        )
         assert sweep._sums
     return sweep
 
 
 @pytest.mark.parametrize("loops", LOOPS)
 @given(
-    graph=graphs(), width=st.sampled_from([None, 1, 2, 5, 9, 20]), given_terms=st.integers(0, 7), short=st.booleans()
+    graph=graphs(),
+    width=st.sampled_from([None, 1, 2, 5, 9, 20]),
+    given_terms=st.integers(0, 7),
+    short=st.booleans(),
 )
 def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
     rng, n = np.random.default_rng(0), graph.n_nodes
@@ -54,10 +59,16 @@ def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
         return vector if width is None else vector[:, None]
 
     dense = graph.adjacency.toarray()
-    expected = columnwise("scale", 1.0) * (dense @ v) + columnwise("keep", 0.0) * v + terms.get("source", 0.0)
+    expected = (
+        columnwise("scale", 1.0) * (dense @ v)
+        + columnwise("keep", 0.0) * v
+        + terms.get("source", 0.0)
+    )
     size = np.abs(dense).sum() + 1.0
     assert found.dtype == dtype and found.shape == v.shape
-    np.testing.assert_allclose(found, expected, atol=size * (1e-5 if short else 1e-13), rtol=1e-5 if short else 1e-12)
+    np.testing.assert_allclose(
+        found, expected, atol=size * (1e-5 if short else 1e-13), rtol=1e-5 if short else 1e-12
+    )
 
 
 @compiled
@@ -75,14 +86,23 @@ def test_rows_of_any_length_are_summed(bits, kind, n_nodes):
     v, right = rng.normal(size=(2, n_nodes))
     np.testing.assert_allclose(sweep(v), np.where(kept, dense, 0.0) @ v, atol=1e-12)
     diagonal = 3.0 * n_nodes + rng.random(n_nodes)
-    symmetric = swept_by(loops, sparse.csr_array(np.where(kept & kept.T, (dense + dense.T) / 2, 0.0)))
+    symmetric = swept_by(
+        loops, sparse.csr_array(np.where(kept & kept.T, (dense + dense.T) / 2, 0.0))
+    )
     symmetric._bits = bits
-    z, _ = symmetric.conjugate_gradients(right, diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100)
+    z, _ = symmetric.conjugate_gradients(
+        right, diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100
+    )
     np.testing.assert_allclose(diagonal * z - symmetric(z), right, atol=1e-10)
 
 
 @pytest.mark.parametrize("loops", LOOPS)
-@given(graph=graphs(), short=st.booleans(), count=st.integers(0, 4), width=st.sampled_from([None, 1, 3]))
+@given(
+    graph=graphs(),
+    short=st.booleans(),
+    count=st.integers(0, 4),
+    width=st.sampled_from([None, 1, 3]),
+)
 def test_steps_are_sweeps_between_two_scalings(loops, graph, short, count, width):
     rng, n, dtype = np.random.default_rng(0), graph.n_nodes, np.float32 if short else np.float64
     scores = rng.normal(size=n if width is None else (n, width)).astype(dtype)
@@ -102,7 +122,7 @@ def test_steps_are_sweeps_between_two_scalings(loops, graph, short, count, width
 
 def test_one_adjacency_is_laid_out_once():
     graph = eb.Graph.from_edges([0, 1], [1, 2])
-    one, two = eb.Laplacian(1.0).on(graph), eb.Laplacian(2.0).on(graph)
+    one, two = eb.Laplacian(1.0).operator(graph), eb.Laplacian(2.0).operator(graph)
     assert one._matrix.sweep is two._matrix.sweep
     assert sweep_on(graph.adjacency.copy()) is not one._matrix.sweep
 
@@ -184,7 +204,9 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
     n = graph.n_nodes
     diagonal = graph.degrees + np.linspace(0.1, 2.0, n)
     right, size = np.cos(np.arange(n)), np.linspace(0.5, 2.0, n)
-    z, reached = Sweep(graph.adjacency).conjugate_gradients(right, diagonal, 1 / diagonal, size, 1e-10, 1000)
+    z, reached = Sweep(graph.adjacency).conjugate_gradients(
+        right, diagonal, 1 / diagonal, size, 1e-10, 1000
+    )
     dense = np.diag(diagonal) - graph.adjacency.toarray()
     left = np.linalg.norm(size * (right - dense @ z))
     assert reached <= 1e-10 and left <= 1e-9
@@ -195,7 +217,9 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
 def test_compiled_conjugate_gradients_stop_when_told():
     adjacency = eb.Graph.from_edges(np.arange(99), np.arange(1, 100), n_nodes=100).adjacency
     diagonal = np.asarray(adjacency.sum(axis=1)).ravel() + 1e-3
-    _, reached = Sweep(adjacency).conjugate_gradients(np.ones(100), diagonal, 1 / diagonal, np.ones(100), 1e-12, 3)
+    _, reached = Sweep(adjacency).conjugate_gradients(
+        np.ones(100), diagonal, 1 / diagonal, np.ones(100), 1e-12, 3
+    )
     assert reached > 1e-3
 
 
@@ -231,10 +255,12 @@ LAYOUTS = {
     ids=str,
 )
 def test_how_scores_lie_in_memory_does_not_matter(smoother, dtype, layout):
-    operator = smoother.on(eb.Graph.build_knn(np.random.default_rng(0).random((60, 2)), k=4))
+    operator = smoother.operator(eb.Graph.build_knn(np.random.default_rng(0).random((60, 2)), k=4))
     scores = np.random.default_rng(1).normal(size=(60, 5)).astype(dtype)
-    for method in (operator.at(scores).apply, operator.at(scores).adjoint):
-        np.testing.assert_allclose(method(LAYOUTS[layout](scores)), method(scores), rtol=1e-5, atol=1e-6)
+    for method in (operator.linearize(scores).apply, operator.linearize(scores).adjoint):
+        np.testing.assert_allclose(
+            method(LAYOUTS[layout](scores)), method(scores), rtol=1e-5, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("loops", LOOPS)
@@ -242,7 +268,9 @@ def test_terms_of_another_float_type_are_converted(loops):
     sweep, v = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.arange(3.0)
     expected = sweep(v, scale=v, source=v)
     for dtype in (np.int64, np.float32, np.longdouble):
-        np.testing.assert_allclose(sweep(v, scale=v.astype(dtype), source=v.astype(dtype)), expected)
+        np.testing.assert_allclose(
+            sweep(v, scale=v.astype(dtype), source=v.astype(dtype)), expected
+        )
     np.testing.assert_allclose(sweep(np.arange(3), scale=v, source=v), expected)
 
 
@@ -256,9 +284,11 @@ def test_memory_that_does_not_fit_is_refused(loops):
             sweep(np.ones((3, 2)) if out.ndim == 2 else np.ones(3), out=out)
 
 
-@pytest.mark.parametrize("smoother", [eb.Laplacian(), eb.Laplacian(method="chebyshev"), eb.Kernel()], ids=str)
+@pytest.mark.parametrize(
+    "smoother", [eb.Laplacian(), eb.Laplacian(method="chebyshev"), eb.Kernel()], ids=str
+)
 def test_an_operator_can_be_pickled(smoother):
-    operator = smoother.on(eb.Graph.from_edges([0, 1], [1, 2], weight=[1.0, 2.0]))
+    operator = smoother.operator(eb.Graph.from_edges([0, 1], [1, 2], weight=[1.0, 2.0]))
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(operator)).apply(np.arange(3.0)), operator.apply(np.arange(3.0))
     )
@@ -266,7 +296,9 @@ def test_an_operator_can_be_pickled(smoother):
 
 @pytest.mark.parametrize("n_nodes", [65_536, 65_537, 70_001])
 def test_more_nodes_than_16_bits_can_number(n_nodes):
-    ring = eb.Graph.from_edges(np.arange(n_nodes), (np.arange(n_nodes) + 1) % n_nodes, n_nodes=n_nodes).adjacency
+    ring = eb.Graph.from_edges(
+        np.arange(n_nodes), (np.arange(n_nodes) + 1) % n_nodes, n_nodes=n_nodes
+    ).adjacency
     v = np.random.default_rng(0).normal(size=n_nodes)
     np.testing.assert_allclose(Sweep(ring)(v), np.roll(v, 1) + np.roll(v, -1), atol=1e-12)
 
@@ -286,7 +318,7 @@ def test_steps_by_several_threads_are_those_of_one(dtype, monkeypatch):
 
 def test_a_sweep_goes_with_its_last_operator():
     graph = eb.Graph.from_edges([0, 1], [1, 2])
-    operator = eb.Laplacian(1.0, 2).on(graph)
+    operator = eb.Laplacian(1.0, 2).operator(graph)
     operator.apply(np.arange(3.0))
     gone = weakref.ref(operator._matrix.sweep)
     gc.disable()  # at once, not when the collector comes by: layouts of large graphs are large
@@ -324,9 +356,18 @@ def test_threads_that_come_first_together_lay_a_graph_out_once(monkeypatch):
 
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(steps, range(3)))
-    assert sorted(made) == ["edges", "edges", "order", "vector", "vector", "vector"]  # as written, and as float32
+    assert sorted(made) == [
+        "edges",
+        "edges",
+        "order",
+        "vector",
+        "vector",
+        "vector",
+    ]  # as written, and as float32
     for other in found:
-        np.testing.assert_array_equal(other, Sweep(graph.adjacency).steps(scores, root, scale, keep, 0.3, 4))
+        np.testing.assert_array_equal(
+            other, Sweep(graph.adjacency).steps(scores, root, scale, keep, 0.3, 4)
+        )
 
 
 @compiled
@@ -393,7 +434,11 @@ def literal(adjacency, values, rows, nothing):
             around = [i for i in np.flatnonzero(dense[row]) if not np.isnan(values[i, column])]
             if around:
                 near = values[around, column].astype(float)
-                found[:, place, column] = np.average(near, weights=dense[row, around]), near.min(), near.max()
+                found[:, place, column] = (
+                    np.average(near, weights=dense[row, around]),
+                    near.min(),
+                    near.max(),
+                )
     return found
 
 
@@ -413,7 +458,9 @@ def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, s
     rows = rng.integers(0, n, rng.integers(1, 2 * n))
     table = np.full((rows.size, 3 * width + 1), 7.0)
     out = [table[:, i * width : (i + 1) * width] if asked >> i & 1 else None for i in range(3)]
-    swept_by(loops, graph.adjacency).around(values, rows, None if missing else graph.degrees, out, -1.0)
+    swept_by(loops, graph.adjacency).neighbor_statistics(
+        values, rows, None if missing else graph.degrees, out, -1.0
+    )
     for part, expected in zip(out, literal(graph.adjacency, values, rows, -1.0), strict=True):
         if part is not None:
             np.testing.assert_allclose(part, expected, rtol=1e-12)
@@ -425,7 +472,9 @@ def test_what_is_around_a_node_takes_no_order(monkeypatch):
     """To find one takes longer than to look."""
     monkeypatch.setattr(_sweep, "row_order", None)
     adjacency, out = eb.Graph.from_edges([0, 1], [1, 2]).adjacency, np.empty((3, 1))
-    Sweep(adjacency).around(np.array([[1.0], [2.0], [3.0]]), np.arange(3), None, [out, None, None], 0.0)
+    Sweep(adjacency).neighbor_statistics(
+        np.array([[1.0], [2.0], [3.0]]), np.arange(3), None, [out, None, None], 0.0
+    )
     assert out.ravel().tolist() == [2.0, 2.0, 2.0]
 
 
@@ -444,7 +493,9 @@ def test_what_is_around_a_node_does_not_depend_on_who_looks(weighted, monkeypatc
         found[who] = np.empty((3000, 27))
         with threads(3 if who == "together" else 1):
             parts = np.split(found[who], 3, axis=1)
-            swept_by("scipy" if who == "numpy" else "compiled", adjacency).around(values, rows, None, parts, np.nan)
+            swept_by("scipy" if who == "numpy" else "compiled", adjacency).neighbor_statistics(
+                values, rows, None, parts, np.nan
+            )
     np.testing.assert_array_equal(found["alone"], found["together"])
     np.testing.assert_array_equal(found["alone"], found["numpy"])
 
@@ -454,10 +505,10 @@ def test_a_place_to_write_to_that_does_not_fit_is_refused(loops):
     sweep, values = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones((3, 2))
     for rows, out in (([0, 3], np.empty((2, 2))), ([-1], np.empty((1, 2)))):
         with pytest.raises(ValueError, match="those of 3 nodes"):
-            sweep.around(values, np.array(rows), None, [out, None, None], 0.0)
+            sweep.neighbor_statistics(values, np.array(rows), None, [out, None, None], 0.0)
     for out in (np.empty((1, 2)), np.empty((2, 2), dtype=np.float32), np.empty((2, 2), order="F")):
         with pytest.raises(ValueError, match="columns of one table"):
-            sweep.around(values, np.array([0, 1]), None, [out, None, None], 0.0)
+            sweep.neighbor_statistics(values, np.array([0, 1]), None, [out, None, None], 0.0)
 
 
 @pytest.mark.parametrize("loops", LOOPS)

@@ -16,7 +16,10 @@ from tests.boosting.test_loop import model, problem
 from tests.propagation.test_operators import dense_form
 from tests.strategies import graphs, random_graph
 
-COUNTY = Path(os.environ.get("EBBOOST_DATA", Path(__file__).parents[2] / "../shared/datasets")) / "county"
+COUNTY = (
+    Path(os.environ.get("EBBOOST_DATA", Path(__file__).parents[2] / "../shared/datasets"))
+    / "county"
+)
 LAMBDAS = st.sampled_from([0.1, 1.0, 10.0, 300.0])
 ROUGH = {"step": "theorem", "normalized": False}
 
@@ -30,11 +33,19 @@ def distance(smoother, graph, nodes=slice(None)):
 # ---------------------------------------------------------------------- P^(k) against P*
 
 
-@given(graph=graphs(min_nodes=2), lam=LAMBDAS, k=st.integers(0, 60), normalized=st.booleans(), m=st.integers(1, 12))
+@given(
+    graph=graphs(min_nodes=2),
+    lam=LAMBDAS,
+    k=st.integers(0, 60),
+    normalized=st.booleans(),
+    m=st.integers(1, 12),
+)
 @settings(max_examples=80, deadline=None)
 def test_error_of_k_steps_is_within_the_bound_of_the_proof(graph, lam, k, normalized, m):
     """‖P^(k) − P*‖ ≤ e^{−μk/2σ}‖P^(0) − P*‖, on all rows and on the labelled ones; and c = μ/σ, twice as fast."""
-    start, after = (eb.Laplacian(lam, steps, normalized=normalized, step="theorem") for steps in (0, k))
+    start, after = (
+        eb.Laplacian(lam, steps, normalized=normalized, step="theorem") for steps in (0, k)
+    )
     found = eb.convergence.constants(graph, after)
     for nodes in (slice(None), slice(0, min(m, graph.n_nodes))):
         error, first = distance(after, graph, nodes), distance(start, graph, nodes)
@@ -48,20 +59,30 @@ def test_error_of_k_steps_is_within_the_bound_of_the_proof(graph, lam, k, normal
 @settings(max_examples=40, deadline=None)
 def test_error_is_within_the_bound_of_each_method(method, graph, lam, k, normalized):
     smoother = eb.Laplacian(lam, k, normalized=normalized, method=method)
-    assert distance(smoother, graph) <= eb.convergence.constants(graph, smoother).error * (1 + 1e-9) + 1e-9
+    assert (
+        distance(smoother, graph)
+        <= eb.convergence.constants(graph, smoother).error * (1 + 1e-9) + 1e-9
+    )
 
 
-@given(graph=graphs(min_nodes=2), lam=LAMBDAS, tol=st.sampled_from([0.3, 1e-2, 1e-5]), normalized=st.booleans())
+@given(
+    graph=graphs(min_nodes=2),
+    lam=LAMBDAS,
+    tol=st.sampled_from([0.3, 1e-2, 1e-5]),
+    normalized=st.booleans(),
+)
 @pytest.mark.parametrize("method", ["gradient", "jacobi", "chebyshev"])
 @settings(max_examples=25, deadline=None)
-def test_auto_takes_enough_steps_and_no_step_more_than_the_bound_asks_for(method, graph, lam, tol, normalized):
+def test_auto_takes_enough_steps_and_no_step_more_than_the_bound_asks_for(
+    method, graph, lam, tol, normalized
+):
     smoother = eb.Laplacian(lam, "auto", normalized=normalized, method=method, tol=tol)
     needed = eb.convergence.steps_for(graph, smoother, tol)
     if needed > 2_000:
         return
-    operator = smoother.on(graph)
+    operator = smoother.operator(graph)
     assert operator.n_steps == needed
-    ideal = eb.Laplacian(lam, method="exact", normalized=normalized).on(graph)
+    ideal = eb.Laplacian(lam, method="exact", normalized=normalized).operator(graph)
     eye = np.eye(graph.n_nodes)
     assert np.linalg.norm(operator.apply(eye) - ideal.apply(eye), 2) <= tol * (1 + 1e-6)
     if needed > 1:
@@ -84,7 +105,10 @@ def test_chebyshev_reaches_the_same_error_in_about_the_square_root_of_the_steps(
         basis = np.polynomial.chebyshev.Chebyshev.basis(chebyshev)
         if error(basis((centre - values) / radius) / basis(centre / radius)) <= tol:
             break
-    assert distance(eb.Laplacian(lam, chebyshev, method="chebyshev", normalized=False), graph) <= 1.2 * tol
+    assert (
+        distance(eb.Laplacian(lam, chebyshev, method="chebyshev", normalized=False), graph)
+        <= 1.2 * tol
+    )
     assert chebyshev <= np.sqrt(gradient * np.log(2 / tol))
     smoothers = [eb.Laplacian(lam, method=method, **ROUGH) for method in ("gradient", "chebyshev")]
     bounded = [eb.convergence.steps_for(graph, smoother, tol) for smoother in smoothers]
@@ -94,7 +118,9 @@ def test_chebyshev_reaches_the_same_error_in_about_the_square_root_of_the_steps(
 
 def test_a_number_is_lambda_and_anything_else_is_refused():
     graph = random_graph(20, 40)
-    assert eb.convergence.steps_for(graph, 2.0, 0.01) == eb.convergence.steps_for(graph, eb.Laplacian(2.0), 0.01)
+    assert eb.convergence.steps_for(graph, 2.0, 0.01) == eb.convergence.steps_for(
+        graph, eb.Laplacian(2.0), 0.01
+    )
     assert eb.convergence.steps_for(graph, eb.Laplacian(2.0, method="exact"), 0.01) == 0
     with pytest.raises(ValueError, match="tol must be a number of more than 0, got 0"):
         eb.convergence.steps_for(graph, 2.0, 0)
@@ -107,10 +133,14 @@ def test_constants_are_those_of_dense_matrices(n):
     graph, smoother = random_graph(n, 3 * n), eb.Laplacian(3.0, 4, **ROUGH)
     nodes = np.arange(0, n, 2)
     found = eb.convergence.constants(graph, smoother, nodes, penalty=0.5)
-    spectrum = np.linalg.eigvalsh(np.eye(n) + 3.0 * (np.diag(graph.degrees) - graph.adjacency.toarray()))
+    spectrum = np.linalg.eigvalsh(
+        np.eye(n) + 3.0 * (np.diag(graph.degrees) - graph.adjacency.toarray())
+    )
     assert spectrum[0] == pytest.approx(found.mu)
     assert spectrum[-1] <= found.sigma * (1 + 1e-12) <= 1.011 * spectrum[-1]
-    assert found.sigma_k == pytest.approx(np.linalg.norm(dense_form(smoother, graph)[nodes], 2) ** 2 + 0.5, rel=1e-5)
+    assert found.sigma_k == pytest.approx(
+        np.linalg.norm(dense_form(smoother, graph)[nodes], 2) ** 2 + 0.5, rel=1e-5
+    )
 
 
 # ---------------------------------------------------------------------- the learner's angle
@@ -119,7 +149,9 @@ def test_constants_are_those_of_dense_matrices(n):
 def test_minimum_cosine_is_one_for_a_learner_that_fits_anything_and_zero_for_one_that_fits_nothing():
     X = np.random.default_rng(0).normal(size=(100, 2))
     assert eb.convergence.minimum_cosine(DecisionTreeRegressor(), X) == pytest.approx(1.0)
-    assert eb.convergence.minimum_cosine(DummyRegressor(strategy="constant", constant=0.0), X) == 0.0
+    assert (
+        eb.convergence.minimum_cosine(DummyRegressor(strategy="constant", constant=0.0), X) == 0.0
+    )
 
 
 def test_minimum_cosine_of_the_mean_is_known_in_closed_form():
@@ -171,11 +203,15 @@ def test_theorem_1_holds_against_any_rival(graph, seed, lam, rate, penalty):
         return
     known = ~np.isnan(y)
     P = dense_form(eb.Laplacian(lam, 3), graph)[known]
-    for rival in (np.linalg.lstsq(P, y[known] - y[known].mean(), rcond=1e-8)[0], 0.1 * rng.normal(size=graph.n_nodes)):
+    for rival in (
+        np.linalg.lstsq(P, y[known] - y[known].mean(), rcond=1e-8)[0],
+        0.1 * rng.normal(size=graph.n_nodes),
+    ):
         found = eb.convergence.report(m, SimpleNamespace(scores_=rival[:, None]))
         assert (np.minimum.accumulate(found.loss)[1:] <= found.bound[1:] + 1e-9).all()
         assert found.optimum == pytest.approx(
-            0.5 * np.mean((y[known] - y[known].mean() - P @ rival) ** 2) + 0.5 * penalty * rival @ rival / known.sum()
+            0.5 * np.mean((y[known] - y[known].mean() - P @ rival) ** 2)
+            + 0.5 * penalty * rival @ rival / known.sum()
         )
 
 
@@ -183,7 +219,12 @@ def test_theorem_1_holds_for_weaker_trees_with_the_phi_that_is_theirs():
     X, y, graph = problem(n=120, n_labelled=80, edges=200)
     tree = DecisionTreeRegressor(max_leaf_nodes=25)
     phi = eb.convergence.largest_phi(0.5)
-    m = model(n_estimators=100, learner=tree, learning_rate=1.0, momentum=eb.CorrectedMomentum(phi, restart=False))
+    m = model(
+        n_estimators=100,
+        learner=tree,
+        learning_rate=1.0,
+        momentum=eb.CorrectedMomentum(phi, restart=False),
+    )
     found = eb.convergence.report(m.fit(X, y, graph=graph))
     assert 0.5 < found.gamma < 0.95 and "is within" in found.guarantee
     assert (np.minimum.accumulate(found.loss)[1:] <= found.bound[1:] + 1e-9).all()
@@ -192,7 +233,9 @@ def test_theorem_1_holds_for_weaker_trees_with_the_phi_that_is_theirs():
 @given(
     graph=graphs(min_nodes=4, max_nodes=30),
     seed=st.integers(0, 1000),
-    smoothing=st.sampled_from([None, eb.Laplacian(2.0, 3), eb.Laplacian(5.0, 4, method="chebyshev")]),
+    smoothing=st.sampled_from(
+        [None, eb.Laplacian(2.0, 3), eb.Laplacian(5.0, 4, method="chebyshev")]
+    ),
     labels=st.sampled_from(["none", "field", "leave-one-out"]),
     rate=st.sampled_from([0.1, 0.5, 1.0]),
     penalty=st.sampled_from([0.01, 1.0]),
@@ -201,7 +244,9 @@ def test_theorem_1_holds_for_weaker_trees_with_the_phi_that_is_theirs():
 @settings(max_examples=25, deadline=None)
 def test_corollary_1_holds_for_any_learner(graph, seed, smoothing, labels, rate, penalty, leaves):
     X, y, _ = labelled(graph, seed)
-    m = model(n_estimators=15, learning_rate=rate, smoothing=smoothing, labels=labels, penalty=penalty)
+    m = model(
+        n_estimators=15, learning_rate=rate, smoothing=smoothing, labels=labels, penalty=penalty
+    )
     m.set_params(learner=DecisionTreeRegressor(max_leaf_nodes=leaves)).fit(X, y, graph=graph)
     if not m.history_["training"]:
         return
@@ -249,7 +294,13 @@ def test_report_sees_the_objective_that_was_fitted(tmp_path):
     X, y, graph = problem(n=400, n_labelled=300)
     weight = np.random.default_rng(1).random(400) + 0.5
     for labels in ("none", "field"):
-        m = model(labels=labels, early_stopping=True, patience=10_000, penalty=0.2, momentum="corrected")
+        m = model(
+            labels=labels,
+            early_stopping=True,
+            n_iter_no_change=10_000,
+            penalty=0.2,
+            momentum="corrected",
+        )
         m.fit(X, y, sample_weight=weight, graph=graph)
         m.scores_ = m.scores_.copy()
         found = eb.convergence.report(m)
@@ -264,11 +315,17 @@ def test_propagation_gap_bounds_what_more_steps_would_change():
     X, y, graph = problem()
     for steps in (1, 3, 10):
         m = model(smoothing=eb.Laplacian(5.0, steps)).fit(X, y, graph=graph)
-        ideal = eb.Laplacian(5.0, method="exact").on(graph).apply(m.scores_)[:120, 0] + m.base_[0]
+        ideal = (
+            eb.Laplacian(5.0, method="exact").operator(graph).apply(m.scores_)[:120, 0]
+            + m.init_score_[0]
+        )
         found = eb.convergence.report(m)
         assert abs(0.5 * np.mean((y[:120] - ideal) ** 2) - found.loss[-1]) <= found.propagation_gap
     assert (
-        eb.convergence.report(model(smoothing=eb.Laplacian(method="exact")).fit(X, y, graph=graph)).propagation_gap == 0
+        eb.convergence.report(
+            model(smoothing=eb.Laplacian(method="exact")).fit(X, y, graph=graph)
+        ).propagation_gap
+        == 0
     )
 
 
@@ -337,5 +394,7 @@ def test_penalty_makes_convergence_linear(fitted):
     gap, t = found.loss - found.optimum, np.arange(20, 201)
     assert found.monotone and (gap > 0).all() and (found.loss <= found.bound).all()
     assert np.corrcoef(t, np.log(gap[20:]))[0, 1] < -0.99
-    halves = [np.polyfit(t[part], np.log(gap[20:][part]), 1)[0] for part in (slice(0, 90), slice(90, 181))]
+    halves = [
+        np.polyfit(t[part], np.log(gap[20:][part]), 1)[0] for part in (slice(0, 90), slice(90, 181))
+    ]
     assert halves[1] < -0.01 and 0.5 < halves[1] / halves[0] < 2.0

@@ -18,7 +18,9 @@ from ebboost.boosting.callbacks import Interrupt, unless_interrupted
 
 ROOT = Path(__file__).parents[2]
 FAULTS = runpy.run_path(str(ROOT / "tools" / "faults.py"))
-CASES, fitted, fingerprint, Raising = (FAULTS[name] for name in ("CASES", "fitted", "fingerprint", "Raising"))
+CASES, fitted, fingerprint, Raising = (
+    FAULTS[name] for name in ("CASES", "fitted", "fingerprint", "Raising")
+)
 ROUNDS = FAULTS["ROUNDS"]
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(90, 3))
@@ -28,7 +30,9 @@ SMOOTH = eb.Laplacian(1.0, 2)
 
 
 def regressor(rounds=12, **changes):
-    return eb.EBBSRegressor(rounds, **{"random_state": 0, "smoothing": SMOOTH, "labels": "none", **changes})
+    return eb.EBBSRegressor(
+        rounds, **{"random_state": 0, "smoothing": SMOOTH, "labels": "none", **changes}
+    )
 
 
 def often(folder, every=2, **options):
@@ -38,12 +42,16 @@ def often(folder, every=2, **options):
 def left(folder, at=7, model=None, **options):
     """A fit whose callback raised: what it left in the folder."""
     with pytest.raises(RuntimeError, match="a callback raised"):
-        (model or regressor()).fit(X, Y, graph=GRAPH, checkpoint=often(folder), callbacks=[Raising(at)], **options)
+        (model or regressor()).fit(
+            X, Y, graph=GRAPH, checkpoint=often(folder), callbacks=[Raising(at)], **options
+        )
     return sorted(os.listdir(folder))
 
 
 def resumed(folder, model=None, **options):
-    return (model or regressor()).fit(X, Y, graph=GRAPH, checkpoint=often(folder), resume=True, **options)
+    return (model or regressor()).fit(
+        X, Y, graph=GRAPH, checkpoint=often(folder), resume=True, **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +80,10 @@ def test_kill_9_full_disks_and_damage_leave_the_result_as_it_is():
     words = ["--fits", "6", "--cases", "field", "LightGBM drawing rows and columns", "--json"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     found = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "faults.py"), *words], capture_output=True, text=True, env=environment
+        [sys.executable, str(ROOT / "tools" / "faults.py"), *words],
+        capture_output=True,
+        text=True,
+        env=environment,
     )
     assert found.returncode == 0, found.stderr
     assert [fits for _, _, fits, _ in json.loads(found.stdout).values()] == [1] * 6
@@ -96,9 +107,15 @@ def test_a_model_of_no_fixed_seed_goes_on_with_its_own(tmp_path):
         def after_round(self, progress):
             seen.append((progress.round, progress.training_loss))
 
-    free = {"random_state": None, "learner": eb.LightGBM(7, colsample_bytree=0.4), "patience": 50}
+    free = {
+        "random_state": None,
+        "learner": eb.LightGBM(7, colsample_bytree=0.4),
+        "n_iter_no_change": 50,
+    }
     with pytest.raises(RuntimeError):
-        regressor(**free).fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path), callbacks=[Watch(), Raising(7)])
+        regressor(**free).fit(
+            X, Y, graph=GRAPH, checkpoint=often(tmp_path), callbacks=[Watch(), Raising(7)]
+        )
     model = resumed(tmp_path, regressor(**free))
     assert model.history_["training"][:7] == [loss for _, loss in seen]
 
@@ -111,14 +128,21 @@ def test_a_callback_with_a_state_goes_on_from_it(tmp_path):
             self.total += progress.training_loss
 
         def state(self):
-            return {"total": self.total, "kinds": [None, "text", {"array": np.arange(3)}, b"bytes", np.float64(0.5)]}
+            return {
+                "total": self.total,
+                "kinds": [None, "text", {"array": np.arange(3)}, b"bytes", np.float64(0.5)],
+            }
 
         def restore(self, state):
             self.total = state["total"]
-            assert (state["kinds"][2]["array"] == np.arange(3)).all() and state["kinds"][3] == b"bytes"
+            assert (state["kinds"][2]["array"] == np.arange(3)).all() and state["kinds"][
+                3
+            ] == b"bytes"
 
     with pytest.raises(RuntimeError):
-        regressor().fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path), callbacks=[Raising(7), Sum()])
+        regressor().fit(
+            X, Y, graph=GRAPH, checkpoint=often(tmp_path), callbacks=[Raising(7), Sum()]
+        )
     again = Sum()
     model = resumed(tmp_path, callbacks=[again])
     assert again.total == sum(model.history_["training"])
@@ -132,23 +156,31 @@ def test_other_data_graphs_and_parameters_are_refused_by_name(tmp_path):
 
     def refused(match, model=None, table=X, labels=Y, graph=GRAPH):
         with pytest.raises(ValueError, match=match):
-            (model or regressor()).fit(table, labels, graph=graph, checkpoint=checkpoint, resume=True)
+            (model or regressor()).fit(
+                table, labels, graph=graph, checkpoint=checkpoint, resume=True
+            )
 
     refused("of another fit: X differs. Resume", table=other)
     refused("fit: y differs", labels=Y + 1e-9)
     refused("fit: graph differs", graph=eb.Graph.build_knn(X, k=5))
     refused(r"fit: learning_rate was None and is 0.2\.", regressor(learning_rate=0.2))
     refused(
-        r"smoothing was Laplacian\(.*lam=1.0.* and is Laplacian\(.*lam=2.0", regressor(smoothing=eb.Laplacian(2.0, 2))
+        r"smoothing was Laplacian\(.*lam=1.0.* and is Laplacian\(.*lam=2.0",
+        regressor(smoothing=eb.Laplacian(2.0, 2)),
     )
     refused("n_jobs was 1 and is 2", regressor(n_jobs=2))
     refused("random_state differs", regressor(random_state=1))
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_the_same_number_of_another_type_is_the_same_and_another_function_is_another(tmp_path, whole):
+def test_the_same_number_of_another_type_is_the_same_and_another_function_is_another(
+    tmp_path, whole
+):
     left(tmp_path / "number")
-    assert fingerprint(resumed(tmp_path / "number", regressor(np.int64(12), penalty=np.float32(0.0)))) == whole
+    assert (
+        fingerprint(resumed(tmp_path / "number", regressor(np.int64(12), penalty=np.float32(0.0))))
+        == whole
+    )
     left(tmp_path / "function", model=regressor(smoothing=eb.Kernel(lambda s: s)))
     with pytest.raises(ValueError, match="smoothing was"):
         resumed(tmp_path / "function", regressor(smoothing=eb.Kernel(lambda s: 2.0 * s)))
@@ -157,7 +189,9 @@ def test_the_same_number_of_another_type_is_the_same_and_another_function_is_ano
 
 def test_an_earlier_fit_is_not_overwritten(tmp_path):
     kept = left(tmp_path)
-    with pytest.raises(ValueError, match=r"holds checkpoints of an earlier fit already. Pass resume=True"):
+    with pytest.raises(
+        ValueError, match=r"holds checkpoints of an earlier fit already. Pass resume=True"
+    ):
         regressor().fit(X, Y, graph=GRAPH, checkpoint=tmp_path)
     assert sorted(os.listdir(tmp_path)) == kept
 
@@ -237,7 +271,10 @@ def test_a_disk_that_fills_up_costs_no_fit_and_no_checkpoint(tmp_path, whole, mo
         real(handle)
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.warns(UserWarning, match=r"could not be written .*No space left.*goes on, the one before it is kept"):
+    with pytest.warns(
+        UserWarning,
+        match=r"could not be written .*No space left.*goes on, the one before it is kept",
+    ):
         assert fingerprint(regressor().fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path))) == whole
     monkeypatch.undo()
     assert len(os.listdir(tmp_path)) == 2
@@ -250,7 +287,9 @@ def test_what_needs_pickle_must_be_allowed_when_written_and_when_read(tmp_path):
     def model():
         return regressor(4, learner=Ridge())
 
-    with pytest.raises(ValueError, match=r"only be kept by pickle.*eb.Checkpoint\(folder, pickle=True\)"):
+    with pytest.raises(
+        ValueError, match=r"only be kept by pickle.*eb.Checkpoint\(folder, pickle=True\)"
+    ):
         model().fit(X, Y, graph=GRAPH, checkpoint=tmp_path)
     model().fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path, pickle=True))
     with pytest.raises(ValueError, match="holds a pickle"):
@@ -273,11 +312,11 @@ def test_draws_that_cannot_be_repeated_are_refused_before_the_first_round(learne
 
 
 def test_a_learner_without_a_state_is_refused(tmp_path, monkeypatch):
-    from ebboost.learners import Growing
-    from ebboost.learners.lightgbm import GrowingLightGBM
+    from ebboost.learners import TreeGrower
+    from ebboost.learners.lightgbm import LightGBMGrower
 
-    monkeypatch.setattr(GrowingLightGBM, "state", Growing.state)
-    with pytest.raises(ValueError, match=r"GrowingLightGBM has no state\(\)"):
+    monkeypatch.setattr(LightGBMGrower, "state", TreeGrower.state)
+    with pytest.raises(ValueError, match=r"LightGBMGrower has no state\(\)"):
         regressor().fit(X, Y, graph=GRAPH, checkpoint=tmp_path)
 
 
@@ -303,8 +342,10 @@ def _no_ctrl_c_before(monkeypatch):
 
 def test_ctrl_c_ends_with_a_model_after_the_round_and_can_be_resumed(tmp_path, whole):
     with pytest.warns(UserWarning, match=r"interrupted after round 5: .* resume=True goes on from"):
-        model = regressor().fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path, 100), callbacks=[CtrlC(5)])
-    assert len(model.history_["training"]) == 5 and model.stopped_because_ == "it was interrupted"
+        model = regressor().fit(
+            X, Y, graph=GRAPH, checkpoint=often(tmp_path, 100), callbacks=[CtrlC(5)]
+        )
+    assert len(model.history_["training"]) == 5 and model.stop_reason_ == "it was interrupted"
     assert model.predict().shape == (90,) and "it was interrupted" in model.summary()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with pytest.raises(KeyboardInterrupt):
@@ -323,7 +364,9 @@ def test_a_second_ctrl_c_raises_at_once_and_leaves_the_estimator_as_it_was():
 
 def test_ctrl_c_in_a_loop_over_fits_ends_the_loop():
     with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
-        eb.cross_validate(regressor(), X, Y, graph=GRAPH, cv=3, fit_parameters={"callbacks": [CtrlC(2)]})
+        eb.cross_validate(
+            regressor(), X, Y, graph=GRAPH, cv=3, fit_parameters={"callbacks": [CtrlC(2)]}
+        )
     with pytest.raises(KeyboardInterrupt):  # soon after, in a fit that has just begun
         regressor().fit(X, Y, graph=GRAPH, callbacks=[CtrlC(1)])
 
@@ -352,7 +395,7 @@ def test_a_handler_of_the_users_own_is_left_alone_and_threads_have_none():
         model = regressor(4).fit(X, Y, graph=GRAPH, callbacks=[CtrlC(2)])
     finally:
         signal.signal(signal.SIGINT, before)
-    assert pressed and model.stopped_because_ != "it was interrupted"
+    assert pressed and model.stop_reason_ != "it was interrupted"
     found = []
     thread = threading.Thread(target=lambda: found.append(regressor(2).fit(X, Y, graph=GRAPH)))
     thread.start()
@@ -372,7 +415,9 @@ def test_a_callback_that_raises_leaves_the_estimator_as_it_was():
     assert not hasattr(new, "n_features_in_")
 
 
-@pytest.mark.parametrize("given", [Raising(7), iter([Raising(7)])], ids=["one alone", "an iterator"])
+@pytest.mark.parametrize(
+    "given", [Raising(7), iter([Raising(7)])], ids=["one alone", "an iterator"]
+)
 def test_callbacks_may_be_given_as_without_a_checkpoint(given, tmp_path, whole):
     with pytest.raises(RuntimeError, match="a callback raised"):
         regressor().fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path / "kept"), callbacks=given)

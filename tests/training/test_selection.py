@@ -4,9 +4,9 @@ from scipy import sparse
 from sklearn.metrics import mean_squared_error
 
 import ebboost as eb
-from ebboost.boosting.callbacks import Progress
+from ebboost.boosting.callbacks import RoundInfo
 from ebboost.boosting.objective import Iterate, Labels
-from ebboost.training.selection import Choice, label_correlation, race
+from ebboost.training.selection import Candidate, label_correlation, race
 from tests.boosting.test_latent_field import homophilous
 from tests.strategies import random_graph
 
@@ -18,9 +18,9 @@ def auto(kind=eb.EBBSRegressor, **changes):
 def test_a_graph_that_knows_something_is_used():
     X, y, graph = homophilous(900)
     m = auto().fit(X, y[:600], nodes=np.arange(600), graph=graph)
-    assert m.choice_ == "graph"
-    assert set(m.race_) == {"none", "graph"}
-    assert m.race_["graph"] < m.race_["none"]
+    assert m.best_candidate_ == "graph"
+    assert set(m.selection_) == {"none", "graph"}
+    assert m.selection_["graph"] < m.selection_["none"]
     plain = auto().fit(X, y[:600], nodes=np.arange(600))
     rest = np.arange(600, 900)
     assert m.score(None, y, nodes=rest) > plain.score(X[rest], y[rest]) + 0.4
@@ -32,25 +32,31 @@ def test_a_graph_that_knows_nothing_is_left_alone(seed):
     rest = np.arange(600, 900)
     m = auto().fit(X, y[:600], nodes=np.arange(600), graph=random_graph(900, 3000, seed))
     plain = auto().fit(X, y[:600], nodes=np.arange(600))
-    error, reference = (mean_squared_error(y[rest], p[rest]) for p in (m.predict(), plain.predict(X)))
-    assert m.choice_ == "none"
+    error, reference = (
+        mean_squared_error(y[rest], p[rest]) for p in (m.predict(), plain.predict(X))
+    )
+    assert m.best_candidate_ == "none"
     assert error <= 1.02 * reference
 
 
 def test_entrants_share_bins_only_where_trees_see_the_same_columns_by_the_same_settings():
-    one = Choice("a", eb.Laplacian(), low_rank=8)
-    assert one.prepares_like(Choice("b", labels=eb.Field(), low_rank=8))
-    assert not one.prepares_like(Choice("c", low_rank=8))  # nothing of it uses the graph: other settings
-    assert not one.prepares_like(Choice("d", eb.Laplacian(), low_rank=9))
-    assert not one.prepares_like(Choice("e", eb.Laplacian(), eb.Masked(), low_rank=8))
-    assert not one.prepares_like(Choice("f", eb.Laplacian(), low_rank=8, feature_smoothing=eb.Laplacian()))
+    one = Candidate("a", eb.Laplacian(), low_rank=8)
+    assert one.prepares_like(Candidate("b", labels=eb.LatentField(), low_rank=8))
+    assert not one.prepares_like(
+        Candidate("c", low_rank=8)
+    )  # nothing of it uses the graph: other settings
+    assert not one.prepares_like(Candidate("d", eb.Laplacian(), low_rank=9))
+    assert not one.prepares_like(Candidate("e", eb.Laplacian(), eb.MaskedLabels(), low_rank=8))
+    assert not one.prepares_like(
+        Candidate("f", eb.Laplacian(), low_rank=8, feature_smoothing=eb.Laplacian())
+    )
 
 
 def test_given_parts_are_not_raced():
     X, y, graph = homophilous()
     m = auto(smoothing=eb.Laplacian(2.0, 5), labels="none").fit(X, y, graph=graph)
-    assert m.choice_ == "as given"
-    assert m.race_ == {}
+    assert m.best_candidate_ == "as given"
+    assert m.selection_ == {}
     assert m._preparation.neighbor_features is None
     assert m._preparation.feature_smoothing is None
 
@@ -69,10 +75,10 @@ def test_few_labels_choose_by_how_alike_neighbours_are():
     few = np.arange(0, 600, 15)
     assert few.size < 50
     m = auto(n_estimators=20).fit(X, y[few], nodes=few, graph=graph)
-    assert m.race_ == {}
-    assert m.choice_ in ("graph", "none")
+    assert m.selection_ == {}
+    assert m.best_candidate_ in ("graph", "none")
     alone = auto(n_estimators=20).fit(X, y[few], nodes=few, graph=random_graph(600, 800))
-    assert alone.choice_ == "none"
+    assert alone.best_candidate_ == "none"
 
 
 def test_twins_are_tried_where_neighbours_differ():
@@ -84,14 +90,16 @@ def test_twins_are_tried_where_neighbours_differ():
     graph = eb.Graph.from_edges(
         np.r_[of, second], np.r_[np.arange(leaves), np.arange(leaves)] + hubs, n_nodes=hubs + leaves
     )
-    y = np.r_[10 * rng.normal(size=hubs), rng.normal(size=hubs)[of] + 0.05 * rng.normal(size=leaves)]
+    y = np.r_[
+        10 * rng.normal(size=hubs), rng.normal(size=hubs)[of] + 0.05 * rng.normal(size=leaves)
+    ]
     X = rng.normal(size=(hubs + leaves, 2))
     known = np.flatnonzero(rng.random(hubs + leaves) < 0.7)
     known = known[known >= hubs]
     rest = np.setdiff1d(np.arange(hubs, hubs + leaves), known)
     m = auto(n_estimators=60).fit(X, y[known], nodes=known, graph=graph)
-    assert {"features", "twins"} <= set(m.race_)
-    assert m.choice_ == "twins"
+    assert {"features", "twins"} <= set(m.selection_)
+    assert m.best_candidate_ == "twins"
     assert m.score(None, y, nodes=rest) > 0.8
 
 
@@ -103,10 +111,14 @@ def test_sparse_tables_are_raced_too(kind, tmp_path):
     graph = eb.Graph.from_edges(np.arange(399), np.arange(1, 400))
     y = topic if kind is eb.EBBSClassifier else topic + 0.1 * rng.normal(size=400)
     train = rng.permutation(400)[:250]
-    m = auto(kind, n_estimators=30).fit(sparse.csr_array(words.astype(float)), y[train], nodes=train, graph=graph)
-    assert m.choice_ == "graph"
+    m = auto(kind, n_estimators=30).fit(
+        sparse.csr_array(words.astype(float)), y[train], nodes=train, graph=graph
+    )
+    assert m.best_candidate_ == "graph"
     # directions of the words for classes; words, their means around, degrees and positions for numbers
-    assert m.ensemble_.booster.num_feature() == (128 if kind is eb.EBBSClassifier else 300 + 300 + 2 + 64)
+    assert m.ensemble_.booster.num_feature() == (
+        128 if kind is eb.EBBSClassifier else 300 + 300 + 2 + 64
+    )
     assert m.score(None, y, nodes=np.setdiff1d(np.arange(400), train)) > 0.8
     assert m.feature_importances_.shape == (300,)
     assert m.feature_importances_.sum() == pytest.approx(1.0)
@@ -184,7 +196,10 @@ class Entrant:
 @pytest.mark.parametrize(("gain", "winner"), [(0.003, "none"), (0.02, "graph"), (-0.5, "none")])
 def test_the_first_entrant_wins_unless_beaten_by_enough(gain, winner):
     weight = np.ones(50)
-    entrants = {"none": Entrant(np.ones(50), weight), "graph": Entrant(np.full(50, 1.0 - gain), weight)}
+    entrants = {
+        "none": Entrant(np.ones(50), weight),
+        "graph": Entrant(np.full(50, 1.0 - gain), weight),
+    }
     assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, [5])[0] == winner
 
 
@@ -205,7 +220,10 @@ class Slow(Entrant):
         self.by_round = by_round
 
     def boosting(self):
-        return (Progress(t, 100, 0.0, None, Iterate(np.full(1, t), np.zeros(1)), 1.0, 1.0) for t in range(100))
+        return (
+            RoundInfo(t, 100, 0.0, None, Iterate(np.full(1, t), np.zeros(1)), 1.0, 1.0)
+            for t in range(100)
+        )
 
     def validation_value(self, model):
         return self.by_round(int(model.scores[0]))
@@ -215,11 +233,14 @@ class Slow(Entrant):
 
 
 @pytest.mark.parametrize(
-    ("stages", "winner", "rounds"), [([5], "none", 5), ([5, 25], "graph", 25), ([25, 60], "graph", 25)]
+    ("stages", "winner", "rounds"),
+    [([5], "none", 5), ([5, 25], "graph", 25), ([25, 60], "graph", 25)],
 )
 def test_a_slow_starter_gets_a_longer_race(stages, winner, rounds):
     entrants = {"none": Slow(lambda t: 1.0), "graph": Slow(lambda t: 1.5 - 0.03 * t)}
-    found, done, _ = race({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()}, stages)
+    found, done, _ = race(
+        {name: (entrant, entrant.boosting()) for name, entrant in entrants.items()}, stages
+    )
     assert (found, len(done)) == (winner, rounds)
 
 
@@ -245,19 +266,32 @@ def test_an_entrant_comes_when_it_is_its_turn_and_leaves_when_it_cannot_win():
     winner, done, reached = race(turns, [5], lost=turns.lost)
     assert (winner, len(done), reached) == ("best", 5, pytest.approx(losses))
     assert turns.told == [
-        "none begins", "worse begins", "worse lost", "better begins", "none lost", "best begins", "better lost",
-        "good begins", "good lost",
-    ]  # fmt: skip
+        "none begins",
+        "worse begins",
+        "worse lost",
+        "better begins",
+        "none lost",
+        "best begins",
+        "better lost",
+        "good begins",
+        "good lost",
+    ]
 
 
 def test_nobody_leaves_before_the_last_stage():
-    entrants = {"none": Slow(lambda t: 1.0), "late": Slow(lambda t: 1.5 - 0.03 * t), "never": Slow(lambda t: 2.0)}
+    entrants = {
+        "none": Slow(lambda t: 1.0),
+        "late": Slow(lambda t: 1.5 - 0.03 * t),
+        "never": Slow(lambda t: 2.0),
+    }
     turns = Turns({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()})
     assert race(turns, [5, 25], lost=turns.lost)[0] == "late"
     assert turns.told == ["none begins", "late begins", "never begins", "none lost", "never lost"]
 
 
-@pytest.mark.parametrize(("rounds", "winner", "n_done"), [(3, "none", 3), (10, "none", 10), (13, "quick", 3)])
+@pytest.mark.parametrize(
+    ("rounds", "winner", "n_done"), [(3, "none", 3), (10, "none", 10), (13, "quick", 3)]
+)
 def test_a_race_that_is_stopped_compares_what_was_run(rounds, winner, n_done):
     """The third entrant never begins; after three rounds the second is ahead, though not in the end."""
     asked = []
@@ -278,16 +312,22 @@ def test_a_race_that_is_stopped_compares_what_was_run(rounds, winner, n_done):
     assert (found, len(done)) == (winner, n_done) and "third begins" not in turns.told
 
 
-@pytest.mark.parametrize("patience", [3, 50])
-def test_only_models_that_early_stopping_would_keep_are_kept(patience):
-    """Best in the fifth round, and better still in the last, after patience of 3 has run out."""
+@pytest.mark.parametrize("n_iter_no_change", [3, 50])
+def test_only_models_that_early_stopping_would_keep_are_kept(n_iter_no_change):
+    """Best in the fifth round, and better still in the last, after n_iter_no_change of 3 has run out."""
     losses = [9.0, 8.0, 7.0, 6.0, 5.0, 5.5, 5.6, 5.7, 5.8, 1.0]
 
     class Told(Slow):
         def boosting(self):
             for t, loss in enumerate(losses):
-                yield Progress(
-                    t, 100, 0.0, loss, Iterate(np.full((4, 1), t), np.zeros((4, 1)), (1.0,) * (t + 1)), 1.0, 1.0
+                yield RoundInfo(
+                    t,
+                    100,
+                    0.0,
+                    loss,
+                    Iterate(np.full((4, 1), t), np.zeros((4, 1)), (1.0,) * (t + 1)),
+                    1.0,
+                    1.0,
                 )
 
         def validation_value(self, model):
@@ -297,13 +337,13 @@ def test_only_models_that_early_stopping_would_keep_are_kept(patience):
         entrant = Told(None)
         return race({"none": (entrant, entrant.boosting())}, [10], stopping=stopping)[1]
 
-    everything, thinned = raced(None), raced(lambda: eb.EarlyStopping(patience))
+    everything, thinned = raced(None), raced(lambda: eb.EarlyStopping(n_iter_no_change))
     kept = [progress.round for progress in thinned if progress.model.scores.size]
-    assert kept == ([4, 9] if patience == 3 else [9])
+    assert kept == ([4, 9] if n_iter_no_change == 3 else [9])
     assert [p.model.weights for p in thinned] == [p.model.weights for p in everything]
     best = []
     for rounds in (everything, thinned):
-        stopping = eb.EarlyStopping(patience)
+        stopping = eb.EarlyStopping(n_iter_no_change)
         stopping.before_training(100)
         any(stopping.after_round(progress) for progress in rounds)
         best.append(stopping.after_training(None).scores)
@@ -319,7 +359,7 @@ def test_a_callback_sees_the_models_of_all_rounds_the_race_included():
             seen.append(progress.model.smoothed.shape)
 
     m = auto(n_estimators=35).fit(X, y, graph=graph, callbacks=[Look()])
-    assert m.race_ and len(seen) >= 30 and {shape[0] for shape in seen} == {600}
+    assert m.selection_ and len(seen) >= 30 and {shape[0] for shape in seen} == {600}
     plain = auto(n_estimators=35).fit(X, y, graph=graph)
     np.testing.assert_array_equal(m.predict(), plain.predict())
 
@@ -328,7 +368,9 @@ def test_the_race_weighs_the_held_out_nodes():
     weight = np.repeat([1.0, 0.0], 25)
     errors = np.repeat([2.0, 0.0], 25)  # worse where it counts
     entrants = {"none": Entrant(np.full(50, 1.5), weight), "graph": Entrant(errors, weight)}
-    winner, _, reached = race({name: (entrant, iter(())) for name, entrant in entrants.items()}, [5])
+    winner, _, reached = race(
+        {name: (entrant, iter(())) for name, entrant in entrants.items()}, [5]
+    )
     assert winner == "none"
     assert reached == {"none": pytest.approx(1.5), "graph": pytest.approx(2.0)}
 
@@ -337,15 +379,23 @@ def test_few_labels_see_whether_neighbours_are_alike():
     X, y, _ = homophilous(600)
     few = np.random.default_rng(0).choice(600, 45, replace=False)
     dense = eb.Graph.build_knn(np.column_stack([y, y]), k=40)  # neighbours by the label itself
-    assert auto(n_estimators=10).fit(X, y[few], nodes=few, graph=dense).choice_ == "graph"
+    assert auto(n_estimators=10).fit(X, y[few], nodes=few, graph=dense).best_candidate_ == "graph"
     shuffled = np.random.default_rng(1).permutation(y)
-    assert auto(n_estimators=10).fit(X, shuffled[few], nodes=few, graph=dense).choice_ == "none"
+    assert (
+        auto(n_estimators=10).fit(X, shuffled[few], nodes=few, graph=dense).best_candidate_
+        == "none"
+    )
 
 
 @pytest.mark.parametrize(("known", "held_out"), [(9, 0), (10, 10), (49, 49)])
 def test_few_labels_are_left_out_once_each(known, held_out):
     X, y, graph = homophilous(100)
-    assert auto(n_estimators=5).fit(X, y[:known], nodes=np.arange(known), graph=graph).held_out_errors_.size == held_out
+    assert (
+        auto(n_estimators=5)
+        .fit(X, y[:known], nodes=np.arange(known), graph=graph)
+        .conformity_scores_.size
+        == held_out
+    )
 
 
 def test_a_race_that_would_fill_the_memory_stays_short():

@@ -66,20 +66,29 @@ def _compiled() -> Any:
         edges = [at, at, at, size, at, at, size, at]
         for name, real in (("float", ctypes.c_float), ("double", ctypes.c_double)):
             for bits in (16, 32):
-                getattr(library, f"ebboost_{name}_narrow_{bits}").argtypes = [size] * 2 + edges + [at] * 5
+                getattr(library, f"ebboost_{name}_narrow_{bits}").argtypes = (
+                    [size] * 2 + edges + [at] * 5
+                )
                 steps = [size, at, *edges] + [at] * 3 + [real, size] + [at] * 5
                 getattr(library, f"ebboost_{name}_steps_{bits}").argtypes = steps
             getattr(library, f"ebboost_{name}_arrange").argtypes = [size] * 3 + [at] * 3
             getattr(library, f"ebboost_{name}_put_back").argtypes = [size] * 2 + [at] * 3
-            getattr(library, f"ebboost_{name}_begin").argtypes = [size] * 3 + [at] * 2 + [real] + [at] * 3
+            getattr(library, f"ebboost_{name}_begin").argtypes = (
+                [size] * 3 + [at] * 2 + [real] + [at] * 3
+            )
             getattr(library, f"ebboost_{name}_end").argtypes = [size] * 2 + [at] * 4
-            getattr(library, f"ebboost_wide_{name}").argtypes = [size] * 3 + [at] * 7 + [size, at, real] + [at] * 2
+            getattr(library, f"ebboost_wide_{name}").argtypes = (
+                [size] * 3 + [at] * 7 + [size, at, real] + [at] * 2
+            )
             around = [size] * 3 + [at] * 6 + [ctypes.c_double, size] + [at] * 3
             getattr(library, f"ebboost_around_{name}").argtypes = around
         for bits in (16, 32):
             getattr(library, f"ebboost_arranged_{bits}").argtypes = [size] + [at] * 7 + edges
             solve = getattr(library, f"ebboost_solve_{bits}")
-            solve.argtypes, solve.restype = [size, *edges, at, at, at, ctypes.c_double, size] + [at] * 5, size
+            solve.argtypes, solve.restype = (
+                [size, *edges, at, at, at, ctypes.c_double, size] + [at] * 5,
+                size,
+            )
         library.ebboost_pieces.argtypes = [size] + [at] * 4 + [size] + [at] * 3
         library.ebboost_paired.argtypes = [size] + [at] * 10
         library.ebboost_along.argtypes = [size, at, at, at, ctypes.c_double, at]

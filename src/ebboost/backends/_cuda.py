@@ -83,22 +83,31 @@ class CudaEdges:
 
     def __abs__(self) -> "CudaEdges":
         same: CudaEdges = object.__new__(CudaEdges)
-        same.__dict__ |= self.__dict__ | {"_weights": {kind: abs(weight) for kind, weight in self._weights.items()}}
+        same.__dict__ |= self.__dict__ | {
+            "_weights": {kind: abs(weight) for kind, weight in self._weights.items()}
+        }
         return same
 
     def __matmul__(self, v: Any) -> Any:
         return self(v)
 
-    def __call__(self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None) -> Any:
+    def __call__(
+        self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None
+    ) -> Any:
         """Return scale∘(A v) + keep∘v + source, for v of shape (n,) or (n, c), float32 or float64."""
         import cupy
 
         v = cupy.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
         if len(v) != self.shape[0]:
-            raise ValueError(f"Scores must have a row for each of the {self.shape[0]} nodes, got shape {v.shape}.")
+            raise ValueError(
+                f"Scores must have a row for each of the {self.shape[0]} nodes, got shape {v.shape}."
+            )
         out = cupy.empty_like(v) if out is None else out
         width = 1 if v.ndim == 1 else v.shape[1]
-        given = [0 if part is None else cupy.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
+        given = [
+            0 if part is None else cupy.ascontiguousarray(part, dtype=v.dtype)
+            for part in (scale, keep, source)
+        ]
         tiles = self._tiles if width == 1 and v.dtype == np.float32 else None
         if tiles is not None:
             tiles(v, given, out)
@@ -139,7 +148,9 @@ class CudaEdges:
         """Solve (diag(diagonal) − A) z = right, one column; as :meth:`Sweep.conjugate_gradients`."""
         system = right, diagonal, inverse, size
         if target > LOOSE * float(np.sqrt(((size * right) ** 2).sum())):
-            z, reached = self._solved([part.astype(np.float32) for part in system], target, min(most, SHORT_TRY))
+            z, reached = self._solved(
+                [part.astype(np.float32) for part in system], target, min(most, SHORT_TRY)
+            )
             if reached <= target:
                 return z.astype(np.float64), reached
         return self._solved(system, target, most)
@@ -213,7 +224,12 @@ def _(adjacency: CudaEdges) -> CudaEdges:
 
 @lru_cache
 def _kernels(short: bool, lanes: int, columns: int, weighted: bool) -> tuple[Any, Any]:
-    named = {"REAL": "float" if short else "double", "LANES": lanes, "COLUMNS": columns, "WEIGHTED": int(weighted)}
+    named = {
+        "REAL": "float" if short else "double",
+        "LANES": lanes,
+        "COLUMNS": columns,
+        "WEIGHTED": int(weighted),
+    }
     module = _compiled("_sweep.cu", named | {"BATCH": BATCH, "THREADS": THREADS})
     return module.get_function("sweep"), module.get_function("hubs")
 
@@ -232,4 +248,6 @@ def _compiled(file: str, named: dict[str, Any]) -> Any:
     import cupy
 
     source = Path(__file__).with_name(file).read_text(encoding="utf-8")
-    return cupy.RawModule(code=source, options=tuple(f"-D{name}={value}" for name, value in named.items()))
+    return cupy.RawModule(
+        code=source, options=tuple(f"-D{name}={value}" for name, value in named.items())
+    )

@@ -47,19 +47,24 @@ def tiled(start: Any, column: Any, rows: int, chunk: int, most: int) -> Tiled:
         Rows of more entries are left out.
     """
     n_nodes = start.size - 1
-    left_out = np.diff(start) > most
-    all_in = not left_out.any()
+    leave_one_out = np.diff(start) > most
+    all_in = not leave_one_out.any()
     n_tiles, n_ranges = -(-n_nodes // TILE), -(-n_nodes // rows)
     columns_of_tiles = np.arange(n_tiles + 1, like=start) << 32
     # Room for as many chunks as there can be: of each range and tile, one is not full.
-    word = np.empty(chunk * (column.size // chunk + n_ranges * n_tiles), dtype=np.uint32, like=start)
+    word = np.empty(
+        chunk * (column.size // chunk + n_ranges * n_tiles), dtype=np.uint32, like=start
+    )
     tiles, first = [], [0]
     for begin in range(0, n_nodes, rows):
         inside = start[begin : begin + rows + 1]
         edges = slice(int(inside[0]), int(inside[-1]))
-        row = np.searchsorted(inside, np.arange(edges.start, edges.stop, like=start), side="right") - 1
+        row = (
+            np.searchsorted(inside, np.arange(edges.start, edges.stop, like=start), side="right")
+            - 1
+        )
         key = (column[edges].astype(np.int64) << 16) + row
-        key = key if all_in else key[~left_out[begin + row]]
+        key = key if all_in else key[~leave_one_out[begin + row]]
         key.sort()
         places = np.searchsorted(key, columns_of_tiles)
         chunks = -(-np.diff(places) // chunk)
@@ -69,6 +74,8 @@ def tiled(start: Any, column: Any, rows: int, chunk: int, most: int) -> Tiled:
         here[...] = rows + np.arange(here.size, like=start) % SPARE
         moved = chunk * (ends - chunks) - places[:-1]
         here[np.arange(key.size, like=start) + moved[key >> 32]] = key & 0xFFFFFFFF
-        tiles.append(np.searchsorted(ends, np.arange(n_chunks, like=start), side="right").astype(np.int32))
+        tiles.append(
+            np.searchsorted(ends, np.arange(n_chunks, like=start), side="right").astype(np.int32)
+        )
         first.append(first[-1] + n_chunks)
     return Tiled(np.asarray(first, dtype=np.int32, like=start), np.concatenate(tiles), word)

@@ -37,17 +37,17 @@ class Cpu:
         """Return the labels, there."""
         return labels
 
-    def moved(self, array: Any) -> Any:
+    def to_device(self, array: Any) -> Any:
         """Return an array of numpy's, there."""
         return array
 
-    def host(self, array: Any) -> Any:
+    def to_host(self, array: Any) -> Any:
         """Return an array, here."""
         return array
 
     def field(self, use: Any, graph: Graph, known: Labels) -> Any:
         """Return the field of known labels; what it takes and gives is here."""
-        return use.on(graph, known.nodes, known.weight)
+        return use.operator(graph, known.nodes, known.weight)
 
     def expect(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
         """Hear of the table of a way of using the graph, which is about to be moved."""
@@ -93,39 +93,39 @@ class Cuda(Cpu):
         """Return the labels on the GPU."""
         if labels is None:
             return None
-        return Labels(*map(self.moved, (labels.nodes, labels.target, labels.weight)))
+        return Labels(*map(self.to_device, (labels.nodes, labels.target, labels.weight)))
 
-    def moved(self, array: Any) -> Any:
+    def to_device(self, array: Any) -> Any:
         """Return an array as CuPy's."""
         return self._cupy.asarray(array)
 
-    def host(self, array: Any) -> Any:
+    def to_host(self, array: Any) -> Any:
         """Return an array as numpy's."""
         return self._cupy.asnumpy(array)
 
-    def field(self, use: Any, graph: Graph, known: Labels) -> "FieldThere":
+    def field(self, use: Any, graph: Graph, known: Labels) -> "DeviceField":
         """Return the field of known labels, whose edges are on the GPU."""
         there = self.labels(known)
-        return FieldThere(use.on(self.graph(graph), there.nodes, there.weight), self)
+        return DeviceField(use.operator(self.graph(graph), there.nodes, there.weight), self)
 
     def expect(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
         """Note the table, for what is said if there is no room for it."""
         self._tables[name] = n_rows, n_columns, n_outputs
 
 
-class FieldThere:
+class DeviceField:
     """A field on a device: what it takes and gives is here."""
 
     def __init__(self, field: Any, device: Cpu) -> None:
         self._field, self._device = field, device
 
-    def spread(self, errors: Any) -> Any:
-        """Return :meth:`FieldOperator.spread`."""
-        return self._device.host(self._field.spread(self._device.moved(errors)))
+    def posterior_mean(self, errors: Any) -> Any:
+        """Return :meth:`FieldPosterior.posterior_mean`."""
+        return self._device.to_host(self._field.posterior_mean(self._device.to_device(errors)))
 
-    def left_out(self, errors: Any) -> Any:
-        """Return :meth:`FieldOperator.left_out`."""
-        return self._device.host(self._field.left_out(self._device.moved(errors)))
+    def leave_one_out(self, errors: Any) -> Any:
+        """Return :meth:`FieldPosterior.leave_one_out`."""
+        return self._device.to_host(self._field.leave_one_out(self._device.to_device(errors)))
 
 
 def too_large(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> str:
@@ -135,7 +135,9 @@ def too_large(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> 
     beside, room = racing * 8 * VECTORS * outputs, max(free - edges, 0)
     a_row = beside + racing * BYTES * columns
     fewer_columns = max(int((room / rows - beside) / (racing * BYTES)), 0)
-    several = f" for each of {racing} ways of using the graph that are compared" if racing > 1 else ""
+    several = (
+        f" for each of {racing} ways of using the graph that are compared" if racing > 1 else ""
+    )
     return (
         f"The GPU has too little memory: this fit takes about {(edges + rows * a_row) / GIGA:.3g} GB ({rows:,} rows × "
         f"{columns:,} columns as the trees see them{several}, and {edges / GIGA:.2g} GB of edges), and {free / GIGA:.3g} GB "
@@ -170,7 +172,9 @@ def cupy() -> Any:
     try:
         found = module.cuda.runtime.getDeviceCount()
     except module.cuda.runtime.CUDARuntimeError as error:
-        raise RuntimeError(f"device='cuda' found no NVIDIA GPU that it can use ({error}): use device='cpu'.") from None
+        raise RuntimeError(
+            f"device='cuda' found no NVIDIA GPU that it can use ({error}): use device='cpu'."
+        ) from None
     if not found:
         raise RuntimeError("device='cuda' found no NVIDIA GPU: use device='cpu'.")
     return module
@@ -181,4 +185,6 @@ def _is_out_of_memory(error: BaseException) -> bool:
     if type(error).__name__ == "OutOfMemoryError":
         return True
     text = str(error).lower()
-    return type(error).__name__ == "XGBoostError" and ("out of memory" in text or "bad_alloc" in text)
+    return type(error).__name__ == "XGBoostError" and (
+        "out of memory" in text or "bad_alloc" in text
+    )

@@ -26,4 +26,13 @@ def usable(only_physical: bool = False) -> int:
     if in_joblib and threading.current_thread() is not threading.main_thread():
         return 1
     cores = int(joblib.cpu_count(only_physical_cores=only_physical))
-    return min([cores, *(int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "openmp")])
+    return min(
+        [
+            cores,
+            *(
+                int(pool["num_threads"])
+                for pool in threadpool_info()
+                if pool["user_api"] == "openmp"
+            ),
+        ]
+    )

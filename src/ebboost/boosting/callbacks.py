@@ -11,7 +11,7 @@ from ebboost.boosting.objective import Iterate
 
 
 @dataclass(frozen=True)
-class Progress:
+class RoundInfo:
     """Where the loop stands after a round.
 
     Attributes
@@ -59,7 +59,7 @@ class Callback:
     def before_training(self, n_rounds: int) -> None:
         """Run before the first round."""
 
-    def after_round(self, progress: Progress) -> bool | None:
+    def after_round(self, progress: RoundInfo) -> bool | None:
         """Run after each round; return True to stop."""
         return None
 
@@ -89,7 +89,7 @@ class History(Callback):
         """Start the clock."""
         self._start = time.perf_counter()
 
-    def after_round(self, progress: Progress) -> None:
+    def after_round(self, progress: RoundInfo) -> None:
         """Note the round."""
         self.losses["training"].append(progress.training_loss)
         if progress.validation_loss is not None:
@@ -109,29 +109,33 @@ class History(Callback):
 
 
 class EarlyStopping(Callback):
-    """Stop when the validation loss has not improved for ``patience`` rounds, and keep the best round's model.
+    """Stop when the validation loss has not improved for ``n_iter_no_change`` rounds, and keep the best round's model.
 
     Parameters
     ----------
-    patience : int, default=50
+    n_iter_no_change : int, default=50
         Rounds to wait for an improvement.
-    least_gain : float, default=0.0
-        By what share the best loss must have fallen over the last ``patience`` rounds to go on. The last percent can
+    min_improvement : float, default=0.0
+        By what share the best loss must have fallen over the last ``n_iter_no_change`` rounds to go on. The last percent can
         cost as many rounds as all the rest.
     """
 
     reason = "the validation loss no longer improved"
 
-    def __init__(self, patience: int = 50, least_gain: float = 0.0) -> None:
-        if patience < 1:
-            raise ValueError(f"patience must be at least 1 round, got {patience!r}.")
-        if not 0.0 <= least_gain < 1.0:
-            raise ValueError(f"least_gain must be a share from 0 to 1, such as 0.01, got {least_gain!r}.")
-        self.patience = patience
-        self.least_gain = least_gain
+    def __init__(self, n_iter_no_change: int = 50, min_improvement: float = 0.0) -> None:
+        if n_iter_no_change < 1:
+            raise ValueError(
+                f"n_iter_no_change must be at least 1 round, got {n_iter_no_change!r}."
+            )
+        if not 0.0 <= min_improvement < 1.0:
+            raise ValueError(
+                f"min_improvement must be a share from 0 to 1, such as 0.01, got {min_improvement!r}."
+            )
+        self.n_iter_no_change = n_iter_no_change
+        self.min_improvement = min_improvement
 
     def __repr__(self) -> str:
-        return f"EarlyStopping({self.patience}, least_gain={self.least_gain})"
+        return f"EarlyStopping({self.n_iter_no_change}, min_improvement={self.min_improvement})"
 
     def before_training(self, n_rounds: int) -> None:
         """Forget an earlier run."""
@@ -141,7 +145,7 @@ class EarlyStopping(Callback):
         self._best: Iterate | None = None
         self._best_losses: list[float] = []
 
-    def after_round(self, progress: Progress) -> bool:
+    def after_round(self, progress: RoundInfo) -> bool:
         """Compare with the best round so far."""
         if progress.validation_loss is None:
             return False
@@ -152,16 +156,17 @@ class EarlyStopping(Callback):
                 progress.model,
             )
         self._best_losses.append(self.best_loss)
-        if self.best_round is not None and progress.round - self.best_round >= self.patience:
+        if (
+            self.best_round is not None
+            and progress.round - self.best_round >= self.n_iter_no_change
+        ):
             return True
-        if not self.least_gain or len(self._best_losses) <= self.patience:
+        if not self.min_improvement or len(self._best_losses) <= self.n_iter_no_change:
             return False
-        before = self._best_losses[-1 - self.patience]
-        if before - self.best_loss >= self.least_gain * abs(before):
+        before = self._best_losses[-1 - self.n_iter_no_change]
+        if before - self.best_loss >= self.min_improvement * abs(before):
             return False
-        self.reason = (
-            f"the last {self.patience} rounds lowered the validation loss by less than {100 * self.least_gain:g} %"
-        )
+        self.reason = f"the last {self.n_iter_no_change} rounds lowered the validation loss by less than {100 * self.min_improvement:g} %"
         return True
 
     def after_training(self, model: Iterate) -> Iterate:
@@ -171,9 +176,11 @@ class EarlyStopping(Callback):
     def state(self) -> dict[str, Any]:
         """Return the best round so far."""
         return {
-            "best_loss": self.best_loss, "best_round": self.best_round, "best": self._best,
+            "best_loss": self.best_loss,
+            "best_round": self.best_round,
+            "best": self._best,
             "best_losses": self._best_losses,
-        }  # fmt: skip
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from there."""
@@ -212,14 +219,14 @@ class Interrupt(Callback):
             raise KeyboardInterrupt
         self.asked, Interrupt._last = True, now
 
-    def after_round(self, progress: Progress) -> bool:
+    def after_round(self, progress: RoundInfo) -> bool:
         """Stop if asked to."""
         return self.asked
 
 
 def unless_interrupted(model: Any) -> Any:
     """Return a fitted model; raise KeyboardInterrupt if its fit was interrupted: for loops over fits, which then end too."""
-    if getattr(model, "stopped_because_", None) == Interrupt.reason:
+    if getattr(model, "stop_reason_", None) == Interrupt.reason:
         raise KeyboardInterrupt
     return model
 
@@ -245,9 +252,9 @@ class ProgressBar(Callback):
         self._terminal = self._out.isatty()
         self._start = time.perf_counter()
         self._shown = self._start
-        self._last: Progress | None = None
+        self._last: RoundInfo | None = None
 
-    def after_round(self, progress: Progress) -> None:
+    def after_round(self, progress: RoundInfo) -> None:
         """Show the round if it is time to."""
         self._last = progress
         now = time.perf_counter()
@@ -261,11 +268,13 @@ class ProgressBar(Callback):
             self._write(self._last, time.perf_counter(), done=True)
         return model
 
-    def _write(self, progress: Progress, now: float, done: bool = False) -> None:
+    def _write(self, progress: RoundInfo, now: float, done: bool = False) -> None:
         ready, wanted = progress.round + 1, progress.n_rounds
         spent = now - self._start
         filled = 20 * ready // wanted
-        parts = [f"round {ready:>{len(str(wanted))}}/{wanted} |{'█' * filled}{'·' * (20 - filled)}|"]
+        parts = [
+            f"round {ready:>{len(str(wanted))}}/{wanted} |{'█' * filled}{'·' * (20 - filled)}|"
+        ]
         parts.append(f"loss {progress.training_loss:.5g}")
         if progress.validation_loss is not None:
             parts.append(f"validation {progress.validation_loss:.5g}")

@@ -10,9 +10,9 @@ from itertools import chain
 from math import isfinite
 from typing import Any
 
-from ebboost.boosting.callbacks import Callback, Progress
-from ebboost.boosting.momentum import Grower, Grown, Momentum, NoMomentum
-from ebboost.boosting.objective import Iterate, NotANumber, Objective, fit_along
+from ebboost.boosting.callbacks import Callback, RoundInfo
+from ebboost.boosting.momentum import BoostingStep, Grower, Momentum, NoMomentum
+from ebboost.boosting.objective import Iterate, NonFiniteError, Objective, project_on_gradient
 
 # A learner with chance in it may find a way down where its last tree did not; not for ever.
 STALLED_ROUNDS = 10
@@ -54,14 +54,23 @@ class Boosting:
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint must keep: plain values, bytes, arrays and iterates, of this and of its parts."""
         return {
-            "n_rounds": self.n_rounds, "trees": self._trees, "stalled": self._stalled, "reason": self.reason,
-            "model": self.model, "pace": self.pace.state(), "objective": self.objective.state(),
+            "n_rounds": self.n_rounds,
+            "trees": self._trees,
+            "stalled": self._stalled,
+            "reason": self.reason,
+            "model": self.model,
+            "pace": self.pace.state(),
+            "objective": self.objective.state(),
             "learner": self.learner.state(),
-        }  # fmt: skip
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from there: the next round is the one that would have come."""
-        self.n_rounds, self._trees, self._stalled = state["n_rounds"], state["trees"], state["stalled"]
+        self.n_rounds, self._trees, self._stalled = (
+            state["n_rounds"],
+            state["trees"],
+            state["stalled"],
+        )
         self.reason, self.model = state["reason"], state["model"]
         self.pace.restore(state["pace"])
         self.objective.restore(state["objective"])
@@ -70,61 +79,70 @@ class Boosting:
     def __iter__(self) -> "Boosting":
         return self
 
-    def __next__(self) -> Progress:
+    def __next__(self) -> RoundInfo:
         try:
             return self._next()
-        except NotANumber as error:
+        except NonFiniteError as error:
             raise ValueError(f"Round {self.n_done + 1}: {error}") from None
 
-    def _next(self) -> Progress:
+    def _next(self) -> RoundInfo:
         if self.n_done == self.n_rounds or self._stalled == STALLED_ROUNDS:
             raise StopIteration
         objective = self.objective
         point = self.pace.point(self.model)
-        gradient, curvature = map(objective.in_units, (objective.residual(point), objective.curvature(point)))
+        gradient, curvature = map(
+            objective.in_units, (objective.gradient(point), objective.curvature(point))
+        )
         tree = self.learner.grow(gradient, curvature)
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"
-            self._stalled = STALLED_ROUNDS  # what has ended stays so: a learner need not be able to grow on
+            self._stalled = (
+                STALLED_ROUNDS  # what has ended stays so: a learner need not be able to grow on
+            )
             raise StopIteration
         smoothed_tree = objective.propagate(tree, point)
         step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)
         moved, step = _backtracked(objective, point, step, tree, smoothed_tree)
-        last, self.model = self.model, self.pace.follow(moved, Grown(gradient, curvature, tree, smoothed_tree, step))
+        last, self.model = (
+            self.model,
+            self.pace.update(moved, BoostingStep(gradient, curvature, tree, smoothed_tree, step)),
+        )
         last.known.clear()  # what was computed at the round gone by
         self._stalled = self._stalled + 1 if step == 0.0 else 0
         if self._stalled == STALLED_ROUNDS:
             self.reason = "no step along a new tree lowers the loss any more"
         losses = objective.value(self.model), objective.validation_value(self.model)
         if not isfinite(losses[0]):
-            raise NotANumber("the training loss is infinite. Lower learning_rate, or rescale the labels.")
-        cosine = min(fit_along(gradient, curvature, tree).cosine, self.pace.cosine)
+            raise NonFiniteError(
+                "the training loss is infinite. Lower learning_rate, or rescale the labels."
+            )
+        cosine = min(project_on_gradient(gradient, curvature, tree).cosine, self.pace.cosine)
         self._trees.append(len(self.model.weights))
-        return Progress(self.n_done - 1, self.n_rounds, *losses, self.model, step, cosine)
+        return RoundInfo(self.n_done - 1, self.n_rounds, *losses, self.model, step, cosine)
 
 
 @dataclass(frozen=True)
-class Boosted:
+class BoostingResult:
     """What a run of the loop found."""
 
     best: Iterate
     n_rounds: int
-    stopped_because: str
+    stop_reason: str
 
 
 def boost(
     boosting: Boosting,
     callbacks: Sequence[Callback] = (),
-    done: Iterable[Progress] = (),
+    done: Iterable[RoundInfo] = (),
     *,
     after: Sequence[Callback] = (),
     states: Sequence[dict[str, Any]] = (),
-) -> Boosted:
+) -> BoostingResult:
     """Run the rounds to their end, or until a callback asks to stop.
 
     Parameters
     ----------
-    done : iterable of Progress
+    done : iterable of RoundInfo
         Rounds that were run before, and that no callback has seen.
     after : sequence of Callback
         Asked once a round is over for all others, and only if none of them stops: what they keep of it can be resumed.
@@ -148,7 +166,7 @@ def boost(
             break
     for callback in callbacks:
         model = callback.after_training(model)
-    return Boosted(model, boosting.rounds_of(model), reason or boosting.reason)
+    return BoostingResult(model, boosting.rounds_of(model), reason or boosting.reason)
 
 
 def _backtracked(
@@ -157,8 +175,8 @@ def _backtracked(
     """Halve the step until the loss does not rise; a step along a true majoriser is taken as it is."""
     before = objective.value(point)
     for _ in range(30):
-        moved = point.moved(step, tree, smoothed_tree)
+        moved = point.take_step(step, tree, smoothed_tree)
         if objective.value(moved) - before <= objective.slack * max(abs(before), 1e-300):
             return moved, step
         step *= 0.5
-    return point.moved(0.0, tree, smoothed_tree), 0.0
+    return point.take_step(0.0, tree, smoothed_tree), 0.0

@@ -60,7 +60,7 @@ class Loss(BaseEstimator, ABC):
         mean: Array = np.average(target, axis=0, weights=weight)
         return mean
 
-    def spread(self, target: Array, weight: Array) -> float:
+    def label_scale(self, target: Array, weight: Array) -> float:
         """Spread of the labels in units of the scores: the root mean square of the first Newton step to each.
 
         The standard deviation for squared error, the coefficient of variation for Poisson, and for two classes the
@@ -70,7 +70,7 @@ class Loss(BaseEstimator, ABC):
         steps = self.gradient(start, target) / self.curvature(start, target)
         return float(np.sqrt(np.average((steps**2).sum(axis=1), weights=weight)))
 
-    def link(self, scores: Array) -> Array:
+    def inverse_link(self, scores: Array) -> Array:
         """Scores to predictions: the g of (7)."""
         return scores
 
@@ -94,7 +94,9 @@ class SquaredError(Loss):
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         difference = scores - target
         halves = 0.5 * difference
-        halves *= difference  # in place: on large graphs, fresh memory takes longer than the numbers
+        halves *= (
+            difference  # in place: on large graphs, fresh memory takes longer than the numbers
+        )
         return _over_outputs(halves)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
@@ -194,15 +196,19 @@ class Poisson(Loss):
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
         return np.log(np.average(target, axis=0, weights=weight))
 
-    def link(self, scores: Array) -> Array:  # noqa: D102
+    def inverse_link(self, scores: Array) -> Array:  # noqa: D102
         return np.exp(scores)
 
     def check(self, target: Array) -> None:  # noqa: D102
         if (target < 0).any():
             worst = float(target.min())
-            raise ValueError(f"y must not be negative for the Poisson loss, the least label is {worst:g}.")
+            raise ValueError(
+                f"y must not be negative for the Poisson loss, the least label is {worst:g}."
+            )
         if not (target > 0).any():
-            raise ValueError("y is 0 at every labelled node: the Poisson loss has nothing to learn from.")
+            raise ValueError(
+                "y is 0 at every labelled node: the Poisson loss has nothing to learn from."
+            )
 
 
 class LogLoss(Loss):
@@ -226,7 +232,7 @@ class LogLoss(Loss):
         share = np.clip(np.average(target, axis=0, weights=weight), 1e-12, 1 - 1e-12)
         return np.log(share) - np.log1p(-share)
 
-    def link(self, scores: Array) -> Array:
+    def inverse_link(self, scores: Array) -> Array:
         """Probabilities of both classes."""
         positive = _sigmoid(scores)
         return np.hstack([1.0 - positive, positive])
@@ -253,7 +259,7 @@ class Softmax(Loss):
         share = np.maximum(np.average(target, axis=0, weights=weight), 1e-12)
         return np.log(share)
 
-    def link(self, scores: Array) -> Array:
+    def inverse_link(self, scores: Array) -> Array:
         """Probabilities of every class."""
         return _softmax(scores)
 
@@ -274,7 +280,9 @@ def regression_loss(loss: Any) -> Loss:
         return SquaredError()
     if isinstance(loss, str) and loss in REGRESSION_LOSSES:
         return REGRESSION_LOSSES[loss]()
-    raise ValueError(f"loss must be one of {sorted(REGRESSION_LOSSES)}, 'auto' or a Loss, got {loss!r}.")
+    raise ValueError(
+        f"loss must be one of {sorted(REGRESSION_LOSSES)}, 'auto' or a Loss, got {loss!r}."
+    )
 
 
 # Written with numpy's functions alone, which arrays on a GPU answer to; scipy's do not reach them.

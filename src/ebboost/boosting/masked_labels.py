@@ -8,12 +8,12 @@ from sklearn.base import BaseEstimator
 
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import Iterate, Labels, Objective
-from ebboost.propagation import Propagation, SmoothingOperator
+from ebboost.propagation import Propagation, PropagationOperator
 
 Array = NDArray[np.float64]
 
 
-class Masked(BaseEstimator):
+class MaskedLabels(BaseEstimator):
     """Known labels as in the published recipe: a random share of them is shown each round, the others are predicted.
 
     Parameters
@@ -29,7 +29,11 @@ class Masked(BaseEstimator):
     """
 
     def __init__(
-        self, smooth_errors: bool = True, smooth_labels: bool = True, share: float = 0.5, from_zero: bool = False
+        self,
+        smooth_errors: bool = True,
+        smooth_labels: bool = True,
+        share: float = 0.5,
+        from_zero: bool = False,
     ) -> None:
         self.smooth_errors = smooth_errors
         self.smooth_labels = smooth_labels
@@ -45,16 +49,16 @@ class MaskedObjective(Objective):
     """
 
     slack = float("inf")
-    smoother: SmoothingOperator
+    smoother: PropagationOperator
 
     def __init__(
         self,
-        smoother: SmoothingOperator,
+        smoother: PropagationOperator,
         loss: Loss,
         labels: Labels,
         validation: Labels | None,
         penalty: float,
-        masked: Masked,
+        masked: MaskedLabels,
         seed: int,
     ) -> None:
         super().__init__(smoother, loss, labels, validation, penalty)
@@ -85,17 +89,23 @@ class MaskedObjective(Objective):
         return masked_prediction(self._masked, self.smoother, point.scores, self.labels, self.base)
 
     def _value(self, point: Iterate) -> float:
-        shown, hidden = self.labels.only(self._shown), self.labels.only(~self._shown)
-        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown, self.base)[hidden.nodes]
+        shown, hidden = self.labels.subset(self._shown), self.labels.subset(~self._shown)
+        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown, self.base)[
+            hidden.nodes
+        ]
         return self._loss_at(hidden, predicted) / max(float(hidden.weight.sum()), 1e-300)
 
-    def residual(self, point: Iterate) -> Array:
+    def gradient(self, point: Iterate) -> Array:
         """Return the gradient of the hidden labels' loss through both smoothings, for a fresh draw."""
         self._draw()
-        shown, hidden = self.labels.only(self._shown), self.labels.only(~self._shown)
-        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown, self.base)[hidden.nodes]
+        shown, hidden = self.labels.subset(self._shown), self.labels.subset(~self._shown)
+        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown, self.base)[
+            hidden.nodes
+        ]
         gradient = np.zeros_like(point.scores)
-        gradient[hidden.nodes] = hidden.weight[:, None] * self.loss.gradient(predicted, hidden.target)
+        gradient[hidden.nodes] = hidden.weight[:, None] * self.loss.gradient(
+            predicted, hidden.target
+        )
         if self._masked.smooth_labels:
             gradient = self.smoother.adjoint(gradient)
             gradient[shown.nodes] = 0.0
@@ -114,7 +124,9 @@ class MaskedObjective(Objective):
         return 2.0
 
 
-def masked_prediction(masked: Masked, smoother: Propagation, scores: Array, shown: Labels, base: Array) -> Array:
+def masked_prediction(
+    masked: MaskedLabels, smoother: Propagation, scores: Array, shown: Labels, base: Array
+) -> Array:
     """Return the published prediction from the labels shown: errors smoothed (15), labels put in place, smoothed."""
     corrected, target = scores, shown.target - base
     if masked.smooth_errors:

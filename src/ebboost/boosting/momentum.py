@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from sklearn.base import BaseEstimator
 
-from ebboost.boosting.objective import Iterate, Objective, fit_along
+from ebboost.boosting.objective import Iterate, Objective, project_on_gradient
 
 
 class Grower(Protocol):
@@ -36,7 +36,7 @@ class Grower(Protocol):
 
 
 @dataclass(frozen=True)
-class Grown:
+class BoostingStep:
     """A round's tree: what it was fitted to, its values, P applied to them, and how far the loop went along it."""
 
     gradient: Any
@@ -50,11 +50,11 @@ class Momentum(BaseEstimator, ABC):
     """A recipe for acceleration: parameters and nothing else."""
 
     @abstractmethod
-    def start(self, objective: Objective, learner: Grower, learning_rate: float) -> "Pace":
+    def start(self, objective: Objective, learner: Grower, learning_rate: float) -> "MomentumState":
         """Return what keeps the second sequence of one run."""
 
 
-class Pace:
+class MomentumState:
     """No acceleration: the gradient is taken at f itself. The base of the two forms that have it."""
 
     #: Cosine of the angle between a second tree and its residual; 1 where there is none.
@@ -64,7 +64,7 @@ class Pace:
         """Return g, where this round's gradient is taken."""
         return model
 
-    def follow(self, model: Iterate, grown: Grown) -> Iterate:
+    def update(self, model: Iterate, grown: BoostingStep) -> Iterate:
         """Move h after the round's tree; return the model as a sum of all trees grown."""
         return model
 
@@ -79,15 +79,15 @@ class Pace:
 class NoMomentum(Momentum):
     """Algorithm 1 as it stands."""
 
-    def start(self, objective: Objective, learner: Grower, learning_rate: float) -> Pace:
+    def start(self, objective: Objective, learner: Grower, learning_rate: float) -> MomentumState:
         """Return a pace that does nothing."""
-        return Pace()
+        return MomentumState()
 
 
 class SimpleMomentum(Momentum):
     """h moves along the round's own tree by η/θ: one tree a round, and no guarantee."""
 
-    def start(self, objective: Objective, learner: Grower, learning_rate: float) -> Pace:
+    def start(self, objective: Objective, learner: Grower, learning_rate: float) -> MomentumState:
         """Return h⁰ = 0 and its rule."""
         return _Simple(objective)
 
@@ -99,8 +99,8 @@ class CorrectedMomentum(Momentum):
     ----------
     phi : float, default=0.2
         φ, between 0 and 1: the share of Nesterov's step that h takes. The theorem asks for φ ≤ Γ⁴/(4+Γ²), where Γ is the
-        minimum cosine angle of the learner (:func:`ebboost.theory.convergence.largest_phi`): 0.2 where Γ = 1, and far less for
-        small trees, which in practice bear more than the theorem grants them.
+        minimum cosine angle of the learner (:func:`ebboost.theory.convergence.largest_phi`): 0.2
+        where Γ = 1, and far less for small trees, which in practice bear more than the theorem grants them.
     restart : bool, default=True
         Begin anew at f when a round has raised the loss. The theorem knows no restarts: it speaks of the rounds before
         the first. Without them, and with φ beyond what it allows, the loss may rise without end.
@@ -116,12 +116,12 @@ class CorrectedMomentum(Momentum):
         self.phi = phi
         self.restart = restart
 
-    def start(self, objective: Objective, learner: Grower, learning_rate: float) -> Pace:
+    def start(self, objective: Objective, learner: Grower, learning_rate: float) -> MomentumState:
         """Return h⁰ = 0 and its rule."""
         return _Corrected(objective, learner, self.phi * learning_rate, self.restart)
 
 
-class _Simple(Pace):
+class _Simple(MomentumState):
     def __init__(self, objective: Objective, restart: bool = True) -> None:
         self.ahead, self._objective, self._restart = objective.start(), objective, restart
         self._value = objective.value(self.ahead)
@@ -132,10 +132,10 @@ class _Simple(Pace):
         return 2.0 / (self._round + 2.0)
 
     def point(self, model: Iterate) -> Iterate:
-        return model.mixed(self.ahead, self.theta)
+        return model.interpolate(self.ahead, self.theta)
 
-    def follow(self, model: Iterate, grown: Grown) -> Iterate:
-        self.ahead = self.ahead.moved(grown.step / self.theta, grown.tree, grown.smoothed_tree)
+    def update(self, model: Iterate, grown: BoostingStep) -> Iterate:
+        self.ahead = self.ahead.take_step(grown.step / self.theta, grown.tree, grown.smoothed_tree)
         return self._kept(model)
 
     def state(self) -> dict[str, Any]:
@@ -159,20 +159,20 @@ class _Corrected(_Simple):
         self._learner, self._rate = learner, rate
         self._missed: Any = 0.0
 
-    def follow(self, model: Iterate, grown: Grown) -> Iterate:
+    def update(self, model: Iterate, grown: BoostingStep) -> Iterate:
         t, theta = self._round, self.theta
         # Residuals are kept as gradients, −(curvature × residual), which is what learners take.
         corrected = grown.gradient + (t + 1.0) / (t + 2.0) * self._missed if t else grown.gradient
-        self.ahead = self.ahead.moved(0.0, grown.tree, grown.smoothed_tree)
+        self.ahead = self.ahead.take_step(0.0, grown.tree, grown.smoothed_tree)
         tree = self._learner.grow(corrected, grown.curvature)
         self._missed, self.cosine = corrected, 0.0
         if tree is not None:
             # The theorem's tree is the projection of the residual; leaves that were shrunk are stretched back to it.
-            length, self.cosine = fit_along(corrected, grown.curvature, tree)
+            length, self.cosine = project_on_gradient(corrected, grown.curvature, tree)
             self._missed = corrected + grown.curvature * (length * tree)
             smoothed_tree = self._objective.propagate(tree, model)
-            self.ahead = self.ahead.moved(self._rate / theta * length, tree, smoothed_tree)
-            model = model.moved(0.0, tree, smoothed_tree)
+            self.ahead = self.ahead.take_step(self._rate / theta * length, tree, smoothed_tree)
+            model = model.take_step(0.0, tree, smoothed_tree)
         return self._kept(model)
 
     def state(self) -> dict[str, Any]:
@@ -183,7 +183,12 @@ class _Corrected(_Simple):
         self._missed, self.cosine = state["missed"], state["cosine"]
 
 
-NAMES = {False: NoMomentum, True: SimpleMomentum, "simple": SimpleMomentum, "corrected": CorrectedMomentum}
+NAMES = {
+    False: NoMomentum,
+    True: SimpleMomentum,
+    "simple": SimpleMomentum,
+    "corrected": CorrectedMomentum,
+}
 
 
 def as_momentum(momentum: Any) -> Momentum:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ebboost._native import COMPILED
 from ebboost.boosting.losses import Loss
-from ebboost.propagation import Propagation, SmoothingOperator
+from ebboost.propagation import Propagation, PropagationOperator
 
 Array = NDArray[np.float64]
 # Nodes up to which training computes in full precision; beyond, sweeps are in float32 and solves stop early. What is
@@ -32,10 +32,14 @@ class Labels:
     weight: Array
 
     @cached_property
-    def at(self) -> Any:
+    def index(self) -> Any:
         """What picks the nodes out of a vector: a slice, which copies nothing, where they follow each other."""
         nodes = self.nodes
-        if nodes.size and nodes[-1] - nodes[0] + 1 == nodes.size and bool((nodes[1:] > nodes[:-1]).all()):
+        if (
+            nodes.size
+            and nodes[-1] - nodes[0] + 1 == nodes.size
+            and bool((nodes[1:] > nodes[:-1]).all())
+        ):
             return slice(int(nodes[0]), int(nodes[-1]) + 1)
         return nodes
 
@@ -50,15 +54,23 @@ class Labels:
 
     def weighted(self, values: Array) -> Array:
         """Return what was computed for each label, times its weight."""
-        return values if self._even else (self.weight if values.ndim == 1 else self.weight[:, None]) * values
+        return (
+            values
+            if self._even
+            else (self.weight if values.ndim == 1 else self.weight[:, None]) * values
+        )
 
-    def joined(self, others: "Labels") -> "Labels":
+    def concat(self, others: "Labels") -> "Labels":
         """Return these and others."""
-        parts = zip((self.nodes, self.target, self.weight), (others.nodes, others.target, others.weight), strict=True)
+        parts = zip(
+            (self.nodes, self.target, self.weight),
+            (others.nodes, others.target, others.weight),
+            strict=True,
+        )
         nodes, target, weight = (np.concatenate(part) for part in parts)
         return Labels(nodes, target, weight)
 
-    def only(self, keep: NDArray[np.bool_]) -> "Labels":
+    def subset(self, keep: NDArray[np.bool_]) -> "Labels":
         """Return some of them."""
         return Labels(self.nodes[keep], self.target[keep], self.weight[keep])
 
@@ -80,9 +92,11 @@ class Iterate:
     scores: Array
     propagated: Array | Callable[["Iterate"], Array]
     weights: tuple[float, ...] = ()
-    known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what was computed at this point
+    known: dict[str, Any] = field(
+        default_factory=dict, repr=False, compare=False
+    )  # what was computed at this point
 
-    def remember(self, name: str, compute: Callable[[], Any]) -> Any:
+    def cached(self, name: str, compute: Callable[[], Any]) -> Any:
         """Compute something about this point once."""
         if name not in self.known:
             self.known[name] = compute()
@@ -92,15 +106,23 @@ class Iterate:
     def smoothed(self) -> Array:
         """P applied to the scores."""
         propagated = self.propagated
-        smoothed: Array = self.remember("smoothed", lambda: propagated(self)) if callable(propagated) else propagated
+        smoothed: Array = (
+            self.cached("smoothed", lambda: propagated(self))
+            if callable(propagated)
+            else propagated
+        )
         return smoothed
 
-    def moved(self, step: float, tree: Array, smoothed_tree: Array) -> "Iterate":
+    def take_step(self, step: float, tree: Array, smoothed_tree: Array) -> "Iterate":
         """Return f + step·tree, a sum of one tree more."""
-        propagated = self.propagated if callable(self.propagated) else _along(self.propagated, step, smoothed_tree)
+        propagated = (
+            self.propagated
+            if callable(self.propagated)
+            else _along(self.propagated, step, smoothed_tree)
+        )
         return Iterate(_along(self.scores, step, tree), propagated, (*self.weights, step))
 
-    def mixed(self, other: "Iterate", theta: float) -> "Iterate":
+    def interpolate(self, other: "Iterate", theta: float) -> "Iterate":
         """Return (1−θ)f + θ·other."""
         pairs = zip(self.weights, other.weights, strict=True)
         propagated = self.propagated
@@ -128,7 +150,7 @@ class Fit(NamedTuple):
     cosine: float
 
 
-def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
+def project_on_gradient(gradient: Array, curvature: Array, tree: Array) -> Fit:
     """Compare a tree with the residual r = −gradient/curvature, in the norm ‖v‖² = Σ curvature·v² that trees are fitted in.
 
     In that norm the loss is 1-smooth, because the curvature majorises its Hessian; the norm of a constant curvature is
@@ -141,16 +163,20 @@ def fit_along(gradient: Array, curvature: Array, tree: Array) -> Fit:
     return Fit(-slope / own, -slope / math.sqrt(own * wanted))
 
 
-class NotANumber(ValueError):
+class NonFiniteError(ValueError):
     """A loss or a score that is no number, at a node that the message names; the loop adds the round."""
 
 
-def _sums_along(slope: Array, bend: Array, way: Array, least: float = 0.0) -> tuple[float, float, float]:
+def _sums_along(
+    slope: Array, bend: Array, way: Array, least: float = 0.0
+) -> tuple[float, float, float]:
     """Return Σ slope·way, Σ bend·way² and, for a positive ``least``, Σ slope²/max(bend, least)."""
     if COMPILED is not None and type(way) is np.ndarray and slope.shape == bend.shape == way.shape:
         given = [np.ascontiguousarray(part, dtype=np.float64) for part in (slope, bend, way)]
         found = np.empty(3)
-        COMPILED.ebboost_along(way.size, *[part.ctypes.data for part in given], least, found.ctypes.data)
+        COMPILED.ebboost_along(
+            way.size, *[part.ctypes.data for part in given], least, found.ctypes.data
+        )
         along, own, wanted = found.tolist()
         return along, own, wanted
     sums = [_total(slope, way), _total(np.broadcast_to(bend, way.shape), way, way)]
@@ -206,7 +232,7 @@ class Objective:
         self._fixed_local: Array | None = None
         # Trees are grown on float32 gradients anyway; on large graphs, half the bytes are nearly half the time.
         self.exact = smoother.shape[0] <= EXACT_UP_TO
-        self._last_at: tuple[Iterate, SmoothingOperator] | None = None
+        self._last_at: tuple[Iterate, PropagationOperator] | None = None
         #: Curvature of a typical label at the start. Trees are given gradients and curvatures in this unit, so that
         #: what regularises them means the same for labels in cents and in dollars, and for P and for a multiple of P.
         self.unit = smoother.norm_bound**2 or 1.0
@@ -222,7 +248,9 @@ class Objective:
         zeros = self._filled(0.0, self.labels.target.shape[1])
         if self.smoother.linear:
             return Iterate(zeros, self._carried(zeros))
-        return Iterate(zeros, lambda point: self._carried(self.at(point).apply(point.scores)))
+        return Iterate(
+            zeros, lambda point: self._carried(self.linearize(point).apply(point.scores))
+        )
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint must keep, beside what follows from data and parameters."""
@@ -232,12 +260,12 @@ class Objective:
         """Go on from there."""
         self.exact = state["exact"]
 
-    def at(self, point: Iterate) -> SmoothingOperator:
+    def linearize(self, point: Iterate) -> PropagationOperator:
         """Return P as the linear map that it is at a point, kept for the last point alone: it may be large."""
         if self.smoother.linear:
-            return self.smoother.at(point.scores)
+            return self.smoother.linearize(point.scores)
         if self._last_at is None or self._last_at[0] is not point:
-            self._last_at = point, self.smoother.at(point.scores)
+            self._last_at = point, self.smoother.linearize(point.scores)
         return self._last_at[1]
 
     def _filled(self, number: float, n_columns: int = 1) -> Array:
@@ -250,7 +278,7 @@ class Objective:
 
     def value(self, point: Iterate) -> float:
         """Return the mean loss over the labelled nodes, the penalty included."""
-        return float(point.remember("value", lambda: self._value(point)))
+        return float(point.cached("value", lambda: self._value(point)))
 
     def _value(self, point: Iterate) -> float:
         return self._penalized_mean(self._loss_at(self.labels, self._predicted(point)), point)
@@ -272,19 +300,19 @@ class Objective:
         """Return the mean loss over the validation nodes, of the *smoothed* predictions."""
         if self.validation is None:
             return None
-        predicted = self.predict(point)[self.validation.at]
+        predicted = self.predict(point)[self.validation.index]
         return self._loss_at(self.validation, predicted) / self.validation.total_weight
 
-    def residual(self, point: Iterate) -> Array:
+    def gradient(self, point: Iterate) -> Array:
         """Return the gradient Pᵀ ∂ℓ/∂f̃ of (8), on all n nodes (+ εf)."""
         return self._pulled_back(self._slope(point), point)
 
     def _pulled_back(self, slope: Array, point: Iterate) -> Array:
         on_nodes = slope
-        if len(slope) < len(point.scores) or not isinstance(self.labels.at, slice):
+        if len(slope) < len(point.scores) or not isinstance(self.labels.index, slice):
             on_nodes = np.zeros_like(point.scores)
-            on_nodes[self.labels.at] = slope
-        pulled = self._swept(self.at(point).adjoint, on_nodes)
+            on_nodes[self.labels.index] = slope
+        pulled = self._swept(self.linearize(point).adjoint, on_nodes)
         return pulled + self.penalty * point.scores if self.penalty else pulled
 
     def _swept(self, operator: Callable[[Any], Any], scores: Array) -> Array:
@@ -292,7 +320,9 @@ class Objective:
         if not self.exact:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 swept = operator(scores.astype(np.float32))
-                total = float(swept.sum())  # finite only if all are: seldom is more than one pass needed
+                total = float(
+                    swept.sum()
+                )  # finite only if all are: seldom is more than one pass needed
             if math.isfinite(total) or np.isfinite(swept).all():
                 return swept.astype(np.float64, copy=False)
             self.exact = True  # weights or labels beyond the range of float32
@@ -309,17 +339,21 @@ class Objective:
         """
         if self._fixed_curvature is not None:
             return self._fixed_curvature
-        local, smoother = self._local_curvature(point), self.at(point)
+        local, smoother = self._local_curvature(point), self.linearize(point)
         magnitude = smoother.magnitude
         if magnitude is not None:
-            heard = magnitude.apply(self._filled(1.0))[self.labels.at]
+            heard = magnitude.apply(self._filled(1.0))[self.labels.index]
             on_nodes = self._filled(0.0, local.shape[1])
-            on_nodes[self.labels.at] = local * heard
+            on_nodes[self.labels.index] = local * heard
             result = np.maximum(magnitude.adjoint(on_nodes), 0.0)
         else:
             result = self._filled(smoother.norm_bound**2 * float(local.max()))
         result = result + self.penalty
-        return self._kept_curvature(result) if self.loss.constant_curvature and self.smoother.linear else result
+        return (
+            self._kept_curvature(result)
+            if self.loss.constant_curvature and self.smoother.linear
+            else result
+        )
 
     def _kept_curvature(self, curvature: Array) -> Array:
         """Keep a curvature for all rounds. It can no longer be written to: learners may keep what they made of it too."""
@@ -330,7 +364,7 @@ class Objective:
 
     def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
         """Return P h for a new tree's values h on all nodes; a P that is not linear must be told at which point."""
-        smoother = self.smoother if point is None else self.at(point)
+        smoother = self.smoother if point is None else self.linearize(point)
         return self._carried(self._swept(smoother.apply, tree))
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
@@ -338,14 +372,14 @@ class Objective:
 
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled nodes.
         """
-        along = smoothed_tree[self.labels.at]
+        along = smoothed_tree[self.labels.index]
         slope, bend, _ = _sums_along(self._slope(point), self._local_curvature(point), along)
         step = self._penalized_step(slope, bend, point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
     def predict(self, point: Iterate) -> Array:
         """Return the predicted scores of every node."""
-        predicted: Array = point.remember("prediction", lambda: self._predict(point))
+        predicted: Array = point.cached("prediction", lambda: self._predict(point))
         return predicted
 
     def _predict(self, point: Iterate) -> Array:
@@ -359,12 +393,19 @@ class Objective:
         """What the loss says of these nodes, refused where it is no number; an infinite loss is one to step back from."""
         with np.errstate(all="ignore"):
             said = getattr(self.loss, what)(predicted, labels.target)
-            said = said if hasattr(said, "shape") else np.asarray(said)[()]  # a number: CuPy takes no array of numpy's
+            said = (
+                said if hasattr(said, "shape") else np.asarray(said)[()]
+            )  # a number: CuPy takes no array of numpy's
             sound = what != "curvature" and math.isfinite(float(said.sum()))  # only if all are
         shape = predicted.shape[:1] if what == "value" else predicted.shape
-        fitting = [shape, *([(), (1,), (shape[0], 1), (1, shape[1])] if what == "curvature" else [])]
+        fitting = [
+            shape,
+            *([(), (1,), (shape[0], 1), (1, shape[1])] if what == "curvature" else []),
+        ]
         if said.shape not in fitting:
-            raise ValueError(f"{what} of {self.loss!r} must have the shape {shape} here, it has {said.shape}.")
+            raise ValueError(
+                f"{what} of {self.loss!r} must have the shape {shape} here, it has {said.shape}."
+            )
         if sound:
             return said
         wrong = np.isnan(said) if what == "value" else ~np.isfinite(said)
@@ -374,12 +415,12 @@ class Objective:
             place = int(np.nonzero(np.broadcast_to(wrong, shape))[0][0])
             node, scores = int(labels.nodes[place]), predicted[place].tolist()
             if not np.isfinite(scores).all():
-                raise NotANumber(
+                raise NonFiniteError(
                     f"the scores {scores} of node {node} are no numbers: a tree or the smoothing overflowed. Rescale the "
                     "labels or the weights of the graph, or lower learning_rate."
                 )
             found = np.broadcast_to(said, shape)[place].tolist()
-            raise NotANumber(
+            raise NonFiniteError(
                 f"the {what} of {self.loss!r} is {found} at node {node}, whose scores are {scores} and whose target is "
                 f"{labels.target[place].tolist()}. It must be finite{' and not negative' * (what == 'curvature')} for every "
                 "score: bound what overflows there."
@@ -388,13 +429,16 @@ class Objective:
 
     def _predicted(self, point: Iterate) -> Array:
         """Scores of the labelled nodes, as the loss sees them."""
-        predicted: Array = point.remember("predicted", lambda: self.base + point.smoothed[self.labels.at])
+        predicted: Array = point.cached(
+            "predicted", lambda: self.base + point.smoothed[self.labels.index]
+        )
         return predicted
 
     def _slope(self, point: Iterate) -> Array:
         labels = self.labels
-        slope: Array = point.remember(
-            "slope", lambda: labels.weighted(self._asked("gradient", self._predicted(point), labels))
+        slope: Array = point.cached(
+            "slope",
+            lambda: labels.weighted(self._asked("gradient", self._predicted(point), labels)),
         )
         return slope
 
@@ -402,7 +446,10 @@ class Objective:
         if self._fixed_local is not None:
             return self._fixed_local
         labels = self.labels
-        said, local = self._asked("curvature", self._predicted(point), labels), labels.weight[:, None]
+        said, local = (
+            self._asked("curvature", self._predicted(point), labels),
+            labels.weight[:, None],
+        )
         if said.ndim or float(said) != 1.0:  # of squares it is one, and the weights need no copy
             local = local * said
         if self.loss.constant_curvature:

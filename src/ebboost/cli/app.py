@@ -28,8 +28,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 import ebboost
-from ebboost.boosting.callbacks import Callback, Interrupt
-from ebboost.boosting.callbacks import Progress as Round
+from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
 from ebboost.cli import roles as columns
 from ebboost.cli import tables as files
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
@@ -77,7 +76,9 @@ def _say(error: Exception) -> int:
     elif isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         _complain(str(error))
     else:
-        _complain(f"internal error, {type(error).__name__}: {error}. EBBOOST_DEBUG=1 shows where; please report it.")
+        _complain(
+            f"internal error, {type(error).__name__}: {error}. EBBOOST_DEBUG=1 shows where; please report it."
+        )
     return 1
 
 
@@ -112,11 +113,20 @@ def _column(*names: str, text: str) -> Any:
 
 
 NodesFile = Annotated[
-    Path, typer.Argument(metavar="NODES", readable=False, help="Table with a row for each node: CSV or Parquet.")
+    Path,
+    typer.Argument(
+        metavar="NODES", readable=False, help="Table with a row for each node: CSV or Parquet."
+    ),
 ]
-EdgesFile = Annotated[Path, typer.Argument(metavar="EDGES", readable=False, help="Edges: CSV, Parquet or GraphML.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", readable=False, help="A model written by ebboost fit.")]
-Target = Annotated[str, _column("--target", "-t", text="What to predict; rows where it is empty are predicted.")]
+EdgesFile = Annotated[
+    Path, typer.Argument(metavar="EDGES", readable=False, help="Edges: CSV, Parquet or GraphML.")
+]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", readable=False, help="A model written by ebboost fit.")
+]
+Target = Annotated[
+    str, _column("--target", "-t", text="What to predict; rows where it is empty are predicted.")
+]
 IdColumn = Annotated[
     str | None,
     _column(
@@ -124,14 +134,27 @@ IdColumn = Annotated[
         text="Ids of the nodes, as EDGES uses them. Default: named like one, or the first. rows: EDGES counts rows.",
     ),
 ]
-Source = Annotated[str | None, _column("--source", text="One end of each edge. Default: named like one, or the first.")]
+Source = Annotated[
+    str | None,
+    _column("--source", text="One end of each edge. Default: named like one, or the first."),
+]
 TargetNode = Annotated[str | None, _column("--target-node", text="The other end of each edge.")]
-Weight = Annotated[str | None, _column("--weight", text="How strongly the two ends are tied. Default: all alike.")]
-TaskOption = Annotated[Task, typer.Option(metavar="TASK", help="auto, regression or classification.")]
+Weight = Annotated[
+    str | None, _column("--weight", text="How strongly the two ends are tied. Default: all alike.")
+]
+TaskOption = Annotated[
+    Task, typer.Option(metavar="TASK", help="auto, regression or classification.")
+]
 Drop = Annotated[list[str] | None, _column("--drop", text="Column to leave out; may be repeated.")]
-Categorical = Annotated[list[str] | None, _column("--categorical", text="Numbers that are names; may be repeated.")]
-SkipUnknown = Annotated[bool, typer.Option("--skip-unknown", help="Leave out edges that name nodes not in NODES.")]
-Seed = Annotated[int, typer.Option(metavar="NUMBER", help="The same seed and data give the same result.")]
+Categorical = Annotated[
+    list[str] | None, _column("--categorical", text="Numbers that are names; may be repeated.")
+]
+SkipUnknown = Annotated[
+    bool, typer.Option("--skip-unknown", help="Leave out edges that name nodes not in NODES.")
+]
+Seed = Annotated[
+    int, typer.Option(metavar="NUMBER", help="The same seed and data give the same result.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
@@ -169,7 +192,14 @@ def _finite(value: Any) -> Any:
 
 
 def _facts(title: str, rows: list[tuple[str, str]]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, show_header=False, pad_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        show_header=False,
+        pad_edge=False,
+    )
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in rows:
@@ -180,7 +210,12 @@ def _facts(title: str, rows: list[tuple[str, str]]) -> Table:
 @contextmanager
 def _progress(text: str) -> Iterator[tuple[Progress, Any]]:
     """Show a bar on standard error while something runs, if that is a terminal."""
-    parts = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn())
+    parts = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(20),
+        TimeElapsedColumn(),
+    )
     console = _console(error=True)
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         yield bar, bar.add_task(text, total=None)
@@ -192,11 +227,15 @@ class _RoundsBar(Callback):
     def __init__(self, bar: Progress, task: Any) -> None:
         self.bar, self.task = bar, task
 
-    def after_round(self, progress: Round) -> None:
+    def after_round(self, progress: RoundInfo) -> None:
         """Show the round."""
-        loss = progress.training_loss if progress.validation_loss is None else progress.validation_loss
+        loss = (
+            progress.training_loss if progress.validation_loss is None else progress.validation_loss
+        )
         text = f"round {progress.round + 1} of {progress.n_rounds} at most, validation loss {figure(loss)}"
-        self.bar.update(self.task, total=progress.n_rounds, completed=progress.round + 1, description=text)
+        self.bar.update(
+            self.task, total=progress.n_rounds, completed=progress.round + 1, description=text
+        )
 
 
 # ---------------------------------------------------------------------- reading
@@ -224,16 +263,27 @@ def _read(
 ) -> files.NodesAndEdges:
     with _progress(f"reading {nodes.name} and {edges.name}"):
         data = files.read_nodes_and_edges(
-            nodes, edges, node_id=node_id, source=source, target_node=target_node, weight=weight, skip_unknown=skip,
+            nodes,
+            edges,
+            node_id=node_id,
+            source=source,
+            target_node=target_node,
+            weight=weight,
+            skip_unknown=skip,
             elsewhere=elsewhere,
-        )  # fmt: skip
+        )
     for text in data.notes:
         _note(text)
     return data
 
 
 def _columns(
-    table: Any, target: str, task: Task, drop: list[str] | None, categorical: list[str] | None, path: Path
+    table: Any,
+    target: str,
+    task: Task,
+    drop: list[str] | None,
+    categorical: list[str] | None,
+    path: Path,
 ) -> tuple[Any, Any, str]:
     """Features, labels and the kind of task."""
     X, notes = columns.features(table, target, drop or [], categorical or [], path)
@@ -270,12 +320,18 @@ def main(
 def demo(
     folder: Annotated[
         Path | None,
-        typer.Option("--files", metavar="FOLDER", help="Instead, write a small data set to try commands on."),
+        typer.Option(
+            "--files", metavar="FOLDER", help="Instead, write a small data set to try commands on."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", readable=False, help="Keep the model that uses the graph in this file."
+            "--output",
+            "-o",
+            metavar="FILE",
+            readable=False,
+            help="Keep the model that uses the graph in this file.",
         ),
     ] = None,
     as_json: Json = False,
@@ -288,7 +344,7 @@ def demo(
             files.check_writable(output)
         with _progress("fitting without and with the graph"):
             found = show.measure(keep=output)
-        _print_json(found) if as_json else print(show.described(found))
+        _print_json(found) if as_json else print(show.describe_parameters(found))
         if output is not None and not as_json:
             print(f"\nThe model is in {output}.")
         return
@@ -301,9 +357,13 @@ def demo(
     for name, frame in (("nodes.csv", nodes), ("edges.csv", edges)):
         files.write_table(frame, folder / name)
     if as_json:
-        _print_json({"nodes": folder / "nodes.csv", "edges": folder / "edges.csv", "target": "pc_turnout"})
+        _print_json(
+            {"nodes": folder / "nodes.csv", "edges": folder / "edges.csv", "target": "pc_turnout"}
+        )
         return
-    print(f"{folder / 'nodes.csv'}: 3 107 US counties and their turnout in 1980, empty in 40 % of them.")
+    print(
+        f"{folder / 'nodes.csv'}: 3 107 US counties and their turnout in 1980, empty in 40 % of them."
+    )
     print(f"{folder / 'edges.csv'}: which of them share a border.")
     both = shlex.join(str(folder / name) for name in ("nodes.csv", "edges.csv"))
     print(f"Next: ebboost check {both} --target pc_turnout")
@@ -323,21 +383,34 @@ def check(
     categorical: Categorical = None,
     skip_unknown: SkipUnknown = False,
     folds: Annotated[
-        int, typer.Option(min=2, metavar="NUMBER", help="Folds of the comparison with and without the graph.")
+        int,
+        typer.Option(
+            min=2, metavar="NUMBER", help="Folds of the comparison with and without the graph."
+        ),
     ] = 3,
-    estimate: Annotated[bool, typer.Option(help="Whether to make that comparison: it takes most of the time.")] = True,
+    estimate: Annotated[
+        bool, typer.Option(help="Whether to make that comparison: it takes most of the time.")
+    ] = True,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Does your graph need a confidence boost? Look at the data, and at what the graph would add."""
-    files.column_of(files.column_names(nodes), target, "--target", nodes)  # before the work of reading
+    files.column_of(
+        files.column_names(nodes), target, "--target", nodes
+    )  # before the work of reading
     data = _read(nodes, edges, node_id, source, target_node, weight, skip_unknown)
     X, y, kind = _columns(data.table, target, task, drop, categorical, nodes)
     with _quiet(), _progress("comparing with and without the graph") as (bar, job):
         found = check_graph(
-            X, y, data.graph, task=kind, estimate=estimate, n_folds=folds, random_state=seed,
+            X,
+            y,
+            data.graph,
+            task=kind,
+            estimate=estimate,
+            n_folds=folds,
+            random_state=seed,
             progress=lambda done, total: bar.update(job, completed=done, total=total),
-        )  # fmt: skip
+        )
     if as_json:
         _print_json(found.to_dict())
     else:
@@ -355,7 +428,9 @@ def _show_check(found: GraphCheck, nodes: Path, target: str) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in (f"{e.metric}, hidden labels", "without graph", "with graph", "gain"):
         table.add_column(name, justify="left" if name.startswith(e.metric) else "right")
-    whole = f"{len(e.choices)} folds of {e.n_labels:,} labels" + (", whole regions" if e.folds == "blocks" else "")
+    whole = f"{len(e.choices)} folds of {e.n_labels:,} labels" + (
+        ", whole regions" if e.folds == "blocks" else ""
+    )
     whole += f" ({e.n_nodes:,} nodes)" if e.n_nodes < found.n_nodes else ""
     table.add_row(whole, figure(e.without), figure(e.with_graph), e.gain_text)
     console.print(table)
@@ -371,7 +446,10 @@ def fit(
     edges: EdgesFile,
     target: Target,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", readable=False, help="The model file to write.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", readable=False, help="The model file to write."
+        ),
     ] = Path("model.ebb"),
     node_id: IdColumn = None,
     source: Source = None,
@@ -382,17 +460,32 @@ def fit(
     categorical: Categorical = None,
     skip_unknown: SkipUnknown = False,
     rounds: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="Most trees; fewer once the validation loss stops falling.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="NUMBER",
+            help="Most trees; fewer once the validation loss stops falling.",
+        ),
     ] = 1000,
     interval: Annotated[
-        float, typer.Option(min=0.01, max=0.999, metavar="SHARE", help="Share of truths that intervals hold.")
+        float,
+        typer.Option(
+            min=0.01, max=0.999, metavar="SHARE", help="Share of truths that intervals hold."
+        ),
     ] = 0.9,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", readable=False, help="Keep there what --resume needs, every 30 seconds."),
+        typer.Option(
+            metavar="FOLDER",
+            readable=False,
+            help="Keep there what --resume needs, every 30 seconds.",
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from --checkpoint after a crash or Ctrl-C, to the same model.")
+        bool,
+        typer.Option(
+            "--resume", help="Go on from --checkpoint after a crash or Ctrl-C, to the same model."
+        ),
     ] = False,
     seed: Seed = 0,
     as_json: Json = False,
@@ -403,14 +496,18 @@ def fit(
     files.check_writable(output)
     if files.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
-    files.column_of(files.column_names(nodes), target, "--target", nodes)  # before the work of reading
+    files.column_of(
+        files.column_names(nodes), target, "--target", nodes
+    )  # before the work of reading
     data = _read(nodes, edges, node_id, source, target_node, weight, skip_unknown)
     X, y, kind = _columns(data.table, target, task, drop, categorical, nodes)
-    model: Any = (EBBSClassifier if kind == "classification" else EBBSRegressor)(rounds, random_state=seed)
+    model: Any = (EBBSClassifier if kind == "classification" else EBBSRegressor)(
+        rounds, random_state=seed
+    )
     with _quiet(), _progress("trying ways of using the graph") as (bar, job):
         watching = [_RoundsBar(bar, job)]
         model.fit(X, y, graph=data.graph, callbacks=watching, checkpoint=checkpoint, resume=resume)
-        if model.stopped_because_ == Interrupt.reason:
+        if model.stop_reason_ == Interrupt.reason:
             if checkpoint is not None:
                 _note("the same command with --resume goes on.")
             raise KeyboardInterrupt
@@ -419,10 +516,17 @@ def fit(
         model.save(output, table=True)
     facts = columns.held_out_quality(model, interval)
     facts |= {
-        "task": kind, "nodes": data.graph.n_nodes, "edges": data.graph.n_edges, "columns": X.shape[1],
-        "labels": len(model._training.nodes), "graph": model.choice_, "rounds": model.n_iter_, "race": model.race_,
-        "model": str(output), "bytes": output.stat().st_size,
-    }  # fmt: skip
+        "task": kind,
+        "nodes": data.graph.n_nodes,
+        "edges": data.graph.n_edges,
+        "columns": X.shape[1],
+        "labels": len(model._training.nodes),
+        "graph": model.best_candidate_,
+        "rounds": model.n_iter_,
+        "race": model.selection_,
+        "model": str(output),
+        "bytes": output.stat().st_size,
+    }
     if as_json:
         _print_json(facts)
         return
@@ -453,26 +557,51 @@ def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("held-out MAE", figure(facts["mae"])))
     if "accuracy" in facts:
         common = facts["accuracy_of_commonest_class"]
-        rows.append(("held-out accuracy", f"{facts['accuracy']:.1%}; {common:.1%} for always the commonest class"))
-        rows.append(("calibration", f"stated probabilities are off by {facts['calibration_error']:.3f} on average"))
+        rows.append(
+            (
+                "held-out accuracy",
+                f"{facts['accuracy']:.1%}; {common:.1%} for always the commonest class",
+            )
+        )
+        rows.append(
+            (
+                "calibration",
+                f"stated probabilities are off by {facts['calibration_error']:.3f} on average",
+            )
+        )
     if facts.get("half_width") is not None:
-        width = "none: too few held-out labels" if np.isinf(facts["half_width"]) else "±" + figure(facts["half_width"])
+        width = (
+            "none: too few held-out labels"
+            if np.isinf(facts["half_width"])
+            else "±" + figure(facts["half_width"])
+        )
         rows.append((f"{facts['interval']:.0%} interval", width))
     if facts["held_out"]:
         rows.append(
-            ("measured on", f"{facts['held_out']:,} held-out labels, which also chose the rounds: slightly optimistic")
+            (
+                "measured on",
+                f"{facts['held_out']:,} held-out labels, which also chose the rounds: slightly optimistic",
+            )
         )
     else:
         rows.append(("measured on", "nothing: too few labels to hold some out"))
-    how = "not used: plain boosting did as well" if facts["graph"] == "none" else f"used ({facts['graph']})"
+    how = (
+        "not used: plain boosting did as well"
+        if facts["graph"] == "none"
+        else f"used ({facts['graph']})"
+    )
     if len(facts["race"]) > 1:
         how += "; validation loss after a few rounds: "
         how += ", ".join(
-            f"{name} {figure(loss)}" for name, loss in sorted(facts["race"].items(), key=lambda item: item[1])
+            f"{name} {figure(loss)}"
+            for name, loss in sorted(facts["race"].items(), key=lambda item: item[1])
         )
     rows.append(("graph", how))
     rows.append(
-        ("model", f"{facts['model']}, {facts['rounds']} rounds, {_size(facts['bytes'])}; it holds the table too")
+        (
+            "model",
+            f"{facts['model']}, {facts['rounds']} rounds, {_size(facts['bytes'])}; it holds the table too",
+        )
     )
     return rows
 
@@ -496,21 +625,32 @@ def predict(
     ] = None,
     interval: Annotated[
         float | None,
-        typer.Option(min=0.01, max=0.999, metavar="SHARE", help="Add lower and upper, holding this share of truths."),
+        typer.Option(
+            min=0.01,
+            max=0.999,
+            metavar="SHARE",
+            help="Add lower and upper, holding this share of truths.",
+        ),
     ] = None,
     everyone: Annotated[
         bool, typer.Option("--all", help="Also rows whose target is known (predicted with it).")
     ] = False,
     nodes: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", readable=False, help="Another table to predict, with its own --edges."),
+        typer.Option(
+            metavar="FILE", readable=False, help="Another table to predict, with its own --edges."
+        ),
     ] = None,
     edges: Annotated[
-        Path | None, typer.Option(metavar="FILE", readable=False, help="The edges between the rows of --nodes.")
+        Path | None,
+        typer.Option(metavar="FILE", readable=False, help="The edges between the rows of --nodes."),
     ] = None,
     attach: Annotated[
         bool,
-        typer.Option("--attach", help="--edges also name nodes that the model was fitted on: new rows join its graph."),
+        typer.Option(
+            "--attach",
+            help="--edges also name nodes that the model was fitted on: new rows join its graph.",
+        ),
     ] = False,
     node_id: IdColumn = None,
     source: Source = None,
@@ -531,25 +671,40 @@ def predict(
         raise typer.BadParameter("--attach needs --nodes and --edges.")
     model = _load(model_file)
     if interval is not None and hasattr(model, "classes_"):
-        raise ValueError("--interval is for numbers: this model predicts classes and gives a probability for each.")
+        raise ValueError(
+            "--interval is for numbers: this model predicts classes and gives a probability for each."
+        )
     asked: dict[str, Any]
     if nodes is None or edges is None:
         known = set() if everyone else set(model._training.nodes.tolist())
-        rows = np.array([row for row in range(len(model.scores_)) if row not in known], dtype=np.int64)
+        rows = np.array(
+            [row for row in range(len(model.scores_)) if row not in known], dtype=np.int64
+        )
         if not rows.size:
             raise ValueError(
                 "The target was known in every row, so there is nothing to predict: --all writes them all."
             )
         ids, asked = [columns.id_texts(model)[row] for row in rows], {"nodes": rows}
     else:
-        data = _read_new(model, nodes, edges, attach, node_id, source, target_node, weight, skip_unknown)
+        data = _read_new(
+            model, nodes, edges, attach, node_id, source, target_node, weight, skip_unknown
+        )
         X, given = columns.new_rows(model, data, attach, nodes)
-        wanted = np.arange(len(data.table)) if everyone else np.setdiff1d(np.arange(len(data.table)), given[0])
+        wanted = (
+            np.arange(len(data.table))
+            if everyone
+            else np.setdiff1d(np.arange(len(data.table)), given[0])
+        )
         if not wanted.size:
-            raise ValueError(f"{nodes}: the target is known in every row: --all predicts them nevertheless.")
-        ids, asked = [str(data.ids[row]) for row in wanted], {"X": X, "graph": data.graph, "nodes": wanted}
+            raise ValueError(
+                f"{nodes}: the target is known in every row: --all predicts them nevertheless."
+            )
+        ids, asked = (
+            [str(data.ids[row]) for row in wanted],
+            {"X": X, "graph": data.graph, "nodes": wanted},
+        )
         known_labels = columns.known_labels(model, given, len(data.table), attach)
-        asked |= {} if known_labels is None else {"known": known_labels}
+        asked |= {} if known_labels is None else {"new_labels": known_labels}
     with _quiet(), _progress("predicting"):
         frame = columns.predictions(model, ids, asked, interval)
     if output is not None:
@@ -565,9 +720,16 @@ def predict(
 
 
 def _read_new(
-    model: Any, nodes: Path, edges: Path, attach: bool, node_id: str | None, source: str | None, target_node: str | None,
-    weight: str | None, skip: bool,
-) -> files.NodesAndEdges:  # fmt: skip
+    model: Any,
+    nodes: Path,
+    edges: Path,
+    attach: bool,
+    node_id: str | None,
+    source: str | None,
+    target_node: str | None,
+    weight: str | None,
+    skip: bool,
+) -> files.NodesAndEdges:
     """Read the new table and its edges; with ``attach``, the fitted nodes come after the new ones."""
     usual = columns.name_of(model, "id", "")
     if node_id is None and usual in files.column_names(nodes):
@@ -585,8 +747,12 @@ def _read_new(
 @app.command(epilog="Example: ebboost explain houses.ebb 4711")
 def explain(
     model_file: ModelFile,
-    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="The ids of one or more nodes.")],
-    top: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="How many parts to list of each kind.")] = TOP,
+    nodes: Annotated[
+        list[str], typer.Argument(metavar="NODE...", help="The ids of one or more nodes.")
+    ],
+    top: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="How many parts to list of each kind.")
+    ] = TOP,
     as_json: Json = False,
 ) -> None:
     """Take a prediction apart: own columns + neighbours' columns + neighbours' labels = score."""
@@ -611,13 +777,27 @@ def _explained(explanation: Any, model: Any, ids: list[str]) -> dict[str, Any]:
         "neighbour_columns": {ids[row]: value for row, value in explanation.neighbors.items()},
         "labels": {ids[row]: value for row, value in explanation.labels.items()},
     }
-    answer = {"node": ids[explanation.node], "score": explanation.score, "base": explanation.base, **parts}
+    answer = {
+        "node": ids[explanation.node],
+        "score": explanation.score,
+        "base": explanation.base,
+        **parts,
+    }
     if hasattr(model, "classes_"):
         stated = model.predict_proba(nodes=[explanation.node])[0]
-        answer |= {"prediction": model.classes_[stated.argmax()], "probability": float(stated.max())}
+        answer |= {
+            "prediction": model.classes_[stated.argmax()],
+            "probability": float(stated.max()),
+        }
         explained = explanation.output if len(model.classes_) > 2 else 1
-        return answer | {"class_explained": model.classes_[explained], "labels_in_sum": explanation.labels_in_sum}
-    return answer | {"prediction": float(model.predict(nodes=[explanation.node])[0]), "labels_in_sum": True}
+        return answer | {
+            "class_explained": model.classes_[explained],
+            "labels_in_sum": explanation.labels_in_sum,
+        }
+    return answer | {
+        "prediction": float(model.predict(nodes=[explanation.node])[0]),
+        "labels_in_sum": True,
+    }
 
 
 def _signed(value: float) -> str:
@@ -627,12 +807,12 @@ def _signed(value: float) -> str:
 def _show_explanation(told: dict[str, Any], top: int) -> None:
     console = _console()
     if "class_explained" in told:
-        head = (
-            f"node {told['node']}: {told['prediction']} ({told['probability']:.1%}); score of {told['class_explained']}"
-        )
+        head = f"node {told['node']}: {told['prediction']} ({told['probability']:.1%}); score of {told['class_explained']}"
     else:
         head = f"node {told['node']}: prediction {figure(told['prediction'], 6)}"
-    table = Table(title=Text(head), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=Text(head), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
     table.add_column("")
     table.add_column("part")
     table.add_column("adds", justify="right")
@@ -655,17 +835,29 @@ def _add_parts(table: Table, label: str, parts: dict[str, float], top: int) -> N
     for name, value in ranked[:top]:
         table.add_row(label, Text(str(name)), _signed(value))
     if ranked[top:]:
-        table.add_row(label, f"{len(ranked) - top:,} others", _signed(sum(value for _, value in ranked[top:])))
+        table.add_row(
+            label, f"{len(ranked) - top:,} others", _signed(sum(value for _, value in ranked[top:]))
+        )
 
 
-@app.command(epilog='Example: ebboost report houses.ebb -o houses.html --title "Houses in Lucas County"')
+@app.command(
+    epilog='Example: ebboost report houses.ebb -o houses.html --title "Houses in Lucas County"'
+)
 def report(
     model_file: ModelFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", readable=False, help="HTML to write. Default: MODEL.html."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            readable=False,
+            help="HTML to write. Default: MODEL.html.",
+        ),
     ] = None,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading. Default: the target's name.")] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Heading. Default: the target's name.")
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -690,9 +882,13 @@ def bench(context: typer.Context) -> None:
     """Run the benchmarks of a checkout of ebboost: python -m benchmarks, with all options handed on."""
     root = Path(ebboost.__file__).parents[2]
     if not (root / "benchmarks" / "__main__.py").is_file():
-        raise ValueError("There are no benchmarks beside this ebboost: run this from a checkout of its repository.")
+        raise ValueError(
+            "There are no benchmarks beside this ebboost: run this from a checkout of its repository."
+        )
     raise typer.Exit(
-        subprocess.run([sys.executable, "-m", "benchmarks", *context.args], cwd=root, check=False).returncode
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks", *context.args], cwd=root, check=False
+        ).returncode
     )
 
 
@@ -706,20 +902,38 @@ def inspect_file(model_file: ModelFile, as_json: Json = False) -> None:
     names = told["names"] or {}
     shown = ", ".join(told["columns"][:12]) + (" …" if len(told["columns"]) > 12 else "")
     rows = [
-        ("estimator", f"{told['estimator']}, {told['n_iter']} rounds: {told['stopped_because']}"),
+        ("estimator", f"{told['estimator']}, {told['n_iter']} rounds: {told['stop_reason']}"),
         ("target", str(names.get("target", "not named"))),
-        ("nodes", f"{told['n_nodes']:,}, {told['n_labels']:,} of them with a label; ids: {names.get('id') or 'none'}"),
-        ("edges", "no graph" if told["n_edges"] is None else f"{told['n_edges']:,}; use: {told['choice']}"),
+        (
+            "nodes",
+            f"{told['n_nodes']:,}, {told['n_labels']:,} of them with a label; ids: {names.get('id') or 'none'}",
+        ),
+        (
+            "edges",
+            "no graph"
+            if told["n_edges"] is None
+            else f"{told['n_edges']:,}; use: {told['choice']}",
+        ),
         ("columns", f"{len(told['columns'])}: {shown}"),
     ]
     if told["classes"] is not None:
         rows.append(("classes", ", ".join(str(label) for label in told["classes"])))
     rows.append(
-        ("table", "inside: share the file only with those who may see the data" if told["has_table"] else "not inside")
+        (
+            "table",
+            "inside: share the file only with those who may see the data"
+            if told["has_table"]
+            else "not inside",
+        )
     )
     made_with = (f"{name} {version}" for name, version in told["environment"].items())
-    rows += [("made with", ", ".join(made_with)), ("format", f"{told['format_version']}, {_size(told['file_bytes'])}")]
+    rows += [
+        ("made with", ", ".join(made_with)),
+        ("format", f"{told['format_version']}, {_size(told['file_bytes'])}"),
+    ]
     rows += [(f"  {name}", _size(size)) for name, size in told["bytes"].items()]
     # Whatever a stranger named, no name moves the cursor or changes a colour.
-    shown_rows = [(name, "".join(c if c.isprintable() else "\ufffd" for c in text)) for name, text in rows]
+    shown_rows = [
+        (name, "".join(c if c.isprintable() else "\ufffd" for c in text)) for name, text in rows
+    ]
     _console().print(_facts(str(model_file), shown_rows))

@@ -21,9 +21,17 @@ def measure(keep: Path | None = None) -> dict[str, Any]:
     """Fit without and with the graph and return what each reached; the model with it may be kept in a file."""
     X, y, graph, splits = load_lucas()
     train, test = splits[0]["train"], splits[0]["test"]
-    found: dict[str, Any] = {"houses": len(X), "columns": X.shape[1], "pairs": graph.n_edges, "to_predict": len(test)}
+    found: dict[str, Any] = {
+        "houses": len(X),
+        "columns": X.shape[1],
+        "pairs": graph.n_edges,
+        "to_predict": len(test),
+    }
     found["models"], predictions = [], []
-    for name, edges in (("LightGBM trees, no graph", None), ("the same trees through the graph", graph)):
+    for name, edges in (
+        ("LightGBM trees, no graph", None),
+        ("the same trees through the graph", graph),
+    ):
         model = EBBSRegressor(random_state=0)
         start = time.perf_counter()
         model.fit(X, y[train], nodes=train, graph=edges)
@@ -31,7 +39,9 @@ def measure(keep: Path | None = None) -> dict[str, Any]:
         predicted = unless_interrupted(model).predict()
         error = float(np.median(np.abs(np.expm1(predicted[test] - y[test]))))
         reached = {"r2": float(r2_score(y[test], predicted[test])), "typical_error": error}
-        found["models"].append({"name": name, **reached, "rounds": model.n_iter_, "seconds": seconds})
+        found["models"].append(
+            {"name": name, **reached, "rounds": model.n_iter_, "seconds": seconds}
+        )
         predictions.append(predicted)
     found["groups"] = _by_group(X, y, test, graph.degrees, predictions)
     found["summary"] = model.summary()
@@ -41,7 +51,7 @@ def measure(keep: Path | None = None) -> dict[str, Any]:
     return found
 
 
-def described(found: dict[str, Any]) -> str:
+def describe_parameters(found: dict[str, Any]) -> str:
     """Return what :func:`measure` found as a page of text."""
     lines = [
         "House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log",
@@ -54,12 +64,17 @@ def described(found: dict[str, Any]) -> str:
         f"{'':34}{'R²':>7}{'typical error':>15}{'rounds':>9}{'seconds':>10}",
     ]
     for m in found["models"]:
-        lines.append(f"{m['name']:34}{m['r2']:7.3f}{m['typical_error']:15.1%}{m['rounds']:9}{m['seconds']:10.1f}")
+        lines.append(
+            f"{m['name']:34}{m['r2']:7.3f}{m['typical_error']:15.1%}{m['rounds']:9}{m['seconds']:10.1f}"
+        )
     lines += ["", "Where the graph helped most (mean squared error of the log price):"]
     for g in found["groups"]:
         error = f"{g['without']:.3f} → {g['with_graph']:.3f}   {g['with_graph'] / g['without'] - 1.0:+.0%}"
         lines.append(f"  {g['name']:24}{g['houses']:6,} houses   {error}")
-    summary = [textwrap.fill(line, 80, subsequent_indent=12 * " ") for line in found["summary"].splitlines()]
+    summary = [
+        textwrap.fill(line, 80, subsequent_indent=12 * " ")
+        for line in found["summary"].splitlines()
+    ]
     return "\n".join([*lines, "", *summary])
 
 
@@ -70,7 +85,9 @@ def counties() -> tuple[Any, Any]:
     turnout[splits[0]["test"]] = np.nan
     nodes = X.assign(pc_turnout=turnout).round(6).reset_index()
     pairs = sparse.triu(graph.adjacency, format="coo").coords
-    edges = type(nodes)({name: graph.node_ids[ends] for name, ends in zip(("source", "target"), pairs, strict=True)})
+    edges = type(nodes)(
+        {name: graph.node_ids[ends] for name, ends in zip(("source", "target"), pairs, strict=True)}
+    )
     return nodes, edges
 
 
@@ -89,6 +106,10 @@ def _by_group(
     }
     found = []
     for name, group in groups.items():
-        without, with_graph = (float(np.mean((p[test][group] - y[test][group]) ** 2)) for p in predictions)
-        found.append({"name": name, "houses": int(group.sum()), "without": without, "with_graph": with_graph})
+        without, with_graph = (
+            float(np.mean((p[test][group] - y[test][group]) ** 2)) for p in predictions
+        )
+        found.append(
+            {"name": name, "houses": int(group.sum()), "without": without, "with_graph": with_graph}
+        )
     return sorted(found, key=lambda group: group["with_graph"] / group["without"])

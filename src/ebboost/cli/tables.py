@@ -77,7 +77,9 @@ def suggestion(wrong: str, right: Sequence[str]) -> str:
 def column_of(columns: Sequence[str], wanted: str, option: str, path: Path) -> str:
     """Return ``wanted`` if it is a column, else refuse it and offer the nearest."""
     if wanted not in columns:
-        raise ValueError(f"{path} has no column {wanted!r} ({option}). {suggestion(wanted, columns)}")
+        raise ValueError(
+            f"{path} has no column {wanted!r} ({option}). {suggestion(wanted, columns)}"
+        )
     return wanted
 
 
@@ -103,7 +105,9 @@ def existing(path: Path) -> Path:
         raise ValueError(f"{path} is a folder: name a file in it.")
     if not path.exists():
         folder = path.parent if path.parent.is_dir() else None
-        near = get_close_matches(path.name, [f.name for f in folder.iterdir()], n=1) if folder else []
+        near = (
+            get_close_matches(path.name, [f.name for f in folder.iterdir()], n=1) if folder else []
+        )
         hint = f" Did you mean {path.with_name(near[0])}?" if near else ""
         raise ValueError(f"There is no file {path}.{hint}")
     return path
@@ -170,7 +174,9 @@ def _header(path: Path) -> tuple[list[str], str]:
     lines = [line for line in start.splitlines()[:20] if line.strip()]
     if not lines:
         raise ValueError(f"{path} is empty: its first line must name the columns.")
-    rows = {mark: list(csv.reader(lines, delimiter=mark, skipinitialspace=True)) for mark in DELIMITERS}
+    rows = {
+        mark: list(csv.reader(lines, delimiter=mark, skipinitialspace=True)) for mark in DELIMITERS
+    }
     counts = {mark: [len(row) for row in found] for mark, found in rows.items()}
     steady = [delimiter for delimiter, found in counts.items() if len(set(found)) == 1]
     delimiter = max(steady or DELIMITERS, key=lambda d: counts[d][0])
@@ -189,23 +195,41 @@ def _header(path: Path) -> tuple[list[str], str]:
 
 
 def _csv(
-    pandas: Any, path: Path, delimiter: str, names: list[str], text: Sequence[str], only: Any, decimal: str = "."
+    pandas: Any,
+    path: Path,
+    delimiter: str,
+    names: list[str],
+    text: Sequence[str],
+    only: Any,
+    decimal: str = ".",
 ) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             frame = pandas.read_csv(
-                path, sep=delimiter, header=0, names=names, index_col=False, encoding="utf-8-sig", decimal=decimal,
-                skipinitialspace=True, low_memory=False, dtype=dict.fromkeys(text, str), usecols=only,
-                keep_default_na=False, na_values={name: MISSING for name in names if name not in text},
-            )  # fmt: skip
+                path,
+                sep=delimiter,
+                header=0,
+                names=names,
+                index_col=False,
+                encoding="utf-8-sig",
+                decimal=decimal,
+                skipinitialspace=True,
+                low_memory=False,
+                dtype=dict.fromkeys(text, str),
+                usecols=only,
+                keep_default_na=False,
+                na_values={name: MISSING for name in names if name not in text},
+            )
         for name in text:
             frame[name] = frame[name].str.strip().astype(object)
         return frame
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
     except Warning:  # pandas would drop the rest of such lines
-        raise ValueError(f"{path} has lines with more fields than the {len(names)} of its header.") from None
+        raise ValueError(
+            f"{path} has lines with more fields than the {len(names)} of its header."
+        ) from None
     except ValueError as error:
         what = str(error).strip().replace("Error tokenizing data. C error: ", "")
         raise ValueError(f"{path} is not a table we can read: {what}") from None
@@ -220,7 +244,9 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
 
 def numbers(column: Any) -> Any:
     """A column as numbers, NaN where an entry is none."""
-    return _pandas().to_numeric(column if column.dtype.kind in "biuf" else column.astype(object), errors="coerce")
+    return _pandas().to_numeric(
+        column if column.dtype.kind in "biuf" else column.astype(object), errors="coerce"
+    )
 
 
 def _is_number(text: str) -> bool:
@@ -236,7 +262,11 @@ def _has_decimal_commas(frame: Any, text: Sequence[str]) -> bool:
         if name in text or frame[name].dtype.kind in "biuf":
             continue
         known = frame[name].dropna().astype(str)
-        if len(known) and known.str.fullmatch(r"[+-]?\d*,?\d+").all() and known.str.contains(",").any():
+        if (
+            len(known)
+            and known.str.fullmatch(r"[+-]?\d*,?\d+").all()
+            and known.str.contains(",").any()
+        ):
             return True
     return False
 
@@ -247,11 +277,15 @@ def as_names(column: Any) -> Any:
 
 
 def _are_dates(known: Any) -> bool:
-    return bool(known.astype(str).str.fullmatch(r"\d{4}-[01]\d-[0-3]\d([ T][0-2]\d:\d\d(:\d\d)?)?").all())
+    return bool(
+        known.astype(str).str.fullmatch(r"\d{4}-[01]\d-[0-3]\d([ T][0-2]\d:\d\d(:\d\d)?)?").all()
+    )
 
 
 def _as_text(column: Any) -> Any:
-    if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():  # whole numbers that a gap made floats
+    if (
+        column.dtype.kind == "f" and (column.dropna() % 1 == 0).all()
+    ):  # whole numbers that a gap made floats
         return column.map(lambda value: "" if value != value else str(int(value)))
     return column.map(str).where(column.notna(), "").astype(object)
 
@@ -294,7 +328,9 @@ def read_nodes_and_edges(
         raise ValueError(f"{nodes} has a header but no rows.")
     ids: NDArray[Any] = np.arange(len(table))
     if id_name is None:
-        notes.append(f"{edges.name} counts the rows of {nodes.name} from 0; no column holds its ids.")
+        notes.append(
+            f"{edges.name} counts the rows of {nodes.name} from 0; no column holds its ids."
+        )
         positions = [_row_numbers(end, len(table)) for end in ends]
     else:
         ids = table.pop(id_name).to_numpy(dtype=object)
@@ -302,7 +338,9 @@ def read_nodes_and_edges(
         both = _pandas().Index(np.concatenate([ids, others]))
         if others.size and not both.is_unique:
             twice = both[both.duplicated()][0]
-            raise ValueError(f"{nodes}: node {twice!r} is one of the nodes the model was fitted on: leave it out.")
+            raise ValueError(
+                f"{nodes}: node {twice!r} is one of the nodes the model was fitted on: leave it out."
+            )
         positions = [both.get_indexer(end) for end in ends]
     first = columns[0]
     if first.startswith("unnamed ") and first in table.columns:
@@ -311,7 +349,9 @@ def read_nodes_and_edges(
     unknown = (positions[0] < 0) | (positions[1] < 0)
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
-        strange = next(str(end[row]) for end, found in zip(ends, positions, strict=True) if found[row] < 0)
+        strange = next(
+            str(end[row]) for end, found in zip(ends, positions, strict=True) if found[row] < 0
+        )
         if not skip_unknown:
             whose = "a row" if id_name is None else f"in column {id_name!r}"
             where = "" if edges.suffix in GRAPHML else f", line {row + FIRST_LINE}"
@@ -330,7 +370,9 @@ def read_nodes_and_edges(
         graph = Graph.from_edges(positions[0], positions[1], weights, n_nodes)
     notes += [str(warning.message) for warning in caught]
     if graph.n_edges == 0:
-        raise ValueError(f"{edges} ties no two different nodes of {nodes.name}: there is no graph to use.")
+        raise ValueError(
+            f"{edges} ties no two different nodes of {nodes.name}: there is no graph to use."
+        )
     if id_name is not None:
         graph = Graph(graph.adjacency, np.concatenate([ids, others]))
     return NodesAndEdges(table, ids, id_name, graph, notes)
@@ -358,18 +400,27 @@ def _read_edges(
             target = target or next(name for name in columns if name != first)
         second = column_of(columns, target, "--target-node", path)
         if first == second:
-            raise ValueError(f"--source and --target-node are both {first!r}: name the two ends of the edges.")
+            raise ValueError(
+                f"--source and --target-node are both {first!r}: name the two ends of the edges."
+            )
         if weight is not None:
             column_of(columns, weight, "--weight", path)
-        elif (unused := _named_like(columns, ("weight", "weights"))) and unused not in (first, second):
+        elif (unused := _named_like(columns, ("weight", "weights"))) and unused not in (
+            first,
+            second,
+        ):
             notes.append(f"{path.name} has a column {unused!r}: use it with --weight {unused}.")
-        table = read_table(path, text=[first, second], only=[first, second, *([weight] if weight else [])])
+        table = read_table(
+            path, text=[first, second], only=[first, second, *([weight] if weight else [])]
+        )
         found = [table[name].to_numpy(dtype=object) for name in (first, second)]
         kept = None if weight is None else _weights(table[weight], weight, path)
         for name, end in zip((first, second), found, strict=True):
             if (end == "").any():
                 row = int(np.flatnonzero(end == "")[0])
-                raise ValueError(f"{path}, line {row + FIRST_LINE}: there is no node in column {name!r}.")
+                raise ValueError(
+                    f"{path}, line {row + FIRST_LINE}: there is no node in column {name!r}."
+                )
     if not found[0].size:
         raise ValueError(f"{path} lists no edges.")
     return found, kept
@@ -397,13 +448,23 @@ def _id_column(nodes: Path, columns: list[str], used: Any, others: Any, edges: P
     values = read_table(nodes, text=candidates, only=candidates)
     share = {name: _share_found(here, values[name]) for name in candidates}
     best = max(candidates, key=lambda name: share[name])
-    if share[best] >= 0.5:  # the right column; what is wrong with the edges, if anything, is said later
+    if (
+        share[best] >= 0.5
+    ):  # the right column; what is wrong with the edges, if anything, is said later
         return best
     if _are_rows(used, len(values)) and not others.size:
         return None
     values = read_table(nodes, text=columns)
-    complete = [name for name in columns if _share_found(here, values[name]) == 1.0 and values[name].is_unique]
-    hint = f"column {complete[0]!r} has them: pass --id {complete[0]!r}" if complete else "pass --id COLUMN"
+    complete = [
+        name
+        for name in columns
+        if _share_found(here, values[name]) == 1.0 and values[name].is_unique
+    ]
+    hint = (
+        f"column {complete[0]!r} has them: pass --id {complete[0]!r}"
+        if complete
+        else "pass --id COLUMN"
+    )
     raise ValueError(
         f"Which column of {nodes} holds the ids that {edges.name} uses, such as {str(here[0])!r}? "
         f"Not {candidates[0]!r}; {hint}."
@@ -420,7 +481,10 @@ def _are_rows(used: Any, n_rows: int) -> bool:
 
 def _row_numbers(texts: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
     """Text as numbers of rows, -1 where it is none."""
-    plain = (text if text.isascii() and text.isdecimal() and len(text) < 19 else "-1" for text in texts.tolist())
+    plain = (
+        text if text.isascii() and text.isdecimal() and len(text) < 19 else "-1"
+        for text in texts.tolist()
+    )
     found = np.fromiter(map(int, plain), np.int64, texts.size)
     return np.where(found < n_rows, found, -1)
 
@@ -438,7 +502,9 @@ def _refuse_bad_ids(ids: NDArray[Any], name: str, path: Path) -> None:
     index = _pandas().Index(ids)
     if (ids == "").any():
         row = int(np.flatnonzero(ids == "")[0])
-        raise ValueError(f"{path}, line {row + FIRST_LINE}: the id in column {name!r} is empty. Every row needs one.")
+        raise ValueError(
+            f"{path}, line {row + FIRST_LINE}: the id in column {name!r} is empty. Every row needs one."
+        )
     if not index.is_unique:
         again = int(np.flatnonzero(index.duplicated())[0])
         earlier = int(np.flatnonzero(ids == ids[again])[0])
@@ -460,7 +526,9 @@ def check_writable(path: Path) -> None:
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(f"{path} cannot be written: no permission.")
     if not path.exists() and not os.access(path.absolute().parent, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: no permission in {path.absolute().parent}.")
+        raise PermissionError(
+            f"{path} cannot be written: no permission in {path.absolute().parent}."
+        )
 
 
 def is_special(path: Path) -> bool:

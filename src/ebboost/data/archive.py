@@ -78,7 +78,9 @@ def unpack(file: IO[bytes], most: int) -> dict[str, bytes]:
         entries = archive.infolist()
         _check_entries(file, entries, archive.start_dir)
         if sum(entry.file_size for entry in entries) > most:
-            raise ValueError(f"it would unpack to more than {most / 2**20:,.0f} MiB, far more than its size allows")
+            raise ValueError(
+                f"it would unpack to more than {most / 2**20:,.0f} MiB, far more than its size allows"
+            )
         contents = {entry.filename: archive.read(entry) for entry in entries}
     if any(len(contents[entry.filename]) != entry.file_size for entry in entries):
         raise ValueError("an entry is shorter than it says")
@@ -117,9 +119,14 @@ def _check_entries(file: IO[bytes], entries: list[zipfile.ZipInfo], directory_at
     at = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         kind = entry.external_attr >> 28  # of file, as in st_mode: nothing, or a regular one
-        plain = entry.flag_bits == 0 and entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        plain = entry.flag_bits == 0 and entry.compress_type in (
+            zipfile.ZIP_STORED,
+            zipfile.ZIP_DEFLATED,
+        )
         if not plain or kind not in (0, 8) or not _NAME.fullmatch(entry.orig_filename):
-            raise ValueError(f"its entry {entry.orig_filename[:80]!r} is of a kind that no model file has")
+            raise ValueError(
+                f"its entry {entry.orig_filename[:80]!r} is of a kind that no model file has"
+            )
         file.seek(entry.header_offset + 26)
         name, extra = struct.unpack("<HH", file.read(4))
         if entry.header_offset != at:

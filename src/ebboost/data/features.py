@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
 
 
-class Made(NamedTuple):
+class NewColumns(NamedTuple):
     """Columns to be added to a table, as :meth:`Table.with_columns` takes them."""
 
     blocks: list[Any]
@@ -31,7 +31,7 @@ class Made(NamedTuple):
     origin: list[int]
 
     @classmethod
-    def joined(cls, parts: Iterable["Made"]) -> "Made":
+    def concat(cls, parts: Iterable["NewColumns"]) -> "NewColumns":
         """Return columns beside each other."""
         joined = cls([], [], [])
         for part in parts:
@@ -49,7 +49,7 @@ def with_smoothed_columns(table: Table, smoother: Propagation) -> Table:
     return table.with_columns(*smoothed_columns(table, lambda: smoother))
 
 
-def smoothed_columns(table: Table, made: Callable[[], Propagation]) -> Made:
+def smoothed_columns(table: Table, made: Callable[[], Propagation]) -> NewColumns:
     """Return P_x X; P_x is made when it is needed, and not kept."""
     categorical = set(table.categorical)
     numeric = [column for column in range(len(table.names)) if column not in categorical]
@@ -65,16 +65,22 @@ def smoothed_columns(table: Table, made: Callable[[], Propagation]) -> Made:
     elif table.is_spread:
         smoother = made()
         for batch in table.batches(numeric):
-            blocks.append(table.own(_smoothed_known(smoother, batch.values, _is_complete(batch.values))))
+            blocks.append(
+                table.own(_smoothed_known(smoother, batch.values, _is_complete(batch.values)))
+            )
     elif numeric:
         blocks = [SmoothedColumns(table, numeric, made)]
-    return Made(blocks, [f"smoothed({table.names[c]})" for c in numeric], [table.origin[c] for c in numeric])
+    return NewColumns(
+        blocks, [f"smoothed({table.names[c]})" for c in numeric], [table.origin[c] for c in numeric]
+    )
 
 
 class SmoothedColumns:
     """P_x X for the rows that are asked for; computed for all of them when first asked, as it comes from far around."""
 
-    def __init__(self, table: Table, numeric: Sequence[int], made: Callable[[], Propagation]) -> None:
+    def __init__(
+        self, table: Table, numeric: Sequence[int], made: Callable[[], Propagation]
+    ) -> None:
         self._table, self._numeric, self._made = table, numeric, made
         self.shape = (table.n_rows, len(numeric))
         self._smoothed: list[NDArray[Any]] = []
@@ -83,12 +89,19 @@ class SmoothedColumns:
     def dtype(self) -> Any:
         """That of the table, or one that can hold what float32 cannot."""
         own = self._table.values.dtype
-        return own if own == np.float64 else np.result_type(*(part.dtype for part in self._computed()))
+        return (
+            own if own == np.float64 else np.result_type(*(part.dtype for part in self._computed()))
+        )
 
     def _computed(self) -> list[NDArray[Any]]:
         if not self._smoothed:
-            complete = all(_is_complete(batch.values) for batch in self._table.batches(self._numeric))
-            smoother, share = self._made(), 1 if complete else 2  # where values are missing, twice as much is held
+            complete = all(
+                _is_complete(batch.values) for batch in self._table.batches(self._numeric)
+            )
+            smoother, share = (
+                self._made(),
+                1 if complete else 2,
+            )  # where values are missing, twice as much is held
             for batch in self._table.batches(self._numeric, share):
                 self._smoothed.append(_smoothed_known(smoother, batch.values, complete))
         return self._smoothed
@@ -131,10 +144,14 @@ def _smoothed(smoother: Propagation, values: NDArray[Any]) -> NDArray[Any]:
         smoothed = smoother.apply(values)
     if values.dtype == np.float64 or np.isfinite(smoothed).all():
         return smoothed
-    return smoother.apply(values.astype(np.float64))  # weights or columns beyond the range of float32
+    return smoother.apply(
+        values.astype(np.float64)
+    )  # weights or columns beyond the range of float32
 
 
-def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Table:
+def with_neighbor_columns(
+    table: Table, graph: Graph, statistics: Sequence[str], degree: bool
+) -> Table:
     """Append statistics over neighbours of every column, and the degrees.
 
     Category codes are ranks of their sorted values and are treated as numbers. A sparse table stays sparse and has
@@ -143,7 +160,9 @@ def with_neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str],
     return table.with_columns(*neighbor_columns(table, graph, statistics, degree))
 
 
-def neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degree: bool) -> Made:
+def neighbor_columns(
+    table: Table, graph: Graph, statistics: Sequence[str], degree: bool
+) -> NewColumns:
     """Return statistics over neighbours of every column, and the degrees."""
     adjacency, sums = _weights_and_sums(graph)
     taken, own = _taken(statistics, table.is_sparse), graph.degrees[:, None]
@@ -157,7 +176,9 @@ def neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degr
     if taken and table.is_spread:
         blocks = _spread_columns(table, adjacency, sums, taken)
     elif taken and table.is_sparse:
-        blocks = [sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0)) @ (adjacency @ table.values)] * len(taken)
+        blocks = [
+            sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0)) @ (adjacency @ table.values)
+        ] * len(taken)
     elif taken:
         blocks = [NeighborColumns(table.values, adjacency, sums, taken)]
     if degree and (table.is_spread or table.is_sparse):
@@ -165,7 +186,7 @@ def neighbor_columns(table: Table, graph: Graph, statistics: Sequence[str], degr
         blocks.append(sparse.csr_array(columns) if table.is_sparse else table.own(columns))
     elif degree:
         blocks += [own, NeighborColumns(own, adjacency, sums, ["mean"], nothing=0.0)]
-    return Made(blocks, names, origin)
+    return NewColumns(blocks, names, origin)
 
 
 def _taken(statistics: Sequence[str], is_sparse: bool) -> list[str]:
@@ -181,10 +202,17 @@ class NeighborColumns:
     dtype = np.dtype(np.float64)
 
     def __init__(
-        self, values: NDArray[Any], adjacency: Any, sums: Array, statistics: Sequence[str], nothing: float = np.nan
+        self,
+        values: NDArray[Any],
+        adjacency: Any,
+        sums: Array,
+        statistics: Sequence[str],
+        nothing: float = np.nan,
     ) -> None:
         self._values, self._sweep = values, sweep_on(adjacency)
-        self._by_rows: NDArray[Any] | None = None  # the values, copied if their columns lie one after the other
+        self._by_rows: NDArray[Any] | None = (
+            None  # the values, copied if their columns lie one after the other
+        )
         self._sums = sums if _is_complete(values) else None
         self._statistics, self._nothing = list(statistics), nothing
         self.shape = (len(values), values.shape[1] * len(self._statistics))
@@ -196,7 +224,7 @@ class NeighborColumns:
         asked = [parts[places[name]] if name in places else None for name in STATISTICS]
         if self._by_rows is None:
             self._by_rows = np.ascontiguousarray(self._values)
-        self._sweep.around(self._by_rows, rows, self._sums, asked, self._nothing)
+        self._sweep.neighbor_statistics(self._by_rows, rows, self._sums, asked, self._nothing)
         for name, part in zip(self._statistics, parts, strict=True):
             if part is not parts[places[name]]:  # named twice
                 part[...] = parts[places[name]]
@@ -207,7 +235,11 @@ class NeighborColumns:
 
 
 def _all_rows(
-    values: NDArray[Any], adjacency: Any, sums: Array, statistics: Sequence[str], nothing: float = np.nan
+    values: NDArray[Any],
+    adjacency: Any,
+    sums: Array,
+    statistics: Sequence[str],
+    nothing: float = np.nan,
 ) -> Array:
     """The same for all rows at once; where rows are spread over processes, each makes its own."""
 
@@ -216,17 +248,23 @@ def _all_rows(
         columns.write(np.arange(len(values)), out := np.empty(columns.shape))
         return out
 
-    found: Array = adjacency.by_rows(of_rows) if hasattr(adjacency, "by_rows") else of_rows(adjacency)
+    found: Array = (
+        adjacency.by_rows(of_rows) if hasattr(adjacency, "by_rows") else of_rows(adjacency)
+    )
     return found
 
 
-def _spread_columns(table: Table, adjacency: Any, sums: Array, statistics: Sequence[str]) -> list[Array]:
+def _spread_columns(
+    table: Table, adjacency: Any, sums: Array, statistics: Sequence[str]
+) -> list[Array]:
     """One column after the other: what a worker holds of all rows must be little."""
     made = [
         table.own(_all_rows(batch.values, adjacency, sums, statistics))
         for batch in table.batches(range(len(table.names)))
     ]
-    return [np.hstack([columns[:, [place]] for columns in made]) for place in range(len(statistics))]
+    return [
+        np.hstack([columns[:, [place]] for columns in made]) for place in range(len(statistics))
+    ]
 
 
 def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
@@ -274,7 +312,9 @@ class NeighborFeatures(TransformerMixin, BaseEstimator):
         """Refuse statistics that there are not."""
         wrong = [name for name in self.statistics if name not in STATISTICS]
         if isinstance(self.statistics, str) or wrong:
-            raise ValueError(f"statistics must be a list out of {list(STATISTICS)}, got {self.statistics!r}.")
+            raise ValueError(
+                f"statistics must be a list out of {list(STATISTICS)}, got {self.statistics!r}."
+            )
 
     def fit(self, X: Any, y: Any = None, *, graph: Graph | None = None) -> Self:
         """Remember the graph and the columns."""
@@ -295,7 +335,7 @@ class NeighborFeatures(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any, *, graph: Graph | None = None) -> Any:
         """Return X with the columns of its neighbours added; ``graph`` only if it is not the one fitted on."""
-        return self._table(X, graph).whole().values
+        return self._table(X, graph).materialize().values
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns that :meth:`transform` returns."""
@@ -346,7 +386,9 @@ class LowRank:
         weighted = sparse.csr_array(values.astype(np.float64).multiply(self.rarity[None, :]))
         weighted.data[np.isnan(weighted.data)] = 0.0
         length = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
-        return sparse.csr_array(sparse.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ weighted)
+        return sparse.csr_array(
+            sparse.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ weighted
+        )
 
 
 class Positions:
@@ -369,20 +411,23 @@ class Positions:
         """Append the columns."""
         return table.with_columns(*self.columns(table, graph))
 
-    def columns(self, table: Table, graph: Graph) -> Made:
+    def columns(self, table: Table, graph: Graph) -> NewColumns:
         """Return the columns."""
         if _fingerprint(graph) == self.of_graph:
             columns = _normalized(graph) @ self.directions
         else:
             columns = np.full((graph.n_nodes, self.directions.shape[1]), np.nan)
         names = [f"position({i})" for i in range(columns.shape[1])]
-        return Made([sparse.csr_array(columns) if table.is_sparse else columns], names, [-1] * len(names))
+        return NewColumns(
+            [sparse.csr_array(columns) if table.is_sparse else columns], names, [-1] * len(names)
+        )
 
 
 def _fingerprint(graph: Graph) -> int:
     adjacency = graph.adjacency
     return zlib.crc32(
-        adjacency.indices.astype(np.int64).tobytes(), zlib.crc32(adjacency.indptr.astype(np.int64).tobytes())
+        adjacency.indices.astype(np.int64).tobytes(),
+        zlib.crc32(adjacency.indptr.astype(np.int64).tobytes()),
     )
 
 
@@ -393,5 +438,7 @@ def _normalized(graph: Graph) -> sparse.csr_array:
 
 def _directions(matrix: sparse.csr_array, n_components: int, n_iter: int, seed: int) -> Array:
     n_components = min(n_components, min(matrix.shape) - 1)
-    vectors: Array = randomized_svd(matrix, n_components, n_iter=n_iter, n_oversamples=8, random_state=seed)[2].T
+    vectors: Array = randomized_svd(
+        matrix, n_components, n_iter=n_iter, n_oversamples=8, random_state=seed
+    )[2].T
     return vectors

@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.boosting.objective import Labels
-from ebboost.data.features import LowRank, Made, NeighborFeatures, Positions, neighbor_columns, smoothed_columns
+from ebboost.data.features import (
+    LowRank,
+    NeighborFeatures,
+    NewColumns,
+    Positions,
+    neighbor_columns,
+    smoothed_columns,
+)
 from ebboost.data.table import Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.graph import Graph
@@ -17,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass
-class Preparation:
+class FeaturePipeline:
     """What is done to a table, learned once and repeated at prediction.
 
     Attributes
@@ -45,9 +52,14 @@ class Preparation:
     @property
     def uses_graph(self) -> bool:
         """Whether columns are made of neighbours' columns, or of places in the graph."""
-        return any(part is not None for part in (self.neighbor_features, self.feature_smoothing, self.positions))
+        return any(
+            part is not None
+            for part in (self.neighbor_features, self.feature_smoothing, self.positions)
+        )
 
-    def fit(self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int) -> Table:
+    def fit(
+        self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int
+    ) -> Table:
         """Learn from the table and the training labels, and prepare that table."""
         self._refuse_on_disk(table)
         if self.low_rank is not None:
@@ -79,7 +91,13 @@ class Preparation:
         return None if far is None else max(near, far)
 
     def _refuse_on_disk(self, table: Table) -> None:
-        made = (self.neighbor_features, self.feature_smoothing, self.low_rank, self.positions, self.encoder)
+        made = (
+            self.neighbor_features,
+            self.feature_smoothing,
+            self.low_rank,
+            self.positions,
+            self.encoder,
+        )
         if table.on_disk and any(part is not None for part in made):
             raise ValueError(
                 "X is a ParquetTable, and columns made from other rows or from labels need the table in memory: pass a "
@@ -94,12 +112,18 @@ class Preparation:
         """
         if self.smooths_encodings:
             return self._with_graph(encoded, graph)
-        return encoded.with_columns(*made) if (made := self._from_graph(table, graph)).names else encoded
+        return (
+            encoded.with_columns(*made)
+            if (made := self._from_graph(table, graph)).names
+            else encoded
+        )
 
     def folded(self, importances: Array, origin: tuple[int, ...], n_columns: int) -> Array:
         """Importances of the columns the trees saw, counted for the columns of the user's table that they came from."""
         total = np.zeros(n_columns)
-        if self.low_rank is not None:  # a direction is shared by columns as the squares of its entries
+        if (
+            self.low_rank is not None
+        ):  # a direction is shared by columns as the squares of its entries
             return (self.low_rank.directions**2) @ importances
         for column, importance in zip(origin, importances, strict=True):
             if column >= 0:
@@ -107,9 +131,11 @@ class Preparation:
         return total
 
     def _with_graph(self, table: Table, graph: Graph | None) -> Table:
-        return table.with_columns(*made) if (made := self._from_graph(table, graph)).names else table
+        return (
+            table.with_columns(*made) if (made := self._from_graph(table, graph)).names else table
+        )
 
-    def _from_graph(self, table: Table, graph: Graph | None) -> Made:
+    def _from_graph(self, table: Table, graph: Graph | None) -> NewColumns:
         """The columns that are made from neighbours' columns, and places in the graph."""
         made = []
         if graph is not None:
@@ -121,4 +147,4 @@ class Preparation:
                 made.append(smoothed_columns(table, partial(self.feature_smoothing.on, graph)))
             if self.positions is not None:
                 made.append(self.positions.columns(table, graph))
-        return Made.joined(made)
+        return NewColumns.concat(made)

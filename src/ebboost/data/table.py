@@ -19,7 +19,9 @@ from sklearn.utils.validation import check_array
 from ebboost.graph._ids import is_missing
 from ebboost.graph._parquet import parquet_files, read_blocks
 
-BLOCK = 1 << 19  # numbers of a table that are read from files, or made from other columns, at a time: 4 MB
+BLOCK = (
+    1 << 19
+)  # numbers of a table that are read from files, or made from other columns, at a time: 4 MB
 # Numbers up to which added columns are made at once, as one matrix: 32 MB.
 AT_ONCE = 1 << 22
 # Columns that are carried over the graph side by side: with fewer, finding a neighbour takes longer than its numbers.
@@ -35,7 +37,7 @@ class Table:
 
     Attributes
     ----------
-    values : ndarray, csr_array, ValuesOnDisk or ValuesMade of shape (n, d)
+    values : ndarray, csr_array, ParquetMatrix or LazyMatrix of shape (n, d)
     names : tuple of str
     categorical : tuple of int
         Positions of the columns that hold category codes.
@@ -61,12 +63,12 @@ class Table:
     @property
     def on_disk(self) -> bool:
         """Whether the values are in files, and read a block at a time."""
-        return isinstance(self.values, ValuesOnDisk)
+        return isinstance(self.values, ParquetMatrix)
 
     @property
     def in_blocks(self) -> bool:
         """Whether the values are read, or made, a block at a time."""
-        return isinstance(self.values, (ValuesOnDisk, ValuesMade))
+        return isinstance(self.values, (ParquetMatrix, LazyMatrix))
 
     def blocks(self) -> "Iterator[Table]":
         """The table, or a block of its rows after the other."""
@@ -76,20 +78,26 @@ class Table:
         for values in self.values.blocks():
             yield replace(self, values=values)
 
-    def whole(self) -> "Table":
+    def materialize(self) -> "Table":
         """The table with its values in one matrix, for whoever cannot take blocks."""
-        return replace(self, values=self.values.whole()) if isinstance(self.values, ValuesMade) else self
+        return (
+            replace(self, values=self.values.materialize())
+            if isinstance(self.values, LazyMatrix)
+            else self
+        )
 
     def release(self) -> None:
         """Drop what was computed for all rows to make columns; it is computed again when asked for."""
-        if isinstance(self.values, ValuesMade):
+        if isinstance(self.values, LazyMatrix):
             self.values.release()
 
-    def only(self, rows: NDArray[Any]) -> "Table":
+    def subset(self, rows: NDArray[Any]) -> "Table":
         """Return some rows, by position or mask."""
         return replace(self, values=self.values[rows])
 
-    def with_columns(self, blocks: Sequence[Any], names: Sequence[str], origin: Sequence[int]) -> "Table":
+    def with_columns(
+        self, blocks: Sequence[Any], names: Sequence[str], origin: Sequence[int]
+    ) -> "Table":
         """Return the table with numeric columns added on the right.
 
         Parameters
@@ -102,19 +110,29 @@ class Table:
         if self.is_sparse:
             values = sparse.hstack([self.values, *blocks], format="csr")
         else:
-            own = self.values.parts if isinstance(self.values, ValuesMade) else [self.values]
-            made = ValuesMade([*own, *blocks])
-            values = made if made.size > AT_ONCE else made.whole()
-        return replace(self, values=values, names=(*self.names, *names), origin=(*self.origin, *origin))
+            own = self.values.parts if isinstance(self.values, LazyMatrix) else [self.values]
+            made = LazyMatrix([*own, *blocks])
+            values = made if made.size > AT_ONCE else made.materialize()
+        return replace(
+            self, values=values, names=(*self.names, *names), origin=(*self.origin, *origin)
+        )
 
     def picked(self, columns: Sequence[int]) -> "Table":
         """Return the table with some of its numeric columns; those that lie side by side are not copied."""
         picked = self.values
         if len(columns) < len(self.names):
-            side_by_side = bool(columns) and list(columns) == list(range(columns[0], columns[-1] + 1))
+            side_by_side = bool(columns) and list(columns) == list(
+                range(columns[0], columns[-1] + 1)
+            )
             picked = self.values[:, slice(columns[0], columns[-1] + 1) if side_by_side else columns]
         names = tuple(self.names[column] for column in columns)
-        return replace(self, values=picked, names=names, categorical=(), origin=tuple(self.origin[c] for c in columns))
+        return replace(
+            self,
+            values=picked,
+            names=names,
+            categorical=(),
+            origin=tuple(self.origin[c] for c in columns),
+        )
 
     @property
     def is_spread(self) -> bool:
@@ -128,7 +146,9 @@ class Table:
         """
         # As many in each, and of several never one alone: it is carried by another loop, which rounds otherwise.
         most = max(AT_ONCE // max(self.n_rows, 1), SIDE_BY_SIDE // share, 3)
-        for batch in np.array_split(np.asarray(columns, dtype=int), max(-(-len(columns) // most), 1)):
+        for batch in np.array_split(
+            np.asarray(columns, dtype=int), max(-(-len(columns) // most), 1)
+        ):
             yield self.picked(batch.tolist())
 
     def own(self, values: Any) -> Any:
@@ -171,9 +191,13 @@ class ParquetTable:
         self.names: tuple[str, ...] = tuple(_without_index(present) if columns is None else columns)
         for name in self.names:
             if isinstance(columns, str) or name not in present.names:
-                raise ValueError(f"columns={columns!r}: {name!r} is not a column of {path}; there are {present.names}.")
+                raise ValueError(
+                    f"columns={columns!r}: {name!r} is not a column of {path}; there are {present.names}."
+                )
         if len(set(self.names)) < len(self.names):
-            raise ValueError(f"{path}: columns of the same name, or named twice, in {list(self.names)}.")
+            raise ValueError(
+                f"{path}: columns of the same name, or named twice, in {list(self.names)}."
+            )
         self.shape = (sum(file.metadata.num_rows for file in files), len(self.names))
         self.rows_a_block = max(BLOCK // max(self.shape[1], 1), 1)
         #: A table of the same columns without a row.
@@ -194,7 +218,9 @@ class ParquetTable:
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Pyarrow tables of some rows each, one after the other; all columns, or these."""
         names = list(self.names if columns is None else columns)
-        return (self._alike(block) for block in read_blocks(self._files(), names, self.rows_a_block))
+        return (
+            self._alike(block) for block in read_blocks(self._files(), names, self.rows_a_block)
+        )
 
     def _files(self) -> list[Any]:
         files = parquet_files(self.path)
@@ -204,7 +230,9 @@ class ParquetTable:
                 f"{self!r} has {found} rows now: it was written anew since. Make a new ParquetTable of it."
             )
         for name in self.names:
-            if name not in files[0].schema_arrow.names:  # pyarrow would read the other columns and say nothing
+            if (
+                name not in files[0].schema_arrow.names
+            ):  # pyarrow would read the other columns and say nothing
                 raise ValueError(
                     f"{self!r} has no column {name!r} now: it was written anew since. Make a new ParquetTable of it."
                 )
@@ -222,7 +250,9 @@ class ParquetTable:
         for file in self._files():
             for group in range(file.metadata.num_row_groups):
                 last = first + file.metadata.row_group(group).num_rows
-                here = wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, last)] - first
+                here = (
+                    wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, last)] - first
+                )
                 if here.size:
                     found = file.read_row_group(group, columns=list(self.names), use_threads=False)
                     parts.append(self._alike(found.select(list(self.names)).take(here)))
@@ -268,7 +298,7 @@ def _joined(parts: list[Any]) -> Any:
     return pyarrow.concat_tables(parts).unify_dictionaries()
 
 
-class ValuesOnDisk:
+class ParquetMatrix:
     """The numbers of a table in files, a block of rows at a time."""
 
     def __init__(self, source: ParquetTable, reader: "TableReader") -> None:
@@ -289,7 +319,9 @@ class ValuesOnDisk:
             try:
                 yield self._reader.read_block(block)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{self._source.path}, counted from row {first}: {error}") from None
+                raise type(error)(
+                    f"{self._source.path}, counted from row {first}: {error}"
+                ) from None
             first += block.num_rows
 
     def rows(self, start: int, stop: int) -> NDArray[np.float64]:
@@ -330,7 +362,7 @@ class Columns(Protocol):
         """Drop what was computed for all rows; it is computed again when asked for."""
 
 
-class ValuesMade:
+class LazyMatrix:
     """The numbers of a table beside columns that are made a block of rows at a time and never exist for all rows at once.
 
     Parameters
@@ -347,9 +379,9 @@ class ValuesMade:
         self.rows_a_block = max(BLOCK // max(self.shape[1], 1), 1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self.whole(), dtype=dtype)
+        return np.asarray(self.materialize(), dtype=dtype)
 
-    def whole(self) -> NDArray[Any]:
+    def materialize(self) -> NDArray[Any]:
         """All rows at once."""
         return self.rows(0, self.shape[0])
 
@@ -365,7 +397,9 @@ class ValuesMade:
     def __getitem__(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Some rows, by position or mask."""
         rows = np.asarray(rows)
-        positions = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64, copy=False)
+        positions = (
+            np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64, copy=False)
+        )
         return self._made(positions, positions)
 
     def _made(self, place: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
@@ -413,7 +447,10 @@ class TableReader:
         table = self._read(X)
         if table.is_sparse == self.is_sparse:
             return table
-        return replace(table, values=sparse.csr_array(table.values) if self.is_sparse else table.values.toarray())
+        return replace(
+            table,
+            values=sparse.csr_array(table.values) if self.is_sparse else table.values.toarray(),
+        )
 
     def read_block(self, block: Any) -> NDArray[np.float64]:
         """Some rows of a table in files."""
@@ -438,7 +475,12 @@ class TableReader:
     def _on_disk(self, X: ParquetTable) -> Table:
         if not X.shape[0] or not X.shape[1]:
             raise ValueError(f"{X!r} is empty: a table needs a row and a column.")
-        return Table(ValuesOnDisk(X, self), X.names, tuple(sorted(self.categories)), tuple(range(len(X.names))))
+        return Table(
+            ParquetMatrix(X, self),
+            X.names,
+            tuple(sorted(self.categories)),
+            tuple(range(len(X.names))),
+        )
 
     def _fit(self, X: Any) -> Table:
         if isinstance(X, ParquetTable):
@@ -457,7 +499,9 @@ class TableReader:
         if isinstance(X, ParquetTable):
             self._refuse_other_names(X.names)
             if self.is_sparse:
-                raise ValueError("X is a ParquetTable, at fit it was a sparse matrix: pass one again.")
+                raise ValueError(
+                    "X is a ParquetTable, at fit it was a sparse matrix: pass one again."
+                )
             return self._on_disk(X)
         columns = _columns(X)
         if columns is None:
@@ -469,9 +513,13 @@ class TableReader:
         """scikit-learn compares the names of columns only where they are text; pandas has them as numbers too."""
         if found == self.names or len(found) != len(self.names):
             return
-        unnamed = self.names == _default_names(len(found)) or found == tuple(map(str, range(len(found))))
+        unnamed = self.names == _default_names(len(found)) or found == tuple(
+            map(str, range(len(found)))
+        )
         if set(found) == set(self.names) or not unnamed:
-            place = next(i for i, (a, b) in enumerate(zip(found, self.names, strict=True)) if a != b)
+            place = next(
+                i for i, (a, b) in enumerate(zip(found, self.names, strict=True)) if a != b
+            )
             raise ValueError(
                 f"X, column {place} is {found[place]!r} and was {self.names[place]!r} at fit: pass the same columns in the "
                 "same order."
@@ -481,12 +529,16 @@ class TableReader:
         if isinstance(self.categorical, str) and self.categorical == "auto":
             return set()
         if isinstance(self.categorical, str) or not np.iterable(self.categorical):
-            raise ValueError(f"categorical_features must be 'auto' or a list of columns, got {self.categorical!r}.")
+            raise ValueError(
+                f"categorical_features must be 'auto' or a list of columns, got {self.categorical!r}."
+            )
         positions = set()
         for item in self.categorical:
             if isinstance(item, str):
                 if item not in self.names:
-                    raise ValueError(f"categorical_features names {item!r}, which is not a column of X.")
+                    raise ValueError(
+                        f"categorical_features names {item!r}, which is not a column of X."
+                    )
                 positions.add(self.names.index(item))
             elif not isinstance(item, Integral) or isinstance(item, bool):
                 raise ValueError(
@@ -496,7 +548,9 @@ class TableReader:
             elif 0 <= int(item) < len(self.names):
                 positions.add(int(item))
             else:
-                raise ValueError(f"categorical_features names column {item}, X has {len(self.names)} columns.")
+                raise ValueError(
+                    f"categorical_features names column {item}, X has {len(self.names)} columns."
+                )
         return positions
 
     def _fit_array(self, X: Any) -> Table:
@@ -506,7 +560,9 @@ class TableReader:
         self.names = _default_names(width)
         listed = self._listed_positions()
         if listed and sparse.issparse(X):
-            raise ValueError("categorical_features needs a dense X: a sparse matrix holds numbers only.")
+            raise ValueError(
+                "categorical_features needs a dense X: a sparse matrix holds numbers only."
+            )
         for position in sorted(listed):
             self.categories[position] = _categories_of(np.asarray(X)[:, position], position)
         return self._read_array(X)
@@ -514,7 +570,9 @@ class TableReader:
     def _read_array(self, X: Any) -> Table:
         if self.categories:
             if sparse.issparse(X):
-                raise ValueError("X is sparse, at fit it had columns of categories: pass a dataframe or a dense array.")
+                raise ValueError(
+                    "X is sparse, at fit it had columns of categories: pass a dataframe or a dense array."
+                )
             X = np.asarray(X)
             if X.ndim == 2 and X.shape[1] == len(self.names):
                 return self._read_columns({name: X[:, i] for i, name in enumerate(self.names)})
@@ -540,7 +598,7 @@ class TableReader:
         n_rows = len(next(iter(columns.values()))) if columns else 0
         if not columns or not n_rows:
             raise ValueError(
-                f"Found array with {n_rows} sample(s) and {len(columns)} feature(s) while a minimum of 1 is required."
+                f"WorkerResult array with {n_rows} sample(s) and {len(columns)} feature(s) while a minimum of 1 is required."
             )
         values = np.empty((n_rows, len(columns)))
         for position, (name, column) in enumerate(columns.items()):
@@ -549,12 +607,18 @@ class TableReader:
             else:
                 values[:, position] = _numbers(column, name)
         _refuse_infinite(values, list(columns))
-        return Table(values, tuple(columns), tuple(sorted(self.categories)), tuple(range(len(columns))))
+        return Table(
+            values, tuple(columns), tuple(sorted(self.categories)), tuple(range(len(columns)))
+        )
 
 
 def count_rows(X: Any) -> int | None:
     """Rows of anything that :func:`rows_of` can take rows from; None of anything else."""
-    whole = isinstance(X, (np.ndarray, ParquetTable)) or sparse.issparse(X) or nw.dependencies.is_into_dataframe(X)
+    whole = (
+        isinstance(X, (np.ndarray, ParquetTable))
+        or sparse.issparse(X)
+        or nw.dependencies.is_into_dataframe(X)
+    )
     return int(X.shape[0]) if whole and len(X.shape) == 2 else None
 
 
@@ -577,7 +641,9 @@ def _columns(X: Any) -> dict[str, Any] | None:
         frame = nw.from_native(X, eager_only=True)
     except nw.exceptions.DuplicateError as error:
         raise ValueError(f"X has columns of the same name: {error}") from None
-    return {str(name): column for name, column in zip(frame.columns, frame.iter_columns(), strict=True)}
+    return {
+        str(name): column for name, column in zip(frame.columns, frame.iter_columns(), strict=True)
+    }
 
 
 def _is_text(column: Any) -> bool:
@@ -613,11 +679,16 @@ def _array(X: Any) -> Any:
 def _refuse_infinite(values: Any, names: Sequence[Any]) -> None:
     entries = values.data if sparse.issparse(values) else values
     if not entries.size or not (
-        np.fmax.reduce(entries, axis=None) > LARGEST or np.fmin.reduce(entries, axis=None) < -LARGEST
+        np.fmax.reduce(entries, axis=None) > LARGEST
+        or np.fmin.reduce(entries, axis=None) < -LARGEST
     ):
         return  # two passes that make no array: tables may be large
     beyond = np.abs(entries) > LARGEST
-    places = tuple(axis[beyond] for axis in values.tocoo().coords) if sparse.issparse(values) else np.nonzero(beyond)
+    places = (
+        tuple(axis[beyond] for axis in values.tocoo().coords)
+        if sparse.issparse(values)
+        else np.nonzero(beyond)
+    )
     row, column = int(places[0][0]), int(places[1][0])
     first = entries[beyond][0]
     what = (
@@ -655,7 +726,9 @@ def _codes(column: Any, categories: list[Any], name: str) -> NDArray[np.float64]
                 f"X, column {name!r} holds categories such as {categories[0]!r} but row {row} is {value!r}: text and "
                 "numbers are never the same category. Convert the column to what it was at fit."
             )
-    return np.fromiter((np.nan if is_missing(v) else codes.get(v, np.nan) for v in values), np.float64, len(values))
+    return np.fromiter(
+        (np.nan if is_missing(v) else codes.get(v, np.nan) for v in values), np.float64, len(values)
+    )
 
 
 def _numbers(column: Any, name: str) -> NDArray[np.float64]:
@@ -670,7 +743,9 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
     dtype = column.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
         try:
-            numbers: NDArray[np.float64] = column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+            numbers: NDArray[np.float64] = (
+                column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
+            )
         except ValueError:  # Arrow's, of whole numbers that float64 rounds
             numbers = column.to_native().cast("float64", safe=False).to_numpy()
         return numbers
@@ -680,7 +755,9 @@ def _numbers(column: Any, name: str) -> NDArray[np.float64]:
         raise ValueError(
             f"X, column {name!r} was numeric at fit and is text now (row {row}: {values[row]!r}). Convert it to numbers."
         )
-    if dtype == nw.Unknown and not np.iscomplexobj(column.to_native()):  # such as the sparse columns of pandas
+    if dtype == nw.Unknown and not np.iscomplexobj(
+        column.to_native()
+    ):  # such as the sparse columns of pandas
         try:
             return np.asarray(column.to_native(), dtype=np.float64)
         except (TypeError, ValueError):

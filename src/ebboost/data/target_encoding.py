@@ -90,7 +90,9 @@ def _groups(codes: Array) -> NDArray[np.int64]:
     return np.where(np.isnan(codes), -1.0, codes).astype(np.int64) + 1
 
 
-def _totals(groups: NDArray[np.int64], target: Array, weight: Array, n_groups: int) -> tuple[Array, Array]:
+def _totals(
+    groups: NDArray[np.int64], target: Array, weight: Array, n_groups: int
+) -> tuple[Array, Array]:
     counts: Array = np.bincount(groups, weights=weight, minlength=n_groups).astype(np.float64)
     sums = [np.bincount(groups, weights=weight * column, minlength=n_groups) for column in target.T]
     return np.column_stack(sums), counts
@@ -101,7 +103,9 @@ def _before(groups: NDArray[np.int64], target: Array, weight: Array) -> tuple[Ar
     order = np.argsort(groups, kind="stable")
     first = np.searchsorted(groups[order], groups[order], side="left")
     sums, counts = np.empty_like(target), np.empty_like(weight)
-    running = np.vstack([np.zeros(target.shape[1]), np.cumsum(weight[order, None] * target[order], axis=0)])
+    running = np.vstack(
+        [np.zeros(target.shape[1]), np.cumsum(weight[order, None] * target[order], axis=0)]
+    )
     mass = np.concatenate([[0.0], np.cumsum(weight[order])])
     position = np.arange(groups.size)
     sums[order] = running[position] - running[first]

@@ -32,14 +32,18 @@ def parameters(estimator: Any) -> None:
     _number(estimator, "n_estimators", Integral, least=1)
     if estimator.learning_rate is not None:
         _number(estimator, "learning_rate", Real, above=0.0, most=1.0)
-    _number(estimator, "penalty", Real, least=0.0, most=1e30)  # beyond, trees would be told an infinite curvature
+    _number(
+        estimator, "penalty", Real, least=0.0, most=1e30
+    )  # beyond, trees would be told an infinite curvature
     _number(estimator, "validation_fraction", Real, above=0.0, below=1.0)
-    if estimator.patience is not None:
-        _number(estimator, "patience", Integral, least=1)
+    if estimator.n_iter_no_change is not None:
+        _number(estimator, "n_iter_no_change", Integral, least=1)
     if not isinstance(estimator.verbose, (bool, Integral)):
         raise ValueError(f"verbose must be 0 or 1, got {estimator.verbose!r}.")
     if not isinstance(estimator.relations, Mapping) and estimator.relations != "auto":
-        raise ValueError(f"relations must be 'auto' or a dict of strengths by name, got {estimator.relations!r}.")
+        raise ValueError(
+            f"relations must be 'auto' or a dict of strengths by name, got {estimator.relations!r}."
+        )
     if not isinstance(estimator.early_stopping, (bool, np.bool_)):
         raise ValueError(f"early_stopping must be True or False, got {estimator.early_stopping!r}.")
     _momentum(estimator.momentum)
@@ -51,17 +55,26 @@ def parameters(estimator: Any) -> None:
     n_jobs = estimator.n_jobs
     whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
-        raise ValueError(f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}.")
+        raise ValueError(
+            f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}."
+        )
 
 
 def _momentum(momentum: Any) -> None:
     if isinstance(momentum, CorrectedMomentum):
         phi = momentum.phi
         if isinstance(phi, bool) or not isinstance(phi, Real) or not 0.0 < float(phi) <= 1.0:
-            raise ValueError(f"CorrectedMomentum's phi must be a number of more than 0 and at most 1, got {phi!r}.")
+            raise ValueError(
+                f"CorrectedMomentum's phi must be a number of more than 0 and at most 1, got {phi!r}."
+            )
         if not isinstance(momentum.restart, (bool, np.bool_)):
-            raise ValueError(f"CorrectedMomentum's restart must be True or False, got {momentum.restart!r}.")
-    elif not isinstance(momentum, (bool, np.bool_, Momentum)) and momentum not in ("simple", "corrected"):
+            raise ValueError(
+                f"CorrectedMomentum's restart must be True or False, got {momentum.restart!r}."
+            )
+    elif not isinstance(momentum, (bool, np.bool_, Momentum)) and momentum not in (
+        "simple",
+        "corrected",
+    ):
         raise ValueError(
             f"momentum must be True or False, 'simple', 'corrected' or eb.CorrectedMomentum(phi=...), got {momentum!r}."
         )
@@ -154,16 +167,26 @@ def same_columns(table: Table, estimator: Any) -> None:
 def same_order(X: Any, y: Any) -> None:
     """Labels whose pandas index names the rows of X in another order would silently go to the wrong rows."""
     rows, labels = (getattr(part, "index", None) for part in (X, y))
-    if rows is None or labels is None or callable(rows) or callable(labels) or len(rows) != len(labels):
+    if (
+        rows is None
+        or labels is None
+        or callable(rows)
+        or callable(labels)
+        or len(rows) != len(labels)
+    ):
         return
     if not rows.equals(labels) and set(rows) == set(labels):
-        raise ValueError("The index of y lists the rows of X in another order. Sort it with y.loc[X.index].")
+        raise ValueError(
+            "The index of y lists the rows of X in another order. Sort it with y.loc[X.index]."
+        )
 
 
 def same_rows(table: Table, n_rows: int) -> None:
     """The table fitted on has as many rows as there are fitted nodes."""
     if table.n_rows != n_rows:
-        raise ValueError(f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table fitted on.")
+        raise ValueError(
+            f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table fitted on."
+        )
 
 
 def labelled(
@@ -237,7 +260,9 @@ def evaluation(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Positions and labels of further labelled nodes, to validate on or known since the fit; none of them trained on."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise ValueError(f"{name} must be a pair (nodes, labels): which rows of X are meant, and their labels.")
+        raise ValueError(
+            f"{name} must be a pair (nodes, labels): which rows of X are meant, and their labels."
+        )
     if not _is_flat(pair[0]):
         raise ValueError(
             f"{name} must be (nodes, labels) with nodes a list of rows of X; a table of its own cannot be placed in the "
@@ -248,10 +273,14 @@ def evaluation(
     if not positions.size:
         raise ValueError(f"{name} is empty: name at least one labelled node, or leave it out.")
     if positions.size != values.size:
-        raise ValueError(f"{name} names {positions.size} rows and {values.size} labels: one for each is needed.")
+        raise ValueError(
+            f"{name} names {positions.size} rows and {values.size} labels: one for each is needed."
+        )
     missing = _missing(values)
     if missing.any():
-        raise ValueError(f"{name} has no label (NaN) at position {int(np.flatnonzero(missing)[0])}.")
+        raise ValueError(
+            f"{name} has no label (NaN) at position {int(np.flatnonzero(missing)[0])}."
+        )
     _refuse_out_of_range(values, ~missing, name)
     shared = np.intersect1d(positions, trained_on)
     if shared.size:
@@ -266,7 +295,9 @@ def evaluation(
     return positions, _plain(values)
 
 
-def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeats: bool = False) -> NDArray[np.int64]:
+def node_positions(
+    nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeats: bool = False
+) -> NDArray[np.int64]:
     """Row positions from integers or a boolean mask: in range and, unless ``repeats``, none twice."""
     array = np.asarray(nodes)
     if array.ndim != 1:
@@ -292,7 +323,9 @@ def node_positions(nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeat
     first = np.unique(array, return_index=True)[1]
     if first.size != array.size and not repeats:
         place = int(np.setdiff1d(np.arange(array.size), first)[0])
-        raise ValueError(f"{name} names row {array[place]} twice, the second time at position {place}: list each once.")
+        raise ValueError(
+            f"{name} names row {array[place]} twice, the second time at position {place}: list each once."
+        )
     return array.astype(np.int64)
 
 
@@ -324,7 +357,9 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         y = y.to_numpy()
     try:
         values = np.asarray(y)
-        if values.dtype.kind in "US" and isinstance(y, (list, tuple)):  # numpy would make text of NaN and of numbers
+        if values.dtype.kind in "US" and isinstance(
+            y, (list, tuple)
+        ):  # numpy would make text of NaN and of numbers
             values = np.asarray(y, dtype=object)
     except ValueError:
         raise ValueError(f"{name} must be a flat list of labels.") from None
@@ -337,7 +372,9 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         )
         values = values.ravel()
     if values.ndim != 1:
-        raise ValueError(f"{name} should be a 1d array, got an array of shape {values.shape} instead.")
+        raise ValueError(
+            f"{name} should be a 1d array, got an array of shape {values.shape} instead."
+        )
     if classes:
         return values
     if values.dtype.kind == "O":
@@ -381,7 +418,9 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     items = [value.item() if isinstance(value, np.generic) else value for value in values.tolist()]
     kinds = {type(value) for value in items}
     if len(kinds) > 1 and not kinds <= {int, float, bool}:
-        raise ValueError(f"y mixes labels of different kinds: {sorted(kind.__name__ for kind in kinds)}. Use one kind.")
+        raise ValueError(
+            f"y mixes labels of different kinds: {sorted(kind.__name__ for kind in kinds)}. Use one kind."
+        )
     if kinds == {str}:
         return np.asarray(items, dtype=object)
     return np.asarray(items)
@@ -417,15 +456,21 @@ def _weights(sample_weight: Any, size: int) -> Array:
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers, one for each entry of y ({error}).") from None
+        raise ValueError(
+            f"sample_weight must hold numbers, one for each entry of y ({error})."
+        ) from None
     if weight.ndim == 0:
         weight = np.full(size, float(weight))
     if weight.shape != (size,):
-        raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({size},): a weight for each entry of y.")
+        raise ValueError(
+            f"sample_weight.shape == {weight.shape}, expected ({size},): a weight for each entry of y."
+        )
     bad = ~np.isfinite(weight) | (weight < 0)
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"sample_weight must be finite and not negative, position {place} is {weight[place]}.")
+        raise ValueError(
+            f"sample_weight must be finite and not negative, position {place} is {weight[place]}."
+        )
     largest = float(weight.max(initial=0.0))
     if not 1.0 / LARGEST_WEIGHT < largest < LARGEST_WEIGHT and largest > 0.0:
         weight = weight / largest  # only their proportions matter, and sums of these are numbers
@@ -437,11 +482,24 @@ def class_weight(given: Any, classes: NDArray[Any]) -> None:
     if given is None or (isinstance(given, str) and given == "balanced"):
         return
     if not isinstance(given, Mapping):
-        raise ValueError(f"class_weight must be None, 'balanced' or a dict of class to weight, got {given!r}.")
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a dict of class to weight, got {given!r}."
+        )
     known = classes.tolist()
-    strange, left = [name for name in given if name not in known], [name for name in known if name not in given]
-    if strange and left:  # a class that a share of the labels lacks is no mistake, a misspelt one is
-        raise ValueError(f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no weight.")
+    strange, left = (
+        [name for name in given if name not in known],
+        [name for name in known if name not in given],
+    )
+    if (
+        strange and left
+    ):  # a class that a share of the labels lacks is no mistake, a misspelt one is
+        raise ValueError(
+            f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no weight."
+        )
     for name, weight in given.items():
-        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 < float(weight) < LARGEST_WEIGHT:
+        if (
+            isinstance(weight, bool)
+            or not isinstance(weight, Real)
+            or not 0.0 < float(weight) < LARGEST_WEIGHT
+        ):
             raise ValueError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")

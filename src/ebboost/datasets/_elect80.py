@@ -37,10 +37,15 @@ def load_elect80() -> tuple[Any, NDArray[np.float64], Graph, list[dict[str, NDAr
     ((3107, 3), 9063, 5, '01001')
     """
     pandas = pandas_for("load_elect80")
-    with (resources.files("ebboost.datasets") / "elect80.npz").open("rb") as file, np.load(file) as stored:
+    with (
+        (resources.files("ebboost.datasets") / "elect80.npz").open("rb") as file,
+        np.load(file) as stored,
+    ):
         arrays = {name: stored[name] for name in stored.files}
     source = np.cumsum(arrays.pop("edge_source_steps"), dtype=np.int64)
-    positions = Graph.from_edges(source, source + arrays.pop("edge_length"), n_nodes=arrays["fips"].size)
+    positions = Graph.from_edges(
+        source, source + arrays.pop("edge_length"), n_nodes=arrays["fips"].size
+    )
     codes = np.array([f"{code:05d}" for code in arrays.pop("fips").tolist()], dtype=object)
     graph = Graph(sparse.csr_array(positions.adjacency), codes)
     columns = {name: values.astype(np.float64) for name, values in arrays.items()}
@@ -48,4 +53,9 @@ def load_elect80() -> tuple[Any, NDArray[np.float64], Graph, list[dict[str, NDAr
     X = pandas.DataFrame(columns, index=pandas.Index(codes, name="fips"))
     orders = [np.random.RandomState(number).permutation(y.size) for number in range(N_SPLITS)]
     cut = round(TRAIN_SHARE * y.size)
-    return X, y, graph, [{"train": np.sort(order[:cut]), "test": np.sort(order[cut:])} for order in orders]
+    return (
+        X,
+        y,
+        graph,
+        [{"train": np.sort(order[:cut]), "test": np.sort(order[cut:])} for order in orders],
+    )

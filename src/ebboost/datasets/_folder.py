@@ -40,7 +40,9 @@ def load_folder(
     if labels.shape[1] != 1:
         raise ValueError(f"{folder / 'y.csv'} must have one column, it has {list(labels.columns)}.")
     if len(labels) != len(X):
-        raise ValueError(f"{folder / 'y.csv'} has {len(labels)} rows, X.csv has {len(X)}: they must be equal.")
+        raise ValueError(
+            f"{folder / 'y.csv'} has {len(labels)} rows, X.csv has {len(X)}: they must be equal."
+        )
     graph = Graph.from_graphml(_file(folder, "graph.graphml"), nodes=np.arange(len(X)))
     listed = folder / "cat_features.txt"
     for line in listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []:
@@ -57,7 +59,10 @@ def read_splits(path: Path, n_nodes: int) -> list[dict[str, NDArray[np.int64]]]:
     """Read masks.json: positions in range, no node in two parts of a split."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        splits = [{part: _positions(rows) for part, rows in stored[key].items()} for key in sorted(stored, key=int)]
+        splits = [
+            {part: _positions(rows) for part, rows in stored[key].items()}
+            for key in sorted(stored, key=int)
+        ]
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise ValueError(
             f'{path} is not a masks file ({error}): it should hold {{"0": {{"train": [rows], "test": [rows]}}, …}}.'
@@ -74,7 +79,9 @@ def read_splits(path: Path, n_nodes: int) -> list[dict[str, NDArray[np.int64]]]:
         everyone = np.concatenate([_positions([]), *split.values()])
         rows, times = np.unique(everyone, return_counts=True)
         if everyone.size != rows.size:
-            raise ValueError(f"{path}, split {number}: row {int(rows[times > 1][0])} is listed twice.")
+            raise ValueError(
+                f"{path}, split {number}: row {int(rows[times > 1][0])} is listed twice."
+            )
     return splits
 
 

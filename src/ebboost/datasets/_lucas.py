@@ -41,20 +41,31 @@ def load_lucas(
     if task not in ("price", "wall"):
         raise ValueError(f"task must be 'price' or 'wall', got {task!r}.")
     pandas = pandas_for("load_lucas")
-    with (resources.files("ebboost.datasets") / "lucas.npz").open("rb") as file, np.load(file) as stored:
+    with (
+        (resources.files("ebboost.datasets") / "lucas.npz").open("rb") as file,
+        np.load(file) as stored,
+    ):
         arrays = {name: stored[name] for name in stored.files}
     source = np.cumsum(arrays.pop("edge_source_steps"), dtype=np.int64)
-    graph = Graph.from_edges(source, source + arrays.pop("edge_length"), n_nodes=arrays["price"].size)
+    graph = Graph.from_edges(
+        source, source + arrays.pop("edge_length"), n_nodes=arrays["price"].size
+    )
     columns: dict[str, Any] = {}
     for name, values in arrays.items():
         if ":" in name:
             continue
         if f"{name}:categories" in arrays:
-            columns[name] = pandas.Categorical.from_codes(values, arrays[f"{name}:categories"].tolist())
+            columns[name] = pandas.Categorical.from_codes(
+                values, arrays[f"{name}:categories"].tolist()
+            )
         else:
             columns[name] = values.astype(np.int64)
     X = pandas.DataFrame(columns)
-    y = np.log(X.pop("price").to_numpy()) if task == "price" else X.pop("wall").to_numpy(dtype=object)
+    y = (
+        np.log(X.pop("price").to_numpy())
+        if task == "price"
+        else X.pop("wall").to_numpy(dtype=object)
+    )
     if not coordinates:
         X = X.drop(columns=["x", "y"])
     early = X["syear"].to_numpy() <= 1996

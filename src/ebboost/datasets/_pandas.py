@@ -8,5 +8,7 @@ def pandas_for(caller: str) -> Any:
     try:
         import pandas
     except ImportError:
-        raise ImportError(f"ebboost.datasets.{caller} gives dataframes and needs pandas: pip install pandas.") from None
+        raise ImportError(
+            f"ebboost.datasets.{caller} gives dataframes and needs pandas: pip install pandas."
+        ) from None
     return pandas

@@ -17,24 +17,37 @@ from sklearn.utils.validation import _check_feature_names
 
 from ebboost.backends.dask import Cluster, gathered, is_dask
 from ebboost.backends.devices import Cpu, as_device
-from ebboost.boosting.callbacks import Callback, EarlyStopping, History, Interrupt, Progress, ProgressBar
-from ebboost.boosting.label_objectives import Field, Masked, objective_for
+from ebboost.boosting.callbacks import (
+    Callback,
+    EarlyStopping,
+    History,
+    Interrupt,
+    ProgressBar,
+    RoundInfo,
+)
+from ebboost.boosting.label_objectives import LatentField, MaskedLabels, objective_for
 from ebboost.boosting.loop import Boosting, boost
 from ebboost.boosting.losses import Loss, SquaredError
 from ebboost.boosting.momentum import Momentum, as_momentum
 from ebboost.boosting.objective import Labels, Objective
 from ebboost.data import validation as checks
 from ebboost.data.features import NeighborFeatures
-from ebboost.data.pipeline import Preparation
+from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table, TableReader
 from ebboost.estimators._fitted import Fitted, named
 from ebboost.graph import Graphs, check_strengths
-from ebboost.learners import Growing
+from ebboost.learners import TreeGrower
 from ebboost.model.environment import environment
 from ebboost.propagation import Propagation, Smoother, threads
 from ebboost.training import selection as choosing
-from ebboost.training.checkpoint import Checkpoint, Keeper, described, fingerprint_of, keeping
-from ebboost.training.selection import Choice
+from ebboost.training.checkpoint import (
+    Checkpoint,
+    CheckpointCallback,
+    checkpoint_session,
+    describe_parameters,
+    fingerprint_of,
+)
+from ebboost.training.selection import Candidate
 
 Array = NDArray[np.float64]
 MIN_LABELS_TO_HOLD_OUT = 50
@@ -42,9 +55,9 @@ FOLDS = 5
 ROUNDS_FOR_FEW = 50
 LABEL_USES: dict[str, Any] = {
     "none": None,
-    "field": Field(),
-    "leave-one-out": Field(left_out=True),
-    "masked": Masked(),
+    "field": LatentField(),
+    "leave-one-out": LatentField(leave_one_out=True),
+    "masked": MaskedLabels(),
 }
 
 
@@ -52,10 +65,10 @@ LABEL_USES: dict[str, Any] = {
 class _Prepared:
     """What the trees of a choice see, binned."""
 
-    choice: Choice
-    preparation: Preparation
+    choice: Candidate
+    preparation: FeaturePipeline
     seen: Table
-    growing: Growing
+    growing: TreeGrower
 
 
 @dataclass
@@ -70,7 +83,11 @@ class _Entrant(_Prepared):
 class _Lineup(Mapping[str, tuple[Objective, Boosting]]):
     """The entrants of a race: made when their turn comes, dropped when they have lost, but for what others share."""
 
-    def __init__(self, choices: Iterable[Choice], make: Callable[[Choice, Sequence[_Prepared]], _Entrant]) -> None:
+    def __init__(
+        self,
+        choices: Iterable[Candidate],
+        make: Callable[[Candidate, Sequence[_Prepared]], _Entrant],
+    ) -> None:
         self._choices, self._make = {choice.name: choice for choice in choices}, make
         self._made: dict[str, _Entrant] = {}
         self._prepared: list[_Prepared] = []
@@ -84,7 +101,7 @@ class _Lineup(Mapping[str, tuple[Objective, Boosting]]):
 
     def lost(self, name: str) -> None:
         """Drop one of them."""
-        self._made.pop(name).growing.forget()
+        self._made.pop(name).growing.free()
 
     def __getitem__(self, name: str) -> tuple[Objective, Boosting]:
         entrant = self.entrant(name)
@@ -117,7 +134,7 @@ class BaseEBBS(Fitted):
         learning_rate: float | None = None,
         *,
         smoothing: Smoother | str | None = "auto",
-        labels: Field | Masked | str = "auto",
+        labels: LatentField | MaskedLabels | str = "auto",
         neighbor_features: NeighborFeatures | str | None = "auto",
         feature_smoothing: Smoother | str | None = "auto",
         relations: Mapping[str, float] | str = "auto",
@@ -127,7 +144,7 @@ class BaseEBBS(Fitted):
         penalty: float = 0.0,
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
-        patience: int | None = None,
+        n_iter_no_change: int | None = None,
         categorical_features: Any = "auto",
         device: str = "cpu",
         n_jobs: int | None = None,
@@ -147,7 +164,7 @@ class BaseEBBS(Fitted):
         self.penalty = penalty
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
-        self.patience = patience
+        self.n_iter_no_change = n_iter_no_change
         self.categorical_features = categorical_features
         self.device = device
         self.n_jobs = n_jobs
@@ -169,7 +186,7 @@ class BaseEBBS(Fitted):
         --------
         >>> import ebboost as eb
         >>> eb.EBBSRegressor.from_preset("paper", n_estimators=200).labels
-        Masked(from_zero=True)
+        MaskedLabels(from_zero=True)
         """
         if name != "paper":
             raise ValueError(f"There is no preset {name!r}; there is 'paper'.")
@@ -230,8 +247,12 @@ class BaseEBBS(Fitted):
         try:
             checks.parameters(self)
             cluster = Cluster(X, self.learner, checkpoint, resume) if is_dask(X) else None
-            with keeping(*(checkpoint, resume) if cluster is None else (None, False)) as keeper:
-                return self._fit(X, y, sample_weight, graph, nodes, eval_set, callbacks, keeper, cluster)
+            with checkpoint_session(
+                *(checkpoint, resume) if cluster is None else (None, False)
+            ) as keeper:
+                return self._fit(
+                    X, y, sample_weight, graph, nodes, eval_set, callbacks, keeper, cluster
+                )
         except BaseException:
             self.__dict__ = before
             raise
@@ -245,7 +266,7 @@ class BaseEBBS(Fitted):
         nodes: Any,
         eval_set: tuple[Any, Any] | None,
         callbacks: Sequence[Callback],
-        keeper: Keeper | None,
+        keeper: CheckpointCallback | None,
         cluster: Cluster | None,
     ) -> Self:
         callbacks = checks.callback_list(callbacks)
@@ -260,28 +281,38 @@ class BaseEBBS(Fitted):
         checks.graph_fits(graph, table.n_rows, X)
         checks.same_order(X, y)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        if keeper is not None and not isinstance(self.random_state, Integral):  # another would be drawn each time
+        if keeper is not None and not isinstance(
+            self.random_state, Integral
+        ):  # another would be drawn each time
             seed = keeper.seed(seed)
         training, validation = self._labels(y, nodes, eval_set, sample_weight, table.n_rows, seed)
         self.relation_strengths_ = self._strengths(graph, training)
         self.graph_, self.loss_ = self._one_graph(graph), self._loss(training)
         keeps = keeper is not None or (cluster is not None and cluster.keeps)
-        fingerprint = self._fingerprint(table, training, validation, seed, callbacks) if keeps else {}
+        fingerprint = (
+            self._fingerprint(table, training, validation, seed, callbacks) if keeps else {}
+        )
         if keeper is not None:
             keeper.same(fingerprint)
         self._environment = environment(self._threads(table))
         with threads(self._threads(table)), as_device("cpu" if cluster else self.device) as device:
             if cluster is None:
-                out_of_fold = self._train(table, training, validation, seed, callbacks, keeper, device)
+                out_of_fold = self._train(
+                    table, training, validation, seed, callbacks, keeper, device
+                )
             else:
-                out_of_fold = cluster.train(self, training, validation, seed, callbacks, fingerprint)
+                out_of_fold = cluster.train(
+                    self, training, validation, seed, callbacks, fingerprint
+                )
             self._training, self._device = training, device
             self._learn_from_held_out(validation, out_of_fold)
             self._keep_validation(validation)
-            if validation is not None and eval_set is None:  # held out to choose and stop, but given to be used
-                self._training = training.joined(self._held_back)
+            if (
+                validation is not None and eval_set is None
+            ):  # held out to choose and stop, but given to be used
+                self._training = training.concat(self._held_back)
                 del self._held_back
-                self.predicted_ = self._predicted_fitted_nodes()
+                self.raw_predictions_ = self._predicted_fitted_nodes()
             del self._device
         return self
 
@@ -292,7 +323,7 @@ class BaseEBBS(Fitted):
         validation: Labels | None,
         seed: int,
         callbacks: Sequence[Callback],
-        keeper: Keeper | None,
+        keeper: CheckpointCallback | None,
         device: Cpu,
     ) -> Array | None:
         """Choose how to use the graph, boost, keep what was found; returns predictions of each label without it, if any."""
@@ -302,29 +333,40 @@ class BaseEBBS(Fitted):
             watchers.append(self._stopping(n_labelled))
         if self.verbose:
             watchers.append(ProgressBar())
-        choices = choosing.choices(self._asked(training), self.graph_, training, is_classifier(self), table)
-        self.race_: dict[str, float] = {}
+        choices = choosing.choices(
+            self._asked(training), self.graph_, training, is_classifier(self), table
+        )
+        self.selection_: dict[str, float] = {}
         out_of_fold: Array | None = None
         states: list[dict[str, Any]] = []
-        done: list[Progress] = []
+        done: list[RoundInfo] = []
         if keeper is not None and keeper.choice is not None:
             (choice,) = (choice for choice in choices if choice.name == keeper.choice)
             entrant = self._entrant(choice, table, training, validation, seed, device)
             kept = keeper.loaded(entrant.objective)
             entrant.boosting.restore(kept["boosting"])
-            self.race_, told = kept["race"], iter(kept["callbacks"])
-            out_of_fold = None if kept["out_of_fold"] is None else device.host(kept["out_of_fold"])
+            self.selection_, told = kept["race"], iter(kept["callbacks"])
+            out_of_fold = (
+                None if kept["out_of_fold"] is None else device.to_host(kept["out_of_fold"])
+            )
             states = [next(told) if _has_state(watcher) else {} for watcher in watchers]
         else:
             lineup = _Lineup(
-                choices, lambda choice, made: self._entrant(choice, table, training, validation, seed, device, made)
+                choices,
+                lambda choice, made: self._entrant(
+                    choice, table, training, validation, seed, device, made
+                ),
             )
             if keeper is not None:
                 keeper.check(lineup.entrant(choices[0].name).growing.state())
-            winner, done = self._winner(lineup, table, training, validation, interrupt, bool(callbacks))
+            winner, done = self._winner(
+                lineup, table, training, validation, interrupt, bool(callbacks)
+            )
             entrant = lineup.entrant(winner)
             del lineup
-            if interrupt.asked:  # who would have won the whole race is not known: it is to be run again
+            if (
+                interrupt.asked
+            ):  # who would have won the whole race is not known: it is to be run again
                 keeper = None
             if self.early_stopping and validation is None:
                 cross_fitted = self._cross_fitted(entrant.choice, table, training, seed, device)
@@ -332,10 +374,12 @@ class BaseEBBS(Fitted):
         if keeper is not None:
             keeper.interrupt = interrupt
             keeper.collect = lambda: {
-                "choice": entrant.choice.name, "race": self.race_, "out_of_fold": out_of_fold,
+                "choice": entrant.choice.name,
+                "race": self.selection_,
+                "out_of_fold": out_of_fold,
                 "boosting": entrant.boosting.state(),
                 "callbacks": [watcher.state() for watcher in watchers if _has_state(watcher)],
-            }  # fmt: skip
+            }
         with interrupt:
             after = [interrupt] if keeper is None else [keeper, interrupt]
             found = boost(entrant.boosting, watchers, done, after=after, states=states)
@@ -346,19 +390,21 @@ class BaseEBBS(Fitted):
                 + going_on,
                 stacklevel=4,
             )
-        self.choice_ = entrant.choice.name
+        self.best_candidate_ = entrant.choice.name
         self.smoothing_, self.labels_ = entrant.choice.smoothing, entrant.choice.labels
         self.ensemble_ = entrant.growing.compile(found.best.weights)
-        self.base_ = device.host(entrant.objective.base)
-        self.scores_ = device.host(found.best.scores)
+        self.init_score_ = device.to_host(entrant.objective.base)
+        self.scores_ = device.to_host(found.best.scores)
         self.n_iter_ = found.n_rounds
         self.history_ = history.losses
-        self.stopped_because_ = interrupt.reason if interrupt.asked else found.stopped_because
+        self.stop_reason_ = interrupt.reason if interrupt.asked else found.stop_reason
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
         # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
         self._fitted_table, self._from_disk = None if table.on_disk else table, table.on_disk
-        self._fitted_columns = entrant.seen.whole() if entrant.preparation.encoder is not None else None
-        self.smoothed_ = device.host(entrant.smoother.apply(found.best.scores))
+        self._fitted_columns = (
+            entrant.seen.materialize() if entrant.preparation.encoder is not None else None
+        )
+        self.propagated_scores_ = device.to_host(entrant.smoother.apply(found.best.scores))
         return out_of_fold
 
     def _winner(
@@ -369,52 +415,84 @@ class BaseEBBS(Fitted):
         validation: Labels | None,
         interrupt: Interrupt,
         watched: bool,
-    ) -> tuple[str, list[Progress]]:
+    ) -> tuple[str, list[RoundInfo]]:
         """The way of using the graph to go on with, and its rounds in the race, with all models if others watch them."""
-        winner, done, n_labelled = next(iter(lineup)), list[Progress](), training.nodes.size
+        winner, done, n_labelled = next(iter(lineup)), list[RoundInfo](), training.nodes.size
         if len(lineup) > 1 and validation is not None:
             lineup.entrant(winner)  # while Ctrl-C still raises at once
             n_scores = table.n_rows * training.target.shape[1]
             stages = choosing.sized_stages(is_classifier(self), n_labelled, n_scores)
             stages = [min(rounds, self.n_estimators) for rounds in stages]
-            stopping = partial(self._stopping, n_labelled) if self.early_stopping and not watched else None
+            stopping = (
+                partial(self._stopping, n_labelled) if self.early_stopping and not watched else None
+            )
             with interrupt:
-                winner, done, self.race_ = choosing.race(lineup, stages, lambda: interrupt.asked, stopping, lineup.lost)
-        elif "graph" in lineup:  # nothing to compare on: let the labels say whether neighbours are alike
+                winner, done, self.selection_ = choosing.race(
+                    lineup, stages, lambda: interrupt.asked, stopping, lineup.lost
+                )
+        elif (
+            "graph" in lineup
+        ):  # nothing to compare on: let the labels say whether neighbours are alike
             alike = choosing.label_correlation(self.graph_, training) > 2.0 / np.sqrt(n_labelled)  # type: ignore[arg-type]
             winner = "graph" if alike else winner
         return winner, done
 
     def _fingerprint(
-        self, table: Table, training: Labels, validation: Labels | None, seed: int, callbacks: Sequence[Callback]
+        self,
+        table: Table,
+        training: Labels,
+        validation: Labels | None,
+        seed: int,
+        callbacks: Sequence[Callback],
     ) -> dict[str, Any]:
         """What two fits must share for one to go on where the other was left."""
-        told = {name: described(value) for name, value in self.get_params(deep=False).items()}
+        told = {
+            name: describe_parameters(value) for name, value in self.get_params(deep=False).items()
+        }
         for name in ("n_jobs", "random_state", "verbose"):
             del told[name]
-        held = () if validation is None else (validation.nodes, validation.target, validation.weight)
+        held = (
+            () if validation is None else (validation.nodes, validation.target, validation.weight)
+        )
         categories = [
-            part for column in sorted(self._reader.categories) for part in (column, self._reader.categories[column])
+            part
+            for column in sorted(self._reader.categories)
+            for part in (column, self._reader.categories[column])
         ]
         return {
             "estimator": type(self).__name__,
-            "X": fingerprint_of(*(fingerprint_of(block.values) for block in table.blocks()), table.names, *categories),
-            "y": fingerprint_of(training.nodes, training.target, training.weight, *held, getattr(self, "classes_", ())),
+            "X": fingerprint_of(
+                *(fingerprint_of(block.values) for block in table.blocks()),
+                table.names,
+                *categories,
+            ),
+            "y": fingerprint_of(
+                training.nodes,
+                training.target,
+                training.weight,
+                *held,
+                getattr(self, "classes_", ()),
+            ),
             "graph": None if self.graph_ is None else fingerprint_of(self.graph_.adjacency),
             "random_state": seed,
             "n_jobs": self._threads(table),
-            "callbacks": [described(callback) for callback in callbacks if _has_state(callback)],
+            "callbacks": [
+                describe_parameters(callback) for callback in callbacks if _has_state(callback)
+            ],
             "parameters": told,
         }
 
     def _keep_validation(self, validation: Labels | None) -> None:
         """What was held out, and what was predicted there before any of it was used."""
-        nothing = np.zeros((0, self.predicted_.shape[1]))
-        self.validation_nodes_, self.validation_target_ = np.zeros(0, dtype=np.int64), nothing[:, :1]
+        nothing = np.zeros((0, self.raw_predictions_.shape[1]))
+        self.validation_nodes_, self.validation_target_ = (
+            np.zeros(0, dtype=np.int64),
+            nothing[:, :1],
+        )
         self.validation_prediction_ = nothing
         if validation is not None:
             self.validation_nodes_, self.validation_target_ = validation.nodes, validation.target
-            self.validation_prediction_ = self.predicted_[validation.nodes]
+            self.validation_prediction_ = self.raw_predictions_[validation.nodes]
 
     def _strengths(self, graph: Graphs | None, training: Labels) -> dict[str, float] | None:
         """What each relation's weights are multiplied by, as given or read off the labels; None for a single graph."""
@@ -431,15 +509,17 @@ class BaseEBBS(Fitted):
         return {name: float(self.relations[name]) for name in graph}
 
     def _stopping(self, n_labelled: int) -> EarlyStopping:
-        if self.patience is not None:
-            return EarlyStopping(self.patience)
+        if self.n_iter_no_change is not None:
+            return EarlyStopping(self.n_iter_no_change)
         stopping = choosing.sized_stopping(is_classifier(self), n_labelled)
-        if type(self.loss_) is not SquaredError:  # of other losses, a share says little: some have no natural zero
-            stopping.least_gain = 0.0
+        if (
+            type(self.loss_) is not SquaredError
+        ):  # of other losses, a share says little: some have no natural zero
+            stopping.min_improvement = 0.0
         return stopping
 
     def _cross_fitted(
-        self, choice: Choice, table: Table, training: Labels, seed: int, device: Cpu
+        self, choice: Candidate, table: Table, training: Labels, seed: int, device: Cpu
     ) -> tuple[int, Array | None]:
         """Where labels are too few to hold any out: rounds, and predictions of each label without it, from 5 folds."""
         n_labelled = training.nodes.size
@@ -448,11 +528,15 @@ class BaseEBBS(Fitted):
         fold = np.random.default_rng(seed).permutation(n_labelled) % FOLDS
         predicted, rounds = np.zeros_like(training.target), []
         for number in range(FOLDS):
-            held = training.only(fold == number)
-            entrant = self._entrant(choice, table, training.only(fold != number), held, seed, device)
+            held = training.subset(fold == number)
+            entrant = self._entrant(
+                choice, table, training.subset(fold != number), held, seed, device
+            )
             found = boost(entrant.boosting, [self._stopping(n_labelled)])
             rounds.append(found.n_rounds)
-            predicted[fold == number] = device.host(entrant.objective.predict(found.best))[held.nodes]
+            predicted[fold == number] = device.to_host(entrant.objective.predict(found.best))[
+                held.nodes
+            ]
         return max(int(np.median(rounds)), 1), predicted
 
     def _labels(
@@ -465,7 +549,9 @@ class BaseEBBS(Fitted):
         weighted = weight * self._class_weight(values)
         if eval_set is not None:
             held_nodes, held_values = checks.evaluation(eval_set, known, n_rows, self)
-            validation = Labels(held_nodes, self._target(held_values, "eval_set"), np.ones(held_nodes.size))
+            validation = Labels(
+                held_nodes, self._target(held_values, "eval_set"), np.ones(held_nodes.size)
+            )
         elif self.early_stopping and known.size >= MIN_LABELS_TO_HOLD_OUT:
             train, held = self._held_out(values, seed)
             validation = Labels(known[held], self._target(values[held], "y"), weight[held])
@@ -473,7 +559,9 @@ class BaseEBBS(Fitted):
             known, values, weighted = known[train], values[train], weighted[train]
         return Labels(known, self._target(values, "y"), weighted), validation
 
-    def _held_out(self, values: NDArray[Any], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _held_out(
+        self, values: NDArray[Any], seed: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         everyone = np.arange(values.size)
         if not 1 <= round(self.validation_fraction * values.size) <= values.size - 10:
             raise ValueError(
@@ -481,15 +569,20 @@ class BaseEBBS(Fitted):
                 "validate on: use something like 0.1, or early_stopping=False."
             )
         train, held = train_test_split(
-            everyone, test_size=self.validation_fraction, random_state=seed, stratify=self._strata(values)
+            everyone,
+            test_size=self.validation_fraction,
+            random_state=seed,
+            stratify=self._strata(values),
         )
         return np.sort(train), np.sort(held)
 
     def _asked(self, training: Labels) -> dict[str, Any]:
         """What the user says of the graph: parts, or "auto"."""
-        asked = {"smoothing": checks.part(self.smoothing, "smoothing", Smoother, "eb.Laplacian(lam=2.0)")}
+        asked = {
+            "smoothing": checks.part(self.smoothing, "smoothing", Smoother, "eb.Laplacian(lam=2.0)")
+        }
         if isinstance(asked["smoothing"], Smoother):
-            spread = partial(self.loss_.spread, training.target, training.weight)
+            spread = partial(self.loss_.label_scale, training.target, training.weight)
             asked["smoothing"] = asked["smoothing"].prepared(spread)
         asked["labels"] = self._label_use()
         for name, kind, example in (
@@ -506,8 +599,8 @@ class BaseEBBS(Fitted):
         return asked
 
     def _label_use(self) -> Any:
-        use: Field | Masked | None
-        if isinstance(self.labels, (Field, Masked)):
+        use: LatentField | MaskedLabels | None
+        if isinstance(self.labels, (LatentField, MaskedLabels)):
             use = self.labels
         elif isinstance(self.labels, str) and self.labels in LABEL_USES:
             use = clone(LABEL_USES[self.labels]) if LABEL_USES[self.labels] is not None else None
@@ -516,23 +609,28 @@ class BaseEBBS(Fitted):
             return "auto" if is_classifier(self) or type(self.loss_) is SquaredError else None
         else:
             raise ValueError(
-                f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.Field(...) or eb.Masked(...), got {self.labels!r}."
+                f"labels must be 'auto', one of {sorted(LABEL_USES)}, "
+                f"eb.LatentField(...) or eb.MaskedLabels(...), got {self.labels!r}."
             )
         if use is not None and not is_classifier(self) and type(self.loss_) is not SquaredError:
             raise ValueError(
                 f"labels={self.labels!r} needs loss='squared_error'; with {self.loss_!r} use labels='none'."
             )
-        if isinstance(use, Masked) and is_classifier(self):
-            raise ValueError("labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'.")
-        if isinstance(use, Masked) and self.penalty:
-            raise ValueError("penalty has no part in the published objective: leave it at 0 with labels='masked'.")
-        if isinstance(use, Masked) and not 0.0 < use.share < 1.0:
-            raise ValueError(f"Masked's share must lie between 0 and 1, got {use.share!r}.")
+        if isinstance(use, MaskedLabels) and is_classifier(self):
+            raise ValueError(
+                "labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'."
+            )
+        if isinstance(use, MaskedLabels) and self.penalty:
+            raise ValueError(
+                "penalty has no part in the published objective: leave it at 0 with labels='masked'."
+            )
+        if isinstance(use, MaskedLabels) and not 0.0 < use.share < 1.0:
+            raise ValueError(f"MaskedLabels's share must lie between 0 and 1, got {use.share!r}.")
         return use
 
     def _entrant(
         self,
-        choice: Choice,
+        choice: Candidate,
         table: Table,
         training: Labels,
         validation: Labels | None,
@@ -552,17 +650,23 @@ class BaseEBBS(Fitted):
         preparation = choice.preparation() if alike is None else alike.preparation
         growing, seen = None, None
         if alike is not None:
-            seen, growing = alike.seen, alike.growing.beside()
+            seen, growing = alike.seen, alike.growing.clone_with_shared_bins()
         if seen is None:
             seen = preparation.fit(table, self.graph_, training, learner.takes_categories, seed)
-            seen = seen if learner.same_from_blocks else seen.whole()
+            seen = seen if learner.same_from_blocks else seen.materialize()
         n_outputs = training.target.shape[1]
         device.expect(choice.name, seen.n_rows, len(seen.names), n_outputs)
-        graph, known, held = device.graph(self.graph_), device.labels(training), device.labels(validation)
+        graph, known, held = (
+            device.graph(self.graph_),
+            device.labels(training),
+            device.labels(validation),
+        )
         smoother = self._operator(choice.smoothing, graph, table.n_rows)
-        objective = objective_for(choice.labels, graph, smoother, self.loss_, known, held, self.penalty, seed)
+        objective = objective_for(
+            choice.labels, graph, smoother, self.loss_, known, held, self.penalty, seed
+        )
         if self._peers is not None:
-            objective = self._peers.agreeing(objective)
+            objective = self._peers.rank0_objective(objective)
         growing = growing or learner.start(
             seen, n_outputs=n_outputs, seed=seed, n_jobs=self._threads(seen), device=self.device
         )
@@ -571,7 +675,8 @@ class BaseEBBS(Fitted):
             objective,
             growing,
             n_rounds=self.n_estimators,
-            learning_rate=self.learning_rate or choosing.sized_rate(classes, n_labelled, table.is_sparse),
+            learning_rate=self.learning_rate
+            or choosing.sized_rate(classes, n_labelled, table.is_sparse),
             momentum=as_momentum(self.momentum),
         )
         return _Entrant(choice, preparation, seen, growing, smoother, objective, boosting)

@@ -9,7 +9,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import compute_sample_weight
 
-from ebboost.boosting.label_objectives import Field, ProbabilityField, expected_calibration_error
+from ebboost.boosting.label_objectives import (
+    LatentField,
+    ProbabilityField,
+    expected_calibration_error,
+)
 from ebboost.boosting.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax
 from ebboost.boosting.momentum import Momentum
 from ebboost.boosting.objective import Labels
@@ -44,7 +48,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
     calibration_error_ : float or None
         Expected calibration error on the validation nodes: how far stated probabilities are from observed shares. A
         little optimistic, as the same nodes chose the temperature.
-    n_iter_, history_, choice_, smoothing_, labels_, ensemble_, graph_
+    n_iter_, history_, best_candidate_, smoothing_, labels_, ensemble_, graph_
         As in :class:`EBBSRegressor`.
 
     Examples
@@ -64,7 +68,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         learning_rate: float | None = None,
         *,
         smoothing: Smoother | str | None = "auto",
-        labels: Field | str = "auto",
+        labels: LatentField | str = "auto",
         neighbor_features: NeighborFeatures | str | None = "auto",
         feature_smoothing: Smoother | str | None = "auto",
         relations: Mapping[str, float] | str = "auto",
@@ -74,7 +78,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         penalty: float = 0.0,
         early_stopping: bool = True,
         validation_fraction: float = 0.1,
-        patience: int | None = None,
+        n_iter_no_change: int | None = None,
         categorical_features: Any = "auto",
         class_weight: Any = None,
         device: str = "cpu",
@@ -96,7 +100,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
             penalty=penalty,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
-            patience=patience,
+            n_iter_no_change=n_iter_no_change,
             categorical_features=categorical_features,
             device=device,
             n_jobs=n_jobs,
@@ -106,13 +110,24 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         self.class_weight = class_weight
 
     def predict_proba(
-        self, X: Any = None, *, graph: Graphs | None = None, nodes: Any = None, known: Any = None
+        self,
+        X: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+        new_labels: Any = None,
     ) -> Array:
         """Probability of every class, in the order of ``classes_``; arguments as in :meth:`predict`."""
-        return self._predicted(X, graph, nodes, known)
+        return self._predicted(X, graph, nodes, new_labels)
 
     def predict(
-        self, X: Any = None, *, graph: Graphs | None = None, nodes: Any = None, known: Any = None, interval: Any = None
+        self,
+        X: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+        new_labels: Any = None,
+        interval: Any = None,
     ) -> NDArray[Any]:
         """Predict the class of every fitted node, or of another table and its graph.
 
@@ -125,22 +140,28 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         nodes : array-like of int or bool, optional
             Only these rows. Of another table only the rows that they need are looked at, as far away as the model's
             smoothing and columns reach; with ``known``, all are.
-        known : (nodes, y), optional
+        new_labels : (nodes, y), optional
             Labels that have become known since the fit.
         interval : None
             Classes have none: see :meth:`predict_proba`.
         """
-        return self._told(self._predicted(X, graph, nodes, known), interval)
+        return self._told(self._predicted(X, graph, nodes, new_labels), interval)
 
     def _told(self, probabilities: Array, interval: Any) -> NDArray[Any]:
         """The most likely class of each node."""
         if interval is not None:
-            raise ValueError("interval is for EBBSRegressor; a classifier says how sure it is with predict_proba().")
+            raise ValueError(
+                "interval is for EBBSRegressor; a classifier says how sure it is with predict_proba()."
+            )
         return np.asarray(self.classes_)[probabilities.argmax(axis=1)]
 
-    def _finished(self, scores: Array, smoothed: Array, graph: Graph | None, known: Labels | None) -> Array:
+    def _finished(
+        self, scores: Array, smoothed: Array, graph: Graph | None, known: Labels | None
+    ) -> Array:
         """Probabilities of smoothed scores, with what known labels say added."""
-        return self._calibrated.probabilities(smoothed, self.loss_, known, self._field(graph, known))
+        return self._calibrated.probabilities(
+            smoothed, self.loss_, known, self._field(graph, known)
+        )
 
     def _said(self, smoothed: Array, target: Array) -> Array:
         return self._calibrated.errors(smoothed, self.loss_, target)
@@ -158,7 +179,9 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         nodes: Any = None,
     ) -> float:
         """Return the accuracy of the predictions; labels that are None or NaN are left out."""
-        truth, predicted, weight = checks.to_score(y, sample_weight, nodes, self.predict(X, graph=graph), self)
+        truth, predicted, weight = checks.to_score(
+            y, sample_weight, nodes, self.predict(X, graph=graph), self
+        )
         return float(accuracy_score(truth, predicted, sample_weight=weight))
 
     def _learn_classes(self, values: NDArray[Any]) -> None:
@@ -168,7 +191,9 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
 
     def _target(self, values: NDArray[Any], name: str) -> Array:
         position_of = {label: position for position, label in enumerate(self.classes_.tolist())}
-        position = np.fromiter((position_of.get(label, -1) for label in values.tolist()), np.int64, values.size)
+        position = np.fromiter(
+            (position_of.get(label, -1) for label in values.tolist()), np.int64, values.size
+        )
         if (position < 0).any():
             strange = values.tolist()[int(np.flatnonzero(position < 0)[0])]
             raise ValueError(
@@ -186,7 +211,9 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         if isinstance(self.loss, Loss):
             return self.loss
         if self.loss not in ("auto", "log_loss", None):
-            raise ValueError(f"loss must be 'auto', 'log_loss' or a Loss for a classifier, got {self.loss!r}.")
+            raise ValueError(
+                f"loss must be 'auto', 'log_loss' or a Loss for a classifier, got {self.loss!r}."
+            )
         return LogLoss() if self.classes_.size == 2 else Softmax()
 
     def _loss(self, training: Labels) -> Loss:
@@ -209,7 +236,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         return {
             "n_estimators": 200,
             "learning_rate": 1.0,
-            "patience": 20,
+            "n_iter_no_change": 20,
             "smoothing": Laplacian(2.0, 5),
             "labels": "none",
             "neighbor_features": None,
@@ -228,28 +255,34 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         return self._calibrated.strength
 
     def _predicted_fitted_nodes(self) -> Array:
-        return self._finished(self.scores_, self.base_ + self.smoothed_, self.graph_, self._training)
+        return self._finished(
+            self.scores_, self.init_score_ + self.propagated_scores_, self.graph_, self._training
+        )
 
     def _learn_from_held_out(self, validation: Labels | None, out_of_fold: Array | None) -> None:
         """Choose how scores become probabilities and how much labels are trusted."""
         self._calibrated = ProbabilityField()
         self.calibration_error_: float | None = None
-        smoothed, training = self.base_ + self.smoothed_, self._training
+        smoothed, training = self.init_score_ + self.propagated_scores_, self._training
         field = self._field(self.graph_, training)
         if validation is not None:
             self._calibrated.choose(smoothed, self.loss_, training, field, validation)
         elif field is not None:
             self._calibrated.choose_left_out(smoothed, self.loss_, training, field)
-        self.predicted_ = self._predicted_fitted_nodes()
+        self.raw_predictions_ = self._predicted_fitted_nodes()
         if validation is not None:
-            stated = self.predicted_[validation.nodes]
+            stated = self.raw_predictions_[validation.nodes]
             self.calibration_error_ = expected_calibration_error(stated, validation.target)
 
     def _explained_scores(self) -> Array:
-        return self.base_ + self.smoothed_
+        return self.init_score_ + self.propagated_scores_
 
     def _summary_lines(self) -> list[str]:
-        lines = [f"scores      temperature {self.temperature_:g}, labels trusted {self.label_strength_:.0%}"]
+        lines = [
+            f"scores      temperature {self.temperature_:g}, labels trusted {self.label_strength_:.0%}"
+        ]
         if self.calibration_error_ is not None:
-            lines.append(f"calibration expected error {self.calibration_error_:.3f} on the validation nodes")
+            lines.append(
+                f"calibration expected error {self.calibration_error_:.3f} on the validation nodes"
+            )
         return lines

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from ebboost.backends import threads as cores
 from ebboost.backends.dask import gathered, is_dask, scores_of
 from ebboost.backends.devices import Cpu
-from ebboost.boosting.label_objectives import Field
+from ebboost.boosting.label_objectives import LatentField
 from ebboost.boosting.objective import Labels
 from ebboost.data import validation as checks
 from ebboost.data.table import ParquetTable, Table, count_rows, rows_of
@@ -20,7 +20,14 @@ from ebboost.graph import Graph, Graphs
 from ebboost.model import serialization as modelfile
 from ebboost.model.explain import Explanation, explain
 from ebboost.model.serving import Predictor
-from ebboost.propagation import EdgeWeights, IdentityOperator, Propagation, Robust, Smoother, threads
+from ebboost.propagation import (
+    EdgeWeights,
+    IdentityOperator,
+    Propagation,
+    Robust,
+    Smoother,
+    threads,
+)
 
 Array = NDArray[np.float64]
 ONE_THREAD_UP_TO = 4_000_000  # entries of a table
@@ -33,12 +40,14 @@ class Fitted(BaseEstimator):
     #: Where fields are solved for: during a fit, where it trains.
     _device = Cpu()
 
-    def predictor(self, X: Any = None, *, graph: Graphs | None = None, known: Any = None) -> Predictor:
+    def predictor(
+        self, X: Any = None, *, graph: Graphs | None = None, new_labels: Any = None
+    ) -> Predictor:
         """Return an object that keeps the predictions of every node and answers for a few of them at once.
 
         Parameters
         ----------
-        X, graph, known
+        X, graph, new_labels
             As in :meth:`predict`; default: the fitted nodes.
 
         Returns
@@ -59,19 +68,25 @@ class Fitted(BaseEstimator):
         >>> bool(predictor.predict([7]) > before)
         True
         """
-        return Predictor(self, X, graph, known)
+        return Predictor(self, X, graph, new_labels)
 
-    def _predicted(self, X: Any, graph: Graphs | None, nodes: Any, known: Any) -> Array:
+    def _predicted(self, X: Any, graph: Graphs | None, nodes: Any, new_labels: Any) -> Array:
         """Predictions, of the nodes asked for; of another table, what they do not need is not computed."""
         check_is_fitted(self, "ensemble_")
-        if X is None and graph is None and known is None:
-            predicted = self.predicted_
-        elif X is not None and nodes is not None and known is None:
+        if X is None and graph is None and new_labels is None:
+            predicted = self.raw_predictions_
+        elif X is not None and nodes is not None and new_labels is None:
             return self._predicted_near(X, graph, nodes)
         else:
             scores, smoothed, one = self._uncorrected(X, graph)
-            predicted = self._finished(scores, smoothed, one, self._known(X, known, len(scores)))
-        return predicted if nodes is None else predicted[checks.node_positions(nodes, len(predicted), repeats=True)]
+            predicted = self._finished(
+                scores, smoothed, one, self._known(X, new_labels, len(scores))
+            )
+        return (
+            predicted
+            if nodes is None
+            else predicted[checks.node_positions(nodes, len(predicted), repeats=True)]
+        )
 
     def _predicted_near(self, X: Any, graph: Graphs | None, nodes: Any) -> Array:
         """Predictions of some rows of another table, from those rows alone that they are made of."""
@@ -84,17 +99,23 @@ class Fitted(BaseEstimator):
             rows = checks.node_positions(nodes, len(scores), repeats=True)
             return self._finished(scores, smoothed, one, None)[rows]
         rows = checks.node_positions(nodes, n_rows, repeats=True)
-        centre = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)  # no table is without a row
+        centre = (
+            np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)
+        )  # no table is without a row
         if one is None:
             scores = self._scores(self._preparation.apply(self._read_rows(X, centre), None))
-            return self._finished(scores, self.base_ + scores, None, None)[np.searchsorted(centre, rows)]
-        wide = one.around(centre, columns + scores_from)
+            return self._finished(scores, self.init_score_ + scores, None, None)[
+                np.searchsorted(centre, rows)
+            ]
+        wide = one.neighborhood(centre, columns + scores_from)
         table = self._read_rows(X, wide.nodes)
         with threads(self._threads(table)):
             seen = self._preparation.apply(table, wide.graph)
-            near = one.around(centre, scores_from) if columns else wide
-            scores = self._scores(seen.only(wide.distance <= scores_from) if columns else seen)
-            smoothed = self.base_ + self._operator(self.smoothing_, near.graph, len(scores)).apply(scores)
+            near = one.neighborhood(centre, scores_from) if columns else wide
+            scores = self._scores(seen.subset(wide.distance <= scores_from) if columns else seen)
+            smoothed = self.init_score_ + self._operator(
+                self.smoothing_, near.graph, len(scores)
+            ).apply(scores)
         return self._finished(scores, smoothed, near.graph, None)[np.searchsorted(near.nodes, rows)]
 
     def _uncorrected(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
@@ -102,8 +123,10 @@ class Fitted(BaseEstimator):
         check_is_fitted(self, "ensemble_")
         if X is None:
             if graph is not None:
-                raise ValueError("graph was given without X: pass predict(X_new, graph=g_new), or neither.")
-            return self.scores_, self.base_ + self.smoothed_, self.graph_
+                raise ValueError(
+                    "graph was given without X: pass predict(X_new, graph=g_new), or neither."
+                )
+            return self.scores_, self.init_score_ + self.propagated_scores_, self.graph_
         if is_dask(X) and not self._preparation.uses_graph:
             return self._uncorrected_blocks(X, graph)
         (X,) = gathered(X)  # columns of neighbours are made here, not where the blocks are
@@ -112,14 +135,20 @@ class Fitted(BaseEstimator):
         with threads(self._threads(table)):
             scores = self._scores(self._preparation.apply(table, one))
             smoothed = self._operator(self.smoothing_, one, table.n_rows).apply(scores)
-        return scores, self.base_ + smoothed, one
+        return scores, self.init_score_ + smoothed, one
 
-    def _uncorrected_blocks(self, X: Any, graph: Graphs | None) -> tuple[Array, Array, Graph | None]:
+    def _uncorrected_blocks(
+        self, X: Any, graph: Graphs | None
+    ) -> tuple[Array, Array, Graph | None]:
         """The same of a Dask collection, whose trees are summed where its blocks are."""
         _check_feature_names(self, named(X), reset=False)
         scores = scores_of(X, self)
         one = self._graph_of(None, len(scores), graph)
-        return scores, self.base_ + self._operator(self.smoothing_, one, len(scores)).apply(scores), one
+        return (
+            scores,
+            self.init_score_ + self._operator(self.smoothing_, one, len(scores)).apply(scores),
+            one,
+        )
 
     def _scores(self, table: Table) -> Array:
         """Scores f of a prepared table."""
@@ -148,7 +177,9 @@ class Fitted(BaseEstimator):
                 "predict(X_new, graph=g_new) with the graph of the new rows."
             )
         if self.graph_ is None and graph is not None:
-            raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
+            raise ValueError(
+                "graph was given, but this model was fitted without one: call predict(X)."
+            )
         checks.graph_fits(graph, n_rows, X)
         return self._one_graph(graph)
 
@@ -167,33 +198,37 @@ class Fitted(BaseEstimator):
 
     @staticmethod
     def _operator(smoothing: Smoother | None, graph: Graph | None, n_rows: int) -> Propagation:
-        return IdentityOperator(n_rows) if smoothing is None or graph is None else smoothing.on(graph)
+        return (
+            IdentityOperator(n_rows)
+            if smoothing is None or graph is None
+            else smoothing.operator(graph)
+        )
 
     def _smoothing_hops(self, graph: Graph | None) -> int | None:
         return 0 if graph is None or self.smoothing_ is None else self.smoothing_.hops(graph)
 
     def _field(self, graph: Graph | None, known: Labels | None) -> Any:
         """The field of known labels, if there are any and the model uses it."""
-        if graph is None or known is None or not isinstance(self.labels_, Field):
+        if graph is None or known is None or not isinstance(self.labels_, LatentField):
             return None
         return self._device.field(self.labels_, graph, known)
 
-    def _known(self, X: Any, known: Any, n_rows: int) -> Labels | None:
+    def _known(self, X: Any, new_labels: Any, n_rows: int) -> Labels | None:
         """Labels that a prediction may use: the training labels of fitted nodes, and those handed over."""
         own = self._training if X is None and self.labels_ is not None else None
-        if known is None:
+        if new_labels is None:
             return own
         if self.labels_ is None:
             raise ValueError(
-                "known was given, but this model makes no use of labels at prediction (labels='none', or 'auto' found them "
-                "of no use). Fit with labels='field' to let it."
+                "new_labels was given, but this model makes no use of labels at prediction (labels='none', or "
+                "'auto' chose no field). Fit with labels='field'."
             )
         taken = np.zeros(0, dtype=np.int64) if own is None else own.nodes
-        nodes, values = checks.evaluation(known, taken, n_rows, self, "known")
-        handed = Labels(nodes, self._target(values, "known"), np.ones(nodes.size))
+        nodes, values = checks.evaluation(new_labels, taken, n_rows, self, "new_labels")
+        handed = Labels(nodes, self._target(values, "new_labels"), np.ones(nodes.size))
         if own is None:
             return handed
-        return own.joined(Labels(nodes, handed.target, np.full(nodes.size, own.weight.mean())))
+        return own.concat(Labels(nodes, handed.target, np.full(nodes.size, own.weight.mean())))
 
     def _threads(self, table: Table) -> int:
         """A number that was given; otherwise the cores that are ours, or one where threads cost more than they bring."""
@@ -224,7 +259,9 @@ class Fitted(BaseEstimator):
             table = self._read(X)
             checks.same_rows(table, len(self.scores_))
         with threads(1 if table is None else self._threads(table)):
-            return explain(self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table)
+            return explain(
+                self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table
+            )
 
     def edge_weights(self) -> EdgeWeights:
         """Which edges robust smoothing trusts: the attention weight of each, the mean of ρ' over the steps.
@@ -251,36 +288,53 @@ class Fitted(BaseEstimator):
                 f"Only robust smoothing gives edges weights of their own, and this model was fitted with {self.smoothing_}: "
                 "use smoothing=eb.Robust(...) and a graph."
             )
-        return self.smoothing_.on(self.graph_).edge_weights(self.scores_)
+        return self.smoothing_.operator(self.graph_).edge_weights(self.scores_)
 
     @property
     def feature_importances_(self) -> Array:
         """Share of each column of X in the gain of the trees, what was made of it included; adds up to 1."""
         check_is_fitted(self, "ensemble_")
-        folded = self._preparation.folded(self.ensemble_.importances(), self._column_origin, self.n_features_in_)
+        folded = self._preparation.folded(
+            self.ensemble_.importances(), self._column_origin, self.n_features_in_
+        )
         total = folded.sum()
         return folded / total if total > 0 else folded
 
     def summary(self) -> str:
         """Describe the fitted model in a few lines: what was chosen and why, and which labels a prediction uses."""
         check_is_fitted(self, "ensemble_")
-        lines = [f"{type(self).__name__}: {self.n_iter_} rounds, {self.stopped_because_}"]
-        how = {"none": "not used", "as given": "used as given"}.get(self.choice_, f"used ({self.choice_})")
+        lines = [f"{type(self).__name__}: {self.n_iter_} rounds, {self.stop_reason_}"]
+        how = {"none": "not used", "as given": "used as given"}.get(
+            self.best_candidate_, f"used ({self.best_candidate_})"
+        )
         lines.append(f"graph       {'none given' if self.graph_ is None else how}")
         if self.relation_strengths_ is not None:
-            shares = ", ".join(f"{name} {strength:.3g}" for name, strength in self.relation_strengths_.items())
-            lines.append(f"relations   {shares}; {'read off the labels' if self.relations == 'auto' else 'as given'}")
-        if self.race_:
-            reached = ", ".join(f"{name} {loss:.4g}" for name, loss in sorted(self.race_.items(), key=lambda kv: kv[1]))
+            shares = ", ".join(
+                f"{name} {strength:.3g}" for name, strength in self.relation_strengths_.items()
+            )
+            lines.append(
+                f"relations   {shares}; {'read off the labels' if self.relations == 'auto' else 'as given'}"
+            )
+        if self.selection_:
+            reached = ", ".join(
+                f"{name} {loss:.4g}"
+                for name, loss in sorted(self.selection_.items(), key=lambda kv: kv[1])
+            )
             lines.append(f"chosen by   validation loss after a few rounds: {reached}")
         if self.graph_ is not None and getattr(self, "_from_disk", False):
-            lines.append("columns     those of the file: what is made from neighbours' needs the table in memory")
+            lines.append(
+                "columns     those of the file: what is made from neighbours' needs the table in memory"
+            )
         told = getattr(self, "cluster_", None)  # a file does not keep it
         if told is not None:
-            lines.append(f"trained by  {told['n_workers']} workers; {told['calls']:,} sums of {told['bytes']:,} bytes")
+            lines.append(
+                f"trained by  {told['n_workers']} workers; {told['calls']:,} sums of {told['bytes']:,} bytes"
+            )
         lines.append(f"smoothing   {self.smoothing_}")
-        uses = "the labels given to fit, and what predict(known=...) adds"
-        lines.append(f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}")
+        uses = "the labels given to fit, and what predict(new_labels=...) adds"
+        lines.append(
+            f"labels      {self.labels_}; at prediction: {uses if self.labels_ is not None else 'none'}"
+        )
         return "\n".join(lines + self._summary_lines())
 
     def _repr_html_inner(self) -> str:
@@ -288,9 +342,7 @@ class Fitted(BaseEstimator):
         diagram: str = super()._repr_html_inner()
         if not hasattr(self, "ensemble_"):
             return diagram
-        return (
-            f'{diagram}<pre style="margin:0.5em 0 0;font-size:85%;white-space:pre-wrap">{escape(self.summary())}</pre>'
-        )
+        return f'{diagram}<pre style="margin:0.5em 0 0;font-size:85%;white-space:pre-wrap">{escape(self.summary())}</pre>'
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
@@ -316,7 +368,11 @@ class Fitted(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        return state | {"_fitted_table": None, "_fitted_columns": None} if "_fitted_table" in state else state
+        return (
+            state | {"_fitted_table": None, "_fitted_columns": None}
+            if "_fitted_table" in state
+            else state
+        )
 
 
 def named(X: Any) -> Any:

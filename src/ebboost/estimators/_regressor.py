@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from ebboost.boosting.label_objectives import Masked, masked_prediction
+from ebboost.boosting.label_objectives import MaskedLabels, masked_prediction
 from ebboost.boosting.losses import Loss, regression_loss
 from ebboost.boosting.objective import Labels
 from ebboost.data import validation as checks
@@ -41,8 +41,8 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     smoothing : Smoother, "auto" or None, default="auto"
         How scores travel over the graph, e.g. ``eb.Laplacian(lam=2.0, n_steps=5)``, ``eb.Kernel("diffusion")``, or
         ``eb.Robust()`` where some edges cannot be trusted. None: not at all.
-    labels : "auto", "none", "field", "leave-one-out", "masked", Field or Masked, default="auto"
-        How known labels speak for their neighbours: see :class:`Field`. ``"masked"`` is the published way.
+    labels : "auto", "none", "field", "leave-one-out", "masked", LatentField or MaskedLabels, default="auto"
+        How known labels speak for their neighbours: see :class:`LatentField`. ``"masked"`` is the published way.
     neighbor_features : NeighborFeatures, "auto" or None, default="auto"
         Whether the trees also see what a node's neighbours look like.
     feature_smoothing : Smoother, "auto" or None, default="auto"
@@ -69,12 +69,12 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     penalty : float, default=0.0
         ε of Corollary 1: adds ½ ε ‖f‖² to the loss.
     early_stopping : bool, default=True
-        Stop when the loss on validation nodes has not improved for ``patience`` rounds, and keep the best round.
+        Stop when the loss on validation nodes has not improved for ``n_iter_no_change`` rounds, and keep the best round.
     validation_fraction : float, default=0.1
         Share of the labelled nodes held out for that when ``fit`` gets no ``eval_set``.
-    patience : int, optional
+    n_iter_no_change : int, optional
         Default: 30 below 5 000 labels, 10 for classes, else 15, in which the loss must also fall by a percent to go on: a
-        larger ``patience`` takes the last half percent of accuracy for twice the time.
+        larger ``n_iter_no_change`` takes the last half percent of accuracy for twice the time.
     categorical_features : "auto" or list, default="auto"
         Columns that hold categories, by name or position; text and category columns always do.
     device : {"cpu", "cuda"}, default="cpu"
@@ -95,9 +95,9 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     history_ : dict of lists
         ``"training"`` and ``"validation"`` loss, ``"step"``, ``"cosine"`` (between tree and residual) and ``"seconds"`` of
         every round.
-    choice_ : str
-        The way of using the graph that won the race, and ``race_`` what each entrant's validation loss was.
-    smoothing_, labels_ : Smoother, Field or None
+    best_candidate_ : str
+        The way of using the graph that won the race, and ``selection_`` what each entrant's validation loss was.
+    smoothing_, labels_ : Smoother, LatentField or None
         What was chosen, or given.
     ensemble_ : Ensemble
         The trees; ``ensemble_.booster`` is an ordinary LightGBM or XGBoost booster.
@@ -127,7 +127,13 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     """
 
     def predict(
-        self, X: Any = None, *, graph: Graphs | None = None, nodes: Any = None, known: Any = None, interval: Any = None
+        self,
+        X: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+        new_labels: Any = None,
+        interval: Any = None,
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
@@ -143,7 +149,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         nodes : array-like of int or bool, optional
             Only these rows. Of another table only the rows that they need are looked at, as far away as the model's
             smoothing and columns reach; with ``known``, all are.
-        known : (nodes, y), optional
+        new_labels : (nodes, y), optional
             Labels that have become known since the fit: used as evidence for their neighbours, without a new fit.
         interval : float, optional
             Also give intervals that hold this share of the truth, e.g. 0.9. Their width comes from errors at nodes that
@@ -153,47 +159,65 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         -------
         ndarray of shape (n,), or Intervals(prediction, lower, upper)
         """
-        return self._told(self._predicted(X, graph, nodes, known), interval)
+        return self._told(self._predicted(X, graph, nodes, new_labels), interval)
 
     def _told(self, scores: Array, interval: Any) -> Any:
         """Scores in the units of y, with the ends of their intervals if asked for."""
-        if interval is not None and not (isinstance(interval, Real) and 0.0 < float(interval) < 1.0):
-            raise ValueError(f"interval must be a number between 0 and 1, such as 0.9, got {interval!r}.")
-        predicted = self.loss_.link(scores)[:, 0]
+        if interval is not None and not (
+            isinstance(interval, Real) and 0.0 < float(interval) < 1.0
+        ):
+            raise ValueError(
+                f"interval must be a number between 0 and 1, such as 0.9, got {interval!r}."
+            )
+        predicted = self.loss_.inverse_link(scores)[:, 0]
         if interval is None:
             return predicted
         half = self._half_width(float(interval))
         return Intervals(predicted, predicted - half, predicted + half)
 
     def score(
-        self, X: Any = None, y: Any = None, sample_weight: Any = None, *, graph: Graphs | None = None, nodes: Any = None
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
     ) -> float:
         """Return R² of the predictions; labels that are NaN are left out."""
-        truth, predicted, weight = checks.to_score(y, sample_weight, nodes, self.predict(X, graph=graph), self)
+        truth, predicted, weight = checks.to_score(
+            y, sample_weight, nodes, self.predict(X, graph=graph), self
+        )
         return float(r2_score(truth, predicted, sample_weight=weight))
 
     @classmethod
     def _paper(cls) -> dict[str, Any]:
         return {
             "learning_rate": 1.0,  # the published rate is CatBoost's own, and leaves the mean of the residual alone
-            "patience": 100,
+            "n_iter_no_change": 100,
             "smoothing": Laplacian(2.0, 5),
-            "labels": Masked(from_zero=True),
+            "labels": MaskedLabels(from_zero=True),
             "neighbor_features": None,
             "feature_smoothing": Laplacian(20.0, 5),
             "learner": CatBoost(6, shrinkage=0.2),
         }
 
-    def _finished(self, scores: Array, smoothed: Array, graph: Graph | None, known: Labels | None) -> Array:
+    def _finished(
+        self, scores: Array, smoothed: Array, graph: Graph | None, known: Labels | None
+    ) -> Array:
         """Smoothed scores with what known labels say added."""
-        if isinstance(self.labels_, Masked):
+        if isinstance(self.labels_, MaskedLabels):
             nothing = Labels(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
             operator = self._operator(self.smoothing_, graph, len(scores))
-            return masked_prediction(self.labels_, operator, scores, known or nothing, self.base_)
+            return masked_prediction(
+                self.labels_, operator, scores, known or nothing, self.init_score_
+            )
         field = self._field(graph, known)
         if field is None or known is None:
             return smoothed
-        return self._heard(smoothed, field.spread(self._said(smoothed[known.nodes], known.target)))
+        return self._heard(
+            smoothed, field.posterior_mean(self._said(smoothed[known.nodes], known.target))
+        )
 
     def _said(self, smoothed: Array, target: Array) -> Array:
         """What labels say that the scores of their nodes do not."""
@@ -204,26 +228,34 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         return smoothed + spread
 
     def _predicted_fitted_nodes(self) -> Array:
-        return self._finished(self.scores_, self.base_ + self.smoothed_, self.graph_, self._training)
+        return self._finished(
+            self.scores_, self.init_score_ + self.propagated_scores_, self.graph_, self._training
+        )
 
     def _learn_from_held_out(self, validation: Labels | None, out_of_fold: Array | None) -> None:
         """Keep the errors at labels that were not trained on."""
-        self.predicted_ = self._predicted_fitted_nodes()
-        truth, predicted, self.errors_from_ = self._training.target, out_of_fold, "labelled nodes, each left out once"
+        self.raw_predictions_ = self._predicted_fitted_nodes()
+        truth, predicted, self.conformity_source_ = (
+            self._training.target,
+            out_of_fold,
+            "labelled nodes, each left out once",
+        )
         if validation is not None:
-            truth, self.errors_from_ = validation.target, "validation nodes"
-            predicted = self.predicted_[validation.nodes]
+            truth, self.conformity_source_ = validation.target, "validation nodes"
+            predicted = self.raw_predictions_[validation.nodes]
         if predicted is None:
-            self.held_out_errors_, self.errors_from_ = np.zeros(0), "none"
+            self.conformity_scores_, self.conformity_source_ = np.zeros(0), "none"
         else:
-            self.held_out_errors_ = np.sort(np.abs(truth - self.loss_.link(predicted))[:, 0])
+            self.conformity_scores_ = np.sort(
+                np.abs(truth - self.loss_.inverse_link(predicted))[:, 0]
+            )
 
     def _explained_scores(self) -> Array:
-        return self.predicted_
+        return self.raw_predictions_
 
     def _half_width(self, interval: float) -> float:
         """The conformal quantile of the held-out errors: the ⌈(m+1)·level⌉-th smallest, infinite if there is none."""
-        errors = self.held_out_errors_
+        errors = self.conformity_scores_
         if not errors.size:
             raise ValueError(
                 "interval needs errors at nodes that were not trained on, and this fit kept none: pass eval_set=(nodes, y), "
@@ -233,9 +265,11 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         return float(errors[rank - 1]) if rank <= errors.size else float("inf")
 
     def _summary_lines(self) -> list[str]:
-        if not self.held_out_errors_.size:
+        if not self.conformity_scores_.size:
             return ["intervals   none: every label was trained on"]
-        return [f"intervals   90 % within ±{self._half_width(0.9):.4g}, from the errors at {self.errors_from_}"]
+        return [
+            f"intervals   90 % within ±{self._half_width(0.9):.4g}, from the errors at {self.conformity_source_}"
+        ]
 
     def _learn_classes(self, values: NDArray[Any]) -> None:
         return

@@ -39,20 +39,34 @@ def edge_weights(weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] |
     except (TypeError, ValueError) as error:
         raise TypeError(f"weight must be a list of numbers, one per edge ({error}).") from None
     if weights.shape != (n_rows,):
-        raise ValueError(f"weight must have one entry per edge: expected ({n_rows},), got {weights.shape}.")
-    for bad, what in ((np.isnan(weights), "NaN"), (np.isinf(weights), "infinite"), (weights < 0, "negative")):
+        raise ValueError(
+            f"weight must have one entry per edge: expected ({n_rows},), got {weights.shape}."
+        )
+    for bad, what in (
+        (np.isnan(weights), "NaN"),
+        (np.isinf(weights), "infinite"),
+        (weights < 0, "negative"),
+    ):
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise ValueError(
                 f"weight is {what} at row {row} ({weights[row]}). Weights say how strongly two nodes are tied: "
                 "they must be finite and not negative. Drop that edge or give it a weight"
-                + (", or put such edges into a graph of their own: see Graph.mix." if what == "negative" else ".")
+                + (
+                    ", or put such edges into a graph of their own: see Graph.mix."
+                    if what == "negative"
+                    else "."
+                )
             )
     return weights
 
 
 def symmetric_adjacency(
-    source: IntArray, target: IntArray, weight: NDArray[np.float64] | None, n_nodes: int, directed: bool = False
+    source: IntArray,
+    target: IntArray,
+    weight: NDArray[np.float64] | None,
+    n_nodes: int,
+    directed: bool = False,
 ) -> tuple[sparse.csr_array, int]:
     """Merge an edge list into one symmetric matrix without self-loops.
 
@@ -92,7 +106,9 @@ def symmetrize(one_way: sparse.csr_array, directed: bool) -> tuple[sparse.csr_ar
     for matrix in (total, seen):
         matrix.sort_indices()
     if not np.array_equal(total.indices, seen.indices):
-        raise ValueError("weight is too small to be told from zero on some edge: rescale the weights.")
+        raise ValueError(
+            "weight is too small to be told from zero on some edge: rescale the weights."
+        )
     total.data *= np.where(seen.data == 1, 2.0, 1.0)
     if not np.isfinite(total.data).all():
         raise ValueError("weight overflows when repeated edges are added up: rescale the weights.")
@@ -104,4 +120,6 @@ def symmetrize(one_way: sparse.csr_array, directed: bool) -> tuple[sparse.csr_ar
 
 
 def _pattern(matrix: sparse.csr_array) -> sparse.csr_array:
-    return sparse.csr_array((np.ones_like(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+    return sparse.csr_array(
+        (np.ones_like(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape
+    )

@@ -36,7 +36,9 @@ class _Reader:
             self.weights.append(self._weight_default)
             self.directed |= attributes.get("directed") == "true"
         elif name == "hyperedge":
-            raise ValueError("it holds a hyperedge, which ties more than two nodes; write it as ordinary edges")
+            raise ValueError(
+                "it holds a hyperedge, which ties more than two nodes; write it as ordinary edges"
+            )
         elif name == "data":
             self._data_key, self._text = attributes.get("key"), []
         elif name == "default":
@@ -63,7 +65,9 @@ class _Reader:
         parent = self._inside[-1] if self._inside else ""
         if name == "data" and parent == "edge" and self._data_key == self._weight_key is not None:
             self.weights[-1] = float("".join(self._text))
-        elif name == "default" and parent == "key" and self._data_key == self._weight_key is not None:
+        elif (
+            name == "default" and parent == "key" and self._data_key == self._weight_key is not None
+        ):
             self._weight_default = float("".join(self._text))
         elif name == "key":
             self._data_key = None
@@ -82,13 +86,19 @@ def read_graphml(
         with open(path, "rb") as file:
             parser.ParseFile(file)
     except (expat.ExpatError, ValueError, KeyError) as error:
-        what = f"an element lacks its attribute {error}" if isinstance(error, KeyError) else str(error)
+        what = (
+            f"an element lacks its attribute {error}" if isinstance(error, KeyError) else str(error)
+        )
         line = parser.CurrentLineNumber
-        raise ValueError(f"{os.fspath(path)} is not a GraphML file we can read, at line {line}: {what}.") from None
+        raise ValueError(
+            f"{os.fspath(path)} is not a GraphML file we can read, at line {line}: {what}."
+        ) from None
     if not reader._depth_of_graphs:
         raise ValueError(f"{os.fspath(path)} is XML but not GraphML: there is no <graph> in it.")
     weights = None if reader._weight_key is None else np.asarray(reader.weights, dtype=np.float64)
-    nodes, source, target = (np.asarray(t, dtype=object) for t in (reader.nodes, reader.source, reader.target))
+    nodes, source, target = (
+        np.asarray(t, dtype=object) for t in (reader.nodes, reader.source, reader.target)
+    )
     return nodes, source, target, weights, reader.directed
 
 
@@ -98,5 +108,7 @@ def whole_numbers(texts: NDArray[Any]) -> NDArray[np.int64] | None:
         numbers = np.array([int(text) for text in texts.tolist()], dtype=np.int64)
     except (ValueError, OverflowError):
         return None
-    same = all(str(number) == text for number, text in zip(numbers.tolist(), texts.tolist(), strict=True))
+    same = all(
+        str(number) == text for number, text in zip(numbers.tolist(), texts.tolist(), strict=True)
+    )
     return numbers if same else None  # "007" is a name, not a number

@@ -30,7 +30,9 @@ def _points(coords: ArrayLike, metric: Metric) -> NDArray[np.float64]:
     if metric != "haversine":
         raise ValueError(f"metric must be 'euclidean' or 'haversine', got {metric!r}.")
     if array.shape[1] != 2:
-        raise ValueError(f"haversine needs two columns (latitude, longitude), got {array.shape[1]}.")
+        raise ValueError(
+            f"haversine needs two columns (latitude, longitude), got {array.shape[1]}."
+        )
     if (np.abs(array[:, 0]) > 90).any() or (np.abs(array[:, 1]) > 360).any():
         row = int(np.flatnonzero((np.abs(array[:, 0]) > 90) | (np.abs(array[:, 1]) > 360))[0])
         raise ValueError(
@@ -39,11 +41,17 @@ def _points(coords: ArrayLike, metric: Metric) -> NDArray[np.float64]:
         )
     latitude, longitude = np.deg2rad(array).T
     return np.column_stack(
-        [np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)]
+        [
+            np.cos(latitude) * np.cos(longitude),
+            np.cos(latitude) * np.sin(longitude),
+            np.sin(latitude),
+        ]
     )
 
 
-def knn_edges(coords: ArrayLike, k: int, metric: Metric) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def knn_edges(
+    coords: ArrayLike, k: int, metric: Metric
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Each node and its k nearest others."""
     points = _points(coords, metric)
     n = len(points)
@@ -59,7 +67,9 @@ def knn_edges(coords: ArrayLike, k: int, metric: Metric) -> tuple[NDArray[np.int
     return np.repeat(np.arange(n), k), neighbours.ravel().astype(np.int64), n
 
 
-def radius_edges(coords: ArrayLike, radius: float, metric: Metric) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+def radius_edges(
+    coords: ArrayLike, radius: float, metric: Metric
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Every pair of nodes no farther apart than ``radius`` (kilometres for haversine)."""
     points = _points(coords, metric)
     if not isinstance(radius, Real) or not np.isfinite(radius) or radius <= 0:

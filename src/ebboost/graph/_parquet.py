@@ -44,7 +44,9 @@ def parquet_files(path: Path_) -> list[Any]:
     found = Path(path)
     names = sorted(found.glob("*.parquet"), key=_natural) if found.is_dir() else [found]
     if not names:
-        raise FileNotFoundError(f"{found} is a folder without any file whose name ends in .parquet.")
+        raise FileNotFoundError(
+            f"{found} is a folder without any file whose name ends in .parquet."
+        )
     files = []
     for name in names:
         try:
@@ -53,7 +55,9 @@ def parquet_files(path: Path_) -> list[Any]:
             raise ValueError(f"{name} cannot be read as a Parquet file: {error}") from None
     for name, file in zip(names, files, strict=True):
         if file.schema_arrow.names != files[0].schema_arrow.names:
-            raise ValueError(f"{name} has other columns than {names[0]}: {file.schema_arrow.names}.")
+            raise ValueError(
+                f"{name} has other columns than {names[0]}: {file.schema_arrow.names}."
+            )
     return files
 
 
@@ -84,7 +88,9 @@ class EdgesOnDisk:
     weight : str, optional
     """
 
-    def __init__(self, path: Path_, source: str | None, target: str | None, weight: str | None) -> None:
+    def __init__(
+        self, path: Path_, source: str | None, target: str | None, weight: str | None
+    ) -> None:
         self.path = path
         names = parquet_files(path)[0].schema_arrow.names
         if len(names) < 2:
@@ -93,14 +99,20 @@ class EdgesOnDisk:
         target = next(name for name in names if name != source) if target is None else target
         for argument, name in (("source", source), ("target", target), ("weight", weight)):
             if name is not None and name not in names:
-                raise ValueError(f"{argument}={name!r} is not a column of {path}; there are {names}.")
+                raise ValueError(
+                    f"{argument}={name!r} is not a column of {path}; there are {names}."
+                )
         if source == target:
-            raise ValueError(f"source and target are both the column {source!r}: name the two ends of the edges.")
+            raise ValueError(
+                f"source and target are both the column {source!r}: name the two ends of the edges."
+            )
         self.columns = [source, target] + ([] if weight is None else [weight])
         #: The highest position seen.
         self.highest = -1
 
-    def blocks(self, n_nodes: int | None) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]]:
+    def blocks(
+        self, n_nodes: int | None
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[np.float64] | None]]:
         """Ends and weights, without self-loops and edges of no weight."""
         first = 0
         for table in read_blocks(parquet_files(self.path), self.columns, BLOCK):
@@ -119,14 +131,21 @@ class EdgesOnDisk:
             first += table.num_rows
             yield ends[0][keep], ends[1][keep], weight
 
-    def _positions(self, table: Any, name: str, n_nodes: int | None, first: int) -> NDArray[np.int64]:
+    def _positions(
+        self, table: Any, name: str, n_nodes: int | None, first: int
+    ) -> NDArray[np.int64]:
         if table.column(name).null_count:
             row = first + table.column(name).is_null().to_pylist().index(True)
-            raise ValueError(f"{self.path}, column {name!r} is empty at row {row}: an edge needs both of its ends.")
+            raise ValueError(
+                f"{self.path}, column {name!r} is empty at row {row}: an edge needs both of its ends."
+            )
         found = node_positions(table.column(name).to_numpy(), f"{self.path}, column {name!r}")
         for bad, what in (
             (found < 0, "is negative"),
-            (found >= (np.iinfo(np.int32).max if n_nodes is None else n_nodes), "names a node that is not there"),
+            (
+                found >= (np.iinfo(np.int32).max if n_nodes is None else n_nodes),
+                "names a node that is not there",
+            ),
         ):
             if bad.any():
                 row = int(np.flatnonzero(bad)[0])
@@ -137,7 +156,9 @@ class EdgesOnDisk:
         return found
 
 
-def adjacency_from_blocks(edges: EdgesOnDisk, n_nodes: int | None, directory: Path_ | None) -> tuple[Any, int]:
+def adjacency_from_blocks(
+    edges: EdgesOnDisk, n_nodes: int | None, directory: Path_ | None
+) -> tuple[Any, int]:
     """Return the adjacency, in files in ``directory`` if given, and the pairs whose two directions disagree."""
     counts = _counted(edges, n_nodes)
     if not counts.size:
@@ -147,7 +168,9 @@ def adjacency_from_blocks(edges: EdgesOnDisk, n_nodes: int | None, directory: Pa
     if directory is not None:
         os.makedirs(directory, exist_ok=True)
         if os.path.exists(os.path.join(directory, FACTS)):
-            raise FileExistsError(f"{directory} holds a graph: Graph.open it, or name another folder.")
+            raise FileExistsError(
+                f"{directory} holds a graph: Graph.open it, or name another folder."
+            )
     column = _room(directory, "indices", index, int(start[-1]))
     weight = _room(directory, "data", np.float64, int(start[-1]))
     _put_down(edges, counts.size, start, column, weight)
@@ -162,8 +185,15 @@ def adjacency_from_blocks(edges: EdgesOnDisk, n_nodes: int | None, directory: Pa
         if isinstance(array, np.memmap):
             array.flush()
         os.truncate(_file(directory, name), n_entries * array.itemsize)
-    facts = {"format": "ebboost graph", "version": 1, "n_nodes": counts.size, "n_entries": n_entries}
-    with open(os.path.join(directory, FACTS), "w") as file:  # last: a graph without it was never finished
+    facts = {
+        "format": "ebboost graph",
+        "version": 1,
+        "n_nodes": counts.size,
+        "n_entries": n_entries,
+    }
+    with open(
+        os.path.join(directory, FACTS), "w"
+    ) as file:  # last: a graph without it was never finished
         json.dump({**facts, "index": np.dtype(index).name}, file)
     return opened(directory), one_way
 
@@ -174,13 +204,24 @@ def opened(directory: Path_) -> sparse.csr_array:
         with open(os.path.join(directory, FACTS)) as file:
             facts = json.load(file)
         n_nodes, n_entries, index = (facts[name] for name in ("n_nodes", "n_entries", "index"))
-        if facts["format"] != "ebboost graph" or facts["version"] != 1 or index not in ("int32", "int64"):
+        if (
+            facts["format"] != "ebboost graph"
+            or facts["version"] != 1
+            or index not in ("int32", "int64")
+        ):
             raise ValueError(facts)
-        shapes = {"data": ("float64", n_entries), "indices": (index, n_entries), "indptr": (index, n_nodes + 1)}
+        shapes = {
+            "data": ("float64", n_entries),
+            "indices": (index, n_entries),
+            "indptr": (index, n_nodes + 1),
+        }
         for name, (kind, size) in shapes.items():
             if os.path.getsize(_file(directory, name)) != size * np.dtype(kind).itemsize:
                 raise ValueError(f"{PARTS[name]} is not as long as it was written")
-        parts = [_mapped(_file(directory, name), kind, size, "r") for name, (kind, size) in shapes.items()]
+        parts = [
+            _mapped(_file(directory, name), kind, size, "r")
+            for name, (kind, size) in shapes.items()
+        ]
         _refuse_unsound(parts[1], parts[2], n_nodes)
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise ValueError(
@@ -192,7 +233,9 @@ def opened(directory: Path_) -> sparse.csr_array:
 
 def _refuse_unsound(indices: Any, indptr: Any, n_nodes: int) -> None:
     """Compiled loops follow these numbers without looking: a disk may have changed them."""
-    rising = indptr[0] == 0 and indptr[-1] == indices.size and bool((indptr[1:] >= indptr[:-1]).all())
+    rising = (
+        indptr[0] == 0 and indptr[-1] == indices.size and bool((indptr[1:] >= indptr[:-1]).all())
+    )
     if not rising or (indices.size and not 0 <= indices.min() <= indices.max() < n_nodes):
         raise ValueError("an edge leads to a node that is not there")
 
@@ -221,7 +264,9 @@ def _counted(edges: EdgesOnDisk, n_nodes: int | None) -> NDArray[np.int64]:
     counts = np.zeros(n_nodes or 0, dtype=np.int64)
     for source, target, _ in edges.blocks(n_nodes):
         if edges.highest >= counts.size:
-            counts = np.concatenate([counts, np.zeros(edges.highest + 1 - counts.size, dtype=np.int64)])
+            counts = np.concatenate(
+                [counts, np.zeros(edges.highest + 1 - counts.size, dtype=np.int64)]
+            )
         for ends in (source, target):
             nodes, times = np.unique(ends, return_counts=True)
             counts[nodes] += times
@@ -267,15 +312,21 @@ def _merged(start: IntArray, column: Any, weight: Any, weighted: bool) -> tuple[
         joint = total[first]
         joint[two] = 0.5 * joint[two] + 0.5 * total[first[two] + 1]
         if not np.isfinite(joint).all():
-            raise ValueError("weight overflows when repeated edges are added up: rescale the weights.")
+            raise ValueError(
+                "weight overflows when repeated edges are added up: rescale the weights."
+            )
         if (0.5 * joint == 0).any():
-            raise ValueError("weight is too small to be told from zero on some edge: rescale the weights.")
+            raise ValueError(
+                "weight is too small to be told from zero on some edge: rescale the weights."
+            )
         differ = np.abs(total[first[two]] - total[first[two] + 1]) > 1e-12 * joint[two]
         both_ways += int(two.sum())
         one_way += int((~two).sum() + differ.sum())
         column[written : written + pair.size] = other[pair]
         weight[written : written + pair.size] = joint
-        ends[row + 1 : last + 1] = written + np.searchsorted(owner[pair], np.arange(1, last - row + 1))
+        ends[row + 1 : last + 1] = written + np.searchsorted(
+            owner[pair], np.arange(1, last - row + 1)
+        )
         written += pair.size
         row = last
     return ends, one_way // 2 if both_ways else 0

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 def check_relations(relations: "Mapping[str, Graph]", kind: type) -> None:
     """Refuse what is not a dict of graphs of the same nodes."""
     if not isinstance(relations, Mapping):
-        raise TypeError(f'Relations must be a dict such as {{"friend": g1, "city": g2}}, got {type(relations)}.')
+        raise TypeError(
+            f'Relations must be a dict such as {{"friend": g1, "city": g2}}, got {type(relations)}.'
+        )
     if not relations:
-        raise ValueError('The dict of relations is empty: give at least one, such as {"friend": g1, "city": g2}.')
+        raise ValueError(
+            'The dict of relations is empty: give at least one, such as {"friend": g1, "city": g2}.'
+        )
     first, size = next(iter(relations)), None
     for name, graph in relations.items():
         if not isinstance(name, str):
@@ -43,23 +47,37 @@ def check_relations(relations: "Mapping[str, Graph]", kind: type) -> None:
 def check_strengths(strengths: Mapping[str, float], names: "Mapping[str, object]") -> None:
     """Refuse strengths that are not one number for each relation."""
     if not isinstance(strengths, Mapping):
-        raise TypeError(f'Strengths must be a dict such as {{"friend": 1.0}}, got {type(strengths)}.')
+        raise TypeError(
+            f'Strengths must be a dict such as {{"friend": 1.0}}, got {type(strengths)}.'
+        )
     for name, value in strengths.items():
         if name not in names:
-            raise ValueError(f"There is no relation {name!r} to give a strength to; there are {list(names)}.")
+            raise ValueError(
+                f"There is no relation {name!r} to give a strength to; there are {list(names)}."
+            )
         if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-            raise ValueError(f"The strength of relation {name!r} must be a finite number, got {value!r}.")
+            raise ValueError(
+                f"The strength of relation {name!r} must be a finite number, got {value!r}."
+            )
     missing = [name for name in names if name not in strengths]
     if missing:
-        raise ValueError(f"Relation {missing[0]!r} has no strength: give one for each of {list(names)}.")
+        raise ValueError(
+            f"Relation {missing[0]!r} has no strength: give one for each of {list(names)}."
+        )
     if not any(strengths.values()):
         raise ValueError(f"All strengths are 0 ({dict(strengths)}): no relation would be left.")
 
 
-def mixed_adjacency(relations: "Mapping[str, Graph]", strengths: Mapping[str, float]) -> sparse.csr_array:
+def mixed_adjacency(
+    relations: "Mapping[str, Graph]", strengths: Mapping[str, float]
+) -> sparse.csr_array:
     """Return Σ_r s_r A_r; edges that cancel are gone."""
     with np.errstate(over="ignore", invalid="ignore"):  # a graph refuses weights that are too large
-        parts = [float(strengths[name]) * graph.adjacency for name, graph in relations.items() if strengths[name]]
+        parts = [
+            float(strengths[name]) * graph.adjacency
+            for name, graph in relations.items()
+            if strengths[name]
+        ]
         total = sparse.csr_array(sum(parts[1:], start=parts[0]))
     total.eliminate_zeros()
     return total

@@ -17,7 +17,9 @@ LEAST_COSINE = 0.2
 ROWS = 8_192  # that a thread compares at a time
 MOST_THREADS = 4  # each has a number for every node
 
-Found = tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]  # row, other row, cosine: the best of each row
+WorkerResult = tuple[
+    NDArray[Any], NDArray[Any], NDArray[np.float64]
+]  # row, other row, cosine: the best of each row
 
 
 def can_compare(adjacency: sparse.csr_array) -> bool:
@@ -32,13 +34,21 @@ def twin_weights(adjacency: sparse.csr_array, k: int) -> sparse.csr_array:
     """
     n_nodes = adjacency.shape[0]
     if not can_compare(adjacency):
-        raise ValueError("graph has hubs with too many neighbours to compare all pairs of their neighbours.")
+        raise ValueError(
+            "graph has hubs with too many neighbours to compare all pairs of their neighbours."
+        )
     degrees = np.asarray(adjacency.sum(axis=1)).ravel()
     scale = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
     compiled = COMPILED if adjacency.indices.dtype == np.int32 else None
-    found = list(_by_scipy(adjacency, scale, k) if compiled is None else _by_loops(compiled, adjacency, scale, k))
+    found = list(
+        _by_scipy(adjacency, scale, k)
+        if compiled is None
+        else _by_loops(compiled, adjacency, scale, k)
+    )
     source, target, cosine = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    one_way = sparse.csr_array((np.minimum(cosine, 1.0) ** SHARPNESS, (source, target)), shape=(n_nodes, n_nodes))
+    one_way = sparse.csr_array(
+        (np.minimum(cosine, 1.0) ** SHARPNESS, (source, target)), shape=(n_nodes, n_nodes)
+    )
     both: sparse.csr_array = sparse.csr_array(one_way.maximum(one_way.T))
     return both
 
@@ -55,11 +65,17 @@ def _lengths(adjacency: sparse.csr_array, scale: NDArray[np.float64]) -> NDArray
     return inverse
 
 
-def _by_loops(compiled: Any, adjacency: sparse.csr_array, scale: NDArray[np.float64], k: int) -> Iterator[Found]:
+def _by_loops(
+    compiled: Any, adjacency: sparse.csr_array, scale: NDArray[np.float64], k: int
+) -> Iterator[WorkerResult]:
     """Row by row, with one number for each node and no matrix but the adjacency."""
     n_nodes, count = adjacency.shape[0], min(allowed_threads(), MOST_THREADS)
     size = _lengths(adjacency, scale)
-    weights = None if (adjacency.data == 1.0).all() else np.ascontiguousarray(adjacency.data, dtype=np.float64)
+    weights = (
+        None
+        if (adjacency.data == 1.0).all()
+        else np.ascontiguousarray(adjacency.data, dtype=np.float64)
+    )
     fixed = [
         None if part is None else part.ctypes.data
         for part in (adjacency.indptr, adjacency.indices, weights, scale, size)
@@ -71,7 +87,9 @@ def _by_loops(compiled: Any, adjacency: sparse.csr_array, scale: NDArray[np.floa
 
     def loop(first: int, last: int) -> None:
         thread = first // ROWS % count
-        compiled.ebboost_alike(first, last, *fixed, LEAST_COSINE, k, *(part[thread].ctypes.data for part in scratch))
+        compiled.ebboost_alike(
+            first, last, *fixed, LEAST_COSINE, k, *(part[thread].ctypes.data for part in scratch)
+        )
 
     for start in range(0, n_nodes, count * ROWS):
         ends = [min(start + part * ROWS, n_nodes) for part in range(count + 1)]
@@ -83,7 +101,9 @@ def _by_loops(compiled: Any, adjacency: sparse.csr_array, scale: NDArray[np.floa
             yield row, others[thread, : last - first][kept], cosines[thread, : last - first][kept]
 
 
-def _by_scipy(adjacency: sparse.csr_array, scale: NDArray[np.float64], k: int) -> Iterator[Found]:
+def _by_scipy(
+    adjacency: sparse.csr_array, scale: NDArray[np.float64], k: int
+) -> Iterator[WorkerResult]:
     """By products of a thousand rows with all."""
     size = _lengths(adjacency, scale)
     rows = sparse.csr_array(sparse.diags_array(size) @ (adjacency @ sparse.diags_array(scale)))

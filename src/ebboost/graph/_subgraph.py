@@ -19,7 +19,9 @@ def surroundings(
     """
     start, column = adjacency.indptr, adjacency.indices
     place = np.empty(adjacency.shape[0], dtype=np.int32)  # read only where it was written
-    far = np.zeros(adjacency.shape[0], dtype=np.int32)  # one more than the distance, of nodes that were seen
+    far = np.zeros(
+        adjacency.shape[0], dtype=np.int32
+    )  # one more than the distance, of nodes that were seen
     rings, entries = [_distinct(nodes, place)], []
     far[rings[0]] = 1
     for hop in range(hops):
@@ -38,7 +40,11 @@ def surroundings(
     outward = distance[other] == hops  # these are known from their inner end alone
     ends = np.concatenate([row, other[outward]]), np.concatenate([other, row[outward]])
     weights = np.concatenate([weight, weight[outward]])
-    return members, distance, sparse.coo_array((weights, ends), shape=(members.size, members.size)).tocsr()
+    return (
+        members,
+        distance,
+        sparse.coo_array((weights, ends), shape=(members.size, members.size)).tocsr(),
+    )
 
 
 def _entries(start: NDArray[Any], rows: NDArray[Any]) -> IntArray:

@@ -47,8 +47,12 @@ class Graph:
         part_of: "tuple[Graph, NDArray[np.int64]] | None" = None,
     ) -> None:
         adjacency.sort_indices()
-        if max(adjacency.nnz, adjacency.shape[0]) <= np.iinfo(np.int32).max:  # half the memory to read in every sweep
-            short = (part.astype(np.int32, copy=False) for part in (adjacency.indices, adjacency.indptr))
+        if (
+            max(adjacency.nnz, adjacency.shape[0]) <= np.iinfo(np.int32).max
+        ):  # half the memory to read in every sweep
+            short = (
+                part.astype(np.int32, copy=False) for part in (adjacency.indices, adjacency.indptr)
+            )
             adjacency = sparse.csr_array((adjacency.data, *short), shape=adjacency.shape)
         for array in (adjacency.data, adjacency.indices, adjacency.indptr):
             array.flags.writeable = False
@@ -63,16 +67,26 @@ class Graph:
         self.spectra: dict[Any, float] = {}
         if not np.isfinite(self.degrees).all():
             node = int(np.flatnonzero(~np.isfinite(self.degrees))[0])
-            raise ValueError(f"weight overflows when those of node {node} are added up: rescale the weights.")
+            raise ValueError(
+                f"weight overflows when those of node {node} are added up: rescale the weights."
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._adjacency, self._node_ids, self._part_of)  # numpy forgets that arrays are read-only
+        return type(self), (
+            self._adjacency,
+            self._node_ids,
+            self._part_of,
+        )  # numpy forgets that arrays are read-only
 
     # ------------------------------------------------------------------ from_*: what you have
 
     @classmethod
     def from_edges(
-        cls, source: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None, n_nodes: int | None = None
+        cls,
+        source: ArrayLike,
+        target: ArrayLike,
+        weight: ArrayLike | None = None,
+        n_nodes: int | None = None,
     ) -> "Graph":
         """Make a graph from an edge list of node positions.
 
@@ -94,12 +108,16 @@ class Graph:
         """
         src, dst = node_positions(source, "source"), node_positions(target, "target")
         if src.shape != dst.shape:
-            raise ValueError(f"source and target must be equally long, got {src.size} and {dst.size} edges.")
+            raise ValueError(
+                f"source and target must be equally long, got {src.size} and {dst.size} edges."
+            )
         if n_nodes is None:
             n_nodes = int(max(src.max(initial=-1), dst.max(initial=-1))) + 1
         if not isinstance(n_nodes, (int, np.integer)) or n_nodes < 1:
             raise ValueError(f"n_nodes must be a whole number of at least 1, got {n_nodes!r}.")
-        adjacency, n_one_way = symmetric_adjacency(src, dst, edge_weights(weight, src.size), int(n_nodes))
+        adjacency, n_one_way = symmetric_adjacency(
+            src, dst, edge_weights(weight, src.size), int(n_nodes)
+        )
         _say_if_directed(n_one_way)
         return cls(adjacency)
 
@@ -120,7 +138,9 @@ class Graph:
         if matrix.dtype.kind not in "biuf":
             raise TypeError(f"matrix must hold real numbers, got dtype {matrix.dtype}.")
         if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
-            raise ValueError(f"matrix must be square, one row and one column per node, got shape {matrix.shape}.")
+            raise ValueError(
+                f"matrix must be square, one row and one column per node, got shape {matrix.shape}."
+            )
         entries = sparse.coo_array(matrix)
         entries.sum_duplicates()
         try:
@@ -128,10 +148,15 @@ class Graph:
         except ValueError as error:
             bad = ~np.isfinite(entries.data) | (entries.data < 0)
             row, column = (int(axis[bad][0]) for axis in entries.coords)
-            raise ValueError(f"matrix has a bad weight at row {row}, column {column}: {error}") from None
+            raise ValueError(
+                f"matrix has a bad weight at row {row}, column {column}: {error}"
+            ) from None
         keep = (entries.coords[0] != entries.coords[1]) & (entries.data > 0)
         one_way = sparse.csr_array(
-            (entries.data[keep].astype(np.float64), (entries.coords[0][keep], entries.coords[1][keep])),
+            (
+                entries.data[keep].astype(np.float64),
+                (entries.coords[0][keep], entries.coords[1][keep]),
+            ),
             shape=matrix.shape,
         )
         adjacency, n_one_way = symmetrize(one_way, directed=True)
@@ -175,13 +200,24 @@ class Graph:
         if len(table.columns) < 2:
             raise ValueError(f"edges needs a source and a target column, it has {table.columns}.")
         source = _column(table, table.columns[0] if source is None else source, "source")
-        target = _column(table, next(c for c in table.columns if c != source) if target is None else target, "target")
+        target = _column(
+            table,
+            next(c for c in table.columns if c != source) if target is None else target,
+            "target",
+        )
         if source == target:
-            raise ValueError(f"source and target are both the column {source!r}: name the two ends of the edges.")
-        ends = [as_id_array(table.get_column(name).to_numpy(), f"edges[{name!r}]") for name in (source, target)]
+            raise ValueError(
+                f"source and target are both the column {source!r}: name the two ends of the edges."
+            )
+        ends = [
+            as_id_array(table.get_column(name).to_numpy(), f"edges[{name!r}]")
+            for name in (source, target)
+        ]
         weights = None
         if weight is not None:
-            weights = edge_weights(table.get_column(_column(table, weight, "weight")).to_numpy(), len(table))
+            weights = edge_weights(
+                table.get_column(_column(table, weight, "weight")).to_numpy(), len(table)
+            )
         if nodes is None:
             try:
                 ids = as_id_array(sorted({*ends[0].tolist(), *ends[1].tolist()}), "edges")
@@ -192,11 +228,15 @@ class Graph:
                 ) from None
         elif _is_dataframe(nodes):
             node_table = _eager(nodes, "nodes")
-            column = _column(node_table, node_table.columns[0] if node_id is None else node_id, "node_id")
+            column = _column(
+                node_table, node_table.columns[0] if node_id is None else node_id, "node_id"
+            )
             ids = as_id_array(node_table.get_column(column).to_numpy(), f"nodes[{column!r}]")
         else:
             ids = as_id_array(nodes, "nodes")
-        return cls._from_named(ids, ends[0], ends[1], weights, (f"edges[{source!r}]", f"edges[{target!r}]"))
+        return cls._from_named(
+            ids, ends[0], ends[1], weights, (f"edges[{source!r}]", f"edges[{target!r}]")
+        )
 
     @classmethod
     def from_parquet(
@@ -241,7 +281,9 @@ class Graph:
         if n_nodes is not None and (not isinstance(n_nodes, (int, np.integer)) or n_nodes < 1):
             raise ValueError(f"n_nodes must be a whole number of at least 1, got {n_nodes!r}.")
         edges = EdgesOnDisk(path, source, target, weight)
-        adjacency, n_one_way = adjacency_from_blocks(edges, None if n_nodes is None else int(n_nodes), directory)
+        adjacency, n_one_way = adjacency_from_blocks(
+            edges, None if n_nodes is None else int(n_nodes), directory
+        )
         _say_if_directed(n_one_way)
         return cls(adjacency)
 
@@ -251,7 +293,9 @@ class Graph:
         return cls(opened(directory))
 
     @classmethod
-    def from_networkx(cls, graph: Any, weight: str | None = "weight", nodes: Iterable[Any] | None = None) -> "Graph":
+    def from_networkx(
+        cls, graph: Any, weight: str | None = "weight", nodes: Iterable[Any] | None = None
+    ) -> "Graph":
         """Make a graph from a networkx graph; ``nodes`` gives the order of your table's rows.
 
         Edges without the ``weight`` attribute count 1; parallel edges of a multigraph add up. Without ``nodes``, ids
@@ -268,14 +312,22 @@ class Graph:
             raise TypeError(f"graph must be a networkx graph, got {type(graph)}.")
         known = as_id_array(graph.nodes, "graph.nodes")
         ids = _in_row_order(known) if nodes is None else as_id_array(nodes, "nodes")
-        triples = list(graph.edges(data=weight, default=1.0)) if weight else [(*e, 1.0) for e in graph.edges()]
+        triples = (
+            list(graph.edges(data=weight, default=1.0))
+            if weight
+            else [(*e, 1.0) for e in graph.edges()]
+        )
         ends = [as_id_array([edge[side] for edge in triples], "graph") for side in (0, 1)]
         weights = edge_weights([edge[2] for edge in triples], len(triples))
         lookup(ids, known, "graph", "Add it to nodes, or take it out of the graph.")
-        return cls._from_named(ids, ends[0], ends[1], weights, ("graph", "graph"), directed=graph.is_directed())
+        return cls._from_named(
+            ids, ends[0], ends[1], weights, ("graph", "graph"), directed=graph.is_directed()
+        )
 
     @classmethod
-    def from_graphml(cls, path: str | os.PathLike[str], weight: str = "weight", nodes: Any = None) -> "Graph":
+    def from_graphml(
+        cls, path: str | os.PathLike[str], weight: str = "weight", nodes: Any = None
+    ) -> "Graph":
         """Read a GraphML file; ``nodes`` gives the order of your table's rows.
 
         Without ``nodes``, ids that are all whole numbers are sorted, so that node ``"7"`` of a file with nodes
@@ -291,7 +343,9 @@ class Graph:
         try:
             weights = edge_weights(weights, source.size)
             lookup(as_text, declared, "node", "Add it to nodes, or take it out of the file.")
-            return cls._from_named(ids, source, target, weights, ("edge source", "edge target"), directed, as_text)
+            return cls._from_named(
+                ids, source, target, weights, ("edge source", "edge target"), directed, as_text
+            )
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from None
 
@@ -299,13 +353,17 @@ class Graph:
     def from_pyg(cls, data: Any) -> "Graph":
         """Make a graph from a PyTorch Geometric ``Data`` (``edge_index``, and ``edge_weight`` if it has one)."""
         if getattr(data, "edge_index", None) is None:
-            raise TypeError(f"data must have an edge_index, as torch_geometric.data.Data has; got {type(data)}.")
+            raise TypeError(
+                f"data must have an edge_index, as torch_geometric.data.Data has; got {type(data)}."
+            )
         index = _on_host(data.edge_index)
         if index.ndim != 2 or index.shape[0] != 2:
             raise ValueError(f"data.edge_index must have shape (2, n_edges), got {index.shape}.")
         weight = getattr(data, "edge_weight", None)
         n_nodes = getattr(data, "num_nodes", None)
-        return cls.from_edges(index[0], index[1], None if weight is None else _on_host(weight).ravel(), n_nodes)
+        return cls.from_edges(
+            index[0], index[1], None if weight is None else _on_host(weight).ravel(), n_nodes
+        )
 
     @classmethod
     def from_libpysal(cls, weights: Any) -> "Graph":
@@ -313,7 +371,9 @@ class Graph:
         if not hasattr(weights, "sparse"):
             raise TypeError(f"weights must be a libpysal Graph or W, got {type(weights)}.")
         graph = cls.from_scipy(weights.sparse)
-        ids = as_id_array(weights.unique_ids if hasattr(weights, "unique_ids") else weights.id_order, "weights")
+        ids = as_id_array(
+            weights.unique_ids if hasattr(weights, "unique_ids") else weights.id_order, "weights"
+        )
         return cls(graph._adjacency, None if plain_range(ids) else ids)
 
     @classmethod
@@ -332,8 +392,12 @@ class Graph:
             raise ValueError("nodes is empty: a graph needs at least one node.")
         refuse_duplicates(ids)
         known = ids if written_as is None else written_as
-        positions = [lookup(known, end, name) for end, name in zip((source, target), names, strict=True)]
-        adjacency, n_one_way = symmetric_adjacency(positions[0], positions[1], weight, ids.size, directed)
+        positions = [
+            lookup(known, end, name) for end, name in zip((source, target), names, strict=True)
+        ]
+        adjacency, n_one_way = symmetric_adjacency(
+            positions[0], positions[1], weight, ids.size, directed
+        )
         _say_if_directed(n_one_way, stacklevel=4)
         return cls(adjacency, None if plain_range(ids) else ids)
 
@@ -361,7 +425,9 @@ class Graph:
         return cls(symmetric_adjacency(source, target, None, n)[0])
 
     @classmethod
-    def build_radius(cls, coords: ArrayLike, radius: float, metric: Metric = "euclidean") -> "Graph":
+    def build_radius(
+        cls, coords: ArrayLike, radius: float, metric: Metric = "euclidean"
+    ) -> "Graph":
         """Tie all nodes no farther apart than ``radius`` (in the units of ``coords``; kilometres for haversine).
 
         Examples
@@ -375,7 +441,9 @@ class Graph:
         return cls(symmetric_adjacency(source, target, None, n)[0])
 
     @classmethod
-    def mix(cls, relations: "Mapping[str, Graph]", strengths: Mapping[str, float] | None = None) -> "Graph":
+    def mix(
+        cls, relations: "Mapping[str, Graph]", strengths: Mapping[str, float] | None = None
+    ) -> "Graph":
         """Make one graph of several relations between the same nodes.
 
         Parameters
@@ -404,7 +472,9 @@ class Graph:
     @property
     def adjacency(self) -> sparse.csr_array:
         """The symmetric weights, read-only, with an empty diagonal."""
-        return copy.copy(self._adjacency)  # the same arrays: scipy may swap those of its own object, never ours
+        return copy.copy(
+            self._adjacency
+        )  # the same arrays: scipy may swap those of its own object, never ours
 
     @property
     def n_nodes(self) -> int:
@@ -449,7 +519,7 @@ class Graph:
         return Graph(sparse.csr_array(abs(self._adjacency)), self._node_ids, part_of)
 
     @property
-    def whole(self) -> "Graph":
+    def parent(self) -> "Graph":
         """The graph that this is a part of: see :meth:`around`. Itself, if of none."""
         return self if self._part_of is None else self._part_of[0]
 
@@ -486,9 +556,11 @@ class Graph:
         >>> g.index_of(["x", "y"]).tolist()
         [2, 0]
         """
-        return lookup(self.node_ids, as_id_array(ids, "ids"), "ids", "See node_ids for those there are.")
+        return lookup(
+            self.node_ids, as_id_array(ids, "ids"), "ids", "See node_ids for those there are."
+        )
 
-    def around(self, nodes: NDArray[Any], hops: int) -> "Surroundings":
+    def neighborhood(self, nodes: NDArray[Any], hops: int) -> "Neighborhood":
         """Return the part of the graph that ``hops`` steps along edges, from these nodes or to them, need.
 
         Its degrees are those of the whole graph. Edges between two nodes that are both ``hops`` away are left out.
@@ -497,12 +569,14 @@ class Graph:
         --------
         >>> import ebboost as eb
         >>> path = eb.Graph.from_edges(range(9), range(1, 10))
-        >>> near = path.around([4], 2)
+        >>> near = path.neighborhood([4], 2)
         >>> near.nodes.tolist(), near.distance.tolist(), near.graph.degrees.tolist()
         ([2, 3, 4, 5, 6], [2, 1, 0, 1, 2], [2.0, 2.0, 2.0, 2.0, 2.0])
         """
-        members, distance, adjacency = surroundings(self._adjacency, np.asarray(nodes, dtype=np.int64), hops)
-        return Surroundings(Graph(adjacency, part_of=(self, members)), members, distance)
+        members, distance, adjacency = surroundings(
+            self._adjacency, np.asarray(nodes, dtype=np.int64), hops
+        )
+        return Neighborhood(Graph(adjacency, part_of=(self, members)), members, distance)
 
     @property
     def can_compare_twins(self) -> bool:
@@ -551,7 +625,9 @@ class Graph:
                 f"nodes       {n:,}",
                 f"edges       {self.n_edges:,} ({weights})",
                 f"neighbours  median {np.median(counts):.0f}, most {counts.max()}",
-                f"isolates    {self.isolates.size:,} ({self.isolates.size / n:.1%})".replace("%", " %"),
+                f"isolates    {self.isolates.size:,} ({self.isolates.size / n:.1%})".replace(
+                    "%", " %"
+                ),
                 f"components  {self.n_components:,}, the largest with {largest:,} nodes ({largest / n:.1%})".replace(
                     "%", " %"
                 ),
@@ -567,7 +643,9 @@ class Graph:
     def _repr_html_(self) -> str:
         """The facts as a small table, for notebooks."""
         ties = np.diff(self._adjacency.indptr)
-        ids = ", ".join(str(value) for value in self.node_ids[:3].tolist()) + (", …" if self.n_nodes > 3 else "")
+        ids = ", ".join(str(value) for value in self.node_ids[:3].tolist()) + (
+            ", …" if self.n_nodes > 3 else ""
+        )
         facts = {
             "nodes": f"{self.n_nodes:,}",
             "edges": f"{self.n_edges:,}",
@@ -578,11 +656,13 @@ class Graph:
         }
         if self.is_signed:
             facts["unlike nodes"] = f"tied by {int((self._adjacency.data < 0).sum()) // 2:,} edges"
-        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in facts.items()
+        )
         return f"<table><caption>ebboost.Graph</caption><tbody>{rows}</tbody></table>"
 
 
-class Surroundings(NamedTuple):
+class Neighborhood(NamedTuple):
     """A part of a graph, the nodes of the whole that its own are, in order, and how many edges far each is."""
 
     graph: Graph
@@ -627,7 +707,9 @@ def _eager(table: Any, name: str) -> Any:
     try:
         return nw.from_native(table, eager_only=True)
     except TypeError:
-        raise TypeError(f"{name} must be a dataframe (pandas, polars or pyarrow), got {type(table)}.") from None
+        raise TypeError(
+            f"{name} must be a dataframe (pandas, polars or pyarrow), got {type(table)}."
+        ) from None
 
 
 def _column(table: Any, name: str, argument: str) -> str:

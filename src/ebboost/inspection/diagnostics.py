@@ -19,9 +19,16 @@ Array = NDArray[np.float64]
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # Names under which tables keep places, east before north.
 PLACES = (
-    ("x", "y"), ("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("longitude", "latitude"), ("easting", "northing"),
-    ("coord_x", "coord_y"), ("x_coord", "y_coord"), ("pos_x", "pos_y"),
-)  # fmt: skip
+    ("x", "y"),
+    ("lon", "lat"),
+    ("lng", "lat"),
+    ("long", "lat"),
+    ("longitude", "latitude"),
+    ("easting", "northing"),
+    ("coord_x", "coord_y"),
+    ("x_coord", "y_coord"),
+    ("pos_x", "pos_y"),
+)
 
 
 @dataclass(frozen=True)
@@ -64,9 +71,11 @@ def held_out(model: Any) -> HeldOut | None:
         return None
     target, predicted = model.validation_target_, model.validation_prediction_
     if is_classifier(model):
-        truth, likeliest = (part.argmax(axis=1).astype(np.float64) for part in (one_hot(target), predicted))
+        truth, likeliest = (
+            part.argmax(axis=1).astype(np.float64) for part in (one_hot(target), predicted)
+        )
         return HeldOut(model.validation_nodes_, truth, likeliest, predicted)
-    return HeldOut(model.validation_nodes_, target[:, 0], model.loss_.link(predicted)[:, 0])
+    return HeldOut(model.validation_nodes_, target[:, 0], model.loss_.inverse_link(predicted)[:, 0])
 
 
 def needs_held_out(model: Any) -> HeldOut:
@@ -101,7 +110,7 @@ def quality(held: HeldOut) -> dict[str, float]:
 def training_labels(model: Any) -> Labels:
     """The labels trained on: what was held out is given back to the model after the fit, for its predictions."""
     labels: Labels = model._training
-    return labels.only(~np.isin(labels.nodes, model.validation_nodes_))
+    return labels.subset(~np.isin(labels.nodes, model.validation_nodes_))
 
 
 def before_held_out(model: Any) -> Any:
@@ -109,7 +118,7 @@ def before_held_out(model: Any) -> Any:
     twin = object.__new__(type(model))
     twin.__dict__.update(model.__dict__)
     twin._training = training_labels(model)
-    twin.predicted_ = twin._predicted_fitted_nodes()
+    twin.raw_predictions_ = twin._predicted_fitted_nodes()
     return twin
 
 
@@ -128,7 +137,13 @@ def fitted_table(model: Any, X: Any = None) -> Table | None:
 def uses_graph(model: Any) -> bool:
     """Whether predictions depend on any edge."""
     made = model._preparation
-    parts = (model.smoothing_, model.labels_, made.neighbor_features, made.feature_smoothing, made.positions)
+    parts = (
+        model.smoothing_,
+        model.labels_,
+        made.neighbor_features,
+        made.feature_smoothing,
+        made.positions,
+    )
     return model.graph_ is not None and any(part is not None for part in parts)
 
 
@@ -136,13 +151,19 @@ def without_graph(model: Any, table: Table) -> HeldOut:
     """Fit the same trees on the same labels without the graph, and predict the same held-out nodes."""
     held, training = needs_held_out(model), training_labels(model)
     plain = clone(model).set_params(
-        smoothing=None, labels="none", neighbor_features=None, feature_smoothing=None, relations="auto", verbose=0,
+        smoothing=None,
+        labels="none",
+        neighbor_features=None,
+        feature_smoothing=None,
+        relations="auto",
+        verbose=0,
         categorical_features=list(table.categorical) if table.categorical else "auto",
-    )  # fmt: skip
+    )
     if is_classifier(model):
         plain.set_params(class_weight=None)  # already in the weights
         of_training, of_held = (
-            model.classes_[one_hot(part).argmax(axis=1)] for part in (training.target, model.validation_target_)
+            model.classes_[one_hot(part).argmax(axis=1)]
+            for part in (training.target, model.validation_target_)
         )
     else:
         of_training, of_held = training.target[:, 0], held.truth
@@ -152,8 +173,12 @@ def without_graph(model: Any, table: Table) -> HeldOut:
     if is_classifier(model):
         # A class that is only among the held-out labels is unknown to both; columns are matched by class.
         probabilities = np.zeros((held.nodes.size, model.classes_.size))
-        probabilities[:, np.searchsorted(model.classes_, plain.classes_)] = plain.validation_prediction_
-        return HeldOut(held.nodes, held.truth, probabilities.argmax(axis=1).astype(np.float64), probabilities)
+        probabilities[:, np.searchsorted(model.classes_, plain.classes_)] = (
+            plain.validation_prediction_
+        )
+        return HeldOut(
+            held.nodes, held.truth, probabilities.argmax(axis=1).astype(np.float64), probabilities
+        )
     return HeldOut(held.nodes, held.truth, plain.predict(nodes=held.nodes))
 
 
@@ -222,7 +247,9 @@ def coordinates(table: Table | None) -> tuple[Array, str] | None:
         if np.isfinite(place).all() and (np.ptp(place, axis=0) > 0).all():
             if north.startswith("lat"):  # a degree of longitude shrinks towards the poles
                 place = place * [np.cos(np.radians(place[:, 1].mean())), 1.0]
-            return place, " and ".join(table.names[int(column)] for column in columns if column is not None)
+            return place, " and ".join(
+                table.names[int(column)] for column in columns if column is not None
+            )
     return None
 
 

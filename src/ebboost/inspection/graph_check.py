@@ -25,7 +25,11 @@ from ebboost.model_selection.cross_validation import GraphBlockFold, labelled_fo
 
 Array = NDArray[np.float64]
 TASKS = ("auto", "regression", "classification")
-LEAST_DEALS, MOST_DEALS, MOST_COMPARISONS = 19, 199, 100_000_000  # of labels dealt out at random; of ends of edges
+LEAST_DEALS, MOST_DEALS, MOST_COMPARISONS = (
+    19,
+    199,
+    100_000_000,
+)  # of labels dealt out at random; of ends of edges
 COPY, SUSPICIOUS = 0.99, 0.9  # share of the labels' variation that one column explains by itself
 ONE_CLASS_EDGES = 0.995
 ROUNDS = 300
@@ -97,7 +101,11 @@ class Estimate:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        share = f"{abs(self.gain) / self.without:.0%}".replace("%", " %") if self.metric == "RMSE" else ""
+        share = (
+            f"{abs(self.gain) / self.without:.0%}".replace("%", " %")
+            if self.metric == "RMSE"
+            else ""
+        )
         less = f"{share} less error" if share else f"{100 * self.gain:.1f} points more accuracy"
         if set(self.choices) == {"none"}:
             return "The graph was not used in any fold: plain boosting did as well."
@@ -139,9 +147,15 @@ class GraphCheck:
         to_predict, alone = self.n_nodes - self.n_labelled, self.n_isolates
         most = _percent(self.largest_component / self.n_nodes)
         rows = [
-            ("nodes", f"{self.n_nodes:,}: {self.n_labelled:,} with a label, {to_predict:,} to predict"),
+            (
+                "nodes",
+                f"{self.n_nodes:,}: {self.n_labelled:,} with a label, {to_predict:,} to predict",
+            ),
             ("columns", f"{self.n_columns:,}{self._missing()}"),
-            ("edges", f"{self.n_edges:,}, neighbours: median {self.median_neighbors:g}, most {self.most_neighbors:,}"),
+            (
+                "edges",
+                f"{self.n_edges:,}, neighbours: median {self.median_neighbors:g}, most {self.most_neighbors:,}",
+            ),
             (
                 "isolates",
                 f"{alone:,} {'node' if alone == 1 else 'nodes'} without an edge ({_percent(alone / self.n_nodes)})"
@@ -150,14 +164,19 @@ class GraphCheck:
             ),
             (
                 "components",
-                "1" if self.n_components == 1 else f"{self.n_components:,}, the largest with {most} of the nodes",
+                "1"
+                if self.n_components == 1
+                else f"{self.n_components:,}, the largest with {most} of the nodes",
             ),
             ("task", self.task),
         ]
         if self.autocorrelation is not None:
             a = self.autocorrelation
             rows.append(
-                (a.name, f"{a.value:.3f}, at random {a.expected:.3f} (p = {a.p_value:.3f}, {a.n_edges:,} edges)")
+                (
+                    a.name,
+                    f"{a.value:.3f}, at random {a.expected:.3f} (p = {a.p_value:.3f}, {a.n_edges:,} edges)",
+                )
             )
         return rows
 
@@ -173,7 +192,9 @@ class GraphCheck:
         lines += [f"! {warning}" for warning in self.warnings]
         if self.estimate is not None:
             e = self.estimate
-            lines.append(f"{e.metric:<15}{figure(e.without)} without the graph, {figure(e.with_graph)} with it")
+            lines.append(
+                f"{e.metric:<15}{figure(e.without)} without the graph, {figure(e.with_graph)} with it"
+            )
             lines.append(f"{'gain':<15}{e.gain_text}")
             lines.append(e.verdict)
         return "\n".join(lines)
@@ -241,7 +262,10 @@ def check_graph(
     autocorrelation = label_autocorrelation(graph, nodes, labels, task, random)
     share, usual = _known_neighbors(graph, nodes)
     blocks = share is not None and share < 0.5 * usual * (1.0 - 1.0 / n_folds)
-    warnings = [*_column_warnings(table, nodes, labels, task), *_graph_warnings(graph, nodes, autocorrelation)]
+    warnings = [
+        *_column_warnings(table, nodes, labels, task),
+        *_graph_warnings(graph, nodes, autocorrelation),
+    ]
     if blocks:
         warnings.append(
             f"The nodes to predict lie together: {_percent(share or 0.0)} of their neighbours have a label, "
@@ -251,7 +275,9 @@ def check_graph(
     if estimate and nodes.size >= LEAST_LABELS:
         found = _estimate(table, nodes, values, graph, task, n_folds, blocks, random, progress)
     elif estimate:
-        warnings.append(f"{nodes.size} labels are too few to estimate what the graph adds: that takes {LEAST_LABELS}.")
+        warnings.append(
+            f"{nodes.size} labels are too few to estimate what the graph adds: that takes {LEAST_LABELS}."
+        )
     gaps = np.zeros(len(table.names)) if table.is_sparse else np.isnan(table.values).mean(axis=0)
     return GraphCheck(
         task=task,
@@ -324,7 +350,9 @@ def _known_neighbors(graph: Graph, nodes: NDArray[np.int64]) -> tuple[float | No
     known = np.zeros(graph.n_nodes)
     known[nodes] = 1.0
     pattern = graph.adjacency
-    pattern = sparse.csr_array((np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape)
+    pattern = sparse.csr_array(
+        (np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape
+    )
     counts = np.diff(pattern.indptr)
     share = np.divide(pattern @ known, counts, out=np.zeros(graph.n_nodes), where=counts > 0)
     wanted, labelled = (known == 0) & (counts > 0), (known == 1) & (counts > 0)
@@ -335,7 +363,9 @@ def _known_neighbors(graph: Graph, nodes: NDArray[np.int64]) -> tuple[float | No
 # ---------------------------------------------------------------------- what looks wrong
 
 
-def _graph_warnings(graph: Graph, nodes: NDArray[np.int64], alike: Autocorrelation | None) -> list[str]:
+def _graph_warnings(
+    graph: Graph, nodes: NDArray[np.int64], alike: Autocorrelation | None
+) -> list[str]:
     found = []
     unlabelled = np.setdiff1d(np.arange(graph.n_nodes), nodes)
     cut_off = np.intersect1d(unlabelled, graph.isolates).size
@@ -343,8 +373,15 @@ def _graph_warnings(graph: Graph, nodes: NDArray[np.int64], alike: Autocorrelati
         found.append(
             f"Without any edge: {cut_off:,} of the {unlabelled.size:,} nodes to predict. The graph cannot help there."
         )
-    if alike is not None and alike.name == "edge agreement" and alike.value > ONE_CLASS_EDGES and alike.n_edges >= 50:
-        found.append("Edges tie nodes of the same class only: were they made from the labels? That would be a leak.")
+    if (
+        alike is not None
+        and alike.name == "edge agreement"
+        and alike.value > ONE_CLASS_EDGES
+        and alike.n_edges >= 50
+    ):
+        found.append(
+            "Edges tie nodes of the same class only: were they made from the labels? That would be a leak."
+        )
     if alike is None:
         found.append(
             "No edge joins two nodes with different labels known: whether neighbours are alike cannot be told."
@@ -372,7 +409,9 @@ def _column_warnings(table: Table, nodes: NDArray[np.int64], labels: Array, task
             continue
         share = explained_by(column[nodes], labels, categorical, task)
         if share >= COPY:
-            found.append(f"Column {name!r} nearly copies the target ({_percent(share)} explained by it alone): a leak?")
+            found.append(
+                f"Column {name!r} nearly copies the target ({_percent(share)} explained by it alone): a leak?"
+            )
         elif share >= SUSPICIOUS:
             found.append(
                 f"Column {name!r} explains {_percent(share)} of the target by itself: would you know it before the target?"
@@ -392,7 +431,9 @@ def _column_warnings(table: Table, nodes: NDArray[np.int64], labels: Array, task
 def _row_hashes(values: Array) -> NDArray[np.uint64]:
     """One number for each row, the same for rows that are the same: sorting whole rows would take far longer."""
     bits = (np.nan_to_num(values, nan=np.inf) + 0.0).view(np.uint64)  # + 0.0: minus zero is zero
-    odd = np.random.default_rng(0).integers(0, 2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    odd = np.random.default_rng(0).integers(
+        0, 2**63, size=bits.shape[1], dtype=np.uint64
+    ) * np.uint64(2) + np.uint64(1)
     mixed = (bits ^ (bits >> np.uint64(32))) * odd  # wraps around, exactly
     hashes: NDArray[np.uint64] = mixed.sum(axis=1, dtype=np.uint64)
     return hashes
@@ -416,7 +457,9 @@ def explained_by(column: Array, labels: Array, categorical: bool, task: str) -> 
     if categorical:
         bins = column.astype(np.int64)
     else:
-        edges = np.unique(np.quantile(column, np.linspace(0, 1, int(np.sqrt(column.size)) + 1)[1:-1]))
+        edges = np.unique(
+            np.quantile(column, np.linspace(0, 1, int(np.sqrt(column.size)) + 1)[1:-1])
+        )
         bins = np.searchsorted(edges, column, side="right")
     n_bins, half = int(bins.max()) + 1, np.random.default_rng(0).permutation(column.size) % 2
     predicted = np.empty(column.size)
@@ -466,21 +509,27 @@ def _estimate(
     seed = int(random.randint(np.iinfo(np.int32).max))
     cv = GraphBlockFold(n_folds, seed) if blocks else n_folds
     stratify = classes and int(np.unique(truth[nodes], return_counts=True)[1].min()) >= n_folds
-    folds = labelled_folds(cv, nodes, truth[nodes], graph, len(truth), stratify=stratify, random_state=seed)
+    folds = labelled_folds(
+        cv, nodes, truth[nodes], graph, len(truth), stratify=stratify, random_state=seed
+    )
     kind = EBBSClassifier if classes else EBBSRegressor
     losses: dict[bool, list[Array]] = {False: [], True: []}
     choices = []
     for number, (train, test) in enumerate(folds):
         for uses_graph in (False, True):
-            model: Any = kind(ROUNDS, categorical_features=list(table.categorical), random_state=seed)
+            model: Any = kind(
+                ROUNDS, categorical_features=list(table.categorical), random_state=seed
+            )
             model.fit(X, truth[train], nodes=train, graph=graph if uses_graph else None)
             answer = unless_interrupted(model).predict(nodes=test)
             losses[uses_graph].append(
-                (answer != truth[test]).astype(float) if classes else (answer - truth[test].astype(float)) ** 2
+                (answer != truth[test]).astype(float)
+                if classes
+                else (answer - truth[test].astype(float)) ** 2
             )
             if progress is not None:
                 progress(2 * number + 1 + uses_graph, 2 * len(folds))
-        choices.append(model.choice_)
+        choices.append(model.best_candidate_)
     gain, error, (without, with_graph) = paired_gain(losses[False], losses[True], root=not classes)
     if classes:
         without, with_graph = 1.0 - without, 1.0 - with_graph
@@ -488,7 +537,9 @@ def _estimate(
     return Estimate(metric, without, with_graph, gain, error, choices, how, len(truth), nodes.size)
 
 
-def paired_gain(before: list[Array], after: list[Array], root: bool) -> tuple[float, float, tuple[float, float]]:
+def paired_gain(
+    before: list[Array], after: list[Array], root: bool
+) -> tuple[float, float, tuple[float, float]]:
     """Return how much less loss there is after, its standard error, and the two losses; ``root``: of the mean's root.
 
     The error is the larger of two: over nodes, from the paired differences (for a root, of its first-order influence),
@@ -501,8 +552,12 @@ def paired_gain(before: list[Array], after: list[Array], root: bool) -> tuple[fl
     if root:
         levels = float(np.sqrt(levels[0])), float(np.sqrt(levels[1]))
         by_node = one / (2.0 * max(levels[0], 1e-300)) - other / (2.0 * max(levels[1], 1e-300))
-        by_fold = np.array([np.sqrt(a.mean()) - np.sqrt(b.mean()) for a, b in zip(before, after, strict=True)])
-    error = max(by_node.std(ddof=1) / np.sqrt(by_node.size), by_fold.std(ddof=1) / np.sqrt(by_fold.size))
+        by_fold = np.array(
+            [np.sqrt(a.mean()) - np.sqrt(b.mean()) for a, b in zip(before, after, strict=True)]
+        )
+    error = max(
+        by_node.std(ddof=1) / np.sqrt(by_node.size), by_fold.std(ddof=1) / np.sqrt(by_fold.size)
+    )
     return levels[0] - levels[1], float(error), levels
 
 
@@ -515,7 +570,9 @@ def _piece(graph: Graph, nodes: NDArray[np.int64], random: Any) -> NDArray[np.in
         room = MOST_NODES - int(taken.sum())
         if room <= 0:
             break
-        order = csgraph.breadth_first_order(graph.adjacency, start, directed=False, return_predecessors=False)
+        order = csgraph.breadth_first_order(
+            graph.adjacency, start, directed=False, return_predecessors=False
+        )
         taken[order[:room]] = True
     return np.flatnonzero(taken)
 

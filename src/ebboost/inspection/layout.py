@@ -23,7 +23,9 @@ def layout(adjacency: sparse.csr_array, seed: int = 0) -> Array:
     (50, 2)
     """
     n_nodes = adjacency.shape[0]
-    links = sparse.csr_array((np.ones(adjacency.nnz), adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    links = sparse.csr_array(
+        (np.ones(adjacency.nnz), adjacency.indices, adjacency.indptr), shape=adjacency.shape
+    )
     component = csgraph.connected_components(links, directed=False)[1]
     # Nodes of a component follow each other, so that each is a slice.
     order = np.argsort(component, kind="stable")
@@ -63,7 +65,11 @@ def _squares(sides: Array) -> list[tuple[float, float, float]]:
 
 
 def _relaxed(
-    place: Array, links: sparse.csr_array, start: NDArray[np.int64], size: NDArray[np.int64], rng: np.random.Generator
+    place: Array,
+    links: sparse.csr_array,
+    start: NDArray[np.int64],
+    size: NDArray[np.int64],
+    rng: np.random.Generator,
 ) -> Array:
     """Pull neighbours together and push every node from a few random others of its component, all components at once."""
     source, target = sparse.coo_array(sparse.triu(links, 1)).coords
@@ -73,7 +79,10 @@ def _relaxed(
     for number in range(ROUNDS):
         along = place[target] - place[source]
         pull = np.column_stack(
-            [np.bincount(source, step, n_nodes) - np.bincount(target, step, n_nodes) for step in along.T]
+            [
+                np.bincount(source, step, n_nodes) - np.bincount(target, step, n_nodes)
+                for step in along.T
+            ]
         )
         push = np.zeros_like(place)
         for _ in range(PUSHED):
@@ -112,4 +121,6 @@ def _balanced(place: Array, stretched: bool = False) -> Array:
     reach = np.maximum(np.maximum(reach, (0.3 if stretched else 1.0) * reach.max()), 1e-12)
     place = place / reach
     beyond = np.maximum(np.abs(place) - 1.0, 0.0)
-    return np.asarray(np.sign(place) * (np.minimum(np.abs(place), 1.0) + 0.2 * (1.0 - np.exp(-beyond))) / 1.2)
+    return np.asarray(
+        np.sign(place) * (np.minimum(np.abs(place), 1.0) + 0.2 * (1.0 - np.exp(-beyond))) / 1.2
+    )

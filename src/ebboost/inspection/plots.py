@@ -9,7 +9,15 @@ from ebboost.inspection.layout import layout
 from ebboost.model.explain import Explanation
 
 FIRST, SECOND, FAINT = "#0b6e75", "#b4500b", "#c4c9cc"
-__all__ = ["calibration", "coverage", "explanation", "importances", "losses", "predicted_vs_true", "residual_map"]
+__all__ = [
+    "calibration",
+    "coverage",
+    "explanation",
+    "importances",
+    "losses",
+    "predicted_vs_true",
+    "residual_map",
+]
 
 
 def _axes(ax: Any) -> Any:
@@ -37,12 +45,18 @@ def losses(model: Any, ax: Any = None) -> Any:
     diagnosis.held_out(model)  # refuses a model that is not fitted
     ax = _axes(ax)
     history = model.history_
-    for name, label, colour in (("training", "training", FIRST), ("validation", "held out", SECOND)):
+    for name, label, colour in (
+        ("training", "training", FIRST),
+        ("validation", "held out", SECOND),
+    ):
         if history.get(name):
             ax.plot(np.arange(1, len(history[name]) + 1), history[name], color=colour, label=label)
     if history.get("validation"):
         ax.axvline(model.n_iter_, color="0.5", linestyle="--", linewidth=1, label="kept")
-    lowest = min((min(history[name]) for name in ("training", "validation") if history.get(name)), default=0.0)
+    lowest = min(
+        (min(history[name]) for name in ("training", "validation") if history.get(name)),
+        default=0.0,
+    )
     if lowest > 0:
         ax.set_yscale("log")
     ax.set(xlabel="round", ylabel="mean loss")
@@ -59,7 +73,10 @@ def predicted_vs_true(model: Any, ax: Any = None) -> Any:
         middle = float(np.median(held.truth))
         ax.axline((middle, middle), slope=1, color="0.5", linestyle="--", linewidth=1)
         ax.set(xlabel="predicted", ylabel="true")
-        ax.set_title(f"{held.nodes.size:,} held-out nodes, R² {diagnosis.quality(held)['r2']:.3f}", fontsize="medium")
+        ax.set_title(
+            f"{held.nodes.size:,} held-out nodes, R² {diagnosis.quality(held)['r2']:.3f}",
+            fontsize="medium",
+        )
         return ax
     names = [str(name) for name in model.classes_.tolist()]
     counts = np.zeros((len(names), len(names)))
@@ -69,7 +86,14 @@ def predicted_vs_true(model: Any, ax: Any = None) -> Any:
     if len(names) <= 15:
         for (row, column), value in np.ndenumerate(share):
             if value:
-                ax.text(column, row, f"{value:.0f}", ha="center", va="center", color="white" if value > 60 else "black")
+                ax.text(
+                    column,
+                    row,
+                    f"{value:.0f}",
+                    ha="center",
+                    va="center",
+                    color="white" if value > 60 else "black",
+                )
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
     ax.set_yticks(range(len(names)), names)
     ax.set(xlabel="predicted", ylabel="true")
@@ -88,7 +112,10 @@ def importances(model: Any, ax: Any = None, *, most: int = 15) -> Any:
 
 def residual_map(model: Any, ax: Any = None, *, X: Any = None) -> Any:
     """Draw the residuals of held-out nodes where they lie: by columns named like places, or laid out by the graph."""
-    held, place = diagnosis.needs_held_out(model), diagnosis.coordinates(diagnosis.fitted_table(model, X))
+    held, place = (
+        diagnosis.needs_held_out(model),
+        diagnosis.coordinates(diagnosis.fitted_table(model, X)),
+    )
     if place is None and model.graph_ is None:
         raise ValueError(
             "There is nothing to place nodes by: the model has no graph, and no table with columns named like places, such "
@@ -100,9 +127,14 @@ def residual_map(model: Any, ax: Any = None, *, X: Any = None) -> Any:
     residual = held.residual
     reach = float(np.quantile(np.abs(residual), 0.95)) or 1.0
     low = 0.0 if held.probabilities is not None else -reach
-    dots = ax.scatter(*where[held.nodes].T, c=residual, cmap="coolwarm", vmin=low, vmax=reach, s=14, linewidths=0)
+    dots = ax.scatter(
+        *where[held.nodes].T, c=residual, cmap="coolwarm", vmin=low, vmax=reach, s=14, linewidths=0
+    )
     ax.figure.colorbar(
-        dots, ax=ax, label="true less predicted" if low else "1 − probability of the true class", shrink=0.8
+        dots,
+        ax=ax,
+        label="true less predicted" if low else "1 − probability of the true class",
+        shrink=0.8,
     )
     ax.set_aspect("equal")
     ax.set_xticks([])
@@ -114,17 +146,23 @@ def coverage(model: Any, ax: Any = None) -> Any:
     """Draw stated against observed coverage of intervals: widths from half of the held-out errors, counted in the other."""
     held = diagnosis.needs_held_out(model)
     if held.probabilities is not None:
-        raise ValueError("Intervals are for numbers; of a classifier draw eb.plot.calibration(model).")
+        raise ValueError(
+            "Intervals are for numbers; of a classifier draw eb.plot.calibration(model)."
+        )
     ax = _axes(ax)
     found = diagnosis.coverage(held)
-    return _against_diagonal(ax, found.levels, found.share, ("stated coverage", "observed coverage"))
+    return _against_diagonal(
+        ax, found.levels, found.share, ("stated coverage", "observed coverage")
+    )
 
 
 def calibration(model: Any, ax: Any = None) -> Any:
     """Draw the probability stated for the predicted class against how often it is right."""
     held = diagnosis.needs_held_out(model)
     said, seen, _ = diagnosis.calibration(held)
-    return _against_diagonal(_axes(ax), said, seen, ("stated probability", "share of right predictions"))
+    return _against_diagonal(
+        _axes(ax), said, seen, ("stated probability", "share of right predictions")
+    )
 
 
 def _against_diagonal(ax: Any, stated: Any, observed: Any, names: tuple[str, str]) -> Any:
@@ -147,7 +185,9 @@ def explanation(explained: Explanation, ax: Any = None, *, most: int = 12) -> An
         Parts to draw; all others are one bar.
     """
     if not isinstance(explained, Explanation):
-        raise TypeError(f"explained must be one Explanation, model.explain([node])[0], got {type(explained)}.")
+        raise TypeError(
+            f"explained must be one Explanation, model.explain([node])[0], got {type(explained)}."
+        )
     ax = _axes(ax)
     parts = [(name, value) for name, value in explained.own.items()]
     parts += [(f"columns of {node}", value) for node, value in explained.neighbors.items()]

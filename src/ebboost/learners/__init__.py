@@ -4,7 +4,7 @@ from typing import Any
 
 from sklearn.base import is_regressor
 
-from ebboost.learners.base import Ensemble, Growing, Learner, Pickled, check_device
+from ebboost.learners.base import Ensemble, Learner, Pickled, TreeGrower, check_device
 from ebboost.learners.catboost import CatBoost
 from ebboost.learners.lightgbm import LightGBM
 from ebboost.learners.sklearn import ScikitLearn
@@ -13,17 +13,21 @@ from ebboost.learners.xgboost import XGBoost
 __all__ = [
     "CatBoost",
     "Ensemble",
-    "Growing",
     "Learner",
     "LightGBM",
     "Pickled",
     "ScikitLearn",
+    "TreeGrower",
     "XGBoost",
     "as_learner",
     "check_device",
 ]
 
-LEARNERS: dict[str, type[Learner]] = {"lightgbm": LightGBM, "xgboost": XGBoost, "catboost": CatBoost}
+LEARNERS: dict[str, type[Learner]] = {
+    "lightgbm": LightGBM,
+    "xgboost": XGBoost,
+    "catboost": CatBoost,
+}
 
 
 def as_learner(learner: Any) -> Learner:

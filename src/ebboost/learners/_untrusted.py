@@ -22,14 +22,20 @@ def refuse_unless(sound: Any, what: str) -> None:
 
 def whole_numbers(values: Any, least: int, most: int, what: str) -> NDArray[np.int64]:
     """A list of JSON as an array of integers within bounds; ``True`` and ``1.0`` are none."""
-    refuse_unless(isinstance(values, list) and set(map(type, values)) <= {int}, f"{what} must be whole numbers")
+    refuse_unless(
+        isinstance(values, list) and set(map(type, values)) <= {int},
+        f"{what} must be whole numbers",
+    )
     refuse_unless(all(least <= value <= most for value in values), f"{what} out of range")
     return np.array(values, dtype=np.int64)
 
 
 def numbers(values: Any, what: str, most: float = LARGEST) -> NDArray[np.float64]:
     """A list of JSON as an array of finite numbers, at most ``most`` in size."""
-    refuse_unless(isinstance(values, list) and set(map(type, values)) <= {int, float}, f"{what} must be numbers")
+    refuse_unless(
+        isinstance(values, list) and set(map(type, values)) <= {int, float},
+        f"{what} must be numbers",
+    )
     found = np.array(values, dtype=np.float64)
     refuse_unless((np.abs(found) <= most).all(), f"{what} not finite")
     return found
@@ -37,7 +43,10 @@ def numbers(values: Any, what: str, most: float = LARGEST) -> NDArray[np.float64
 
 def keys(given: Any, wanted: Sequence[str], what: str) -> dict[str, Any]:
     """A dict with exactly these keys."""
-    refuse_unless(isinstance(given, dict) and set(given) == set(wanted), f"{what} must have the keys {list(wanted)}")
+    refuse_unless(
+        isinstance(given, dict) and set(given) == set(wanted),
+        f"{what} must have the keys {list(wanted)}",
+    )
     found: dict[str, Any] = given
     return found
 
@@ -49,7 +58,10 @@ def check_tree(left: NDArray[np.int64], right: NDArray[np.int64], what: str) -> 
     children = np.concatenate([left[inner], right[inner]])
     once = np.array_equal(np.sort(children), np.arange(1, left.size))
     refuse_unless(left.size and not leaf_has_right and once, f"the nodes of {what} are not a tree")
-    refuse_unless((np.minimum(left[inner], right[inner]) > inner).all(), f"a child in {what} comes before its parent")
+    refuse_unless(
+        (np.minimum(left[inner], right[inner]) > inner).all(),
+        f"a child in {what} comes before its parent",
+    )
     level, depth = np.zeros(1, dtype=np.int64), 0
     while level.size:
         level = level[left[level] != -1]

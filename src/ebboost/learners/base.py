@@ -37,7 +37,9 @@ class Learner(BaseEstimator, ABC):
     devices: tuple[str, ...] = ("cpu",)
 
     @abstractmethod
-    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "Growing":
+    def start(
+        self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
+    ) -> "TreeGrower":
         """Bin the table and get ready to grow."""
 
     @classmethod
@@ -46,7 +48,7 @@ class Learner(BaseEstimator, ABC):
         """Read back what :meth:`Ensemble.files` wrote."""
 
 
-class Growing(ABC):
+class TreeGrower(ABC):
     """An ensemble under construction, holding the binned table."""
 
     @abstractmethod
@@ -62,11 +64,11 @@ class Growing(ABC):
             The tree fits −gradient/curvature, each node weighted by its curvature: a constant curvature is (11).
         """
 
-    def beside(self) -> "Growing | None":
+    def clone_with_shared_bins(self) -> "TreeGrower | None":
         """Return another ensemble that begins from nothing on the same bins; None if that saves nothing."""
         return None
 
-    def forget(self) -> None:  # noqa: B027
+    def free(self) -> None:  # noqa: B027
         """Drop what was grown, of which nothing will be asked any more, but for what :meth:`beside` shares."""
 
     @abstractmethod
@@ -79,11 +81,15 @@ class Growing(ABC):
         What is grown after :meth:`restore`, on the same table with the same seed, must be what would have been grown
         here, bit for bit.
         """
-        raise ValueError(f"checkpoint: {type(self).__name__} has no state() that could be kept; fit without it.")
+        raise ValueError(
+            f"checkpoint: {type(self).__name__} has no state() that could be kept; fit without it."
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what :meth:`state` returned, on an ensemble that has grown nothing yet: needed where that is."""
-        raise ValueError(f"checkpoint: {type(self).__name__} has no restore() that could go on from one.")
+        raise ValueError(
+            f"checkpoint: {type(self).__name__} has no restore() that could go on from one."
+        )
 
 
 class Ensemble(ABC):
@@ -124,7 +130,9 @@ def plain_values(table: Table) -> Any:
     return sparse.csr_matrix(table.values) if table.is_sparse else table.values
 
 
-def check_params(params: Mapping[str, Any] | None, refused: Mapping[str, Sequence[Any]], name: str) -> None:
+def check_params(
+    params: Mapping[str, Any] | None, refused: Mapping[str, Sequence[Any]], name: str
+) -> None:
     """Refuse settings of a library under which its model is no sum of its trees, each times a number of its own."""
     for key, value in (params or {}).items():
         if value in refused.get(key, ()):

@@ -11,7 +11,7 @@ import numpy as np
 from ebboost.data.archive import plain_json
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import keys, numbers, refuse_unless, whole_numbers
-from ebboost.learners.base import Array, Ensemble, Growing, Learner, check_device, plain_values
+from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, check_device, plain_values
 from ebboost.propagation import allowed_threads
 
 
@@ -19,7 +19,9 @@ def _catboost() -> Any:
     try:
         import catboost
     except ImportError:
-        raise ImportError("learner='catboost' needs CatBoost: pip install 'ebboost[catboost]'.") from None
+        raise ImportError(
+            "learner='catboost' needs CatBoost: pip install 'ebboost[catboost]'."
+        ) from None
     return catboost
 
 
@@ -60,7 +62,9 @@ class CatBoost(Learner):
         self.from_average = from_average
         self.params = params
 
-    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingCatBoost":
+    def start(
+        self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
+    ) -> "CatBoostGrower":
         """Quantise the pool."""
         check_device(device, self.devices, self.name)
         own = {
@@ -75,7 +79,9 @@ class CatBoost(Learner):
             "verbose": False,
             "allow_writing_files": False,
         }
-        return GrowingCatBoost(table, {**own, **(self.params or {})}, n_outputs, seed, self.newton, self.from_average)
+        return CatBoostGrower(
+            table, {**own, **(self.params or {})}, n_outputs, seed, self.newton, self.from_average
+        )
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "CatBoostEnsemble":
@@ -85,7 +91,7 @@ class CatBoost(Learner):
         return CatBoostEnsemble(trees, n_outputs, n_columns)
 
 
-class GrowingCatBoost(Growing):
+class CatBoostGrower(TreeGrower):
     """The quantised pool and a list of one-tree models per output."""
 
     def __init__(
@@ -98,10 +104,17 @@ class GrowingCatBoost(Growing):
         from_average: bool,
     ) -> None:
         self._catboost = _catboost()
-        self._params, self._seed, self._newton, self._from_average = params, seed, newton, from_average
+        self._params, self._seed, self._newton, self._from_average = (
+            params,
+            seed,
+            newton,
+            from_average,
+        )
         self._shape = (table.n_rows, n_outputs)
         self._trees: list[list[Any]] = [[] for _ in range(n_outputs)]
-        self._written: list[list[bytes]] = [[] for _ in range(n_outputs)]  # each tree once, in CatBoost's own format
+        self._written: list[list[bytes]] = [
+            [] for _ in range(n_outputs)
+        ]  # each tree once, in CatBoost's own format
         self._pool = self._catboost.Pool(plain_values(table), label=np.zeros(table.n_rows))
         self._n_columns = len(table.names)
         self._constant = False
@@ -137,7 +150,9 @@ class GrowingCatBoost(Growing):
             self._pool.set_weight(np.where(heard, weight, 0.0))
         average = float(np.average(residual, weights=weight)) if self._from_average else 0.0
         self._pool.set_baseline(average - residual)
-        tree = self._catboost.CatBoost({**self._params, "random_seed": self._seed + len(trees)}).fit(self._pool)
+        tree = self._catboost.CatBoost(
+            {**self._params, "random_seed": self._seed + len(trees)}
+        ).fit(self._pool)
         tree.set_scale_and_bias(1.0, average)
         trees.append(tree)
         self._pool.set_baseline(np.zeros(residual.size))
@@ -157,17 +172,26 @@ class GrowingCatBoost(Growing):
     def restore(self, state: dict[str, Any]) -> None:
         """Read the trees."""
         ends = np.cumsum(state["lengths"]).tolist()
-        texts = iter([state["trees"][start:end] for start, end in zip([0, *ends], ends, strict=False)])
+        texts = iter(
+            [state["trees"][start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        )
         self._written = [[next(texts) for _ in range(count)] for count in state["counts"]]
         self._trees = [
-            [self._catboost.CatBoost().load_model(blob=text) for text in written] for written in self._written
+            [self._catboost.CatBoost().load_model(blob=text) for text in written]
+            for written in self._written
         ]
 
     def compile(self, weights: Sequence[float]) -> "CatBoostEnsemble":
         """Sum the models with CatBoost's own tool."""
         rounds = len(weights)
-        models = [self._catboost.sum_models(trees[:rounds], weights=list(weights)) for trees in self._trees if rounds]
-        return CatBoostEnsemble([_to_json(model) for model in models], len(self._trees), self._n_columns)
+        models = [
+            self._catboost.sum_models(trees[:rounds], weights=list(weights))
+            for trees in self._trees
+            if rounds
+        ]
+        return CatBoostEnsemble(
+            [_to_json(model) for model in models], len(self._trees), self._n_columns
+        )
 
 
 class CatBoostEnsemble(Ensemble):
@@ -189,7 +213,9 @@ class CatBoostEnsemble(Ensemble):
         if not self._texts:
             return np.zeros((table.n_rows, self._n_outputs))
         values = plain_values(table)
-        return np.column_stack([model.predict(values, thread_count=allowed_threads()) for model in self.models])
+        return np.column_stack(
+            [model.predict(values, thread_count=allowed_threads()) for model in self.models]
+        )
 
     def importances(self) -> Array:
         """How much the prediction changes with each column, summed over outputs."""
@@ -203,13 +229,18 @@ class CatBoostEnsemble(Ensemble):
         if not self._texts:
             return np.zeros((table.n_rows, self._n_outputs, self._n_columns + 1))
         pool, count = _catboost().Pool(plain_values(table)), allowed_threads()
-        found = [model.get_feature_importance(pool, type="ShapValues", thread_count=count) for model in self.models]
+        found = [
+            model.get_feature_importance(pool, type="ShapValues", thread_count=count)
+            for model in self.models
+        ]
         return np.stack(found, axis=1)
 
     def files(self) -> dict[str, bytes]:
         """CatBoost's JSON format, one file per output."""
         shape = json.dumps([self._n_outputs, self._n_columns]).encode()
-        return {"shape.json": shape} | {f"trees-{output:05d}.json": text for output, text in enumerate(self._texts)}
+        return {"shape.json": shape} | {
+            f"trees-{output:05d}.json": text for output, text in enumerate(self._texts)
+        }
 
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Check every part of the JSON; it has no part but those that a prediction needs."""
@@ -218,17 +249,28 @@ class CatBoostEnsemble(Ensemble):
         refuse_unless(len(self._texts) in (0, n_outputs), f"there must be {n_outputs} models")
         for text in self._texts:
             model = plain_json(text)
-            kind = "oblivious_trees" if isinstance(model, dict) and "oblivious_trees" in model else "trees"
+            kind = (
+                "oblivious_trees"
+                if isinstance(model, dict) and "oblivious_trees" in model
+                else "trees"
+            )
             keys(model, ("features_info", "scale_and_bias", kind), "the file")
-            features = keys(model["features_info"], ("float_features",), "features")["float_features"]
+            features = keys(model["features_info"], ("float_features",), "features")[
+                "float_features"
+            ]
             borders = _borders(features, n_columns)
             told = model["scale_and_bias"]
-            refuse_unless(isinstance(told, list) and len(told) == 2 and isinstance(told[1], list), "scale_and_bias")
+            refuse_unless(
+                isinstance(told, list) and len(told) == 2 and isinstance(told[1], list),
+                "scale_and_bias",
+            )
             scale_and_bias = numbers([told[0], *told[1]], "scale_and_bias")
             refuse_unless(scale_and_bias.size == 2 and scale_and_bias[0] == 1.0, "scale_and_bias")
             refuse_unless(isinstance(model[kind], list) and model[kind], "there are none")
             for tree in model[kind]:
-                _check_oblivious(tree, borders) if kind == "oblivious_trees" else _check_branches(tree, borders)
+                _check_oblivious(tree, borders) if kind == "oblivious_trees" else _check_branches(
+                    tree, borders
+                )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_parsed": None}
@@ -236,22 +278,34 @@ class CatBoostEnsemble(Ensemble):
 
 MOST_DEPTH = 16  # CatBoost's own
 FEATURE_PARTS = (
-    "borders", "feature_id", "feature_index", "flat_feature_index", "has_nans", "nan_value_treatment",
-)  # fmt: skip
+    "borders",
+    "feature_id",
+    "feature_index",
+    "flat_feature_index",
+    "has_nans",
+    "nan_value_treatment",
+)
 
 
 def _borders(features: Any, n_columns: int) -> list[tuple[int, float]]:
     """Column and value of every border, in the order in which splits count them."""
-    refuse_unless(isinstance(features, list) and len(features) == n_columns, f"they are not for {n_columns} columns")
+    refuse_unless(
+        isinstance(features, list) and len(features) == n_columns,
+        f"they are not for {n_columns} columns",
+    )
     borders: list[tuple[int, float]] = []
     for column, feature in enumerate(features):
         keys(feature, FEATURE_PARTS, "a feature")
-        places = whole_numbers([feature["feature_index"], feature["flat_feature_index"]], 0, n_columns - 1, "features")
+        places = whole_numbers(
+            [feature["feature_index"], feature["flat_feature_index"]], 0, n_columns - 1, "features"
+        )
         values = numbers(feature["borders"], "borders", float(np.finfo(np.float32).max))
         refuse_unless((np.diff(values) > 0).all(), "borders must increase")
         sound = (places == column).all() and feature["feature_id"] == ""
         refuse_unless(sound and isinstance(feature["has_nans"], bool), "a feature")
-        refuse_unless(feature["nan_value_treatment"] in ("AsIs", "AsFalse", "AsTrue"), "nan_value_treatment")
+        refuse_unless(
+            feature["nan_value_treatment"] in ("AsIs", "AsFalse", "AsTrue"), "nan_value_treatment"
+        )
         borders += [(column, value) for value in values.tolist()]
     return borders
 
@@ -268,11 +322,15 @@ def _check_oblivious(tree: Any, borders: list[tuple[int, float]]) -> None:
     """One split for each level."""
     splits = keys(tree, ("leaf_values", "leaf_weights", "splits"), "a tree")["splits"]
     splits = [] if splits is None else splits  # how CatBoost writes a tree that is one leaf
-    refuse_unless(isinstance(splits, list) and len(splits) <= MOST_DEPTH, f"more than {MOST_DEPTH} levels")
+    refuse_unless(
+        isinstance(splits, list) and len(splits) <= MOST_DEPTH, f"more than {MOST_DEPTH} levels"
+    )
     for split in splits:
         _check_split(split, borders)
     for part in ("leaf_values", "leaf_weights"):
-        refuse_unless(numbers(tree[part], part).size == 2 ** len(splits), f"{part} for {len(splits)} splits")
+        refuse_unless(
+            numbers(tree[part], part).size == 2 ** len(splits), f"{part} for {len(splits)} splits"
+        )
 
 
 def _check_branches(tree: Any, borders: list[tuple[int, float]], depth: int = 0) -> None:

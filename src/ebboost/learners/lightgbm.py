@@ -11,9 +11,17 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.data.table import Table, ValuesMade, ValuesOnDisk
+from ebboost.data.table import LazyMatrix, ParquetMatrix, Table
 from ebboost.learners._untrusted import LARGEST, check_tree, refuse_unless
-from ebboost.learners.base import Array, Ensemble, Growing, Learner, check_device, check_params, plain_values
+from ebboost.learners.base import (
+    Array,
+    Ensemble,
+    Learner,
+    TreeGrower,
+    check_device,
+    check_params,
+    plain_values,
+)
 from ebboost.propagation import allowed_threads
 
 FEW_ROWS = 200
@@ -77,11 +85,15 @@ class LightGBM(Learner):
         self.max_bin = max_bin
         self.params = params
 
-    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingLightGBM":
+    def start(
+        self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
+    ) -> "LightGBMGrower":
         """Bin the table."""
         check_device(device, self.devices, self.name)
         check_params(self.params, REFUSED, self.name)
-        drawn = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0  # LightGBM aborts where it draws no row
+        drawn = (
+            self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0
+        )  # LightGBM aborts where it draws no row
         own = {
             "objective": "none",
             "metric": "none",
@@ -106,7 +118,7 @@ class LightGBM(Learner):
             "num_threads": n_jobs,
             "verbosity": -1,
         }
-        return GrowingLightGBM(table, {**own, **(self.params or {})}, n_outputs)
+        return LightGBMGrower(table, {**own, **(self.params or {})}, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "LightGBMEnsemble":
@@ -114,14 +126,16 @@ class LightGBM(Learner):
         return LightGBMEnsemble(files["trees.txt"].decode("ascii"))
 
 
-class GrowingLightGBM(Growing):
+class LightGBMGrower(TreeGrower):
     """A live LightGBM booster and the scores of its last round."""
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         import lightgbm
 
         self._lightgbm, self._params = lightgbm, params
-        dataset, values = _in_blocks(table.values) if table.in_blocks else (lightgbm.Dataset, plain_values(table))
+        dataset, values = (
+            _in_blocks(table.values) if table.in_blocks else (lightgbm.Dataset, plain_values(table))
+        )
         self._data = dataset(
             values,
             label=np.zeros(table.n_rows, dtype=np.float32),
@@ -131,7 +145,9 @@ class GrowingLightGBM(Growing):
         )
         # LightGBM calls a table without a column to split by a fatal error, on the terminal too: one of zeros, or nearly so.
         self._data.construct()
-        split_by = any(self._data.feature_num_bin(column) > 0 for column in range(table.values.shape[1]))
+        split_by = any(
+            self._data.feature_num_bin(column) > 0 for column in range(table.values.shape[1])
+        )
         self._constant = not split_by or (not table.is_sparse and not _varies(table))
         self._shape = (table.n_rows, n_outputs)
         self._start()
@@ -154,13 +170,13 @@ class GrowingLightGBM(Growing):
         # As LightGBM itself does before it takes the first gradient: what it draws from then on depends on it.
         return booster if self._constant else booster.reset_parameter({"objective": "none"})
 
-    def beside(self) -> "GrowingLightGBM":
+    def clone_with_shared_bins(self) -> "LightGBMGrower":
         """Return another booster on the same bins, which take as long to find as many trees to grow."""
         other = copy(self)
         other._start()
         return other
 
-    def forget(self) -> None:
+    def free(self) -> None:
         """Drop the booster and keep the bins."""
         self._booster = self._scores = self._last_curvature = None
 
@@ -182,7 +198,11 @@ class GrowingLightGBM(Growing):
         if self._last_curvature[0] is not curvature or curvature.flags.writeable:
             self._last_curvature = curvature, self._as_fed(curvature)
         parts, finished = (self._as_fed(gradient), self._last_curvature[1]), c_int(0)
-        self._call("BoosterUpdateOneIterCustom", *(c_void_p(part.ctypes.data) for part in parts), byref(finished))
+        self._call(
+            "BoosterUpdateOneIterCustom",
+            *(c_void_p(part.ctypes.data) for part in parts),
+            byref(finished),
+        )
         return finished.value == 1
 
     def _as_fed(self, values: Array) -> NDArray[np.float32]:
@@ -204,8 +224,15 @@ class GrowingLightGBM(Growing):
                     f"checkpoint: what LightGBM draws with {name}={settings[name]} cannot be drawn again where a fit was "
                     "left; leave it out, or fit without a checkpoint."
                 )
-        draws = any(float(settings[name]) < 1.0 for name in ("feature_fraction", "bagging_fraction"))
-        return {"trees": text.encode(), "scores": self._scores, "updates": self._updates, "draws": draws}
+        draws = any(
+            float(settings[name]) < 1.0 for name in ("feature_fraction", "bagging_fraction")
+        )
+        return {
+            "trees": text.encode(),
+            "scores": self._scores,
+            "updates": self._updates,
+            "draws": draws,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Make a booster of the trees whose next scores and draws are those of the one that was left.
@@ -241,8 +268,12 @@ class GrowingLightGBM(Growing):
 # Parameters, by all their names, that draw for each split: LightGBM is then given a seed each round, as the number of splits
 # depends on the data and a fit taken up again could not draw as often.
 _DRAWN_AT_SPLITS = {
-    "extra_trees", "extra_tree", "feature_fraction_bynode", "sub_feature_bynode", "colsample_bynode",
-}  # fmt: skip
+    "extra_trees",
+    "extra_tree",
+    "feature_fraction_bynode",
+    "sub_feature_bynode",
+    "colsample_bynode",
+}
 # The values, as LightGBM writes them, with which draws can be repeated; with others they depend on the data.
 _DRAWN_AGAIN = {
     "data_sample_strategy": ("bagging",),
@@ -255,7 +286,9 @@ _END = re.compile(r"^(?=end of trees$)", flags=re.MULTILINE)
 _VALUES = re.compile(r"^(leaf_value|internal_value)=(.*)$", flags=re.MULTILINE)
 _SIZES = re.compile(r"^tree_sizes=.*$", flags=re.MULTILINE)
 _WHOLE = re.compile(r"-?\d{1,9}(?: -?\d{1,9})*", flags=re.ASCII)
-_REAL = re.compile(rf"{(_TOKEN := r'-?(?:[0-9]{1,24}(?:[.][0-9]{1,24})?(?:e[-+]?[0-9]{1,3})?|inf)')}(?: {_TOKEN})*")
+_REAL = re.compile(
+    rf"{(_TOKEN := r'-?(?:[0-9]{1,24}(?:[.][0-9]{1,24})?(?:e[-+]?[0-9]{1,3})?|inf)')}(?: {_TOKEN})*"
+)
 _REST = re.compile(
     r"end of trees\n\nfeature_importances:\n(?:[^\s=]+=[^\s=]+\n)*"
     r"\nparameters:\n\nend of parameters\n\npandas_categorical:null\n",
@@ -263,14 +296,36 @@ _REST = re.compile(
 )
 _PARAMETERS = re.compile(r"(?<=\nparameters:\n)(?:\[.*\]\n)*(?=\nend of parameters\n)")
 _HEAD_KEYS = (
-    "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "feature_names",
-    "monotone_constraints", "feature_infos", "tree_sizes",
-)  # fmt: skip
+    "version",
+    "num_class",
+    "num_tree_per_iteration",
+    "label_index",
+    "max_feature_idx",
+    "feature_names",
+    "monotone_constraints",
+    "feature_infos",
+    "tree_sizes",
+)
 _TREE_KEYS = (
-    "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child",
-    "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count", "cat_boundaries",
-    "cat_threshold", "is_linear", "shrinkage",
-)  # fmt: skip
+    "num_leaves",
+    "num_cat",
+    "split_feature",
+    "split_gain",
+    "threshold",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "leaf_value",
+    "leaf_weight",
+    "leaf_count",
+    "internal_value",
+    "internal_weight",
+    "internal_count",
+    "cat_boundaries",
+    "cat_threshold",
+    "is_linear",
+    "shrinkage",
+)
 
 
 def _weighted(text: str, weights: Sequence[float]) -> str:
@@ -282,7 +337,9 @@ def _weighted(text: str, weights: Sequence[float]) -> str:
 
     def scaled(tree: str, weight: float) -> str:
         def line(found: re.Match[str]) -> str:
-            return f"{found[1]}=" + " ".join(repr(float(weight * float(value))) for value in found[2].split())
+            return f"{found[1]}=" + " ".join(
+                repr(float(weight * float(value))) for value in found[2].split()
+            )
 
         return _VALUES.sub(line, tree)
 
@@ -303,7 +360,9 @@ def _told(lines: list[str], keys: Sequence[str], optional: Sequence[str]) -> dic
     """Lines ``key=value`` in the order of LightGBM's writer, none twice, none but these."""
     told = dict(line.partition("=")[::2] for line in lines)
     wanted = [key for key in keys if key in told or key not in optional]
-    refuse_unless(len(told) == len(lines) and list(told) == wanted, f"lines must be {', '.join(wanted)}")
+    refuse_unless(
+        len(told) == len(lines) and list(told) == wanted, f"lines must be {', '.join(wanted)}"
+    )
     return told
 
 
@@ -314,7 +373,10 @@ def _check_one(text: str, number: int, n_columns: int) -> None:
     told = _told(lines[1:], _TREE_KEYS, optional=("cat_boundaries", "cat_threshold"))
 
     def whole(key: str, size: int | None, least: int, most: int) -> NDArray[np.int64]:
-        refuse_unless(_WHOLE.fullmatch(told[key]) or not (told[key] or size), f"{key} of {name} must be whole numbers")
+        refuse_unless(
+            _WHOLE.fullmatch(told[key]) or not (told[key] or size),
+            f"{key} of {name} must be whole numbers",
+        )
         found = np.array(told[key].split(), dtype=np.int64)
         refuse_unless(size is None or found.size == size, f"{key} of {name} must be {size} numbers")
         refuse_unless(((found >= least) & (found <= most)).all(), f"{key} of {name} out of range")
@@ -322,7 +384,10 @@ def _check_one(text: str, number: int, n_columns: int) -> None:
 
     def real(key: str, size: int, finite: bool = True) -> NDArray[np.float64]:
         # Not whatever Python would read: of "1_0", LightGBM makes an end of the process.
-        refuse_unless(_REAL.fullmatch(told[key]) or not (told[key] or size), f"{key} of {name} must be numbers")
+        refuse_unless(
+            _REAL.fullmatch(told[key]) or not (told[key] or size),
+            f"{key} of {name} must be numbers",
+        )
         found = np.array(told[key].split(), dtype=np.float64)
         refuse_unless(found.size == size, f"{key} of {name} must be {size} numbers")
         refuse_unless(not finite or (np.abs(found) <= LARGEST).all(), f"{key} of {name} not finite")
@@ -331,11 +396,18 @@ def _check_one(text: str, number: int, n_columns: int) -> None:
     n_leaves = int(whole("num_leaves", 1, 1, 131_072)[0])
     n_splits, counted = n_leaves - 1, n_leaves if n_leaves > 1 or told["leaf_weight"] else 0
     n_sets = int(whole("num_cat", 1, 0, n_splits)[0])
-    refuse_unless(told["is_linear"] == "0", f"{name} has linear leaves, which model files do not hold")
+    refuse_unless(
+        told["is_linear"] == "0", f"{name} has linear leaves, which model files do not hold"
+    )
     whole("split_feature", n_splits, 0, n_columns - 1)
-    threshold, kind = real("threshold", n_splits, finite=False), whole("decision_type", n_splits, 0, 11)
+    threshold, kind = (
+        real("threshold", n_splits, finite=False),
+        whole("decision_type", n_splits, 0, 11),
+    )
     real("split_gain", n_splits, finite=False)
-    left, right = (whole(key, n_splits, -n_leaves, n_splits - 1) for key in ("left_child", "right_child"))
+    left, right = (
+        whole(key, n_splits, -n_leaves, n_splits - 1) for key in ("left_child", "right_child")
+    )
     nodes = np.full((2, n_splits + n_leaves), -1)
     for side, children in enumerate((left, right)):
         nodes[side, :n_splits] = np.where(children < 0, n_splits + ~children, children)
@@ -347,13 +419,23 @@ def _check_one(text: str, number: int, n_columns: int) -> None:
     whole("leaf_count", counted, 0, 2**31 - 1)
     whole("internal_count", n_splits, 0, 2**31 - 1)
     by_set = kind % 2 == 1
-    refuse_unless(np.isin(threshold[by_set], np.arange(n_sets)).all(), f"a split of {name} names no set of categories")
-    refuse_unless(("cat_boundaries" in told) == ("cat_threshold" in told) == (n_sets > 0), f"num_cat of {name}")
+    refuse_unless(
+        np.isin(threshold[by_set], np.arange(n_sets)).all(),
+        f"a split of {name} names no set of categories",
+    )
+    refuse_unless(
+        ("cat_boundaries" in told) == ("cat_threshold" in told) == (n_sets > 0),
+        f"num_cat of {name}",
+    )
     if n_sets:
         boundaries = whole("cat_boundaries", n_sets + 1, 0, 2**31 - 1)
-        refuse_unless(boundaries[0] == 0 and (np.diff(boundaries) >= 0).all(), f"cat_boundaries of {name}")
+        refuse_unless(
+            boundaries[0] == 0 and (np.diff(boundaries) >= 0).all(), f"cat_boundaries of {name}"
+        )
         words = told["cat_threshold"].split(" ")
-        sound = len(words) == boundaries[-1] and all(word.isdecimal() and int(word) < 2**32 for word in words)
+        sound = len(words) == boundaries[-1] and all(
+            word.isdecimal() and int(word) < 2**32 for word in words
+        )
         refuse_unless(sound, f"cat_threshold of {name}")
 
 
@@ -369,7 +451,7 @@ def _varies(table: Table) -> bool:
     return False
 
 
-def _in_blocks(values: ValuesOnDisk | ValuesMade) -> tuple[Any, Any]:
+def _in_blocks(values: ParquetMatrix | LazyMatrix) -> tuple[Any, Any]:
     """A kind of LightGBM's Dataset for values that come in blocks, and the rows as it asks for them: a sample, then all."""
     import lightgbm
 
@@ -393,9 +475,13 @@ def _in_blocks(values: ValuesOnDisk | ValuesMade) -> tuple[Any, Any]:
 
     class InBlocks(lightgbm.Dataset):
         def get_params(self) -> dict[str, Any]:
-            return dict(self.params)  # to sample rows with, it needs all of them: seed and silence too
+            return dict(
+                self.params
+            )  # to sample rows with, it needs all of them: seed and silence too
 
-        def _create_sample_indices(self, *told: Any, **named: Any) -> Any:  # positions or names, by version
+        def _create_sample_indices(
+            self, *told: Any, **named: Any
+        ) -> Any:  # positions or names, by version
             indices = super()._create_sample_indices(*told, **named)
             rows.sample = _sampled(values, indices)
             return indices
@@ -404,10 +490,10 @@ def _in_blocks(values: ValuesOnDisk | ValuesMade) -> tuple[Any, Any]:
 
 
 def _sampled(
-    values: ValuesOnDisk | ValuesMade, indices: NDArray[np.int32]
+    values: ParquetMatrix | LazyMatrix, indices: NDArray[np.int32]
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The rows that will be asked for one by one, which is a slow way to make columns from neighbours: some at a time."""
-    if isinstance(values, ValuesMade):
+    if isinstance(values, LazyMatrix):
         for start in range(0, indices.size, values.rows_a_block):
             asked = indices[start : start + values.rows_a_block]
             yield from zip(asked.tolist(), values[asked], strict=True)
@@ -459,7 +545,9 @@ class LightGBMEnsemble(Ensemble):
     def contributions(self, table: Table) -> Array:
         """TreeSHAP values, by LightGBM."""
         values = table.values.toarray() if table.is_sparse else table.values
-        flat = np.asarray(self.booster.predict(values, pred_contrib=True, num_threads=allowed_threads()))
+        flat = np.asarray(
+            self.booster.predict(values, pred_contrib=True, num_threads=allowed_threads())
+        )
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 
     def files(self) -> dict[str, bytes]:
@@ -469,18 +557,29 @@ class LightGBMEnsemble(Ensemble):
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Read the text by its grammar, line by line: LightGBM itself checks how many numbers there are, not which."""
         head, trees, rest = _parts(self._text)
-        refuse_unless(self._text.isascii() and "\r" not in self._text and "\0" not in self._text, "not plain text")
+        refuse_unless(
+            self._text.isascii() and "\r" not in self._text and "\0" not in self._text,
+            "not plain text",
+        )
         lines = head.split("\n")
         refuse_unless(lines[0] == "tree" and lines[-2:] == ["", ""], "the head")
         told = _told(lines[1:-2], _HEAD_KEYS, optional=("monotone_constraints",))
-        for key, value in (("num_class", n_outputs), ("num_tree_per_iteration", n_outputs), ("label_index", 0)):
+        for key, value in (
+            ("num_class", n_outputs),
+            ("num_tree_per_iteration", n_outputs),
+            ("label_index", 0),
+        ):
             refuse_unless(told[key] == str(value), f"{key} must be {value}")
         refuse_unless(told["version"] == "v4", "version must be v4")
-        refuse_unless(told["max_feature_idx"] == str(n_columns - 1), f"they are not for {n_columns} columns")
+        refuse_unless(
+            told["max_feature_idx"] == str(n_columns - 1), f"they are not for {n_columns} columns"
+        )
         for key in ("feature_names", "feature_infos", "monotone_constraints"):
             words = told[key].split(" ") if key in told else ["0"] * n_columns
             refuse_unless(len(words) == n_columns and all(words), f"{key} for {n_columns} columns")
-        refuse_unless(told["tree_sizes"] == " ".join(str(len(tree)) for tree in trees), "tree_sizes")
+        refuse_unless(
+            told["tree_sizes"] == " ".join(str(len(tree)) for tree in trees), "tree_sizes"
+        )
         refuse_unless(len(trees) % n_outputs == 0, f"there are not {n_outputs} in each round")
         refuse_unless(_REST.fullmatch(rest), "what follows the last tree")
         for number, tree in enumerate(trees):

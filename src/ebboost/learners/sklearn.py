@@ -10,7 +10,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from ebboost.data.table import Table
-from ebboost.learners.base import Array, Ensemble, Growing, Learner, Pickled, check_device, plain_values
+from ebboost.learners.base import (
+    Array,
+    Ensemble,
+    Learner,
+    Pickled,
+    TreeGrower,
+    check_device,
+    plain_values,
+)
 
 
 class ScikitLearn(Learner):
@@ -37,16 +45,22 @@ class ScikitLearn(Learner):
     def __init__(self, regressor: Any) -> None:
         self.regressor = regressor
 
-    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingScikitLearn":
+    def start(
+        self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
+    ) -> "ScikitLearnGrower":
         """Keep the table."""
         check_device(device, self.devices, self.name)
-        drawn_from = list(self.regressor) if isinstance(self.regressor, (list, tuple)) else [self.regressor]
+        drawn_from = (
+            list(self.regressor) if isinstance(self.regressor, (list, tuple)) else [self.regressor]
+        )
         if not drawn_from:
             raise ValueError("learner is an empty list: name at least one regressor.")
         for position, candidate in enumerate(drawn_from):
             if not hasattr(candidate, "fit") or not hasattr(candidate, "predict"):
-                raise TypeError(f"learner[{position}] must be a scikit-learn regressor, got {candidate!r}.")
-        return GrowingScikitLearn(table, drawn_from, n_outputs, np.random.default_rng(seed))
+                raise TypeError(
+                    f"learner[{position}] must be a scikit-learn regressor, got {candidate!r}."
+                )
+        return ScikitLearnGrower(table, drawn_from, n_outputs, np.random.default_rng(seed))
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> Ensemble:
@@ -54,10 +68,12 @@ class ScikitLearn(Learner):
         raise ValueError("A model file cannot hold scikit-learn regressors.")
 
 
-class GrowingScikitLearn(Growing):
+class ScikitLearnGrower(TreeGrower):
     """The table and the regressors fitted so far, one list of outputs per round."""
 
-    def __init__(self, table: Table, drawn_from: list[Any], n_outputs: int, random: np.random.Generator) -> None:
+    def __init__(
+        self, table: Table, drawn_from: list[Any], n_outputs: int, random: np.random.Generator
+    ) -> None:
         self._fill = _column_means(table)
         self._table, self._drawn_from, self._random = table, drawn_from, random
         self._shape = (table.n_rows, n_outputs)
@@ -73,7 +89,10 @@ class GrowingScikitLearn(Growing):
         X = _filled(self._table, self._fill, template)
         for output in range(self._shape[1]):
             regressor = clone(template)
-            if "random_state" in regressor.get_params() and regressor.get_params()["random_state"] is None:
+            if (
+                "random_state" in regressor.get_params()
+                and regressor.get_params()["random_state"] is None
+            ):
                 regressor.set_params(random_state=int(self._random.integers(2**31 - 1)))
             residual, weight = -gradient[:, output], curvature[:, output]
             if has_fit_parameter(regressor, "sample_weight"):
@@ -130,7 +149,9 @@ class ScikitLearnEnsemble(Ensemble):
             for regressor in fitted:
                 own = getattr(regressor, "feature_importances_", None)
                 if own is None:
-                    own = np.abs(np.asarray(getattr(regressor, "coef_", np.zeros(self._n_columns)))).ravel()
+                    own = np.abs(
+                        np.asarray(getattr(regressor, "coef_", np.zeros(self._n_columns)))
+                    ).ravel()
                 total += abs(weight) * np.asarray(own)
         return total
 
@@ -152,15 +173,22 @@ def _column_means(table: Table) -> NDArray[np.float64] | None:
     if table.is_sparse:
         column, width = values.indices, values.shape[1]
         total = np.bincount(column, np.where(missing, 0.0, values.data), width)
-        return np.asarray(total / np.maximum(table.n_rows - np.bincount(column[missing], minlength=width), 1))
+        return np.asarray(
+            total / np.maximum(table.n_rows - np.bincount(column[missing], minlength=width), 1)
+        )
     return np.where(missing, 0.0, values).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
 
 
 def _filled(table: Table, fill: NDArray[np.float64] | None, regressor: Any) -> Any:
     fill = np.zeros(len(table.names)) if fill is None else fill
-    if table.is_sparse:  # trees of scikit-learn know only short indices, and no missing value among sparse ones
+    if (
+        table.is_sparse
+    ):  # trees of scikit-learn know only short indices, and no missing value among sparse ones
         values = plain_values(table)
-        values.indices, values.indptr = values.indices.astype(np.int32), values.indptr.astype(np.int32)
+        values.indices, values.indptr = (
+            values.indices.astype(np.int32),
+            values.indptr.astype(np.int32),
+        )
         missing = np.isnan(values.data)
         if missing.any():
             values.data = np.where(missing, fill[values.indices], values.data)

@@ -10,21 +10,47 @@ from ebboost.backends.devices import cupy
 from ebboost.data.archive import plain_json
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_tree, keys, numbers, refuse_unless, whole_numbers
-from ebboost.learners.base import Array, Ensemble, Growing, Learner, check_device, check_params, plain_values
+from ebboost.learners.base import (
+    Array,
+    Ensemble,
+    Learner,
+    TreeGrower,
+    check_device,
+    check_params,
+    plain_values,
+)
 from ebboost.propagation import allowed_threads
 
 # What a file says of the objective, which is not used: the gradient comes from outside.
 OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
 LEARNER_PARTS = (
-    "attributes", "feature_names", "feature_types", "gradient_booster", "learner_model_param", "objective",
-)  # fmt: skip
+    "attributes",
+    "feature_names",
+    "feature_types",
+    "gradient_booster",
+    "learner_model_param",
+    "objective",
+)
 MODEL_PARTS = ("cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees")
 # The first ten have an entry for each node.
 TREE_PARTS = (
-    "base_weights", "default_left", "left_children", "loss_changes", "parents", "right_children", "split_conditions",
-    "split_indices", "split_type", "sum_hessian", "id", "categories", "categories_nodes",
-    "categories_segments", "categories_sizes", "tree_param",
-)  # fmt: skip
+    "base_weights",
+    "default_left",
+    "left_children",
+    "loss_changes",
+    "parents",
+    "right_children",
+    "split_conditions",
+    "split_indices",
+    "split_type",
+    "sum_hessian",
+    "id",
+    "categories",
+    "categories_nodes",
+    "categories_segments",
+    "categories_sizes",
+    "tree_param",
+)
 # Trees that are changed when others come, no trees at all, vectors for leaves; several trees to a round are not counted so.
 REFUSED = {
     "booster": ("dart", "gblinear"),
@@ -38,7 +64,9 @@ def _xgboost() -> Any:
     try:
         import xgboost
     except ImportError:
-        raise ImportError("learner='xgboost' needs XGBoost: pip install 'ebboost[xgboost]'.") from None
+        raise ImportError(
+            "learner='xgboost' needs XGBoost: pip install 'ebboost[xgboost]'."
+        ) from None
     return xgboost
 
 
@@ -82,7 +110,9 @@ class XGBoost(Learner):
         self.max_bin = max_bin
         self.params = params
 
-    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingXGBoost":
+    def start(
+        self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
+    ) -> "XGBoostGrower":
         """Bin the table."""
         check_device(device, self.devices, self.name)
         check_params(self.params, REFUSED, self.name)
@@ -105,7 +135,7 @@ class XGBoost(Learner):
             "disable_default_eval_metric": True,
             "verbosity": 0,
         }
-        return GrowingXGBoost(table, {**own, **(self.params or {})}, n_outputs)
+        return XGBoostGrower(table, {**own, **(self.params or {})}, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "XGBoostEnsemble":
@@ -113,7 +143,7 @@ class XGBoost(Learner):
         return XGBoostEnsemble(files["trees.json"])
 
 
-class GrowingXGBoost(Growing):
+class XGBoostGrower(TreeGrower):
     """A live XGBoost booster."""
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
@@ -126,7 +156,9 @@ class GrowingXGBoost(Growing):
                 "xgboost-cpu, then pip install 'ebboost[cuda]'."
             )
         if table.on_disk:
-            self._data = xgboost.QuantileDMatrix(_blocks(table), **settings, enable_categorical=True)
+            self._data = xgboost.QuantileDMatrix(
+                _blocks(table), **settings, enable_categorical=True
+            )
         else:
             values = plain_values(table)
             if params["device"] == "cuda" and not table.is_sparse:
@@ -136,7 +168,9 @@ class GrowingXGBoost(Growing):
         self._params, self._shape = params, (table.n_rows, n_outputs)
         self._rounds = 0
         self._empty: list[int] = []  # rounds in which nothing was grown: no weight is theirs
-        self._earlier: list[Any] = []  # trees of a checkpoint, in whose place the booster has empty ones
+        self._earlier: list[
+            Any
+        ] = []  # trees of a checkpoint, in whose place the booster has empty ones
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Add one tree per output and read its values alone: differences of float32 scores would lose digits."""
@@ -144,14 +178,16 @@ class GrowingXGBoost(Growing):
         gradient = np.ascontiguousarray(gradient, like=gradient)
         self._booster.boost(self._data, self._rounds, grad=gradient, hess=curvature)
         self._rounds += 1
-        tree = np.asarray(self._newest_values(), dtype=np.float64, like=gradient).reshape(self._shape)
+        tree = np.asarray(self._newest_values(), dtype=np.float64, like=gradient).reshape(
+            self._shape
+        )
         # On a cluster these are some rows of the tree; whether it is empty, it must say itself.
         if tree.any() or not self._newest_is_empty():
             return tree
         self._empty.append(self._rounds - 1)
         return None
 
-    def forget(self) -> None:
+    def free(self) -> None:
         """Drop the trees and the bins, which are not shared."""
         self._booster = self._data = self._on_gpu = None
 
@@ -164,7 +200,9 @@ class GrowingXGBoost(Growing):
         only = (self._rounds - 1, self._rounds)
         if self._on_gpu is None:
             return self._booster.predict(self._data, output_margin=True, iteration_range=only)
-        return self._booster.inplace_predict(self._on_gpu, predict_type="margin", iteration_range=only)
+        return self._booster.inplace_predict(
+            self._on_gpu, predict_type="margin", iteration_range=only
+        )
 
     def state(self) -> dict[str, Any]:
         """Return the trees."""
@@ -188,7 +226,9 @@ class GrowingXGBoost(Growing):
         if self._params["subsample"] == self._params["colsample_bytree"] == 1.0:
             # The file has the base score of every output, and XGBoost refuses to be told it once for all.
             told = {name: value for name, value in self._params.items() if name != "base_score"}
-            self._booster = _xgboost().Booster(told, [self._data], model_file=bytearray(state["model"]))
+            self._booster = _xgboost().Booster(
+                told, [self._data], model_file=bytearray(state["model"])
+            )
             return
         self._earlier = json.loads(state["model"])["learner"]["gradient_booster"]["model"]["trees"]
         nothing, one = np.zeros(self._shape), np.ones(self._shape)
@@ -197,7 +237,9 @@ class GrowingXGBoost(Growing):
 
     def _trees(self, rounds: int) -> tuple[dict[str, Any], list[Any]]:
         """The first rounds in XGBoost's JSON format, and the list of trees in it."""
-        model: dict[str, Any] = json.loads(self._booster[:rounds].save_raw("json")) if rounds else {}
+        model: dict[str, Any] = (
+            json.loads(self._booster[:rounds].save_raw("json")) if rounds else {}
+        )
         trees: list[Any] = model["learner"]["gradient_booster"]["model"]["trees"] if rounds else []
         earlier = self._earlier[: len(trees)]
         trees[: len(earlier)] = earlier
@@ -217,7 +259,9 @@ class GrowingXGBoost(Growing):
             tree["base_weights"] = [weight * value for value in tree["base_weights"]]
             tree["split_conditions"] = [
                 weight * value if child == -1 else value
-                for value, child in zip(tree["split_conditions"], tree["left_children"], strict=True)
+                for value, child in zip(
+                    tree["split_conditions"], tree["left_children"], strict=True
+                )
             ]
         return XGBoostEnsemble(json.dumps(model).encode())
 
@@ -266,24 +310,44 @@ class XGBoostEnsemble(Ensemble):
         version = whole_numbers(whole["version"], 0, 999, "version")
         refuse_unless(version.size == 3 and version[0] >= 3, "version")
         learner = keys(whole["learner"], LEARNER_PARTS, "the learner")
-        refuse_unless(learner["attributes"] == {} and learner["feature_names"] == [], "names and attributes")
-        kinds = ["c" if column in categories else "q" for column in range(n_columns)] if categories else []
+        refuse_unless(
+            learner["attributes"] == {} and learner["feature_names"] == [], "names and attributes"
+        )
+        kinds = (
+            ["c" if column in categories else "q" for column in range(n_columns)]
+            if categories
+            else []
+        )
         refuse_unless(learner["feature_types"] == kinds, "feature_types are not those of the table")
         refuse_unless(learner["objective"] == OBJECTIVE, "the objective")
         told = learner["learner_model_param"]
         base = "[" + ",".join(["0E0"] * n_outputs) + "]"
-        wanted = {"num_class": "0", "num_feature": str(n_columns), "num_target": str(n_outputs), "base_score": base}
-        refuse_unless(isinstance(told, dict) and told == {**wanted, "boost_from_average": "0"}, f"not {wanted}")
+        wanted = {
+            "num_class": "0",
+            "num_feature": str(n_columns),
+            "num_target": str(n_outputs),
+            "base_score": base,
+        }
+        refuse_unless(
+            isinstance(told, dict) and told == {**wanted, "boost_from_average": "0"},
+            f"not {wanted}",
+        )
         booster = keys(learner["gradient_booster"], ("model", "name"), "the booster")
         refuse_unless(booster["name"] == "gbtree", "the booster must be gbtree")
         model = keys(booster["model"], MODEL_PARTS, "the model")
-        refuse_unless(model["cats"] == {"enc": [], "feature_segments": [], "sorted_idx": []}, "cats")
+        refuse_unless(
+            model["cats"] == {"enc": [], "feature_segments": [], "sorted_idx": []}, "cats"
+        )
         trees = model["trees"]
-        refuse_unless(isinstance(trees, list) and trees and len(trees) % n_outputs == 0, "how many there are")
+        refuse_unless(
+            isinstance(trees, list) and trees and len(trees) % n_outputs == 0, "how many there are"
+        )
         rounds = len(trees) // n_outputs
         told = {"num_parallel_tree": "1", "num_trees": str(len(trees))}
         refuse_unless(model["gbtree_model_param"] == told, "gbtree_model_param")
-        _check_equal(model["iteration_indptr"], np.arange(rounds + 1) * n_outputs, "iteration_indptr")
+        _check_equal(
+            model["iteration_indptr"], np.arange(rounds + 1) * n_outputs, "iteration_indptr"
+        )
         _check_equal(model["tree_info"], np.tile(np.arange(n_outputs), rounds), "tree_info")
         for number, tree in enumerate(trees):
             _check_one(tree, number, n_columns, categories)
@@ -299,11 +363,21 @@ def _check_equal(values: Any, wanted: Any, what: str) -> None:
 def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, int]) -> None:
     name, longest = f"tree {number}", np.iinfo(np.int32).max
     _check_equal([keys(tree, TREE_PARTS, name)["id"]], [number], f"id of {name}")
-    left, right = (whole_numbers(tree[part], -1, longest, part) for part in ("left_children", "right_children"))
+    left, right = (
+        whole_numbers(tree[part], -1, longest, part) for part in ("left_children", "right_children")
+    )
     size = left.size
     for part in TREE_PARTS[:10]:
-        refuse_unless(isinstance(tree[part], list) and len(tree[part]) == size, f"{part} of {name} must be {size} long")
-    told = {"num_deleted": "0", "num_feature": str(n_columns), "num_nodes": str(size), "size_leaf_vector": "1"}
+        refuse_unless(
+            isinstance(tree[part], list) and len(tree[part]) == size,
+            f"{part} of {name} must be {size} long",
+        )
+    told = {
+        "num_deleted": "0",
+        "num_feature": str(n_columns),
+        "num_nodes": str(size),
+        "size_leaf_vector": "1",
+    }
     refuse_unless(tree["tree_param"] == told, f"tree_param of {name}")
     check_tree(left, right, name)
     inner, by_set = left != -1, whole_numbers(tree["split_type"], 0, 1, "split_type") == 1
@@ -314,7 +388,9 @@ def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, 
         parents[children[inner]] = np.flatnonzero(inner)
     _check_equal(tree["parents"], parents, f"parents of {name}")
     for part in ("base_weights", "split_conditions", "loss_changes", "sum_hessian"):
-        refuse_unless(set(map(type, tree[part])) == {float}, f"{part} of {name} must be numbers with a point")
+        refuse_unless(
+            set(map(type, tree[part])) == {float}, f"{part} of {name} must be numbers with a point"
+        )
         numbers(tree[part], f"{part} of {name}", 1e30)  # XGBoost adds up in single precision
     refuse_unless((inner | ~by_set).all(), f"a leaf of {name} splits")
     # Sets of categories, one after the other: the library makes room for the largest code of each.
@@ -323,9 +399,14 @@ def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, 
     begins = np.cumsum(counts) - counts
     _check_equal(tree["categories_nodes"], np.flatnonzero(by_set), f"categories_nodes of {name}")
     _check_equal(tree["categories_segments"], begins, f"categories_segments of {name}")
-    refuse_unless(counts.size == by_set.sum() and counts.sum() == codes.size, f"categories_sizes of {name}")
+    refuse_unless(
+        counts.size == by_set.sum() and counts.sum() == codes.size, f"categories_sizes of {name}"
+    )
     known = np.array([categories.get(at, 0) for at in column[by_set].tolist()], dtype=np.int64)
-    refuse_unless((codes < np.repeat(known, counts)).all(), f"categories of {name} that the table does not have")
+    refuse_unless(
+        (codes < np.repeat(known, counts)).all(),
+        f"categories of {name} that the table does not have",
+    )
 
 
 def _blocks(table: Table) -> Any:
@@ -350,7 +431,9 @@ def _moved(values: Array) -> Any:
     array = cupy().empty(values.shape, dtype=np.float32)
     rows = max(MOVED_AT_ONCE // max(values.shape[1], 1), 1)
     for start in range(0, len(values), rows):
-        array[start : start + rows].set(np.ascontiguousarray(values[start : start + rows], dtype=np.float32))
+        array[start : start + rows].set(
+            np.ascontiguousarray(values[start : start + rows], dtype=np.float32)
+        )
     return array
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.boosting.label_objectives import Field, Masked
+from ebboost.boosting.label_objectives import LatentField, MaskedLabels
 from ebboost.boosting.losses import Loss
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_strengths
@@ -37,20 +37,38 @@ def is_whole(value: Any, least: int, most: int) -> bool:
 def check_manifest(manifest: dict[str, Any]) -> None:
     """Every part is there and of its kind; what is in it is checked where it is used."""
     kinds = {
-        "format_version": int, "estimator": str, "parameters": dict, "fitted": dict, "node_ids": dict | None,
-        "table": dict, "preparation": dict, "calibrated": list | None, "environment": dict,
-    }  # fmt: skip
+        "format_version": int,
+        "estimator": str,
+        "parameters": dict,
+        "fitted": dict,
+        "node_ids": dict | None,
+        "table": dict,
+        "preparation": dict,
+        "calibrated": list | None,
+        "environment": dict,
+    }
     for name, kind in kinds.items():
         require(isinstance(manifest[name], kind), f"its {name} is of the wrong kind")
     environment, table = manifest["environment"], manifest["table"]
     require(manifest["format_version"] >= 1, "there is no such format")
-    require(all(isinstance(value, str | int) for value in environment.values()), "its environment is none")
+    require(
+        all(isinstance(value, str | int) for value in environment.values()),
+        "its environment is none",
+    )
     names, categories = table["names"], table["categories"]
-    require(isinstance(names, list) and names and all(isinstance(n, str) for n in names), "its columns have no names")
+    require(
+        isinstance(names, list) and names and all(isinstance(n, str) for n in names),
+        "its columns have no names",
+    )
     require(len(set(names)) == len(names), "two of its columns have the same name")
-    require(isinstance(table["is_sparse"], bool) and isinstance(categories, dict), "its table is none")
+    require(
+        isinstance(table["is_sparse"], bool) and isinstance(categories, dict), "its table is none"
+    )
     sound = set(categories) <= set(map(str, range(len(names))))
-    require(sound and all(isinstance(v, list) for v in categories.values()), "its categories are of no column")
+    require(
+        sound and all(isinstance(v, list) for v in categories.values()),
+        "its categories are of no column",
+    )
     origin, kept = table["origin"], table.get("kept", {})
     require(isinstance(origin, list) and isinstance(kept, dict), "its columns have no origin")
     require(all(is_whole(at, -1, len(names) - 1) for at in origin), "its columns come from nowhere")
@@ -60,52 +78,90 @@ def check_facts(facts: dict[str, Any], is_classifier: bool) -> None:
     """What was learned is of the kind that its name says."""
     require(isinstance(facts["loss"], Loss), "its loss is none")
     require(isinstance(facts["smoothing"], Smoother | None), "its smoothing is none")
-    require(isinstance(facts["labels"], Field | Masked | None), "its use of labels is none")
-    require(not (is_classifier and isinstance(facts["labels"], Masked)), "a classifier takes no masked labels")
-    for name in ("choice", "stopped_because"):
+    require(
+        isinstance(facts["labels"], LatentField | MaskedLabels | None), "its use of labels is none"
+    )
+    require(
+        not (is_classifier and isinstance(facts["labels"], MaskedLabels)),
+        "a classifier takes no masked labels",
+    )
+    for name in ("best_candidate", "stop_reason"):
         require(isinstance(facts[name], str), f"{name} must be text")
-    require(is_classifier or isinstance(facts["errors_from"], str), "errors_from must be text")
+    require(
+        is_classifier or isinstance(facts["conformity_source"], str), "errors_from must be text"
+    )
     require(is_whole(facts["n_iter"], 0, 10**9), "n_iter must be a whole number")
-    history, race = facts["history"], facts["race"]
+    history, race = facts["history"], facts["selection"]
     require(isinstance(history, dict) and isinstance(race, dict), "history and race must be dicts")
     values = [*race.values(), *(loss for part in history.values() for loss in part)]
-    require(all(type(value) in (int, float) for value in values), "history and race must hold numbers")
+    require(
+        all(type(value) in (int, float) for value in values), "history and race must hold numbers"
+    )
     for name in ("names", "relation_strengths"):
         require(isinstance(facts[name], dict | None), f"{name} must be a dict")
     if facts["relation_strengths"] is not None:
-        require(all(isinstance(name, str) for name in facts["relation_strengths"]), "relations must be named by text")
+        require(
+            all(isinstance(name, str) for name in facts["relation_strengths"]),
+            "relations must be named by text",
+        )
         check_strengths(facts["relation_strengths"], facts["relation_strengths"])
-    require(isinstance(facts["calibration_error"], float | None), "calibration_error must be a number")
+    require(
+        isinstance(facts["calibration_error"], float | None), "calibration_error must be a number"
+    )
 
 
-def check_arrays(arrays: dict[str, NDArray[Any]], classes: Any, is_classifier: bool) -> tuple[int, int]:
+def check_arrays(
+    arrays: dict[str, NDArray[Any]], classes: Any, is_classifier: bool
+) -> tuple[int, int]:
     """Scores, predictions and labels belong together; returns how many nodes and outputs there are."""
     n_nodes, n_outputs = numbers(arrays, "scores", None, None).shape
     width = 1
     require(n_nodes and n_outputs, "there are no scores")
     if is_classifier:
-        require(isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1, "it has no classes")
-        require(all(type(label) in (str, int, float, bool) for label in classes.tolist()), "classes of no kind")
+        require(
+            isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1,
+            "it has no classes",
+        )
+        require(
+            all(type(label) in (str, int, float, bool) for label in classes.tolist()),
+            "classes of no kind",
+        )
         refuse_duplicates(classes, "classes")
         width = classes.size
     else:
         require(classes is None, "a regressor has no classes")
-    require(n_outputs == width or (width == 2 and n_outputs == 1), f"scores have {n_outputs} columns")
-    numbers(arrays, "base", n_outputs)
-    numbers(arrays, "smoothed", n_nodes, n_outputs)
-    numbers(arrays, "predicted", n_nodes, width)
+    require(
+        n_outputs == width or (width == 2 and n_outputs == 1), f"scores have {n_outputs} columns"
+    )
+    numbers(arrays, "init_score", n_outputs)
+    numbers(arrays, "propagated_scores", n_nodes, n_outputs)
+    numbers(arrays, "raw_predictions", n_nodes, width)
     n_labels = positions(arrays, "label_nodes", n_nodes).size
-    target, weight = numbers(arrays, "label_target", n_labels, n_outputs), numbers(arrays, "label_weight", n_labels)
-    require(n_labels and (weight >= 0).all() and weight.any(), "it has no labels, or their weights are none")
+    target, weight = (
+        numbers(arrays, "label_target", n_labels, n_outputs),
+        numbers(arrays, "label_weight", n_labels),
+    )
+    require(
+        n_labels and (weight >= 0).all() and weight.any(),
+        "it has no labels, or their weights are none",
+    )
     n_held = positions(arrays, "validation_nodes", n_nodes).size
     numbers(arrays, "validation_target", n_held, n_outputs if n_held else None)
     numbers(arrays, "validation_prediction", n_held, width)
     if is_classifier:
-        shares = target, arrays["predicted"], arrays["validation_target"]
-        require(all(((part >= 0) & (part <= 1 + 1e-6)).all() for part in shares), "probabilities are out of range")
+        shares = target, arrays["raw_predictions"], arrays["validation_target"]
+        require(
+            all(((part >= 0) & (part <= 1 + 1e-6)).all() for part in shares),
+            "probabilities are out of range",
+        )
     else:
-        errors = arrays["held_out_errors"]
-        sound = errors.ndim == 1 and errors.dtype == np.float64 and (errors >= 0).all() and (np.diff(errors) >= 0).all()
+        errors = arrays["conformity_scores"]
+        sound = (
+            errors.ndim == 1
+            and errors.dtype == np.float64
+            and (errors >= 0).all()
+            and (np.diff(errors) >= 0).all()
+        )
         require(sound, "held_out_errors must be sorted and not negative")
     return n_nodes, n_outputs
 
@@ -113,8 +169,13 @@ def check_arrays(arrays: dict[str, NDArray[Any]], classes: Any, is_classifier: b
 def numbers(arrays: dict[str, NDArray[Any]], name: str, *shape: int | None) -> NDArray[np.float64]:
     """An array of numbers of this shape, None for any size, none of them beyond what scores can be."""
     found = arrays[name]
-    fits = found.ndim == len(shape) and all(a in (None, b) for a, b in zip(shape, found.shape, strict=True))
-    require(fits and found.dtype.kind == "f", f"{name} must be numbers of shape {shape}, it has {found.shape}")
+    fits = found.ndim == len(shape) and all(
+        a in (None, b) for a, b in zip(shape, found.shape, strict=True)
+    )
+    require(
+        fits and found.dtype.kind == "f",
+        f"{name} must be numbers of shape {shape}, it has {found.shape}",
+    )
     require((np.abs(found) <= LARGEST).all(), f"{name} holds a value that is not finite")
     return found
 
@@ -131,13 +192,24 @@ def positions(arrays: dict[str, NDArray[Any]], name: str, n_nodes: int) -> NDArr
 def csr(arrays: dict[str, NDArray[Any]], name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
     """A sparse matrix whose rows list columns that there are."""
     data, indices, indptr = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    require(len(shape) == 2 and indptr.shape == (shape[0] + 1,) and shape[0] > 0, f"{name} has the wrong shape")
-    require(data.ndim == 1 and data.dtype.kind == "f" and indices.shape == data.shape, f"{name} has the wrong length")
+    require(
+        len(shape) == 2 and indptr.shape == (shape[0] + 1,) and shape[0] > 0,
+        f"{name} has the wrong shape",
+    )
+    require(
+        data.ndim == 1 and data.dtype.kind == "f" and indices.shape == data.shape,
+        f"{name} has the wrong length",
+    )
     whole = {np.dtype(np.int32), np.dtype(np.int64)}
     require({indices.dtype, indptr.dtype} <= whole, f"the indices of {name} must be whole numbers")
     rising = (indptr[1:] >= indptr[:-1]).all()  # their differences might overflow
-    require(indptr[0] == 0 and indptr[-1] == data.size and rising, f"the rows of {name} are not in order")
-    require(((indices >= 0) & (indices < shape[1])).all(), f"{name} names a column that is not there")
+    require(
+        indptr[0] == 0 and indptr[-1] == data.size and rising,
+        f"the rows of {name} are not in order",
+    )
+    require(
+        ((indices >= 0) & (indices < shape[1])).all(), f"{name} names a column that is not there"
+    )
     return sparse.csr_array((data, indices, indptr), shape=shape)
 
 
@@ -157,7 +229,10 @@ def graph(arrays: dict[str, NDArray[Any]], node_ids: Any, n_nodes: int) -> Graph
         "its graph is not symmetric, or has loops",
     )
     if node_ids is not None:
-        require(isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,), f"there must be {n_nodes} node ids")
+        require(
+            isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,),
+            f"there must be {n_nodes} node ids",
+        )
         refuse_duplicates(node_ids)
     return Graph(adjacency, node_ids)
 
@@ -169,16 +244,27 @@ def rehearse(model: Any, n_nodes: int, n_outputs: int, takes_categories: bool) -
         settings = part.get_params(deep=False) if part is not None else {}
         most = max((abs(value) for value in settings.values() if isinstance(value, int)), default=0)
         require(most <= MOST_STEPS, f"{part!r} takes more than {MOST_STEPS:,} steps")
-        require(part is model.smoothing_ or getattr(part, "linear", True), "columns cannot be smoothed so")
+        require(
+            part is model.smoothing_ or getattr(part, "linear", True),
+            "columns cannot be smoothed so",
+        )
     if preparation.positions is not None:
-        require(model.graph_ is not None and len(preparation.positions.directions) == n_nodes, "positions")
-    encoded = set() if takes_categories or preparation.low_rank is not None else set(reader.categories)
+        require(
+            model.graph_ is not None and len(preparation.positions.directions) == n_nodes,
+            "positions",
+        )
+    encoded = (
+        set() if takes_categories or preparation.low_rank is not None else set(reader.categories)
+    )
     if preparation.encoder is None:
         require(not encoded, "the encoding of categories is missing")
     else:
         means, prior = preparation.encoder.means, preparation.encoder.prior
         require(set(means) == encoded and encoded, "the encoding of categories is of other columns")
-        require(all(part.shape[1] == prior.size == n_outputs for part in means.values()), "the encoding of categories")
+        require(
+            all(part.shape[1] == prior.size == n_outputs for part in means.values()),
+            "the encoding of categories",
+        )
     width = len(reader.names)
     require((preparation.low_rank is None) or reader.is_sparse, "directions are for sparse tables")
     values = sparse.csr_array((2, width)) if reader.is_sparse else np.zeros((2, width))
@@ -188,9 +274,9 @@ def rehearse(model: Any, n_nodes: int, n_outputs: int, takes_categories: bool) -
     require(seen.origin == model._column_origin, "the trees were grown on other columns")
     scores = np.zeros((2, n_outputs))
     if graph is not None and model.smoothing_ is not None:
-        scores = model.smoothing_.on(graph).apply(scores)
-    if graph is not None and isinstance(model.labels_, Field):
-        model.labels_.on(graph, np.array([0]), np.ones(1)).spread(scores[:1])
-    linked = model.loss_.link(model.base_ + scores)
-    fits = linked.shape == (2, model.predicted_.shape[1]) and not np.isnan(linked).any()
+        scores = model.smoothing_.operator(graph).apply(scores)
+    if graph is not None and isinstance(model.labels_, LatentField):
+        model.labels_.operator(graph, np.array([0]), np.ones(1)).posterior_mean(scores[:1])
+    linked = model.loss_.inverse_link(model.init_score_ + scores)
+    fits = linked.shape == (2, model.raw_predictions_.shape[1]) and not np.isnan(linked).any()
     require(fits, "the loss is of another kind")

@@ -7,7 +7,16 @@ from typing import Any
 
 from ebboost.propagation import _sweep
 
-PACKAGES = ("ebboost", "numpy", "scipy", "scikit-learn", "lightgbm", "xgboost-cpu", "xgboost", "catboost")
+PACKAGES = (
+    "ebboost",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "lightgbm",
+    "xgboost-cpu",
+    "xgboost",
+    "catboost",
+)
 
 
 @cache
@@ -30,4 +39,6 @@ def environment(threads: int | None) -> dict[str, Any]:
         "system": platform.system(),
     }
     loops = "scipy" if _sweep.COMPILED is None else "compiled"
-    return machine | versions() | {"sweeps": loops} | ({} if threads is None else {"threads": threads})
+    return (
+        machine | versions() | {"sweeps": loops} | ({} if threads is None else {"threads": threads})
+    )

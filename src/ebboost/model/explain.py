@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.label_objectives import Field, Masked, one_hot
+from ebboost.boosting.label_objectives import LatentField, MaskedLabels, one_hot
 from ebboost.data.table import Table
 
 BATCH = 64
@@ -59,18 +59,28 @@ class Explanation:
             ranked = sorted(parts.items(), key=lambda part: -abs(part[1]))
             rest = sum(value for _, value in ranked[5:])
             lines = [f"  {label} {name!s:<26}{value:+12.4g}" for name, value in ranked[:5]]
-            return [*lines, f"  {label} {f'{len(ranked) - 5} others':<26}{rest:+12.4g}"] if ranked[5:] else lines
+            return (
+                [*lines, f"  {label} {f'{len(ranked) - 5} others':<26}{rest:+12.4g}"]
+                if ranked[5:]
+                else lines
+            )
 
         lines = [f"node {self.node}: score {self.score:.6g}", f"  {'base':<33}{self.base:+12.4g}"]
-        for parts, label in ((self.own, "column"), (self.neighbors, "node  "), (self.labels, "label ")):
+        for parts, label in (
+            (self.own, "column"),
+            (self.neighbors, "node  "),
+            (self.labels, "label "),
+        ):
             lines += largest(parts, label)
         return "\n".join(lines)
 
 
 def explain(model: Any, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
     """Take the predictions of fitted nodes apart, a batch at a time."""
-    if isinstance(model.labels_, Masked):
-        raise ValueError("A model trained with labels='masked' has no such sum; fit with labels='field' or 'none'.")
+    if isinstance(model.labels_, MaskedLabels):
+        raise ValueError(
+            "A model trained with labels='masked' has no such sum; fit with labels='field' or 'none'."
+        )
     if table is None:
         raise ValueError(
             "This model is without its table, as it was loaded from a file that has none, or fitted from files or on a "
@@ -79,7 +89,11 @@ def explain(model: Any, nodes: NDArray[np.int64], table: Table | None) -> list[E
     if model._preparation.encoder is not None and model._fitted_columns is None:
         raise ValueError(ENCODED)
     seen = model._fitted_columns or model._preparation.apply(table, model.graph_)
-    return [e for start in range(0, nodes.size, BATCH) for e in _batch(model, nodes[start : start + BATCH], seen)]
+    return [
+        e
+        for start in range(0, nodes.size, BATCH)
+        for e in _batch(model, nodes[start : start + BATCH], seen)
+    ]
 
 
 def _batch(model: Any, nodes: NDArray[np.int64], seen: Table) -> list[Explanation]:
@@ -87,9 +101,15 @@ def _batch(model: Any, nodes: NDArray[np.int64], seen: Table) -> list[Explanatio
     picked = np.zeros((n_nodes, nodes.size))
     picked[nodes, np.arange(nodes.size)] = 1.0
     # Where P is not linear: as the linear map that it is at the fitted scores, which takes them to the smoothed ones.
-    reach = model._operator(model.smoothing_, model.graph_, n_nodes).at(model.scores_).adjoint(picked)
+    reach = (
+        model._operator(model.smoothing_, model.graph_, n_nodes)
+        .linearize(model.scores_)
+        .adjoint(picked)
+    )
     scores = model._explained_scores()
-    outputs = scores[nodes].argmax(axis=1) if scores.shape[1] > 1 else np.zeros(nodes.size, dtype=int)
+    outputs = (
+        scores[nodes].argmax(axis=1) if scores.shape[1] > 1 else np.zeros(nodes.size, dtype=int)
+    )
     names, columns = _by_column(model, seen, nodes)
     in_sum, said, spread = _labels(model, picked)
     explanations = []
@@ -98,7 +118,9 @@ def _batch(model: Any, nodes: NDArray[np.int64], seen: Table) -> list[Explanatio
         own_share = float(reach[node, place])
         parts = own_share * columns[place, output]
         others = np.flatnonzero(np.abs(reach[:, place]) > 0)
-        neighbors = {int(j): float(reach[j, place] * model.scores_[j, output]) for j in others if j != node}
+        neighbors = {
+            int(j): float(reach[j, place] * model.scores_[j, output]) for j in others if j != node
+        }
         labels = {}
         if spread is not None:
             moved = spread[:, place] * said[:, output]
@@ -106,31 +128,39 @@ def _batch(model: Any, nodes: NDArray[np.int64], seen: Table) -> list[Explanatio
         own: dict[str, float] = {}
         for name, value in zip(names, parts[:-1], strict=True):
             own[name] = own.get(name, 0.0) + float(value)
-        base = float(model.base_[output]) + float(parts[-1])
+        base = float(model.init_score_[output]) + float(parts[-1])
         explanations.append(
-            Explanation(node, output, float(scores[node, output]), base, own, neighbors, labels, in_sum)
+            Explanation(
+                node, output, float(scores[node, output]), base, own, neighbors, labels, in_sum
+            )
         )
     return explanations
 
 
-def _by_column(model: Any, seen: Table, nodes: NDArray[np.int64]) -> tuple[list[str], NDArray[np.float64]]:
+def _by_column(
+    model: Any, seen: Table, nodes: NDArray[np.int64]
+) -> tuple[list[str], NDArray[np.float64]]:
     """Names of the columns the trees saw, and what each adds to f at the nodes; the mean comes last."""
     rows = Table(seen.values[nodes], seen.names, seen.categorical, seen.origin)
     found = model.ensemble_.contributions(rows)
     if found is None:  # a learner without TreeSHAP: all columns together
-        return ["all columns"], np.stack([model.scores_[nodes], np.zeros_like(model.scores_[nodes])], axis=2)
+        return ["all columns"], np.stack(
+            [model.scores_[nodes], np.zeros_like(model.scores_[nodes])], axis=2
+        )
     return list(seen.names), np.asarray(found, dtype=np.float64)
 
 
-def _labels(model: Any, picked: NDArray[np.float64]) -> tuple[bool, NDArray[np.float64], NDArray[np.float64] | None]:
+def _labels(
+    model: Any, picked: NDArray[np.float64]
+) -> tuple[bool, NDArray[np.float64], NDArray[np.float64] | None]:
     """Whether labels are in the sum, what each says (its error), and how much of that reaches each node."""
-    training, smoothed = model._training, model.base_ + model.smoothed_
-    if not isinstance(model.labels_, Field) or model.graph_ is None:
+    training, smoothed = model._training, model.init_score_ + model.propagated_scores_
+    if not isinstance(model.labels_, LatentField) or model.graph_ is None:
         return True, np.zeros((0, 1)), None
-    operator = model.labels_.on(model.graph_, training.nodes, training.weight)
-    reach = operator.weight[:, None] * operator.reach(picked)[training.nodes]
+    operator = model.labels_.operator(model.graph_, training.nodes, training.weight)
+    reach = operator.weight[:, None] * operator.solve(picked)[training.nodes]
     if not hasattr(model, "classes_"):
         return True, training.target - smoothed[training.nodes], reach
-    probability = model.loss_.link(smoothed / model.temperature_)[training.nodes]
+    probability = model.loss_.inverse_link(smoothed / model.temperature_)[training.nodes]
     said = (one_hot(training.target) - probability)[:, -training.target.shape[1] :]
     return False, model.label_strength_ * said, reach if model.label_strength_ else None

@@ -23,14 +23,14 @@ from ebboost import learners
 from ebboost import propagation as smoothing
 from ebboost.boosting import label_objectives as labels
 from ebboost.boosting import losses, momentum
-from ebboost.boosting.label_objectives import Field, Masked, ProbabilityField
+from ebboost.boosting.label_objectives import LatentField, MaskedLabels, ProbabilityField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.momentum import Momentum
 from ebboost.boosting.objective import Labels
 from ebboost.data import archive, features
 from ebboost.data.archive import beside, checksums
 from ebboost.data.features import LowRank, NeighborFeatures, Positions
-from ebboost.data.pipeline import Preparation
+from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table, TableReader
 from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.learners import Learner
@@ -42,18 +42,37 @@ from ebboost.propagation import Smoother
 FORMAT_VERSION = 1
 # Learned attributes by name, without their underscore: small ones in the manifest, arrays in arrays.npz.
 FACTS = (
-    "n_features_in", "feature_names_in", "classes", "smoothing", "labels", "loss", "choice", "race", "n_iter", "history",
-    "stopped_because", "errors_from", "calibration_error", "relation_strengths", "names",
-)  # fmt: skip
+    "n_features_in",
+    "feature_names_in",
+    "classes",
+    "smoothing",
+    "labels",
+    "loss",
+    "best_candidate",
+    "selection",
+    "n_iter",
+    "history",
+    "stop_reason",
+    "conformity_source",
+    "calibration_error",
+    "relation_strengths",
+    "names",
+)
 # names: what the columns of ids and labels were called, if the model was fitted from files.
 OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error", "relation_strengths", "names")
 ARRAYS = (
-    "base", "scores", "smoothed", "predicted", "held_out_errors", "validation_nodes", "validation_target",
+    "init_score",
+    "scores",
+    "propagated_scores",
+    "raw_predictions",
+    "conformity_scores",
+    "validation_nodes",
+    "validation_target",
     "validation_prediction",
-)  # fmt: skip
+)
 _ROOMS = (features, labels, learners, losses, momentum, smoothing)
 # All that a file may ask for by name; a class that was handed to load may be of any kind.
-_PARTS = (Smoother, Field, Masked, Learner, Loss, Momentum, NeighborFeatures)
+_PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, NeighborFeatures)
 
 
 class ModelFileError(ValueError):
@@ -98,18 +117,27 @@ def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
         "format_version": FORMAT_VERSION,
         "estimator": type(model).__name__,
         "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
-        "fitted": {name: _plain(getattr(model, f"{name}_", None)) for name in FACTS} | {"history": _plain(history)},
-        "node_ids": _plain(model.graph_.node_ids if model.graph_ is not None and model.graph_.has_ids else None),
+        "fitted": {name: _plain(getattr(model, f"{name}_", None)) for name in FACTS}
+        | {"history": _plain(history)},
+        "node_ids": _plain(
+            model.graph_.node_ids if model.graph_ is not None and model.graph_.has_ids else None
+        ),
         "table": {
             "names": list(model._reader.names),
             "is_sparse": model._reader.is_sparse,
             "origin": [int(column) for column in model._column_origin],
             "kept": {
-                name: {"names": list(part.names), "categorical": list(part.categorical), "origin": list(part.origin)}
+                name: {
+                    "names": list(part.names),
+                    "categorical": list(part.categorical),
+                    "origin": list(part.origin),
+                }
                 for name, part in kept.items()
                 if part is not None
             },
-            "categories": {str(column): _plain(values) for column, values in model._reader.categories.items()},
+            "categories": {
+                str(column): _plain(values) for column, values in model._reader.categories.items()
+            },
         },
         "preparation": {
             "neighbor_features": _plain(preparation.neighbor_features),
@@ -117,7 +145,9 @@ def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
             "smooths_encodings": preparation.smooths_encodings,
             "positions": None if preparation.positions is None else preparation.positions.of_graph,
         },
-        "calibrated": [model.temperature_, model.label_strength_] if hasattr(model, "classes_") else None,
+        "calibrated": [model.temperature_, model.label_strength_]
+        if hasattr(model, "classes_")
+        else None,
         "environment": getattr(model, "_environment", None) or environment(None),
         "sha256": checksums(entries),
     }
@@ -129,7 +159,11 @@ def _arrays(model: Any) -> dict[str, NDArray[Any]]:
     """Every array of a fitted model, by name."""
     training, preparation = model._training, model._preparation
     arrays = {name: getattr(model, f"{name}_") for name in ARRAYS if hasattr(model, f"{name}_")}
-    arrays |= {"label_nodes": training.nodes, "label_target": training.target, "label_weight": training.weight}
+    arrays |= {
+        "label_nodes": training.nodes,
+        "label_target": training.target,
+        "label_weight": training.weight,
+    }
     if model.graph_ is not None:
         adjacency = model.graph_.adjacency
         arrays |= {
@@ -139,9 +173,14 @@ def _arrays(model: Any) -> dict[str, NDArray[Any]]:
         }
     if preparation.encoder is not None:
         arrays["encoder_prior"] = preparation.encoder.prior
-        arrays |= {f"encoder_{column}": means for column, means in preparation.encoder.means.items()}
+        arrays |= {
+            f"encoder_{column}": means for column, means in preparation.encoder.means.items()
+        }
     if preparation.low_rank is not None:
-        arrays |= {"rarity": preparation.low_rank.rarity, "directions": preparation.low_rank.directions}
+        arrays |= {
+            "rarity": preparation.low_rank.rarity,
+            "directions": preparation.low_rank.directions,
+        }
     if preparation.positions is not None:
         arrays["positions"] = preparation.positions.directions
     return arrays
@@ -190,18 +229,41 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
 
 
 def _model(
-    manifest: dict[str, Any], arrays: dict[str, NDArray[Any]], entries: dict[str, bytes], classes: tuple[type, ...]
+    manifest: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    entries: dict[str, bytes],
+    classes: tuple[type, ...],
 ) -> Any:
     """A model of what a file says, every part of it checked against the others."""
     from ebboost import estimators
 
-    own = {kind.__name__: kind for room in _ROOMS for kind in vars(room).values() if isinstance(kind, type)}
-    known = {name: kind for name, kind in own.items() if issubclass(kind, _PARTS) and not inspect.isabstract(kind)}
-    known |= {kind.__name__: kind for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)}
-    model: Any = _revived({"class": manifest["estimator"], "parameters": manifest["parameters"]}, known)
-    require(isinstance(model, (estimators.EBBSRegressor, estimators.EBBSClassifier)), "its estimator is none")
+    own = {
+        kind.__name__: kind
+        for room in _ROOMS
+        for kind in vars(room).values()
+        if isinstance(kind, type)
+    }
+    known = {
+        name: kind
+        for name, kind in own.items()
+        if issubclass(kind, _PARTS) and not inspect.isabstract(kind)
+    }
+    known |= {
+        kind.__name__: kind
+        for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)
+    }
+    model: Any = _revived(
+        {"class": manifest["estimator"], "parameters": manifest["parameters"]}, known
+    )
+    require(
+        isinstance(model, (estimators.EBBSRegressor, estimators.EBBSClassifier)),
+        "its estimator is none",
+    )
     jobs = model.n_jobs  # of all parameters the one that a prediction goes by
-    require(jobs is None or is_whole(jobs, -1, -1) or is_whole(jobs, 1, 2**31), "its n_jobs is no number of threads")
+    require(
+        jobs is None or is_whole(jobs, -1, -1) or is_whole(jobs, 1, 2**31),
+        "its n_jobs is no number of threads",
+    )
     facts = {name: _revived(manifest["fitted"].get(name), known) for name in FACTS}
     for name, value in facts.items():
         if value is not None or name in OPTIONAL_FACTS:
@@ -219,17 +281,23 @@ def _model(
     model._preparation = _preparation(manifest["preparation"], arrays, known)
     if is_classifier:
         temperature, strength = manifest["calibrated"]
-        require(0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0, "its calibration is out of range")
+        require(
+            0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0, "its calibration is out of range"
+        )
         model._calibrated = ProbabilityField(temperature, strength)
     learner = learners.as_learner(model.learner)
     model.ensemble_ = learner.load(entries)
     categories = {column: len(values) for column, values in model._reader.categories.items()}
-    model.ensemble_.check(len(model._column_origin), n_outputs, categories if learner.takes_categories else {})
+    model.ensemble_.check(
+        len(model._column_origin), n_outputs, categories if learner.takes_categories else {}
+    )
     soundness.rehearse(model, n_nodes, n_outputs, learner.takes_categories)
     return model
 
 
-def _take_table(model: Any, told: dict[str, Any], arrays: dict[str, NDArray[Any]], n_nodes: int) -> None:
+def _take_table(
+    model: Any, told: dict[str, Any], arrays: dict[str, NDArray[Any]], n_nodes: int
+) -> None:
     """What the columns were, and the table itself if it is there."""
     names = told["names"]
     n_columns = len(names)
@@ -238,27 +306,48 @@ def _take_table(model: Any, told: dict[str, Any], arrays: dict[str, NDArray[Any]
     reader.categories = {int(column): list(values) for column, values in told["categories"].items()}
     require(is_whole(model.n_features_in_, n_columns, n_columns), f"n_features_in: not {n_columns}")
     given = getattr(model, "feature_names_in_", None)
-    require(given is None or (isinstance(given, np.ndarray) and given.tolist() == names), "feature_names_in")
+    require(
+        given is None or (isinstance(given, np.ndarray) and given.tolist() == names),
+        "feature_names_in",
+    )
     for values in reader.categories.values():
         text = all(isinstance(value, str) for value in values)
-        require(text or all(type(value) in (int, float, bool) for value in values), "categories mix text and numbers")
+        require(
+            text or all(type(value) in (int, float, bool) for value in values),
+            "categories mix text and numbers",
+        )
         require(len(set(values)) == len(values) and not reader.is_sparse, "a category stands twice")
     model._column_origin = tuple(told["origin"])
     kept = {}
     for name, part in told.get("kept", {}).items():
         columns, categorical, origin = (part[key] for key in ("names", "categorical", "origin"))
-        require(all(isinstance(column, str) for column in columns), f"the columns of its table {name!r}")
+        require(
+            all(isinstance(column, str) for column in columns), f"the columns of its table {name!r}"
+        )
         require(all(is_whole(at, 0, n_columns - 1) for at in categorical), f"its table {name!r}")
         table = Table(_values(arrays, name), tuple(columns), tuple(categorical), tuple(origin))
         values = table.values.data if table.is_sparse else table.values
-        require(table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f", f"its table {name!r}")
+        require(
+            table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f",
+            f"its table {name!r}",
+        )
         require(not np.isinf(values).any() and len(origin) == len(columns), f"its table {name!r}")
-        require(all(is_whole(at, -1, n_columns - 1) for at in origin), f"the columns of its table {name!r}")
+        require(
+            all(is_whole(at, -1, n_columns - 1) for at in origin),
+            f"the columns of its table {name!r}",
+        )
         if name == "fitted":
-            same = (columns, categorical, origin) == (names, sorted(reader.categories), list(range(n_columns)))
+            same = (columns, categorical, origin) == (
+                names,
+                sorted(reader.categories),
+                list(range(n_columns)),
+            )
             require(same and table.is_sparse == reader.is_sparse, "its table has other columns")
         else:
-            require(name == "seen" and table.origin == model._column_origin and not categorical, "its table 'seen'")
+            require(
+                name == "seen" and table.origin == model._column_origin and not categorical,
+                "its table 'seen'",
+            )
         kept[name] = table
     model._fitted_table, model._fitted_columns = kept.get("fitted"), kept.get("seen")
 
@@ -286,8 +375,11 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     with _refusing(path):
         table, fitted = manifest["table"], manifest["fitted"]
         classes, names = (_revived(fitted.get(name), {}) for name in ("classes", "names"))
-        require(isinstance(names, dict | None) and isinstance(classes, np.ndarray | None), "names or classes")
-        for name in ("choice", "stopped_because"):
+        require(
+            isinstance(names, dict | None) and isinstance(classes, np.ndarray | None),
+            "names or classes",
+        )
+        for name in ("best_candidate", "stop_reason"):
             require(isinstance(fitted[name], str), f"{name} must be text")
         require(is_whole(fitted["n_iter"], 0, 10**9), "n_iter must be a whole number")
         return {
@@ -299,9 +391,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "columns": table["names"],
             "categorical": [table["names"][int(column)] for column in table["categories"]],
             "classes": None if classes is None else classes.tolist(),
-            "choice": fitted["choice"],
+            "best_candidate": fitted["best_candidate"],
             "n_iter": fitted["n_iter"],
-            "stopped_because": fitted["stopped_because"],
+            "stop_reason": fitted["stop_reason"],
             "names": names,
             "has_node_ids": manifest["node_ids"] is not None,
             "has_table": bool(table.get("kept")),
@@ -311,14 +403,21 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         }
 
 
-def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type]) -> Preparation:
-    found = Preparation(_revived(told["neighbor_features"], known), _revived(told["feature_smoothing"], known))
+def _preparation(
+    told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type]
+) -> FeaturePipeline:
+    found = FeaturePipeline(
+        _revived(told["neighbor_features"], known), _revived(told["feature_smoothing"], known)
+    )
     found.smooths_encodings = told["smooths_encodings"]
     asked = found.neighbor_features
     require(isinstance(found.smooths_encodings, bool), "smooths_encodings must be true or false")
     require(isinstance(asked, NeighborFeatures | None), "neighbor_features are none")
     require(isinstance(found.feature_smoothing, Smoother | None), "feature_smoothing is none")
-    require(asked is None or len(asked.statistics) <= len(features.STATISTICS), "too many statistics of neighbours")
+    require(
+        asked is None or len(asked.statistics) <= len(features.STATISTICS),
+        "too many statistics of neighbours",
+    )
     if "directions" in arrays:
         directions = soundness.numbers(arrays, "directions", None, None)
         found.low_rank = LowRank(directions.shape[1])
@@ -328,13 +427,19 @@ def _preparation(told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: d
         )
     if "positions" in arrays:
         found.positions = Positions(soundness.numbers(arrays, "positions", None, None).shape[1])
-        found.positions.directions, found.positions.of_graph = arrays["positions"], told["positions"]
+        found.positions.directions, found.positions.of_graph = (
+            arrays["positions"],
+            told["positions"],
+        )
     if "encoder_prior" in arrays:
         found.encoder = OrderedTargetEncoder()
         found.encoder.prior = soundness.numbers(arrays, "encoder_prior", None)
-        columns = [name for name in arrays if name.startswith("encoder_") and name != "encoder_prior"]
+        columns = [
+            name for name in arrays if name.startswith("encoder_") and name != "encoder_prior"
+        ]
         found.encoder.means = {
-            int(name.removeprefix("encoder_")): soundness.numbers(arrays, name, None, None) for name in columns
+            int(name.removeprefix("encoder_")): soundness.numbers(arrays, name, None, None)
+            for name in columns
         }
         require(all(len(means) for means in found.encoder.means.values()), "an encoding is empty")
     return found
@@ -364,11 +469,17 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str,
             most = archive.room(file.seek(0, 2))
             entries = archive.unpack(file, most)
             manifest = archive.plain_json(entries.pop("manifest.json"))
-            name, format_version, sums = (manifest[key] for key in ("format", "format_version", "sha256"))
+            name, format_version, sums = (
+                manifest[key] for key in ("format", "format_version", "sha256")
+            )
         except MemoryError:
             raise
-        except Exception as error:  # zipfile lets through whatever it runs into when bytes are changed at random
-            raise ModelFileError(f"{path} is not an ebboost model, or it is damaged ({_said(error)}).") from None
+        except (
+            Exception
+        ) as error:  # zipfile lets through whatever it runs into when bytes are changed at random
+            raise ModelFileError(
+                f"{path} is not an ebboost model, or it is damaged ({_said(error)})."
+            ) from None
     if name != "ebboost model" or type(format_version) is not int or not isinstance(sums, dict):
         raise ModelFileError(f"{path} is not an ebboost model.")
     if format_version > FORMAT_VERSION:
@@ -384,7 +495,9 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str,
     with _refusing(path):
         soundness.check_manifest(manifest)
         parts = archive.unpack(io.BytesIO(entries["arrays.npz"]), most)
-        arrays = {name.removesuffix(".npy"): archive.array(content) for name, content in parts.items()}
+        arrays = {
+            name.removesuffix(".npy"): archive.array(content) for name, content in parts.items()
+        }
     return manifest, arrays, entries
 
 
@@ -419,7 +532,9 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         # Text is as wide as it needs to be: a reader would have to make room for whatever width is written.
-        dtype = np.asarray(value.tolist(), dtype=str).dtype if value.dtype.kind == "U" else value.dtype
+        dtype = (
+            np.asarray(value.tolist(), dtype=str).dtype if value.dtype.kind == "U" else value.dtype
+        )
         return {"array": [_plain(item) for item in value.tolist()], "dtype": dtype.str}
     if isinstance(value, list):
         return [_plain(item) for item in value]
@@ -439,14 +554,21 @@ def _plain(value: Any) -> Any:
                     f"has a name; or put the function into a subclass of {kind}, whose __init__ hands it to that of {kind}, "
                     "fit with that, and pass load(path, classes=[...])."
                 )
-        return {"class": type(value).__name__, "parameters": {k: _plain(v) for k, v in parameters.items()}}
+        return {
+            "class": type(value).__name__,
+            "parameters": {k: _plain(v) for k, v in parameters.items()},
+        }
     raise ValueError(
         f"{value!r} cannot be saved without pickle: a model file holds numbers, text and ebboost's parts. Turn it into "
         "numbers or text before you fit."
     )
 
 
-_NUMBERS = {f"{order}{kind}{size}" for order in "<>" for kind in "iuf" for size in "248"} | {"|b1", "|i1", "|u1"}
+_NUMBERS = {f"{order}{kind}{size}" for order in "<>" for kind in "iuf" for size in "248"} | {
+    "|b1",
+    "|i1",
+    "|u1",
+}
 
 
 def _revived(value: Any, known: dict[str, type]) -> Any:
@@ -459,15 +581,23 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
     if "array" in value:
         items, dtype = [_revived(item, known) for item in value["array"]], str(value["dtype"])
         if dtype[1:2] == "U":
-            require(all(isinstance(item, str) for item in items), "an array of text holds something else")
+            require(
+                all(isinstance(item, str) for item in items),
+                "an array of text holds something else",
+            )
             lengths = [len(item) for item in items]
-            require(len(items) * max(lengths, default=0) <= 16 * sum(lengths) + 2**22, "an array of text is too wide")
+            require(
+                len(items) * max(lengths, default=0) <= 16 * sum(lengths) + 2**22,
+                "an array of text is too wide",
+            )
             return np.asarray(items, dtype=str)
         if dtype != "|O":
             numbers = all(type(item) in (bool, int, float) for item in items)
             require(dtype in _NUMBERS and numbers, "an array of no kind")
             return np.asarray(items, dtype=dtype)
-        array = np.empty(len(items), dtype=object)  # numpy would spread ids that are tuples over a second axis
+        array = np.empty(
+            len(items), dtype=object
+        )  # numpy would spread ids that are tuples over a second axis
         for row, item in enumerate(items):
             array[row] = item
         return array
@@ -478,7 +608,15 @@ def _revived(value: Any, known: dict[str, type]) -> Any:
             f"the model uses {str(value['class'])[:100]}, a class of its author's: import it and pass "
             "load(path, classes=[...])"
         )
-    part, settings = known[value["class"]], {k: _revived(v, known) for k, v in value["parameters"].items()}
-    plain = issubclass(part, _PARTS) and part.__module__.startswith("ebboost.")  # others' settings may be anything
-    require(not plain or not any(isinstance(v, np.ndarray) for v in settings.values()), "a setting that is an array")
+    part, settings = (
+        known[value["class"]],
+        {k: _revived(v, known) for k, v in value["parameters"].items()},
+    )
+    plain = issubclass(part, _PARTS) and part.__module__.startswith(
+        "ebboost."
+    )  # others' settings may be anything
+    require(
+        not plain or not any(isinstance(v, np.ndarray) for v in settings.values()),
+        "a setting that is an array",
+    )
     return part(**settings)

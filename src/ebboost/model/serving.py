@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.label_objectives import Field, Masked
+from ebboost.boosting.label_objectives import LatentField, MaskedLabels
 from ebboost.data import validation as checks
 from ebboost.data.table import Table
 
@@ -29,14 +29,14 @@ class Predictor:
 
     tolerance = 1e-8
 
-    def __init__(self, model: Any, X: Any, graph: Any, known: Any) -> None:
+    def __init__(self, model: Any, X: Any, graph: Any, new_labels: Any) -> None:
         scores, smoothed, self._graph = model._uncorrected(X, graph)
         self._model = object.__new__(type(model))  # as it is now: the model may be fitted again
         self._model.__dict__.update(model.__dict__)
         self._scores, self._smoothed = scores.copy(), smoothed
-        self._known = model._known(X, known, len(scores))
-        if X is None and known is None:
-            self._predicted = model.predicted_.copy()
+        self._known = model._known(X, new_labels, len(scores))
+        if X is None and new_labels is None:
+            self._predicted = model.raw_predictions_.copy()
         else:
             self._predicted = model._finished(scores, smoothed, self._graph, self._known).copy()
         self._field: Any = None
@@ -49,7 +49,9 @@ class Predictor:
         if self._column_hops != 0:
             self._table = model._fitted_table if X is None else model._read(X)
             if self._table is None:
-                self._fixed = "this model was loaded without its table: pass it, predictor(X, graph=graph)"
+                self._fixed = (
+                    "this model was loaded without its table: pass it, predictor(X, graph=graph)"
+                )
             elif self._table.is_sparse or self._column_hops is None:
                 self._fixed = "columns made from the graph cannot be made anew for a few rows: make a new predictor"
             else:
@@ -75,7 +77,9 @@ class Predictor:
     def predict_proba(self, nodes: Any = None) -> Array:
         """Return the probability of every class, for these nodes or for all."""
         if not hasattr(self._model, "predict_proba"):
-            raise AttributeError(f"{type(self._model).__name__} has no probabilities: use predict(nodes).")
+            raise AttributeError(
+                f"{type(self._model).__name__} has no probabilities: use predict(nodes)."
+            )
         return self._looked_up(nodes)
 
     def _looked_up(self, nodes: Any) -> Array:
@@ -103,13 +107,19 @@ class Predictor:
             return
         table = self._model._read(rows)
         if table.n_rows != nodes.size:
-            raise ValueError(f"nodes names {nodes.size} nodes, rows has {table.n_rows}: one row for each is needed.")
+            raise ValueError(
+                f"nodes names {nodes.size} nodes, rows has {table.n_rows}: one row for each is needed."
+            )
         with self._writing:
             moved, scores = self._rescored(nodes, table)
             reached, smoothed = self._resmoothed(moved, scores)
-            if isinstance(self._model.labels_, Masked):
+            if isinstance(self._model.labels_, MaskedLabels):
                 where, predicted = self._remasked(moved, scores, reached, smoothed)
-            elif isinstance(self._model.labels_, Field) and self._known is not None and self._graph is not None:
+            elif (
+                isinstance(self._model.labels_, LatentField)
+                and self._known is not None
+                and self._graph is not None
+            ):
                 where, predicted = self._reheard(reached, smoothed)
             else:
                 where, predicted = reached, self._model._finished(scores, smoothed, None, None)
@@ -124,25 +134,27 @@ class Predictor:
         model, hops = self._model, self._column_hops
         if self._table is None or self._graph is None or hops is None:
             return nodes, model._scores(model._preparation.apply(table, None))
-        wide = self._graph.around(nodes, 2 * hops)
+        wide = self._graph.neighborhood(nodes, 2 * hops)
         values = self._table.values[wide.nodes]
         values[np.searchsorted(wide.nodes, nodes)] = table.values
         seen = model._preparation.apply(replace(self._table, values=values), wide.graph)
         near = wide.distance <= hops
-        return wide.nodes[near], model._scores(seen.only(near))
+        return wide.nodes[near], model._scores(seen.subset(near))
 
-    def _resmoothed(self, moved: NDArray[np.int64], scores: Array) -> tuple[NDArray[np.int64], Array]:
+    def _resmoothed(
+        self, moved: NDArray[np.int64], scores: Array
+    ) -> tuple[NDArray[np.int64], Array]:
         """The nodes whose smoothed scores depend on these base scores, and those smoothed scores."""
         model, graph = self._model, self._graph
         hops = model._smoothing_hops(graph)
         if graph is None or hops == 0:
-            return moved, model.base_ + scores
+            return moved, model.init_score_ + scores
         if hops is None or not model.smoothing_.linear:
             everywhere = self._scores.copy()
             everywhere[moved] = scores
             operator = model._operator(model.smoothing_, graph, len(everywhere))
-            return np.arange(len(everywhere)), model.base_ + operator.apply(everywhere)
-        near = graph.around(moved, hops)
+            return np.arange(len(everywhere)), model.init_score_ + operator.apply(everywhere)
+        near = graph.neighborhood(moved, hops)
         start = np.zeros((near.nodes.size, scores.shape[1]))
         start[np.searchsorted(near.nodes, moved)] = scores - self._scores[moved]
         operator = model._operator(model.smoothing_, near.graph, near.nodes.size)
@@ -154,23 +166,33 @@ class Predictor:
         """All predictions of the published way, which smooths labels and scores as one."""
         all_scores, all_smoothed = self._scores.copy(), self._smoothed.copy()
         all_scores[moved], all_smoothed[reached] = scores, smoothed
-        return slice(None), self._model._finished(all_scores, all_smoothed, self._graph, self._known)
+        return slice(None), self._model._finished(
+            all_scores, all_smoothed, self._graph, self._known
+        )
 
-    def _reheard(self, reached: NDArray[np.int64], smoothed: Array) -> tuple[NDArray[np.int64], Array]:
+    def _reheard(
+        self, reached: NDArray[np.int64], smoothed: Array
+    ) -> tuple[NDArray[np.int64], Array]:
         """The nodes that hear of the change, from their own scores or from labels, and their predictions."""
         model, known = self._model, self._known
         if self._spread is None:
             self._field = model._field(self._graph, known)
-            self._spread = self._field.spread(model._said(self._smoothed[known.nodes], known.target))
+            self._spread = self._field.posterior_mean(
+                model._said(self._smoothed[known.nodes], known.target)
+            )
             self._label_at = np.full(len(self._scores), -1)
             self._label_at[known.nodes] = np.arange(known.nodes.size)
         labelled = self._label_at[reached] >= 0
         nodes, label = reached[labelled], self._label_at[reached[labelled]]
         target = known.target[label]
-        change = model._said(smoothed[labelled], target) - model._said(self._smoothed[nodes], target)
+        change = model._said(smoothed[labelled], target) - model._said(
+            self._smoothed[nodes], target
+        )
         heard, moved = nodes, np.zeros((0, change.shape[1]))
         if nodes.size:
-            heard, moved = self._field.around(nodes, self._field.weight[label, None] * change, self.tolerance)
+            heard, moved = self._field.solve_local(
+                nodes, self._field.weight[label, None] * change, self.tolerance
+            )
         self._spread[heard] += moved
         where = np.union1d(reached, heard)
         everywhere = self._smoothed[where]
@@ -180,7 +202,11 @@ class Predictor:
     def __getstate__(self) -> dict[str, Any]:
         """All but locks and factorised systems, which cannot leave the process: the next update makes them anew."""
         with self._writing:
-            state = {name: value for name, value in self.__dict__.items() if name not in ("_writing", "_reading")}
+            state = {
+                name: value
+                for name, value in self.__dict__.items()
+                if name not in ("_writing", "_reading")
+            }
             return state | {"_field": None, "_spread": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

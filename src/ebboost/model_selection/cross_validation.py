@@ -109,7 +109,14 @@ def cross_validate(
     extra = _fit_parameters(fit_parameters, by_node)
     nodes, values, _ = checks.labelled(y, None, None, n_rows, model)
     folds = labelled_folds(
-        cv, nodes, values, graph, n_rows, stratify=is_classifier(model), groups=groups, random_state=random_state
+        cv,
+        nodes,
+        values,
+        graph,
+        n_rows,
+        stratify=is_classifier(model),
+        groups=groups,
+        random_state=random_state,
     )
     truth: NDArray[Any] = np.empty(n_rows, dtype=values.dtype)
     truth[nodes] = values
@@ -120,7 +127,9 @@ def cross_validate(
 
     times: dict[str, list[float]] = {"fit_time": [], "score_time": []}
     scores: dict[str, list[float]] = {name: [] for name in scorers}
-    predictions: NDArray[Any] = np.full(n_rows, np.nan) if classes is None else np.full(n_rows, None, dtype=object)
+    predictions: NDArray[Any] = (
+        np.full(n_rows, np.nan) if classes is None else np.full(n_rows, None, dtype=object)
+    )
     for number, (train, test) in enumerate(folds, start=1):
         try:
             start = time.perf_counter()
@@ -138,13 +147,17 @@ def cross_validate(
             for name, scorer in scorers.items():
                 scores[name].append(_score(scorer, name, answers, test, truth[test]))
         except Exception as error:
-            error.add_note(f"This happened in fold {number} of {len(folds)} ({train.size} training nodes).")
+            error.add_note(
+                f"This happened in fold {number} of {len(folds)} ({train.size} training nodes)."
+            )
             raise
         times["fit_time"].append(fit_end - start)
         times["score_time"].append(time.perf_counter() - fit_end)
         if verbose:
             found = "  ".join(f"{name} {scores[name][-1]:.4g}" for name in scorers)
-            sys.stderr.write(f"fold {number}/{len(folds)}  {found}  {time.perf_counter() - start:.1f} s\n")
+            sys.stderr.write(
+                f"fold {number}/{len(folds)}  {found}  {time.perf_counter() - start:.1f} s\n"
+            )
 
     result = {name: np.array(values) for name, values in times.items()}
     result |= {f"test_{name}": np.array(values) for name, values in scores.items()}
@@ -205,7 +218,12 @@ class GraphBlockFold:
             chosen = checks.node_positions(nodes, graph.n_nodes)
             counted[:] = 0
             counted[chosen] = 1
-        _check_enough(int(counted.sum()), self.n_splits, "n_splits", "node" if nodes is None else "labelled node")
+        _check_enough(
+            int(counted.sum()),
+            self.n_splits,
+            "n_splits",
+            "node" if nodes is None else "labelled node",
+        )
         random = check_random_state(self.random_state)
         component = graph.component_labels
         size = np.bincount(component, counted, minlength=graph.n_components)
@@ -214,7 +232,9 @@ class GraphBlockFold:
 
         block = np.empty(graph.n_nodes, dtype=np.int64)
         to_cut = random.permutation(np.flatnonzero(~stays_whole[component]))
-        for number, part in enumerate(_halved(graph.adjacency, to_cut, counted, self.n_splits, random)):
+        for number, part in enumerate(
+            _halved(graph.adjacency, to_cut, counted, self.n_splits, random)
+        ):
             block[part] = number
         taken = np.bincount(block[to_cut], counted[to_cut], self.n_splits)
         n_members = np.bincount(component, minlength=graph.n_components)
@@ -224,7 +244,9 @@ class GraphBlockFold:
         for whole in np.flatnonzero(stays_whole)[np.argsort(-size[stays_whole], kind="stable")]:
             count, members, number = emptiest[0]
             home[whole] = number
-            heapq.heapreplace(emptiest, (count + int(size[whole]), members + int(n_members[whole]), number))
+            heapq.heapreplace(
+                emptiest, (count + int(size[whole]), members + int(n_members[whole]), number)
+            )
         dealt = stays_whole[component]
         block[dealt] = home[component[dealt]]
         return block
@@ -232,7 +254,11 @@ class GraphBlockFold:
     def split(self, graph: Graph, nodes: ArrayLike | None = None) -> Iterator[Fold]:
         """Yield (train, test) positions for every block in turn; with ``nodes``, positions of those alone."""
         block = self.blocks(graph, nodes)
-        chosen = np.arange(graph.n_nodes) if nodes is None else checks.node_positions(nodes, graph.n_nodes)
+        chosen = (
+            np.arange(graph.n_nodes)
+            if nodes is None
+            else checks.node_positions(nodes, graph.n_nodes)
+        )
         for number in range(self.n_splits):
             held = block[chosen] == number
             yield chosen[~held], chosen[held]
@@ -289,8 +315,12 @@ def labelled_folds(
     random_state: Any = None,
 ) -> list[Fold]:
     """Positions to train on and to hold out, fold by fold: labelled nodes alone, none in both."""
-    if groups is not None and (isinstance(cv, (Integral, GraphBlockFold)) or not hasattr(cv, "split")):
-        raise ValueError(f"groups only means something to a grouped splitter such as GroupKFold(5), cv is {cv!r}.")
+    if groups is not None and (
+        isinstance(cv, (Integral, GraphBlockFold)) or not hasattr(cv, "split")
+    ):
+        raise ValueError(
+            f"groups only means something to a grouped splitter such as GroupKFold(5), cv is {cv!r}."
+        )
     if isinstance(cv, GraphBlockFold):
         if graph is None:
             raise ValueError("cv=GraphBlockFold(...) cuts the graph into blocks: pass graph.")
@@ -301,7 +331,9 @@ def labelled_folds(
         kind = StratifiedKFold if stratify else KFold
         cv = kind(n_splits, shuffle=True, random_state=random_state)
     if hasattr(cv, "split") and not isinstance(cv, str):
-        folds = [(nodes[train], nodes[test]) for train, test in _split(cv, nodes, values, groups, n_rows)]
+        folds = [
+            (nodes[train], nodes[test]) for train, test in _split(cv, nodes, values, groups, n_rows)
+        ]
     elif isinstance(cv, Iterable) and not isinstance(cv, (str, bytes, Mapping)):
         folds = [_given_fold(pair, number, nodes, n_rows) for number, pair in enumerate(cv)]
     else:
@@ -314,7 +346,9 @@ def labelled_folds(
     for number, (train, test) in enumerate(folds):
         for part, name in ((train, "trains on"), (test, "holds out")):
             if not part.size:
-                raise ValueError(f"Fold {number} of cv {name} no labelled node: y must have some there.")
+                raise ValueError(
+                    f"Fold {number} of cv {name} no labelled node: y must have some there."
+                )
         shared = np.intersect1d(train, test)
         if shared.size:
             raise ValueError(
@@ -330,20 +364,31 @@ def _split(
     if groups is not None:
         groups = np.asarray(groups)
         if groups.shape != (n_rows,):
-            raise ValueError(f"groups has shape {groups.shape}, X has {n_rows} rows: give the group of every row.")
+            raise ValueError(
+                f"groups has shape {groups.shape}, X has {n_rows} rows: give the group of every row."
+            )
         groups = groups[nodes]
     try:
         return list(splitter.split(nodes[:, None], values, groups))
     except ValueError as error:
         if groups is None and "groups" in str(error):
-            raise ValueError(f"cv={splitter!r} needs groups: pass groups=, the group of every row of X.") from None
-        raise ValueError(f"cv={splitter!r} cannot split the {nodes.size} labelled nodes: {error}") from None
+            raise ValueError(
+                f"cv={splitter!r} needs groups: pass groups=, the group of every row of X."
+            ) from None
+        raise ValueError(
+            f"cv={splitter!r} cannot split the {nodes.size} labelled nodes: {error}"
+        ) from None
 
 
 def _given_fold(pair: Any, number: int, nodes: Positions, n_rows: int) -> Fold:
     if isinstance(pair, Mapping) or not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise ValueError(f"cv[{number}] must be a pair (train, test) of row positions, got {type(pair)}.")
-    train, test = (checks.node_positions(part, n_rows, f"cv[{number}][{side}]") for side, part in enumerate(pair))
+        raise ValueError(
+            f"cv[{number}] must be a pair (train, test) of row positions, got {type(pair)}."
+        )
+    train, test = (
+        checks.node_positions(part, n_rows, f"cv[{number}][{side}]")
+        for side, part in enumerate(pair)
+    )
     return train[np.isin(train, nodes)], test[np.isin(test, nodes)]
 
 
@@ -388,7 +433,9 @@ def _fit_parameters(given: Mapping[str, Any] | None, by_node: bool) -> dict[str,
 # ---------------------------------------------------------------------- scores
 
 
-def _scorers(scoring: Any, model: Any, classes: NDArray[Any] | None) -> dict[str, Callable[..., float]]:
+def _scorers(
+    scoring: Any, model: Any, classes: NDArray[Any] | None
+) -> dict[str, Callable[..., float]]:
     """Scorers by name."""
     if scoring is None:
         scoring = ["r2", "neg_root_mean_squared_error"]
@@ -401,7 +448,9 @@ def _scorers(scoring: Any, model: Any, classes: NDArray[Any] | None) -> dict[str
     elif isinstance(scoring, (list, tuple)):
         names = [one if isinstance(one, str) else getattr(one, "__name__", None) for one in scoring]
         if None in names or len(set(names)) < len(names):
-            raise ValueError("scoring lists scorers without a name or twice the same: use a dict of name to scorer.")
+            raise ValueError(
+                "scoring lists scorers without a name or twice the same: use a dict of name to scorer."
+            )
         scoring = dict(zip(names, scoring, strict=True))
     if not isinstance(scoring, Mapping) or not scoring:
         raise ValueError(
@@ -411,7 +460,9 @@ def _scorers(scoring: Any, model: Any, classes: NDArray[Any] | None) -> dict[str
     found = {}
     for name, one in scoring.items():
         if not isinstance(one, str) and not callable(one):
-            raise ValueError(f"scoring[{name!r}] must be a scorer's name or a function, got {one!r}.")
+            raise ValueError(
+                f"scoring[{name!r}] must be a scorer's name or a function, got {one!r}."
+            )
         if one == "neg_log_loss":
             # The scorer of that name stops where a fold lacks one of the classes, as a block of a graph often does.
             found[name] = make_scorer(
@@ -422,7 +473,9 @@ def _scorers(scoring: Any, model: Any, classes: NDArray[Any] | None) -> dict[str
     return found
 
 
-def _score(scorer: Callable[..., Any], name: str, answers: Any, nodes: Positions, truth: NDArray[Any]) -> float:
+def _score(
+    scorer: Callable[..., Any], name: str, answers: Any, nodes: Positions, truth: NDArray[Any]
+) -> float:
     value = scorer(answers, nodes, truth)
     if not isinstance(value, Real):
         raise ValueError(f"scoring {name!r} must return a number, it returned {type(value)}.")
@@ -436,7 +489,9 @@ def _can(method: str) -> Callable[[Any], bool]:
 class _Answers(BaseEstimator):
     """Stands before a scorer in place of the fitted model: where the scorer would pass rows, it passes nodes."""
 
-    def __init__(self, fitted: Any, X: Any, held_out: Positions, classes: NDArray[Any] | None) -> None:
+    def __init__(
+        self, fitted: Any, X: Any, held_out: Positions, classes: NDArray[Any] | None
+    ) -> None:
         self.fitted = fitted
         self.X = X
         self.held_out = held_out
@@ -473,7 +528,9 @@ class _Answers(BaseEstimator):
         if nodes is self.held_out and method in self._known:
             return self._known[method]
         ask = getattr(self.fitted, method)
-        answer = np.asarray(ask(nodes=nodes) if self.X is None else ask(_safe_indexing(self.X, nodes)))
+        answer = np.asarray(
+            ask(nodes=nodes) if self.X is None else ask(_safe_indexing(self.X, nodes))
+        )
         if nodes is self.held_out:
             self._known[method] = answer
         return answer

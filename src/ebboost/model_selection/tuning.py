@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from ebboost.boosting.callbacks import Callback, Progress, unless_interrupted
+from ebboost.boosting.callbacks import Callback, RoundInfo, unless_interrupted
 from ebboost.data import validation as checks
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import LightGBM, as_learner
@@ -100,7 +100,9 @@ def tune(
     """
     optuna = _optuna()
     if not has_fit_parameter(model, "nodes") or not has_fit_parameter(model, "callbacks"):
-        raise TypeError(f"model must be an EBBSRegressor or EBBSClassifier, got {type(model).__name__}.")
+        raise TypeError(
+            f"model must be an EBBSRegressor or EBBSClassifier, got {type(model).__name__}."
+        )
     if cv is not None and eval_set is not None:
         raise ValueError("cv and eval_set both say which nodes to score on: give one of them.")
     if not isinstance(n_trials, (int, np.integer)) or isinstance(n_trials, bool) or n_trials < 1:
@@ -122,7 +124,9 @@ def tune(
         for number, ((train, labels), held) in enumerate(pairs):
             candidate = clone(base).set_params(**changes, verbose=0)
             # A fold is enough to see that a trial is poor, and later folds start from other losses.
-            watching = [_Pruning(trial, candidate.learning_rate or USUAL_RATE)] if number == 0 else []
+            watching = (
+                [_Pruning(trial, candidate.learning_rate or USUAL_RATE)] if number == 0 else []
+            )
             candidate.fit(X, labels, graph=graph, nodes=train, eval_set=held, callbacks=watching)
             losses.append(_kept_loss(unless_interrupted(candidate)))
             rounds.append(candidate.n_iter_)
@@ -136,7 +140,9 @@ def tune(
                 pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=WARM_UP),
             )
         elif [direction.name for direction in study.directions] != ["MINIMIZE"]:
-            raise ValueError("study must minimise one value, the loss: make it with optuna.create_study().")
+            raise ValueError(
+                "study must minimise one value, the loss: make it with optuna.create_study()."
+            )
         if not any(AS_GIVEN in trial.user_attrs for trial in study.trials):
             study.enqueue_trial({}, user_attrs={AS_GIVEN: True})
         watchers = [_Report(int(n_trials))] if verbose else []
@@ -144,7 +150,11 @@ def tune(
 
     winner = _best(study)
     changes = _changes(winner, lambda trial: suggest(optuna.trial.FixedTrial(trial.params)), base)
-    best = clone(base).set_params(**changes).fit(X, values, graph=graph, nodes=known, eval_set=eval_set)
+    best = (
+        clone(base)
+        .set_params(**changes)
+        .fit(X, values, graph=graph, nodes=known, eval_set=eval_set)
+    )
     if best.early_stopping and not best.history_["validation"]:
         # So few labels that none was held out to stop on: the rounds that the trial needed are the best guess.
         changes["n_estimators"] = winner.user_attrs[ROUNDS]
@@ -162,7 +172,9 @@ def _space(space: Any, model: Any, graph: Graph | None) -> Space:
     if callable(space):
         return space
     if not isinstance(space, Mapping) or not space:
-        raise ValueError(f"space must be a function of a trial or a dict of parameter name to such, got {space!r}.")
+        raise ValueError(
+            f"space must be a function of a trial or a dict of parameter name to such, got {space!r}."
+        )
     for name, draw in space.items():
         if not callable(draw):
             raise ValueError(
@@ -193,7 +205,8 @@ def _usual(trial: Any, model: Any, graph: Graph | None) -> dict[str, Any]:
         if trial.suggest_categorical("smoothing", ["laplacian", "none"]) == "laplacian":
             kind = smoothing if isinstance(smoothing, Laplacian) else Laplacian()
             found["smoothing"] = clone(kind).set_params(
-                lam=trial.suggest_float("lam", 0.1, 30.0, log=True), n_steps=trial.suggest_int("n_steps", 1, 8)
+                lam=trial.suggest_float("lam", 0.1, 30.0, log=True),
+                n_steps=trial.suggest_int("n_steps", 1, 8),
             )
     return found
 
@@ -238,7 +251,9 @@ def _pairs(
     if cv is None:
         held = _held_out(values, is_classifier(model), seed)
         return [((known[~held], values[~held]), (known[held], values[held]))]
-    folds = labelled_folds(cv, known, values, graph, n_rows, stratify=is_classifier(model), random_state=seed)
+    folds = labelled_folds(
+        cv, known, values, graph, n_rows, stratify=is_classifier(model), random_state=seed
+    )
     truth: NDArray[Any] = np.empty(n_rows, dtype=values.dtype)
     truth[known] = values
     return [((train, truth[train]), (test, truth[test])) for train, test in folds]
@@ -246,7 +261,11 @@ def _pairs(
 
 def _held_out(values: NDArray[Any], classes: bool, seed: int) -> NDArray[np.bool_]:
     """Draw a share of the labelled nodes, of every class alike; a class of one or two stays in training."""
-    stratum = np.unique(values, return_inverse=True)[1] if classes else np.zeros(values.size, dtype=np.int64)
+    stratum = (
+        np.unique(values, return_inverse=True)[1]
+        if classes
+        else np.zeros(values.size, dtype=np.int64)
+    )
     held = np.zeros(values.size, dtype=bool)
     random = np.random.RandomState(seed)
     for number in range(int(stratum.max()) + 1):
@@ -268,7 +287,11 @@ def _kept_loss(fitted: Any) -> float:
 
 def _best(study: Any) -> Any:
     """The best trial of ours; the study may hold others. Of equals the first, which is the model as given."""
-    finished = [trial for trial in study.trials if trial.state.name == "COMPLETE" and ROUNDS in trial.user_attrs]
+    finished = [
+        trial
+        for trial in study.trials
+        if trial.state.name == "COMPLETE" and ROUNDS in trial.user_attrs
+    ]
     return min(finished, key=lambda trial: trial.value)
 
 
@@ -283,7 +306,7 @@ class _Pruning(Callback):
         self.learning_rate = learning_rate
         self.reported = 0
 
-    def after_round(self, progress: Progress) -> None:
+    def after_round(self, progress: RoundInfo) -> None:
         """Report now and then; the exception leaves ``fit`` and ends the trial."""
         step = int((progress.round + 1) * self.learning_rate / REPORT_EVERY)
         if progress.validation_loss is None or step <= self.reported:

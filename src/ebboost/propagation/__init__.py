@@ -1,6 +1,6 @@
 """Propagation over the graph: every operator P that turns base scores f into smoothed scores P f.
 
-A *smoother* such as :class:`Laplacian` is a recipe: parameters, no data. ``smoother.on(graph)`` gives the
+A *smoother* such as :class:`Laplacian` is a recipe: parameters, no data. ``smoother.operator(graph)`` gives the
 *operator*, a scipy ``LinearOperator`` that also knows its adjoint and a bound on its norm. That of :class:`Robust` is not
 linear, but is such a linear one at each point.
 """
@@ -10,7 +10,7 @@ from ebboost.propagation._bounds import Contraction
 from ebboost.propagation._matrix import GraphMatrix
 from ebboost.propagation._solver import SparseSolver
 from ebboost.propagation._sweep import Sweep, stepped, sweep_on
-from ebboost.propagation.base import IdentityOperator, Propagation, Smoother, SmoothingOperator
+from ebboost.propagation.base import IdentityOperator, Propagation, PropagationOperator, Smoother
 from ebboost.propagation.kernel import Kernel
 from ebboost.propagation.laplacian import Laplacian
 from ebboost.propagation.robust import EdgeWeights, Robust
@@ -23,9 +23,9 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Propagation",
+    "PropagationOperator",
     "Robust",
     "Smoother",
-    "SmoothingOperator",
     "SparseSolver",
     "Sweep",
     "allowed_threads",

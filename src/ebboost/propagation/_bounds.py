@@ -63,15 +63,22 @@ class Contraction:
         """Return the bound after k steps."""
         if n_steps == 0 or self.start == 0.0:
             return self.start
-        if self.method == "chebyshev":  # 1/T_k(x) with x = (σ+1)/(σ−1), whose inverse hyperbolic cosine is −log(rate)
+        if (
+            self.method == "chebyshev"
+        ):  # 1/T_k(x) with x = (σ+1)/(σ−1), whose inverse hyperbolic cosine is −log(rate)
             power = self.rate**n_steps
             return self.start * 2.0 * power / (1.0 + power * power)
-        if self.method == "jacobi":  # T is symmetric in the norm of Δ alone, and does not commute with P*
+        if (
+            self.method == "jacobi"
+        ):  # T is symmetric in the norm of Δ alone, and does not commute with P*
             return self.start * math.sqrt(self.largest / self.smallest) * self.rate**n_steps
         # The largest |1 − αs|^k (1 − 1/s) on [1, σ]: where its derivative is 0, or at σ.
         tilt = 1.0 - 1.0 / n_steps
         peak = 0.5 * (tilt + math.sqrt(tilt * tilt + 4.0 / (n_steps * self.alpha)))
-        return max(abs(1.0 - self.alpha * s) ** n_steps * (1.0 - 1.0 / s) for s in (min(peak, self.sigma), self.sigma))
+        return max(
+            abs(1.0 - self.alpha * s) ** n_steps * (1.0 - 1.0 / s)
+            for s in (min(peak, self.sigma), self.sigma)
+        )
 
     def steps(self, tol: float) -> int:
         """Return the least k from which on the bound is at most ``tol``; ``ENDLESS`` where so many are not enough."""
@@ -89,4 +96,6 @@ class Contraction:
 def contraction(system: LaplacianSystem, method: str, alpha: float) -> Contraction:
     """Return the bound for a method on one graph."""
     diagonal = system.diagonal
-    return Contraction(method, max(system.upper, 1.0), alpha, float(np.max(diagonal)), float(np.min(diagonal)))
+    return Contraction(
+        method, max(system.upper, 1.0), alpha, float(np.max(diagonal)), float(np.min(diagonal))
+    )

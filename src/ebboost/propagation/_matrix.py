@@ -42,7 +42,11 @@ class GraphMatrix(LinearOperator):
 
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
         scaled = columnwise(self.root, X) * X
-        return self.sweep(scaled, scale=like(-self.strength * self.root, X), keep=like(self.diagonal / self.root, X))
+        return self.sweep(
+            scaled,
+            scale=like(-self.strength * self.root, X),
+            keep=like(self.diagonal / self.root, X),
+        )
 
     def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
         return self._matmat(x)
@@ -54,7 +58,9 @@ class GraphMatrix(LinearOperator):
         """Return the product with scores, which stay sparse if they are."""
         return self.csr @ scores if sparse.issparse(scores) else self._matmat(scores)
 
-    def remade(self, diagonal: NDArray[np.float64], strength: float, unsigned: bool = False) -> "GraphMatrix":
+    def remade(
+        self, diagonal: NDArray[np.float64], strength: float, unsigned: bool = False
+    ) -> "GraphMatrix":
         """Return the matrix with another diagonal and strength, and without the signs of A if asked to."""
         adjacency = abs(self._adjacency) if unsigned else self._adjacency
         return GraphMatrix(adjacency, diagonal, strength, self.root)
@@ -110,20 +116,28 @@ class LaplacianSystem:
         Lanczos approaches it from below, hence the percent; Gershgorin's circles are a bound that needs no
         iteration, and the answer where Lanczos does not converge.
         """
-        whole = getattr(self._graph, "host", self._graph).whole  # of a graph on a GPU, that from which it was moved
+        whole = getattr(
+            self._graph, "host", self._graph
+        ).parent  # of a graph on a GPU, that from which it was moved
         what = self.lam, self.normalized
         if what not in whole.spectra:
-            system = self if whole is self._graph else LaplacianSystem(whole, self.lam, self.normalized)
+            system = (
+                self if whole is self._graph else LaplacianSystem(whole, self.lam, self.normalized)
+            )
             whole.spectra[what] = system._largest()
         return whole.spectra[what]
 
     def _largest(self) -> float:
-        gershgorin = 1.0 + 2.0 * self.lam * (1.0 if self.normalized else float(self.degrees.max(initial=0.0)))
+        gershgorin = 1.0 + 2.0 * self.lam * (
+            1.0 if self.normalized else float(self.degrees.max(initial=0.0))
+        )
         if self.n_nodes < 50:
             return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.csr.toarray())[-1]))
         start = np.random.default_rng(0).standard_normal(self.n_nodes)
         try:
-            top = eigsh(self.matrix, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False)[0]
+            top = eigsh(
+                self.matrix, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False
+            )[0]
         except ArpackError:
             return gershgorin
         return min(gershgorin, 1.01 * float(top))

@@ -53,9 +53,16 @@ def row_order(adjacency: sparse.csr_array, can_share: bool = False) -> Order:
     if n_nodes >= LARGE:
         scattered, clustered = _looks(adjacency)
         if scattered and clustered:
-            nodes = np.asarray(reverse_cuthill_mckee(adjacency, symmetric_mode=True), dtype=np.int32)
+            nodes = np.asarray(
+                reverse_cuthill_mckee(adjacency, symmetric_mode=True), dtype=np.int32
+            )
     worth = max(WORTH_SHARING * n_nodes, LEAST_SPARED * adjacency.nnz)
-    if can_share and clustered and worth <= MOST_SPARED * adjacency.nnz and adjacency.has_canonical_format:
+    if (
+        can_share
+        and clustered
+        and worth <= MOST_SPARED * adjacency.nnz
+        and adjacency.has_canonical_format
+    ):
         shared = _shared(adjacency, nodes)
         if adjacency.nnz - int(shared.lengths.sum()) >= worth:
             return shared
@@ -70,7 +77,9 @@ def sums_from(n_nodes: int) -> int:
 
 def by_length(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
     """Places, by what is read for them, within each window."""
-    places: NDArray[np.int32] = np.lexsort((lengths, np.arange(lengths.size) // WINDOW)).astype(np.int32)
+    places: NDArray[np.int32] = np.lexsort((lengths, np.arange(lengths.size) // WINDOW)).astype(
+        np.int32
+    )
     return places
 
 
@@ -84,13 +93,30 @@ def _shared(adjacency: sparse.csr_array, nodes: NDArray[np.int32]) -> Order:
     """Nodes that share neighbours in pairs, pairs in fours, looked for in the order given."""
     n_nodes, start, column = adjacency.shape[0], adjacency.indptr, adjacency.indices
     mate, mark, pair, tried, order, lengths = np.empty((6, n_nodes), dtype=np.int32)
-    shared_start, shared = np.empty(n_nodes // 2 + 1, dtype=np.int64), np.empty(adjacency.nnz + 1, dtype=np.int32)
-    given = start, column, np.ascontiguousarray(nodes), mate, mark, pair, tried, shared_start, shared, order
+    shared_start, shared = (
+        np.empty(n_nodes // 2 + 1, dtype=np.int64),
+        np.empty(adjacency.nnz + 1, dtype=np.int32),
+    )
+    given = (
+        start,
+        column,
+        np.ascontiguousarray(nodes),
+        mate,
+        mark,
+        pair,
+        tried,
+        shared_start,
+        shared,
+        order,
+    )
     COMPILED.ebboost_paired(n_nodes, *(part.ctypes.data for part in given))
     place, inside, found = _places(order), np.zeros(n_nodes // 4 + 1, dtype=np.uint8), shared
     before, after = (order, place, start, column), (inside, found, lengths)
     COMPILED.ebboost_pieces(
-        n_nodes, *(part.ctypes.data for part in before), sums_from(n_nodes), *(part.ctypes.data for part in after)
+        n_nodes,
+        *(part.ctypes.data for part in before),
+        sums_from(n_nodes),
+        *(part.ctypes.data for part in after),
     )
     rows = by_length(lengths)
     return Order(order, place, lengths[rows], rows, nodes)
@@ -110,7 +136,9 @@ def _looks(adjacency: sparse.csr_array) -> tuple[bool, bool]:
         if around.size == 0:
             continue
         far += float(np.mean(np.abs(around - node) > WINDOW))
-        reached = np.concatenate([column[start[other] : start[other + 1]][:50] for other in around.tolist()])
+        reached = np.concatenate(
+            [column[start[other] : start[other + 1]][:50] for other in around.tolist()]
+        )
         reached = reached[reached != node]
         ends, walks = ends + np.unique(reached).size, walks + reached.size
     return far > 0.5 * nodes.size, ends < 0.8 * walks

@@ -48,7 +48,12 @@ class SparseSolver:
         self._factor: Any = None
         if matrix.shape[0] <= self.direct_up_to and isinstance(matrix.diagonal, np.ndarray):
             options = {"SymmetricMode": True}
-            self._factor = splu(matrix.csr.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+            self._factor = splu(
+                matrix.csr.tocsc(),
+                permc_spec="MMD_AT_PLUS_A",
+                diag_pivot_thresh=0.0,
+                options=options,
+            )
 
     def solve(self, right: Array, tolerance: float = 1e-10) -> Array:
         """Return z with a residual of at most ``tolerance`` relative to each column of ``right``."""

@@ -140,9 +140,13 @@ class Sweep:
             with self._making:
                 if (kind, dtype) not in self._known_places:
                     rows: _Rows = getattr(self, kind)
-                    weights = None if rows.weights is None else rows.weights.astype(dtype, copy=False)
+                    weights = (
+                        None if rows.weights is None else rows.weights.astype(dtype, copy=False)
+                    )
                     held = rows, weights  # as long as the addresses are
-                    sums = self._sums if kind == "_narrow" else 0  # which takes an order of the rows
+                    sums = (
+                        self._sums if kind == "_narrow" else 0
+                    )  # which takes an order of the rows
                     self._known_places[kind, dtype] = _addresses(rows, weights, sums), held
         places: tuple[Any, ...] = self._known_places[kind, dtype][0]
         return places
@@ -163,20 +167,27 @@ class Sweep:
         # The loops take addresses: what they are given must be laid out as they read it, and as long.
         v = np.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
         if len(v) != self.n_nodes:
-            raise ValueError(f"Scores must have a row for each of the {self.n_nodes} nodes, got shape {v.shape}.")
+            raise ValueError(
+                f"Scores must have a row for each of the {self.n_nodes} nodes, got shape {v.shape}."
+            )
         if out is None:
             out = np.empty_like(v)
         elif out.shape != v.shape or out.dtype != v.dtype or not out.flags.c_contiguous:
             raise ValueError(f"out must be a contiguous array of {v.dtype} and of shape {v.shape}.")
         if self._compiled is None:
             return self._by_scipy(v, scale, keep, source, out)
-        terms = [None if part is None else np.ascontiguousarray(part, dtype=v.dtype) for part in (scale, keep, source)]
+        terms = [
+            None if part is None else np.ascontiguousarray(part, dtype=v.dtype)
+            for part in (scale, keep, source)
+        ]
         if v.size != self.n_nodes:
             self._swept_wide(v, out, terms[0], terms[1], terms[2])
         else:
             defaults = (1.0, 0.0, 0.0)
             arranged = [
-                np.full(self._size, default, dtype=v.dtype) if part is None else self._arranged(part)
+                np.full(self._size, default, dtype=v.dtype)
+                if part is None
+                else self._arranged(part)
                 for part, default in zip(terms, defaults, strict=True)
             ]
             now, then = self._arranged(v), np.empty(self._size, v.dtype)
@@ -186,7 +197,7 @@ class Sweep:
             self._put_back(then.ctypes.data, out)
         return out
 
-    def around(
+    def neighbor_statistics(
         self,
         values: NDArray[Any],
         rows: NDArray[np.int64],
@@ -209,27 +220,45 @@ class Sweep:
         nothing : float
             What is written where no neighbour is known.
         """
-        values = np.ascontiguousarray(values, dtype=np.float32 if values.dtype == np.float32 else np.float64)
+        values = np.ascontiguousarray(
+            values, dtype=np.float32 if values.dtype == np.float32 else np.float64
+        )
         rows = np.ascontiguousarray(rows, dtype=np.int64)
         shape = (rows.size, values.shape[1])
         asked = [part for part in out if part is not None]
-        if len(values) != self.n_nodes or (rows.size and not (rows.min() >= 0 and rows.max() < self.n_nodes)):
-            raise ValueError(f"Values and rows must be those of {self.n_nodes} nodes, got values of {values.shape}.")
+        if len(values) != self.n_nodes or (
+            rows.size and not (rows.min() >= 0 and rows.max() < self.n_nodes)
+        ):
+            raise ValueError(
+                f"Values and rows must be those of {self.n_nodes} nodes, got values of {values.shape}."
+            )
         if any(
-            part.shape != shape or part.dtype != np.float64 or part.strides != (asked[0].strides[0], 8)
+            part.shape != shape
+            or part.dtype != np.float64
+            or part.strides != (asked[0].strides[0], 8)
             for part in asked
         ):
             raise ValueError(f"out must be columns of one table of float64, each of shape {shape}.")
         if self._compiled is None or not asked or not rows.size:
-            around_by_numpy(self._adjacency, values, rows, sums, out, nothing)
+            neighbor_statistics_by_numpy(self._adjacency, values, rows, sums, out, nothing)
             return
         weights = self._places("_wide", np.dtype(np.float64))
         given = [None if part is None else part.ctypes.data for part in (sums, values)]
         places = [None if part is None else part.ctypes.data for part in out]
         loop = getattr(self._compiled, f"ebboost_around_{_name(values)}")
-        arguments = (shape[1], rows.ctypes.data, *weights, *given, nothing, asked[0].strides[0] // 8, *places)
+        arguments = (
+            shape[1],
+            rows.ctypes.data,
+            *weights,
+            *given,
+            nothing,
+            asked[0].strides[0] // 8,
+            *places,
+        )
         share = rows.size / self.n_nodes
-        count = min(allowed_threads(), 1 + int(share * self._adjacency.nnz * shape[1]) // WORTH_A_THREAD)
+        count = min(
+            allowed_threads(), 1 + int(share * self._adjacency.nnz * shape[1]) // WORTH_A_THREAD
+        )
         ends = np.linspace(0, rows.size, count + 1).astype(int).tolist()
         by_threads(loop, ends, arguments)
 
@@ -248,10 +277,14 @@ class Sweep:
         they are put in order once.
         """
         if len(scores) != self.n_nodes:
-            raise ValueError(f"Scores must have a row for each of the {self.n_nodes} nodes, got shape {scores.shape}.")
+            raise ValueError(
+                f"Scores must have a row for each of the {self.n_nodes} nodes, got shape {scores.shape}."
+            )
         vectors = (root, scale, keep)
         fits = all(
-            vector.dtype == scores.dtype and vector.flags.c_contiguous and len(vector) == len(scores)
+            vector.dtype == scores.dtype
+            and vector.flags.c_contiguous
+            and len(vector) == len(scores)
             for vector in vectors
         )
         if self._compiled is None or not fits or scores.dtype not in (np.float32, np.float64):
@@ -265,20 +298,43 @@ class Sweep:
         v, source, other = self._scratch(scores.dtype, 3)
         if self._n_threads(1) == 1:
             getattr(self._compiled, f"ebboost_{name}_steps_{self._bits}")(
-                self.n_nodes, order, *edges, root_at, *terms_at, alpha, count, given, v, source, other, out.ctypes.data
+                self.n_nodes,
+                order,
+                *edges,
+                root_at,
+                *terms_at,
+                alpha,
+                count,
+                given,
+                v,
+                source,
+                other,
+                out.ctypes.data,
             )
             return out
         self._shared(
-            getattr(self._compiled, f"ebboost_{name}_begin"), 1, self._sums, order, root_at, alpha, given, v, source
+            getattr(self._compiled, f"ebboost_{name}_begin"),
+            1,
+            self._sums,
+            order,
+            root_at,
+            alpha,
+            given,
+            v,
+            source,
         )
         sweep = getattr(self._compiled, f"ebboost_{name}_narrow_{self._bits}")
         for _ in range(count):
             self._shared(sweep, 1, *edges, *terms_at, source, v, other)
             v, other = other, v
-        self._shared(getattr(self._compiled, f"ebboost_{name}_end"), 1, order, root_at, v, out.ctypes.data)
+        self._shared(
+            getattr(self._compiled, f"ebboost_{name}_end"), 1, order, root_at, v, out.ctypes.data
+        )
         return out
 
-    def _steps_wide(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> NDArray[Any]:
+    def _steps_wide(
+        self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int
+    ) -> NDArray[Any]:
         """The same for several columns, with room for one more copy of them and no other."""
         if scores.strides[1] != scores.itemsize or scores.strides[0] % scores.itemsize:
             scores = np.ascontiguousarray(scores)
@@ -302,7 +358,9 @@ class Sweep:
     ) -> None:
         """One sweep of several columns; with ``root``, the source is α root∘source."""
         stride = v.shape[1] if source is None else source.strides[0] // source.itemsize
-        *ends, after = [None if part is None else part.ctypes.data for part in (scale, keep, source, root)]
+        *ends, after = [
+            None if part is None else part.ctypes.data for part in (scale, keep, source, root)
+        ]
         rows = self._places("_wide", v.dtype)
         sweep = getattr(self._compiled, f"ebboost_wide_{_name(v)}")
         fixed = v.shape[1], self._in_turn[0], *rows, *ends, stride, after, alpha
@@ -344,7 +402,11 @@ class Sweep:
             with self._making:
                 if "in turn" not in self._known_places:
                     nodes, plain = self._order.nodes, self._order.plain
-                    nodes = nodes if plain is None else plain[by_length(np.diff(self._adjacency.indptr)[plain])]
+                    nodes = (
+                        nodes
+                        if plain is None
+                        else plain[by_length(np.diff(self._adjacency.indptr)[plain])]
+                    )
                     self._known_places["in turn"] = nodes.ctypes.data, nodes
         return self._known_places["in turn"]
 
@@ -374,7 +436,11 @@ class Sweep:
 
     def _n_threads(self, width: int) -> int:
         most = min(allowed_threads(), 1 + self._adjacency.nnz * width // WORTH_A_THREAD)
-        return most if width > 1 or most == 1 or not self._sums else min(most, 1 + (self.n_nodes - 1) // WINDOW)
+        return (
+            most
+            if width > 1 or most == 1 or not self._sums
+            else min(most, 1 + (self.n_nodes - 1) // WINDOW)
+        )
 
     def _shares(self, count: int, wide: bool = False) -> list[int]:
         """Ranges of rows that read about as much each: whole eights, or, where rows are put back out of order, windows."""
@@ -382,7 +448,9 @@ class Sweep:
             order = self._order
             step = EIGHT if wide or order.rows is None else WINDOW
             lengths = np.diff(self._adjacency.indptr)[self._in_turn[1]] if wide else order.lengths
-            read = np.add.reduceat(lengths, np.arange(0, self.n_nodes, step), dtype=np.int64).cumsum()
+            read = np.add.reduceat(
+                lengths, np.arange(0, self.n_nodes, step), dtype=np.int64
+            ).cumsum()
             ends = step * (1 + np.searchsorted(read, np.linspace(0, read[-1], count + 1)[1:-1]))
             self._ends[count, wide] = [0, *np.minimum(ends, self.n_nodes).tolist(), self.n_nodes]
         return self._ends[count, wide]
@@ -393,7 +461,9 @@ class Sweep:
             self._by_type[v.dtype] = self._adjacency.astype(v.dtype)
         return self._by_type[v.dtype]
 
-    def _by_scipy(self, v: Any, scale: Any, keep: Any, source: Any, out: NDArray[Any]) -> NDArray[Any]:
+    def _by_scipy(
+        self, v: Any, scale: Any, keep: Any, source: Any, out: NDArray[Any]
+    ) -> NDArray[Any]:
         def columnwise(vector: NDArray[Any]) -> NDArray[Any]:
             return vector if v.ndim == 1 else vector[:, None]
 
@@ -427,13 +497,21 @@ class Sweep:
         z, residual, direction, image = self._scratch(np.dtype(np.float64), 4)
         self._arrange(np.ascontiguousarray(right, dtype=np.float64), residual)
         getattr(self._compiled, f"ebboost_solve_{self._bits}")(
-            self.n_nodes, *self._places("_narrow", np.dtype(np.float64)), *map(self._once, (diagonal, inverse, size)),
-            target, most, z, residual, direction, image, reached.ctypes.data,
-        )  # fmt: skip
+            self.n_nodes,
+            *self._places("_narrow", np.dtype(np.float64)),
+            *map(self._once, (diagonal, inverse, size)),
+            target,
+            most,
+            z,
+            residual,
+            direction,
+            image,
+            reached.ctypes.data,
+        )
         return self._put_back(z, np.empty(self.n_nodes)), float(reached[0])
 
 
-def around_by_numpy(
+def neighbor_statistics_by_numpy(
     adjacency: sparse.csr_array,
     values: NDArray[Any],
     rows: NDArray[np.int64],
@@ -465,7 +543,9 @@ def around_by_numpy(
                 part[tied] = np.where(np.isinf(picked), nothing, picked)
 
 
-def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
+def stepped(
+    sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int
+) -> Any:
     """Return what :meth:`Sweep.steps` does, by whatever sweeps: here, on a GPU or on a cluster."""
     root = root if scores.ndim == 1 else root[:, None]
     v = np.ascontiguousarray(root * scores, like=scores)
@@ -477,7 +557,11 @@ def stepped(sweep: Any, scores: Any, root: Any, scale: Any, keep: Any, alpha: fl
 
 
 def _addresses(rows: _Rows, weights: NDArray[Any] | None, sums: int) -> tuple[Any, ...]:
-    found = [rows.start.ctypes.data, rows.column.ctypes.data, None if weights is None else weights.ctypes.data]
+    found = [
+        rows.start.ctypes.data,
+        rows.column.ctypes.data,
+        None if weights is None else weights.ctypes.data,
+    ]
     if rows.rest_row is not None and rows.rest_start is not None:
         found += [rows.rest_row.size, rows.rest_row.ctypes.data, rows.rest_start.ctypes.data]
         found += [sums, None if rows.place is None else rows.place.ctypes.data]

@@ -20,7 +20,7 @@ class Smoother(BaseEstimator, ABC):
     linear = True
 
     @abstractmethod
-    def on(self, graph: Graph) -> "Propagation":
+    def operator(self, graph: Graph) -> "Propagation":
         """Return the operator of this recipe on one graph."""
 
     def hops(self, graph: Graph) -> int | None:
@@ -42,11 +42,11 @@ class Propagation(Protocol):
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Return the smoothed scores."""
 
-    def at(self, scores: NDArray[Any]) -> "SmoothingOperator":
+    def linearize(self, scores: NDArray[Any]) -> "PropagationOperator":
         """Return a linear map that takes these scores to their smoothed ones, and others nearly so."""
 
 
-class SmoothingOperator(LinearOperator, ABC):
+class PropagationOperator(LinearOperator, ABC):
     """A linear map P on node scores.
 
     Subclasses define :meth:`apply`, :meth:`adjoint`, ``norm_bound`` and ``nonnegative``. Scores may be of shape
@@ -64,10 +64,12 @@ class SmoothingOperator(LinearOperator, ABC):
 
     def __init__(self, n_nodes: int) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=(n_nodes, n_nodes))
-        self.unsigned: SmoothingOperator | None = None  # the same on a graph without signs, where edges have signs
+        self.unsigned: PropagationOperator | None = (
+            None  # the same on a graph without signs, where edges have signs
+        )
 
     @property
-    def magnitude(self) -> "SmoothingOperator | None":
+    def magnitude(self) -> "PropagationOperator | None":
         """An operator that is at least |P| in every entry, if one is known: P itself if it is non-negative.
 
         PᵀHP ≼ diag(|P|ᵀH|P|·1), and any larger matrix in the place of |P| will do.
@@ -76,7 +78,7 @@ class SmoothingOperator(LinearOperator, ABC):
             return self.unsigned.magnitude
         return self if self.nonnegative else None
 
-    def at(self, scores: NDArray[Any]) -> Self:
+    def linearize(self, scores: NDArray[Any]) -> Self:
         """Return the linear map that takes these scores to their smoothed ones: itself."""
         return self
 
@@ -101,7 +103,7 @@ class SmoothingOperator(LinearOperator, ABC):
         return self.adjoint(x)
 
 
-class IdentityOperator(SmoothingOperator):
+class IdentityOperator(PropagationOperator):
     """P = I: no graph, plain boosting."""
 
     norm_bound = 1.0

@@ -16,7 +16,7 @@ from scipy.fft import dct
 
 from ebboost.graph import Graph
 from ebboost.propagation._matrix import GraphMatrix, LaplacianSystem
-from ebboost.propagation.base import Smoother, SmoothingOperator
+from ebboost.propagation.base import PropagationOperator, Smoother
 
 Array = NDArray[np.float64]
 Energy = Callable[[Array], Array]
@@ -63,10 +63,10 @@ class Kernel(Smoother):
     --------
     >>> import ebboost as eb, numpy as np
     >>> path = eb.Graph.from_edges([0, 1], [1, 2])
-    >>> P = eb.Kernel("diffusion", lam=2.0, sigma=1.0).on(path)
+    >>> P = eb.Kernel("diffusion", lam=2.0, sigma=1.0).operator(path)
     >>> P.apply(np.array([1.0, 0.0, 0.0])).round(3).tolist()
     [0.282, 0.04, 0.002]
-    >>> squared = eb.Kernel(lambda s: s**2, lam=1.0, normalized=False, tolerance=1e-9).on(path)
+    >>> squared = eb.Kernel(lambda s: s**2, lam=1.0, normalized=False, tolerance=1e-9).operator(path)
     >>> squared.apply(np.ones(3)).round(6).tolist()
     [1.0, 1.0, 1.0]
     """
@@ -96,13 +96,17 @@ class Kernel(Smoother):
         self.degree = degree
         self.tolerance = tolerance
 
-    def on(self, graph: Graph) -> "KernelPolynomial":
+    def operator(self, graph: Graph) -> "KernelPolynomial":
         """Return P on ``graph``."""
         self._check()
         system = LaplacianSystem(graph, 1.0, bool(self.normalized))
-        upper = max(system.upper - 1.0, 1e-3)  # an interval of some width, on a graph without edges too
+        upper = max(
+            system.upper - 1.0, 1e-3
+        )  # an interval of some width, on a graph without edges too
         points = np.cos(np.pi * (np.arange(SAMPLES) + 0.5) / SAMPLES)
-        with np.errstate(over="ignore", divide="ignore"):  # an infinite cost is no error: that frequency is silenced
+        with np.errstate(
+            over="ignore", divide="ignore"
+        ):  # an infinite cost is no error: that frequency is silenced
             energy = self._energy(upper * np.append((points + 1.0) / 2.0, [0.0, 1.0]), upper)
             energy = self.lam * energy if self.lam else np.zeros_like(energy)
         response = 1.0 / (1.0 + energy)
@@ -111,11 +115,13 @@ class Kernel(Smoother):
         # The discrete cosine transform of a function at these points are its Chebyshev coefficients.
         coefficients = dct(response[:SAMPLES], type=2) / SAMPLES
         coefficients[0] /= 2.0
-        return KernelPolynomial(system, upper, coefficients[: self._degree(coefficients, response, upper) + 1])
+        return KernelPolynomial(
+            system, upper, coefficients[: self._degree(coefficients, response, upper) + 1]
+        )
 
     def hops(self, graph: Graph) -> int:
         """Return the degree of the polynomial, which the spectrum of the whole graph decides, on any part of it."""
-        return self.on(graph.around(np.zeros(1, dtype=np.int64), 0).graph).degree
+        return self.operator(graph.neighborhood(np.zeros(1, dtype=np.int64), 0).graph).degree
 
     def _after_steps(self, energy: Array, response: Array) -> Array:
         """Eigenvalues q^k + (1 − q^k)/(1 + λr) of k gradient steps, with q = 1 − α(1 + λr)."""
@@ -182,17 +188,27 @@ class Kernel(Smoother):
         for name, fewest in (("p", 1), ("n_steps", 0)):
             value = getattr(self, name)
             if not _is_whole(value) or value < fewest:
-                raise ValueError(f"{name} must be a whole number of at least {fewest}, got {value!r}.")
-        if self.degree is not None and not (_is_whole(self.degree) and 0 <= self.degree <= MOST_DEGREE):
-            raise ValueError(f"degree must be None or a whole number from 0 to {MOST_DEGREE}, got {self.degree!r}.")
+                raise ValueError(
+                    f"{name} must be a whole number of at least {fewest}, got {value!r}."
+                )
+        if self.degree is not None and not (
+            _is_whole(self.degree) and 0 <= self.degree <= MOST_DEGREE
+        ):
+            raise ValueError(
+                f"degree must be None or a whole number from 0 to {MOST_DEGREE}, got {self.degree!r}."
+            )
         if not _is_number(self.tolerance) or not 1e-12 <= self.tolerance < 1:
-            raise ValueError(f"tolerance must be a number from 1e-12 to below 1, got {self.tolerance!r}.")
+            raise ValueError(
+                f"tolerance must be a number from 1e-12 to below 1, got {self.tolerance!r}."
+            )
         if self.method not in ("chebyshev", "gradient"):
             raise ValueError(f"method must be 'chebyshev' or 'gradient', got {self.method!r}.")
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+    return (
+        isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+    )
 
 
 def _is_whole(value: Any) -> bool:
@@ -220,7 +236,7 @@ def _checked(r: Energy, s: Array) -> Array:
     return found
 
 
-class KernelPolynomial(SmoothingOperator):
+class KernelPolynomial(PropagationOperator):
     """P = Σ_j c_j T_j(2L/u − I), a Chebyshev polynomial in L on its spectrum [0, u]; symmetric, hence its own adjoint.
 
     Written in powers of C = I − L/δ, which has no negative entry (δ = 1 and C = Ŝ for the normalised Laplacian, the
@@ -255,18 +271,24 @@ class KernelPolynomial(SmoothingOperator):
         self._powers: Array | None = None
         if self.degree <= self.most_powers:
             to_eigenvalue = Polynomial([self._largest_degree, -self._largest_degree])
-            powers = np.asarray(Chebyshev(coefficients, [0.0, upper])(to_eigenvalue).coef, dtype=np.float64)
+            powers = np.asarray(
+                Chebyshev(coefficients, [0.0, upper])(to_eigenvalue).coef, dtype=np.float64
+            )
             if np.abs(powers).sum() <= self.loosest * self.norm_bound:
                 self._powers = powers
-        self.nonnegative = self._powers is not None and bool(self._powers.min() >= 0) and not system.signed
+        self.nonnegative = (
+            self._powers is not None and bool(self._powers.min() >= 0) and not system.signed
+        )
 
     @cached_property
-    def magnitude(self) -> SmoothingOperator | None:
+    def magnitude(self) -> PropagationOperator | None:
         """Σ_j |w_j| C^j, where that is a close enough bound."""
         if self.nonnegative or self._powers is None:
             return super().magnitude
         largest, matrix = self._largest_degree, self._system.matrix
-        step = matrix.remade(1.0 - (self._system.diagonal - 1.0) / largest, -1.0 / largest, unsigned=True)
+        step = matrix.remade(
+            1.0 - (self._system.diagonal - 1.0) / largest, -1.0 / largest, unsigned=True
+        )
         return PowerSum(step, np.abs(self._powers))
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
@@ -285,7 +307,7 @@ class KernelPolynomial(SmoothingOperator):
         return self.apply(gradient)
 
 
-class PowerSum(SmoothingOperator):
+class PowerSum(PropagationOperator):
     """Σ_j w_j C^j with w_j ≥ 0 and C symmetric, without negative entries and of norm at most 1."""
 
     nonnegative = True

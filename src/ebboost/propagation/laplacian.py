@@ -15,7 +15,7 @@ from ebboost.graph import Graph
 from ebboost.propagation._bounds import ENDLESS, MOST_STEPS, Contraction, contraction
 from ebboost.propagation._matrix import LaplacianSystem, columnwise, like
 from ebboost.propagation._solver import SparseSolver
-from ebboost.propagation.base import Smoother, SmoothingOperator, check_steps
+from ebboost.propagation.base import PropagationOperator, Smoother, check_steps
 
 Method = Literal["gradient", "jacobi", "chebyshev", "exact"]
 
@@ -47,7 +47,7 @@ class Laplacian(Smoother):
     --------
     >>> import ebboost as eb, numpy as np
     >>> path = eb.Graph.from_edges([0, 1], [1, 2])
-    >>> P = eb.Laplacian(lam=1.0, method="exact", normalized=False).on(path)
+    >>> P = eb.Laplacian(lam=1.0, method="exact", normalized=False).operator(path)
     >>> P.apply(np.array([1.0, 0.0, 0.0])).round(3).tolist()
     [0.625, 0.25, 0.125]
     >>> P.norm_bound
@@ -71,13 +71,15 @@ class Laplacian(Smoother):
         self.step = step
         self.tol = tol
 
-    def on(self, graph: Graph) -> SmoothingOperator:
+    def operator(self, graph: Graph) -> PropagationOperator:
         """Return P on ``graph``."""
         system = self.system(graph)
         n_steps = 0 if self.method == "exact" else self._n_steps(system)
         alpha = self._step_size(system) if self.method == "gradient" else 0.0
         operator = self._operator(system, n_steps, alpha)
-        if graph.is_signed and self.method != "chebyshev":  # |P| ≤ P of |A|: a sum of products of |A|'s entries
+        if (
+            graph.is_signed and self.method != "chebyshev"
+        ):  # |P| ≤ P of |A|: a sum of products of |A|'s entries
             operator.unsigned = self._operator(self.system(graph.unsigned), n_steps, alpha)
         return operator
 
@@ -85,7 +87,7 @@ class Laplacian(Smoother):
         """Return k; of an inverse, and of steps whose number depends on the graph, None."""
         return None if self.method == "exact" or self.n_steps == "auto" else int(self.n_steps)
 
-    def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> SmoothingOperator:
+    def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> PropagationOperator:
         if self.method == "exact":
             return ExactInverse(system)
         if self.method == "jacobi":
@@ -97,15 +99,23 @@ class Laplacian(Smoother):
     def system(self, graph: Graph) -> LaplacianSystem:
         """Return I + λL on ``graph``, and refuse parameters that make none."""
         check_steps(self.lam, 0 if self.n_steps == "auto" else self.n_steps)
-        if isinstance(self.tol, bool) or not isinstance(self.tol, Real) or not 0.0 < float(self.tol) < np.inf:
+        if (
+            isinstance(self.tol, bool)
+            or not isinstance(self.tol, Real)
+            or not 0.0 < float(self.tol) < np.inf
+        ):
             raise ValueError(f"tol must be a number of more than 0, got {self.tol!r}.")
         if self.method not in ("gradient", "jacobi", "chebyshev", "exact"):
-            raise ValueError(f"method must be 'gradient', 'jacobi', 'chebyshev' or 'exact', got {self.method!r}.")
+            raise ValueError(
+                f"method must be 'gradient', 'jacobi', 'chebyshev' or 'exact', got {self.method!r}."
+            )
         return LaplacianSystem(graph, float(self.lam), bool(self.normalized))
 
     def contraction(self, system: LaplacianSystem) -> Contraction:
         """Return what is proved of ‖P^(k) − P*‖₂ for this method."""
-        return contraction(system, self.method, self._step_size(system) if self.method == "gradient" else 1.0)
+        return contraction(
+            system, self.method, self._step_size(system) if self.method == "gradient" else 1.0
+        )
 
     def _n_steps(self, system: LaplacianSystem) -> int:
         if self.n_steps != "auto":
@@ -122,7 +132,9 @@ class Laplacian(Smoother):
 
     def _step_size(self, system: LaplacianSystem) -> float:
         if self.step == "paper" and not self.normalized:
-            raise ValueError("step='paper' is 1/(1+lam), which only the normalised Laplacian allows: use 'theorem'.")
+            raise ValueError(
+                "step='paper' is 1/(1+lam), which only the normalised Laplacian allows: use 'theorem'."
+            )
         if self.step == "paper" or (self.step == "auto" and self.normalized):
             return 1.0 / (1.0 + system.lam)
         if self.step in ("auto", "theorem"):
@@ -135,7 +147,7 @@ class Laplacian(Smoother):
         )
 
 
-class GradientSteps(SmoothingOperator):
+class GradientSteps(PropagationOperator):
     """k steps Z ← Z − α[(I+λL)Z − f] from Z⁰ = f: a polynomial in L, hence its own adjoint.
 
     Its eigenvalues are q^k + (1−q^k)/(1+λs) with q = 1 − α(1+λs). For α ≤ 1/‖I+λL‖ all q lie in [0,1), so the
@@ -182,7 +194,7 @@ class GradientSteps(SmoothingOperator):
         return self.apply(gradient)
 
 
-class JacobiSteps(SmoothingOperator):
+class JacobiSteps(PropagationOperator):
     """k steps Z ← Z − Δ⁻¹[(I+λL)Z − f] from Z⁰ = f, with Δ the diagonal of I + λL.
 
     With T = I − Δ⁻¹(I+λL) ≥ 0, P = T^k + Σ_{j<k} T^j Δ⁻¹ is not symmetric; ‖P‖₂² ≤ ‖P‖₁‖P‖_∞, which for a
@@ -198,14 +210,19 @@ class JacobiSteps(SmoothingOperator):
         # T = Δ⁻¹ c R A R; the sweep is A's, so that z is multiplied by R before and by what is left of T after it.
         self._root, self._after = root, system.lam * root * self._inverse_diagonal
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
-        self._sweep = system.matrix.remade(system.diagonal, system.lam, unsigned=system.signed).sweep
+        self._sweep = system.matrix.remade(
+            system.diagonal, system.lam, unsigned=system.signed
+        ).sweep
         ones = np.ones_like(root)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
         self._sweep = system.matrix.sweep
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Take the k steps."""
-        source, scale = columnwise(self._inverse_diagonal, scores) * scores, like(self._after, scores)
+        source, scale = (
+            columnwise(self._inverse_diagonal, scores) * scores,
+            like(self._after, scores),
+        )
         root, z = columnwise(self._root, scores), scores
         for _ in range(self.n_steps):
             z = self._sweep(root * z, scale, source=source)
@@ -221,7 +238,7 @@ class JacobiSteps(SmoothingOperator):
         return power + columnwise(self._inverse_diagonal, gradient) * total
 
 
-class ChebyshevSteps(SmoothingOperator):
+class ChebyshevSteps(PropagationOperator):
     """k steps of Chebyshev's semi-iteration for (I+λL)Z = f from Z⁰ = f, on the spectrum [1, ‖I+λL‖].
 
     A polynomial in L, hence its own adjoint. Its residual polynomial is at most 1 in size on the spectrum, so
@@ -260,7 +277,7 @@ class ChebyshevSteps(SmoothingOperator):
         return self.apply(gradient)
 
 
-class ExactInverse(SmoothingOperator):
+class ExactInverse(PropagationOperator):
     """P* = (I+λL)⁻¹ of equation (3): symmetric and of norm 1; without signs an M-matrix's inverse, so non-negative."""
 
     norm_bound = 1.0

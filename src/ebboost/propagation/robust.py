@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from ebboost.graph import Graph
 from ebboost.propagation._matrix import LaplacianSystem
-from ebboost.propagation.base import Smoother, SmoothingOperator, check_steps
+from ebboost.propagation.base import PropagationOperator, Smoother, check_steps
 
 Array = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ class Robust(Smoother):
     --------
     >>> import ebboost as eb, numpy as np
     >>> path = eb.Graph.from_edges([0, 1], [1, 2])
-    >>> P = eb.Robust(lam=2.0, penalty="log", scale=1.0).on(path)
+    >>> P = eb.Robust(lam=2.0, penalty="log", scale=1.0).operator(path)
     >>> P.edge_weights(np.array([0.0, 0.1, 9.0])).weight.round(3).tolist()
     [0.995, 0.01]
     """
@@ -121,12 +121,14 @@ class Robust(Smoother):
         """Return k."""
         return self.n_steps
 
-    def on(self, graph: Graph) -> "RobustOperator":
+    def operator(self, graph: Graph) -> "RobustOperator":
         """Return f ↦ Z on ``graph``."""
         check_steps(self.lam, self.n_steps)
         if not isinstance(self.scale, Real) or not 0 < float(self.scale) < np.inf:
             hint = " (an estimator fills 'auto' in from its labels)" if self.scale == "auto" else ""
-            raise ValueError(f"scale must be a positive number, in units of the scores, got {self.scale!r}{hint}.")
+            raise ValueError(
+                f"scale must be a positive number, in units of the scores, got {self.scale!r}{hint}."
+            )
         if not isinstance(graph, Graph):
             raise ValueError(
                 "eb.Robust weighs its edges anew in every step, on the CPU alone: use device='cpu', or eb.Laplacian() or "
@@ -138,15 +140,26 @@ class Robust(Smoother):
                 "positive ones: relations={name: 1.0, …}."
             )
         return RobustOperator(
-            graph, float(self.lam), self.n_steps, self._penalty(), float(self.scale), bool(self.normalized)
+            graph,
+            float(self.lam),
+            self.n_steps,
+            self._penalty(),
+            float(self.scale),
+            bool(self.normalized),
         )
 
     def _penalty(self) -> Penalty:
         if isinstance(self.penalty, str) and self.penalty in PENALTIES:
             return PENALTIES[self.penalty]
-        if isinstance(self.penalty, Real) and not isinstance(self.penalty, bool) and 0 < float(self.penalty) <= 2:
+        if (
+            isinstance(self.penalty, Real)
+            and not isinstance(self.penalty, bool)
+            and 0 < float(self.penalty) <= 2
+        ):
             half = float(self.penalty) / 2.0
-            return Penalty(lambda t: ((1.0 + t) ** half - 1.0) / half, lambda t: (1.0 + t) ** (half - 1.0))
+            return Penalty(
+                lambda t: ((1.0 + t) ** half - 1.0) / half, lambda t: (1.0 + t) ** (half - 1.0)
+            )
         raise ValueError(
             f"penalty must be one of {sorted(PENALTIES)} or a number p with 0 < p <= 2, got {self.penalty!r}."
         )
@@ -159,7 +172,13 @@ class RobustOperator:
     norm_bound = 1.0  # of P_w, whatever the weights
 
     def __init__(
-        self, graph: Graph, lam: float, n_steps: int, penalty: Penalty, scale: float, normalized: bool
+        self,
+        graph: Graph,
+        lam: float,
+        n_steps: int,
+        penalty: Penalty,
+        scale: float,
+        normalized: bool,
     ) -> None:
         self.shape = (graph.n_nodes, graph.n_nodes)
         self.lam, self.n_steps = lam, n_steps
@@ -168,7 +187,9 @@ class RobustOperator:
         self.source, self.target = upper.coords
         root = 1.0 / np.sqrt(graph.degrees + 1.0) if normalized else np.ones(graph.n_nodes)
         # As w ≤ 1, I + λL_w ≼ I + λL: a step that descends for the quadratic energy descends for every reweighted one.
-        self.alpha = 1.0 / (1.0 + lam) if normalized else 1.0 / LaplacianSystem(graph, lam, False).upper
+        self.alpha = (
+            1.0 / (1.0 + lam) if normalized else 1.0 / LaplacianSystem(graph, lam, False).upper
+        )
         # Differences in units of the scores: (z_i r_i − z_j r_j)/√(r_i r_j), and what this takes from the coupling.
         ratio = np.sqrt(root[self.source] / root[self.target])
         self._left, self._right = ratio, 1.0 / ratio
@@ -179,13 +200,13 @@ class RobustOperator:
         self._pattern = sparse.csr_array(numbered + numbered.T)
         self._edge = self._pattern.data - 1
 
-    def at(self, scores: NDArray[Any]) -> "Reweighted":
+    def linearize(self, scores: NDArray[Any]) -> "Reweighted":
         """Return P_w with the weights that ``scores`` lead to: P_w @ scores is Z."""
         return Reweighted(self, scores)
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Take the k steps from ``scores``."""
-        return self.at(scores).smoothed
+        return self.linearize(scores).smoothed
 
     def energy(self, smoothed: NDArray[Any], scores: NDArray[Any]) -> float:
         """Return ‖Z−f‖² + λ Σ_E a_ij ρ(‖z_i−z_j‖²), which every step lowers."""
@@ -194,7 +215,7 @@ class RobustOperator:
 
     def edge_weights(self, scores: NDArray[Any]) -> EdgeWeights:
         """Return how much say each edge has when ``scores`` are smoothed: the mean of its weights over the steps."""
-        return EdgeWeights(self.source, self.target, self.at(scores).attention)
+        return EdgeWeights(self.source, self.target, self.linearize(scores).attention)
 
     def weights(self, z: Array) -> Array:
         """Return ρ'(‖z_i−z_j‖²) of every edge."""
@@ -203,7 +224,9 @@ class RobustOperator:
     def reweighted(self, weight: Array) -> tuple[sparse.csr_array, Array]:
         """Return I − α(I + λL_w), the step on the graph with these weights: off its diagonal, and on it."""
         data = (self.alpha * self.lam * self._coupling * weight)[self._edge]
-        matrix = sparse.csr_array((data, self._pattern.indices, self._pattern.indptr), shape=self.shape)
+        matrix = sparse.csr_array(
+            (data, self._pattern.indices, self._pattern.indptr), shape=self.shape
+        )
         # The diagonal of λL_w is λ r_i² Σ_j a_ij w_ij: row sums of the same matrix, with r_j divided out and r_i put in.
         return matrix, (1.0 - self.alpha - self._root * (matrix @ (1.0 / self._root)))[:, None]
 
@@ -216,7 +239,7 @@ class RobustOperator:
         return total / self._scale**2
 
 
-class Reweighted(SmoothingOperator):
+class Reweighted(PropagationOperator):
     """P_w of k steps Z ← Z − α[(I+λL_w)Z − f], each with the weights of its own Z, frozen.
 
     A product of different symmetric steps, each without negative entries and with norm at most 1 − α (normalised: the
@@ -233,7 +256,9 @@ class Reweighted(SmoothingOperator):
         f = _columns(scores)
         z, source = f, operator.alpha * f
         #: The mean weight of each edge over the steps.
-        self.attention = np.zeros(operator.source.size) if operator.n_steps else np.ones(operator.source.size)
+        self.attention = (
+            np.zeros(operator.source.size) if operator.n_steps else np.ones(operator.source.size)
+        )
         for _ in range(operator.n_steps):
             weight = operator.weights(z)
             self.attention += weight / operator.n_steps
@@ -277,4 +302,6 @@ def _columns(scores: NDArray[Any]) -> Array:
 
 def _like(given: NDArray[Any], columns: Array) -> NDArray[Any]:
     """The answer in the shape of what was given, and in its type if that is float32."""
-    return columns.reshape(given.shape).astype(np.float32 if given.dtype == np.float32 else np.float64)
+    return columns.reshape(given.shape).astype(
+        np.float32 if given.dtype == np.float32 else np.float64
+    )

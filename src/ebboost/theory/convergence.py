@@ -30,14 +30,14 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg, eigsh
 from sklearn.utils.validation import check_is_fitted
 
-from ebboost.boosting.label_objectives import Masked, objective_for
+from ebboost.boosting.label_objectives import MaskedLabels, objective_for
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.momentum import CorrectedMomentum, NoMomentum, as_momentum
-from ebboost.boosting.objective import Iterate, Objective, fit_along
+from ebboost.boosting.objective import Iterate, Objective, project_on_gradient
 from ebboost.data.table import TableReader
 from ebboost.graph import Graph
 from ebboost.learners import as_learner
-from ebboost.propagation import IdentityOperator, Laplacian, SmoothingOperator
+from ebboost.propagation import IdentityOperator, Laplacian, PropagationOperator
 from ebboost.training import selection as choosing
 
 Array = NDArray[np.float64]
@@ -87,7 +87,9 @@ class Constants:
     sigma_k: float
 
 
-def constants(graph: Graph, smoother: Laplacian, nodes: Any = None, penalty: float = 0.0) -> Constants:
+def constants(
+    graph: Graph, smoother: Laplacian, nodes: Any = None, penalty: float = 0.0
+) -> Constants:
     """Return the constants of Lemmas 1–3.
 
     Parameters
@@ -113,7 +115,7 @@ def constants(graph: Graph, smoother: Laplacian, nodes: Any = None, penalty: flo
     (1.0, 4.0, 0.287682)
     """
     _only_laplacian(smoother)
-    system, operator = smoother.system(graph), smoother.on(graph)
+    system, operator = smoother.system(graph), smoother.operator(graph)
     shrinks = smoother.contraction(system)
     n_steps = getattr(operator, "n_steps", None)
     labelled = np.arange(graph.n_nodes) if nodes is None else np.asarray(nodes)
@@ -156,10 +158,12 @@ def steps_for(graph: Graph, smoother: Laplacian | float, tol: float) -> int:
 
 def _only_laplacian(smoother: Any) -> None:
     if not isinstance(smoother, Laplacian):
-        raise TypeError(f"smoother must be an eb.Laplacian, of which the lemmas speak, got {smoother!r}.")
+        raise TypeError(
+            f"smoother must be an eb.Laplacian, of which the lemmas speak, got {smoother!r}."
+        )
 
 
-def _largest_squared_singular_value(operator: SmoothingOperator, nodes: NDArray[Any]) -> float:
+def _largest_squared_singular_value(operator: PropagationOperator, nodes: NDArray[Any]) -> float:
     """The largest eigenvalue of P_L P_Lᵀ, P_L the labelled rows."""
     n_nodes, m = operator.shape[0], nodes.size
 
@@ -180,7 +184,13 @@ def _largest_squared_singular_value(operator: SmoothingOperator, nodes: NDArray[
 
 
 def minimum_cosine(
-    learner: Any, X: Any, *, curvature: Any = None, n_draws: int = 20, categorical_features: Any = "auto", seed: int = 0
+    learner: Any,
+    X: Any,
+    *,
+    curvature: Any = None,
+    n_draws: int = 20,
+    categorical_features: Any = "auto",
+    seed: int = 0,
 ) -> float:
     """Estimate Γ, the minimum cosine angle of a learner on a table, from residuals drawn at random.
 
@@ -217,13 +227,18 @@ def minimum_cosine(
         )
     weight = np.ones(table.n_rows) if curvature is None else np.asarray(curvature, dtype=np.float64)
     if weight.shape != (table.n_rows,) or not (weight >= 0).all():
-        raise ValueError(f"curvature must be {table.n_rows} numbers of at least 0, one for each row of X.")
+        raise ValueError(
+            f"curvature must be {table.n_rows} numbers of at least 0, one for each row of X."
+        )
     growing = chosen.start(table, n_outputs=1, seed=seed, n_jobs=1, device="cpu")
     random, smallest = np.random.default_rng(seed), 1.0
     for _ in range(n_draws):
         gradient = weight[:, None] * random.standard_normal((table.n_rows, 1))
         tree = growing.grow(gradient, weight[:, None])
-        smallest = min(smallest, 0.0 if tree is None else fit_along(gradient, weight[:, None], tree).cosine)
+        smallest = min(
+            smallest,
+            0.0 if tree is None else project_on_gradient(gradient, weight[:, None], tree).cosine,
+        )
     return smallest
 
 
@@ -245,7 +260,12 @@ def largest_phi(gamma: float) -> float:
 
 
 def theorem_1(
-    rounds: ArrayLike, distance: float, phi: float, *, sigma: float = 1.0, learning_rate: float = 1.0
+    rounds: ArrayLike,
+    distance: float,
+    phi: float,
+    *,
+    sigma: float = 1.0,
+    learning_rate: float = 1.0,
 ) -> Array:
     """Return the bound on ℓ(f_t) − ℓ(f*) after t ≥ 1 rounds with corrected momentum: 2σ‖f*‖²/(νφ(t+1)²).
 
@@ -285,7 +305,13 @@ def theorem_1(
 
 
 def corollary_1(
-    rounds: ArrayLike, gap: float, gamma: float, *, mu: float, sigma: float = 1.0, learning_rate: float = 1.0
+    rounds: ArrayLike,
+    gap: float,
+    gamma: float,
+    *,
+    mu: float,
+    sigma: float = 1.0,
+    learning_rate: float = 1.0,
 ) -> Array:
     """Return the bound on ℓ(f_t) − ℓ(f*) after t rounds without momentum and with a penalty: βᵗ(ℓ(f_0) − ℓ(f*)).
 
@@ -361,8 +387,14 @@ class ConvergenceReport:
     def summary(self) -> str:
         """Describe the report in a few lines."""
         last = len(self.loss) - 1
-        falls = "never rose" if self.monotone else f"rose in {int((np.diff(self.loss) > 0).sum())} rounds"
-        lines = [f"training loss   {self.loss[0]:.4g} → {self.loss[-1]:.4g} in {last} rounds; it {falls}"]
+        falls = (
+            "never rose"
+            if self.monotone
+            else f"rose in {int((np.diff(self.loss) > 0).sum())} rounds"
+        )
+        lines = [
+            f"training loss   {self.loss[0]:.4g} → {self.loss[-1]:.4g} in {last} rounds; it {falls}"
+        ]
         lines.append(f"guarantee       {self.guarantee}")
         if self.bound is not None and self.optimum is not None:
             known = np.flatnonzero(np.isfinite(self.bound))
@@ -427,8 +459,12 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
         )
     gamma = min(max(min(cosines), 0.0), 1.0)
     rounds, momentum = np.arange(loss.size), as_momentum(model.momentum)
-    rate = model.learning_rate or choosing.sized_rate(False, objective.labels.nodes.size, model._reader.is_sparse)
-    share = float(objective.labels.weight.sum())  # the theorems speak of the sum over labels, the history of the mean
+    rate = model.learning_rate or choosing.sized_rate(
+        False, objective.labels.nodes.size, model._reader.is_sparse
+    )
+    share = float(
+        objective.labels.weight.sum()
+    )  # the theorems speak of the sum over labels, the history of the mean
     rises = np.flatnonzero(np.diff(loss) > objective.slack * np.abs(loss[:-1]))
     curvature = objective.curvature(start)
     bound, optimum, phi, beta = None, None, None, None
@@ -449,7 +485,10 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
         optimum = objective.value(_minimiser(model, objective, curvature))
         mu = model.penalty / float(curvature.max())
         beta = float(corollary_1(1, 1.0, gamma, mu=mu, learning_rate=rate))
-        left = [float(corollary_1(1, 1.0, max(cosine, 0.0), mu=mu, learning_rate=rate)) for cosine in cosines]
+        left = [
+            float(corollary_1(1, 1.0, max(cosine, 0.0), mu=mu, learning_rate=rate))
+            for cosine in cosines
+        ]
         bound = optimum + (loss[0] - optimum) * np.cumprod([1.0, *left])
         guarantee = f"Corollary 1, with the angle of each round; β = {beta:.6g} for the smallest"
     elif isinstance(momentum, NoMomentum):
@@ -458,9 +497,13 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
         guarantee = "none: the simple momentum is not that of Theorem 1"
     found, gap = None, None
     if isinstance(model.smoothing_, Laplacian) and model.graph_ is not None:
-        found = constants(model.graph_, model.smoothing_, objective.labels.nodes, float(model.penalty))
+        found = constants(
+            model.graph_, model.smoothing_, objective.labels.nodes, float(model.penalty)
+        )
         gap = _propagation_gap(model, objective, found.error)
-    return ConvergenceReport(rounds, loss, bound, guarantee, optimum, gamma, phi, beta, not rises.size, found, gap)
+    return ConvergenceReport(
+        rounds, loss, bound, guarantee, optimum, gamma, phi, beta, not rises.size, found, gap
+    )
 
 
 def _objective(model: Any) -> Objective:
@@ -469,14 +512,24 @@ def _objective(model: Any) -> Objective:
         raise ValueError(
             f"Theorem 1 and Corollary 1 are about squared error; this model was fitted to {model.loss_!r}."
         )
-    if isinstance(model.labels_, Masked):
-        raise ValueError("labels='masked' changes the loss in every round, so that no theorem speaks of it.")
-    training = model._training.only(~np.isin(model._training.nodes, model.validation_nodes_))
+    if isinstance(model.labels_, MaskedLabels):
+        raise ValueError(
+            "labels='masked' changes the loss in every round, so that no theorem speaks of it."
+        )
+    training = model._training.subset(~np.isin(model._training.nodes, model.validation_nodes_))
     graph, smoothing = model.graph_, model.smoothing_
-    smoother = IdentityOperator(len(model.scores_)) if smoothing is None or graph is None else smoothing.on(graph)
+    smoother = (
+        IdentityOperator(len(model.scores_))
+        if smoothing is None or graph is None
+        else smoothing.operator(graph)
+    )
     if not smoother.linear:
-        raise ValueError(f"The theorems are about a fixed linear P, and {smoothing!r} changes its weights with f.")
-    objective = objective_for(model.labels_, graph, smoother, model.loss_, training, None, model.penalty, 0)
+        raise ValueError(
+            f"The theorems are about a fixed linear P, and {smoothing!r} changes its weights with f."
+        )
+    objective = objective_for(
+        model.labels_, graph, smoother, model.loss_, training, None, model.penalty, 0
+    )
     objective.exact = True
     return objective
 
@@ -484,19 +537,24 @@ def _objective(model: Any) -> Objective:
 def _minimiser(model: Any, objective: Objective, curvature: Array) -> Iterate:
     """The f that minimises a penalised quadratic over all functions of the columns, by conjugate gradients."""
     alike, start = _alike(model), objective.start()
-    shape, constant = (alike.shape[1], start.scores.shape[1]), alike.T @ objective.residual(start)
+    shape, constant = (alike.shape[1], start.scores.shape[1]), alike.T @ objective.gradient(start)
 
     def spread(values: Array) -> Iterate:
         scores: Array = alike @ values.reshape(shape)
         return Iterate(scores, objective.propagate(scores))
 
     def hessian(values: Array) -> Array:
-        image: Array = (alike.T @ objective.residual(spread(values)) - constant).ravel()
+        image: Array = (alike.T @ objective.gradient(spread(values)) - constant).ravel()
         return image
 
-    size, scale = constant.size, 1.0 / (alike.T @ np.broadcast_to(curvature, start.scores.shape)).ravel()
+    size, scale = (
+        constant.size,
+        1.0 / (alike.T @ np.broadcast_to(curvature, start.scores.shape)).ravel(),
+    )
     operator = LinearOperator((size, size), matvec=hessian, dtype=np.float64)
-    preconditioner = LinearOperator((size, size), matvec=lambda values: scale * values.ravel(), dtype=np.float64)
+    preconditioner = LinearOperator(
+        (size, size), matvec=lambda values: scale * values.ravel(), dtype=np.float64
+    )
     return spread(cg(operator, -constant.ravel(), rtol=1e-8, maxiter=10_000, M=preconditioner)[0])
 
 
@@ -509,7 +567,9 @@ def _alike(model: Any) -> sparse.csr_array:
     n_nodes, table = len(model.scores_), model._fitted_table
     group = np.arange(n_nodes)
     if table is not None and not table.is_sparse:
-        values = np.nan_to_num(model._preparation.apply(table, model.graph_).whole().values, nan=-np.inf)
+        values = np.nan_to_num(
+            model._preparation.apply(table, model.graph_).materialize().values, nan=-np.inf
+        )
         group = np.unique(values, axis=0, return_inverse=True)[1].ravel()
     return sparse.csr_array((np.ones(n_nodes), (np.arange(n_nodes), group)))
 
@@ -519,8 +579,14 @@ def _propagation_gap(model: Any, objective: Objective, error: float) -> float:
     if error == 0.0:
         return 0.0
     labels, lam, normalized = objective.labels, model.smoothing_.lam, model.smoothing_.normalized
-    ideal = Laplacian(lam, method="exact", normalized=normalized).on(model.graph_).apply(model.scores_)
+    ideal = (
+        Laplacian(lam, method="exact", normalized=normalized)
+        .operator(model.graph_)
+        .apply(model.scores_)
+    )
     weight = labels.weight[:, None]
-    misfit = float(np.sqrt((weight * (labels.target - objective.base - ideal[labels.nodes]) ** 2).sum()))
+    misfit = float(
+        np.sqrt((weight * (labels.target - objective.base - ideal[labels.nodes]) ** 2).sum())
+    )
     moved = error * float(np.sqrt(weight.max() * (model.scores_**2).sum()))
     return (moved * misfit + 0.5 * moved**2) / float(labels.weight.sum())

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ebboost.boosting.callbacks import Callback, Interrupt, Progress
+from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
 from ebboost.boosting.objective import Iterate, Objective
 from ebboost.data.archive import beside, checksums, plain_json, room, unpack
 from ebboost.learners import Pickled
@@ -47,7 +47,7 @@ class Checkpoint:
     Parameters
     ----------
     folder : path
-        Made if it is not there. One folder for each fit; what is in it stays when the fit has ended.
+        NewColumns if it is not there. One folder for each fit; what is in it stays when the fit has ended.
     every : int, optional
         Rounds after which to write.
     seconds : float, optional
@@ -76,10 +76,16 @@ class Checkpoint:
         *,
         pickle: bool = False,
     ) -> None:
-        if every is not None and (isinstance(every, bool) or not isinstance(every, Integral) or every < 1):
-            raise ValueError(f"Checkpoint's every must be a number of rounds of at least 1, or None, got {every!r}.")
+        if every is not None and (
+            isinstance(every, bool) or not isinstance(every, Integral) or every < 1
+        ):
+            raise ValueError(
+                f"Checkpoint's every must be a number of rounds of at least 1, or None, got {every!r}."
+            )
         if seconds is not None and not (isinstance(seconds, Real) and seconds >= 0.0):
-            raise ValueError(f"Checkpoint's seconds must be a number of at least 0, or None, got {seconds!r}.")
+            raise ValueError(
+                f"Checkpoint's seconds must be a number of at least 0, or None, got {seconds!r}."
+            )
         self.folder = os.fspath(folder)
         self.every = every
         self.seconds = seconds
@@ -95,11 +101,13 @@ def as_checkpoint(checkpoint: Any) -> Checkpoint:
         return checkpoint
     if isinstance(checkpoint, (str, os.PathLike)):
         return Checkpoint(checkpoint)
-    raise TypeError(f"checkpoint must be a folder or eb.Checkpoint(folder, ...), got {checkpoint!r}.")
+    raise TypeError(
+        f"checkpoint must be a folder or eb.Checkpoint(folder, ...), got {checkpoint!r}."
+    )
 
 
 @contextmanager
-def keeping(checkpoint: Any, resume: bool) -> Iterator["Keeper | None"]:
+def checkpoint_session(checkpoint: Any, resume: bool) -> Iterator["CheckpointCallback | None"]:
     """Have the folder for this fit alone; None if there is no ``checkpoint``."""
     if checkpoint is None:
         if resume:
@@ -109,13 +117,13 @@ def keeping(checkpoint: Any, resume: bool) -> Iterator["Keeper | None"]:
     recipe = as_checkpoint(checkpoint)
     handle = _opened(recipe.folder)
     try:
-        yield Keeper(recipe, resume)
+        yield CheckpointCallback(recipe, resume)
     finally:
         if handle is not None:
             os.close(handle)
 
 
-class Keeper(Callback):
+class CheckpointCallback(Callback):
     """The checkpoints of one fit, asked after each round whether it is time to write one.
 
     Parameters
@@ -148,7 +156,11 @@ class Keeper(Callback):
             try:
                 self._manifest, self._entries = _read(path)
             except (OSError, ValueError) as error:
-                older = "the one before it is used" if path != found[0] else "the fit starts from the beginning"
+                older = (
+                    "the one before it is used"
+                    if path != found[0]
+                    else "the fit starts from the beginning"
+                )
                 warnings.warn(f"The checkpoint {path} is damaged ({error}): {older}.", stacklevel=6)
             else:
                 self._paths = [path]
@@ -181,7 +193,11 @@ class Keeper(Callback):
             )
         now = versions()
         written = self._manifest["versions"].items()
-        others = [f"{name} {then} (now {now.get(name)})" for name, then in written if now.get(name) != then]
+        others = [
+            f"{name} {then} (now {now.get(name)})"
+            for name, then in written
+            if now.get(name) != then
+        ]
         if others:
             warnings.warn(
                 f"The checkpoint was written with {', '.join(others)}: the model may differ from an undisturbed one in "
@@ -191,7 +207,9 @@ class Keeper(Callback):
 
     def loaded(self, objective: Objective) -> dict[str, Any]:
         """Return the state that was kept, its iterates as points of this objective."""
-        found: dict[str, Any] = _revived(self._manifest["state"], self._entries, objective, self.recipe.pickle)
+        found: dict[str, Any] = _revived(
+            self._manifest["state"], self._entries, objective, self.recipe.pickle
+        )
         self._entries = {}
         return found
 
@@ -204,7 +222,7 @@ class Keeper(Callback):
         self._never = not self._manifest
         self._written_round, self._written_at = self._manifest.get("round", 0), time.monotonic()
 
-    def after_round(self, progress: Progress) -> None:
+    def after_round(self, progress: RoundInfo) -> None:
         """Write if it is time to."""
         recipe, done = self.recipe, progress.round + 1
         due = recipe.every is not None and done - self._written_round >= recipe.every
@@ -222,7 +240,10 @@ class Keeper(Callback):
                 stacklevel=2,
             )
         self._never = False
-        self._written_round, self._written_at = done, time.monotonic()  # not counting the time it took
+        self._written_round, self._written_at = (
+            done,
+            time.monotonic(),
+        )  # not counting the time it took
 
     def _entries_of(self, done: int) -> dict[str, bytes]:
         entries: dict[str, bytes] = {}
@@ -265,22 +286,27 @@ def fingerprint_of(*arrays: Any) -> str:
     return digest.hexdigest()
 
 
-def described(value: Any) -> Any:
+def describe_parameters(value: Any) -> Any:
     """Return parameters as JSON that two fits can be compared by."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or (isinstance(value, (bool, int, float, str)) and value == value):
         return value
     if isinstance(value, BaseEstimator):
-        return {"": type(value).__name__} | {k: described(v) for k, v in value.get_params(deep=False).items()}
+        return {"": type(value).__name__} | {
+            k: describe_parameters(v) for k, v in value.get_params(deep=False).items()
+        }
     if isinstance(value, Mapping):
-        return {str(key): described(item) for key, item in value.items()}
+        return {str(key): describe_parameters(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [described(item) for item in value]
+        return [describe_parameters(item) for item in value]
     if isinstance(value, np.ndarray):
         return fingerprint_of(value)
     if callable(value):
-        name, code = getattr(value, "__qualname__", type(value).__name__), getattr(value, "__code__", None)
+        name, code = (
+            getattr(value, "__qualname__", type(value).__name__),
+            getattr(value, "__code__", None),
+        )
         if code is None:
             return name
         told = [str(part) for part in code.co_consts if not hasattr(part, "co_code")]
@@ -298,9 +324,14 @@ def _differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
         elif before != after:
             # Of random_state the fingerprint has the seed drawn with it, which says nothing to whoever gave a number.
             hidden = name == "random_state" or any(
-                isinstance(side, str) and re.fullmatch("[0-9a-f]{64}", side) for side in (before, after)
+                isinstance(side, str) and re.fullmatch("[0-9a-f]{64}", side)
+                for side in (before, after)
             )
-            found.append(f"{name} differs" if hidden else f"{name} was {_shown(before)} and is {_shown(after)}")
+            found.append(
+                f"{name} differs"
+                if hidden
+                else f"{name} was {_shown(before)} and is {_shown(after)}"
+            )
     return found
 
 
@@ -328,9 +359,13 @@ def _opened(folder: str) -> int | None:
         os.unlink(probe)
         return handle
     except (FileExistsError, NotADirectoryError):
-        raise NotADirectoryError(f"checkpoint: {folder} is a file, or below one: name a folder.") from None
+        raise NotADirectoryError(
+            f"checkpoint: {folder} is a file, or below one: name a folder."
+        ) from None
     except OSError as error:
-        raise type(error)(f"checkpoint: {folder} cannot be written to ({error.strerror}).") from None
+        raise type(error)(
+            f"checkpoint: {folder} cannot be written to ({error.strerror})."
+        ) from None
 
 
 def _locked(folder: str) -> int | None:
@@ -343,13 +378,17 @@ def _locked(folder: str) -> int | None:
     except OSError as error:
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             os.close(handle)
-            raise ValueError(f"checkpoint: another fit is writing to {folder}: one folder for each fit.") from None
+            raise ValueError(
+                f"checkpoint: another fit is writing to {folder}: one folder for each fit."
+            ) from None
     return handle
 
 
 def _checkpoints(folder: str) -> list[str]:
     """The files with the names of checkpoints, oldest first."""
-    rounds = {int(match[1]): match[0] for match in map(_NAME.fullmatch, os.listdir(folder)) if match}
+    rounds = {
+        int(match[1]): match[0] for match in map(_NAME.fullmatch, os.listdir(folder)) if match
+    }
     return [os.path.join(folder, rounds[number]) for number in sorted(rounds)]
 
 
@@ -362,11 +401,15 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
         told = manifest["format"], manifest["format_version"], manifest["sha256"]
     except (OSError, MemoryError):
         raise
-    except Exception as error:  # zipfile lets through whatever it runs into when bytes are changed at random
+    except (
+        Exception
+    ) as error:  # zipfile lets through whatever it runs into when bytes are changed at random
         raise ValueError(str(error) or "it is not a checkpoint") from None
     name, format_version, sums = told
     if name != "ebboost checkpoint" or format_version != FORMAT_VERSION:
-        raise ValueError(f"format {format_version!r} of {name!r} is not {FORMAT_VERSION} of 'ebboost checkpoint'")
+        raise ValueError(
+            f"format {format_version!r} of {name!r} is not {FORMAT_VERSION} of 'ebboost checkpoint'"
+        )
     if sums != checksums(entries):
         raise ValueError("its entries are not those that were written")
     return manifest, entries
@@ -375,12 +418,17 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
 # ---------------------------------------------------------------------- state as JSON and entries of a zip
 
 
-def _flat(value: Any, entries: dict[str, bytes], known: dict[int, tuple[Any, str]], may_pickle: bool) -> Any:
+def _flat(
+    value: Any, entries: dict[str, bytes], known: dict[int, tuple[Any, str]], may_pickle: bool
+) -> Any:
     """A state as JSON; arrays and bytes become entries, each once: iterates share their arrays."""
 
     def entry(content: Any, kind: str, write: Callable[[], bytes]) -> dict[str, str]:
         if id(content) not in known:
-            known[id(content)] = content, f"{len(entries)}.{kind}"  # held, so that its id stays its own
+            known[id(content)] = (
+                content,
+                f"{len(entries)}.{kind}",
+            )  # held, so that its id stays its own
             entries[known[id(content)][1]] = write()
         return {kind: known[id(content)][1]}
 
@@ -406,10 +454,16 @@ def _flat(value: Any, entries: dict[str, bytes], known: dict[int, tuple[Any, str
             )
         return {"pickle": entry(value, "bin", lambda: pickle.dumps(value.content))["bin"]}
     if isinstance(value, Mapping):
-        return {"dict": {str(key): _flat(item, entries, known, may_pickle) for key, item in value.items()}}
+        return {
+            "dict": {
+                str(key): _flat(item, entries, known, may_pickle) for key, item in value.items()
+            }
+        }
     if isinstance(value, (list, tuple)):
         return [_flat(item, entries, known, may_pickle) for item in value]
-    raise TypeError(f"checkpoint: a state() holds {value!r}; it may hold numbers, text, lists, dicts and arrays.")
+    raise TypeError(
+        f"checkpoint: a state() holds {value!r}; it may hold numbers, text, lists, dicts and arrays."
+    )
 
 
 def _array_bytes(array: Any) -> bytes:
@@ -426,10 +480,14 @@ def _revived(value: Any, entries: dict[str, bytes], objective: Objective, may_pi
         return value
     ((kind, content),) = value.items()
     if kind == "dict":
-        return {key: _revived(item, entries, objective, may_pickle) for key, item in content.items()}
+        return {
+            key: _revived(item, entries, objective, may_pickle) for key, item in content.items()
+        }
     if kind == "npy":
         array = np.lib.format.read_array(io.BytesIO(entries[content]), allow_pickle=False)
-        return np.asarray(array, like=objective.labels.target)  # on the GPU if that is where the labels are
+        return np.asarray(
+            array, like=objective.labels.target
+        )  # on the GPU if that is where the labels are
     if kind == "bin":
         return entries[content]
     if kind == "pickle":
@@ -439,5 +497,11 @@ def _revived(value: Any, entries: dict[str, bytes], objective: Objective, may_pi
                 "eb.Checkpoint(folder, pickle=True) if nobody else can write to the folder."
             )
         return pickle.loads(entries[content])
-    scores, propagated, weights = (_revived(part, entries, objective, may_pickle) for part in content)
-    return Iterate(scores, objective.start().propagated if propagated is None else propagated, tuple(weights.tolist()))
+    scores, propagated, weights = (
+        _revived(part, entries, objective, may_pickle) for part in content
+    )
+    return Iterate(
+        scores,
+        objective.start().propagated if propagated is None else propagated,
+        tuple(weights.tolist()),
+    )

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.callbacks import EarlyStopping, Progress
-from ebboost.boosting.label_objectives import Field, Masked
+from ebboost.boosting.callbacks import EarlyStopping, RoundInfo
+from ebboost.boosting.label_objectives import LatentField, MaskedLabels
 from ebboost.boosting.loop import Boosting
 from ebboost.boosting.objective import Iterate, Labels, Objective
 from ebboost.data.features import LowRank, NeighborFeatures, Positions
-from ebboost.data.pipeline import Preparation
+from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table
 from ebboost.graph import Graph
 from ebboost.learners import Learner, LightGBM, as_learner
@@ -36,12 +36,12 @@ ALIKE = 0.3
 
 
 @dataclass(frozen=True)
-class Choice:
+class Candidate:
     """One way of using the graph, or of leaving it alone."""
 
     name: str
     smoothing: Smoother | None = None
-    labels: Field | Masked | None = None
+    labels: LatentField | MaskedLabels | None = None
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None
     low_rank: int = 0
@@ -53,27 +53,35 @@ class Choice:
         parts = (self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing)
         return any(part is not None for part in parts)
 
-    def prepares_like(self, other: "Choice") -> bool:
+    def prepares_like(self, other: "Candidate") -> bool:
         """Whether trees see the same columns, and grow by the same settings, under both."""
         return self._for_trees == other._for_trees
 
     @property
     def _for_trees(self) -> tuple[Any, ...]:
         made = repr((self.neighbor_features, self.feature_smoothing))
-        return made, self.low_rank, self.positions, isinstance(self.labels, Masked), self.uses_graph
+        return (
+            made,
+            self.low_rank,
+            self.positions,
+            isinstance(self.labels, MaskedLabels),
+            self.uses_graph,
+        )
 
-    def preparation(self) -> Preparation:
+    def preparation(self) -> FeaturePipeline:
         """What this choice does to the table."""
-        return Preparation(
+        return FeaturePipeline(
             self.neighbor_features,
             self.feature_smoothing,
             LowRank(self.low_rank) if self.low_rank else None,
             Positions(self.positions) if self.positions else None,
-            smooths_encodings=isinstance(self.labels, Masked),
+            smooths_encodings=isinstance(self.labels, MaskedLabels),
         )
 
 
-def choices(asked: Mapping[str, Any], graph: Graph | None, target: Labels, classes: bool, table: Table) -> list[Choice]:
+def choices(
+    asked: Mapping[str, Any], graph: Graph | None, target: Labels, classes: bool, table: Table
+) -> list[Candidate]:
     """Return the entrants; parameters that the user fixed are the same in all of them.
 
     Parameters
@@ -83,11 +91,18 @@ def choices(asked: Mapping[str, Any], graph: Graph | None, target: Labels, class
     """
     fixed = {name: value for name, value in asked.items() if not _is_auto(value)}
     if graph is None:
-        return [Choice("none")]
-    given = Choice("as given" if any(part is not None for part in fixed.values()) else "none", **fixed)
-    if graph.n_edges == 0 or ("smoothing" in fixed and "labels" in fixed):  # nothing essential is left open: no race
+        return [Candidate("none")]
+    given = Candidate(
+        "as given" if any(part is not None for part in fixed.values()) else "none", **fixed
+    )
+    if graph.n_edges == 0 or (
+        "smoothing" in fixed and "labels" in fixed
+    ):  # nothing essential is left open: no race
         return [given]
-    parts: dict[str, Any] = {"labels": Field(), "smoothing": Laplacian(2.0, 5) if classes else Laplacian(1.0, 2)}
+    parts: dict[str, Any] = {
+        "labels": LatentField(),
+        "smoothing": Laplacian(2.0, 5) if classes else Laplacian(1.0, 2),
+    }
     extra: dict[str, Any] = {}
     if table.on_disk:
         pass  # columns made from neighbours need the table in memory
@@ -104,15 +119,17 @@ def choices(asked: Mapping[str, Any], graph: Graph | None, target: Labels, class
     entrants = [given]
     alike = label_correlation(graph, target)
     if alike >= LEAST_ALIKE or classes:
-        entrants.append(Choice("graph", **parts | fixed, **extra))
+        entrants.append(Candidate("graph", **parts | fixed, **extra))
     if alike < ALIKE and not classes:
         # Neighbours differ: their columns may still tell something, and so may nodes with the same neighbours.
         parts |= {"smoothing": None, "labels": None}
         if not table.on_disk:
-            entrants.append(Choice("features", **parts | fixed, **extra))
+            entrants.append(Candidate("features", **parts | fixed, **extra))
         if "labels" not in fixed and graph.can_compare_twins:
-            twins: dict[str, Any] = {"labels": Field(0.5, 0.005, normalized=False, twins=True)}
-            entrants.append(Choice("twins", **parts | fixed | twins, **extra))
+            twins: dict[str, Any] = {
+                "labels": LatentField(0.5, 0.005, normalized=False, twins=True)
+            }
+            entrants.append(Candidate("twins", **parts | fixed | twins, **extra))
     return entrants
 
 
@@ -130,7 +147,9 @@ def label_correlation(graph: Graph, labels: Labels) -> float:
     return float((own * mean).sum()) / spread if spread > 0 else 0.0
 
 
-def _mean_of_neighbours(graph: Graph, labels: Labels) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _mean_of_neighbours(
+    graph: Graph, labels: Labels
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The mean centred label of each labelled node's labelled neighbours, 0 where there are none; and where there are."""
     known, values = np.zeros((graph.n_nodes, 1)), np.zeros((graph.n_nodes, labels.target.shape[1]))
     known[labels.nodes] = 1.0
@@ -159,7 +178,12 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
     slope = inverse @ (columns.T @ own)
     noise = float(((own - columns @ slope) ** 2).sum()) / max(own.size - len(relations), 1)
     slope[np.abs(slope) < 2.0 * np.sqrt(noise * np.diag(inverse))] = 0.0
-    degree = np.array([graph.degrees.sum() / max(np.count_nonzero(graph.degrees), 1) for graph in relations.values()])
+    degree = np.array(
+        [
+            graph.degrees.sum() / max(np.count_nonzero(graph.degrees), 1)
+            for graph in relations.values()
+        ]
+    )
     strength = slope / np.where(degree > 0, degree, 1.0)
     largest = np.abs(strength).max()
     if largest == 0.0:  # none says anything: whether to use the graph at all is decided elsewhere
@@ -167,7 +191,7 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
     return {name: float(value / largest) for name, value in zip(relations, strength, strict=True)}
 
 
-def sized_learner(learner: Any, n_labelled: int, choice: Choice, classes: bool) -> Learner:
+def sized_learner(learner: Any, n_labelled: int, choice: Candidate, classes: bool) -> Learner:
     """Turn the ``learner`` parameter into a learner; the plain name "lightgbm" gets settings that suit the size."""
     if not (isinstance(learner, str) and learner == "lightgbm"):
         return as_learner(learner)
@@ -175,9 +199,13 @@ def sized_learner(learner: Any, n_labelled: int, choice: Choice, classes: bool) 
     columns = 1.0 if not choice.uses_graph else 0.3 if classes else 0.5
     if choice.positions:  # thousands of sparse columns beside a few dense ones
         return LightGBM(
-            15, min_child_samples=10, reg_lambda=5.0, colsample_bytree=0.2, max_bin=63,
+            15,
+            min_child_samples=10,
+            reg_lambda=5.0,
+            colsample_bytree=0.2,
+            max_bin=63,
             params={"min_sum_hessian_in_leaf": 5.0},
-        )  # fmt: skip
+        )
     params = {"min_sum_hessian_in_leaf": 1.0 if classes else 5.0 if small else 20.0}
     if not small:  # ten thousand rows tell where the bins end
         params["bin_construct_sample_cnt"] = 10_000
@@ -203,10 +231,10 @@ def sized_stages(classes: bool, n_labelled: int, n_scores: int) -> list[int]:
 
 
 def sized_stopping(classes: bool, n_labelled: int) -> EarlyStopping:
-    """The patience that suits that learning rate; with many labels, rounds that bring next to nothing are left out."""
+    """Early stopping that suits the learning rate; with many labels, negligible gains end it too."""
     if classes:
         return EarlyStopping(10)
-    return EarlyStopping(30) if n_labelled < SMALL else EarlyStopping(15, least_gain=0.01)
+    return EarlyStopping(30) if n_labelled < SMALL else EarlyStopping(15, min_improvement=0.01)
 
 
 def race(
@@ -215,7 +243,7 @@ def race(
     stop: Callable[[], bool] = lambda: False,
     stopping: Callable[[], EarlyStopping] | None = None,
     lost: Callable[[str], None] = lambda name: None,
-) -> tuple[str, list[Progress], dict[str, float]]:
+) -> tuple[str, list[RoundInfo], dict[str, float]]:
     """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached.
 
     The first entrant is the one that the others must beat, after as many rounds as one of the ``stages`` says: who is
@@ -228,7 +256,9 @@ def race(
     """
     names, runs, reached = list(entrants), dict[str, _Run](), dict[str, float]()
     for stage, n_rounds in enumerate(stages):
-        clearly = 1.0 if n_rounds == stages[0] else 0.5  # the longer they ran, the less is left to chance
+        clearly = (
+            1.0 if n_rounds == stages[0] else 0.5
+        )  # the longer they ran, the less is left to chance
         for place, name in enumerate(names):
             if name not in runs and not (runs and stop()):
                 runs[name] = _Run(*entrants[name], None if stopping is None else stopping())
@@ -236,16 +266,22 @@ def race(
                 runs[name].go_on(n_rounds, stop)
             if stage == len(stages) - 1 and not stop():
                 so_far = {other: runs[other] for other in names[: place + 1]}
-                ahead, told = _winner({other: run.least_errors(n_rounds) for other, run in so_far.items()}, clearly)
+                ahead, told = _winner(
+                    {other: run.least_errors(n_rounds) for other, run in so_far.items()}, clearly
+                )
                 reached |= told
                 for other, run in so_far.items():
                     if other != ahead and not run.retired:
                         run.retire()
                         lost(other)
-        standing = {name: run for name, run in runs.items() if not run.retired and (run.done or not stop())}
+        standing = {
+            name: run for name, run in runs.items() if not run.retired and (run.done or not stop())
+        }
         standing = standing or {names[0]: runs[names[0]]}
         shared = min(len(run.done) for run in standing.values()) if stop() else n_rounds
-        winner, told = _winner({name: run.least_errors(shared) for name, run in standing.items()}, clearly)
+        winner, told = _winner(
+            {name: run.least_errors(shared) for name, run in standing.items()}, clearly
+        )
         reached |= told
         if winner != names[0] or stop():
             break
@@ -255,8 +291,10 @@ def race(
 class _Run:
     """The rounds of one entrant, and after each the losses at the validation nodes of the best model so far."""
 
-    def __init__(self, objective: Objective, boosting: Boosting, stopping: EarlyStopping | None) -> None:
-        self.done: list[Progress] = []
+    def __init__(
+        self, objective: Objective, boosting: Boosting, stopping: EarlyStopping | None
+    ) -> None:
+        self.done: list[RoundInfo] = []
         self.retired = False
         self._objective: Any = objective
         self._boosting: Any = boosting
@@ -267,7 +305,7 @@ class _Run:
             stopping.before_training(0)
 
     def go_on(self, n_rounds: int, stop: Callable[[], bool]) -> None:
-        """Run rounds until there are so many, and forget what was computed at the last, while others run."""
+        """Run rounds until there are so many, and free what was computed at the last, while others run."""
         while len(self.done) < n_rounds and not stop() and self._goes_on():
             pass
         for progress in self.done[-1:]:
@@ -292,7 +330,10 @@ class _Run:
         if self._stopping is not None:
             self._stopped = self._stopped or self._stopping.after_round(progress)
             best = self._stopping.after_training(progress.model)
-            self.done = [past if past is progress or past.model is best else _outline(past) for past in self.done]
+            self.done = [
+                past if past is progress or past.model is best else _outline(past)
+                for past in self.done
+            ]
         return True
 
     def least_errors(self, first: int) -> NDArray[np.float64]:
@@ -304,22 +345,28 @@ class _Run:
         objective, held = self._objective, self._objective.validation
         assert held is not None
         share = held.weight / held.weight.mean()
-        errors: NDArray[np.float64] = share * objective.loss.value(objective.predict(model)[held.nodes], held.target)
+        errors: NDArray[np.float64] = share * objective.loss.value(
+            objective.predict(model)[held.nodes], held.target
+        )
         return errors
 
 
-def _outline(progress: Progress) -> Progress:
+def _outline(progress: RoundInfo) -> RoundInfo:
     """A round without the scores of its model."""
     nothing = np.zeros((0, 1))
     return replace(progress, model=Iterate(nothing, nothing, progress.model.weights))
 
 
-def _winner(errors: Mapping[str, NDArray[np.float64]], clearly: float) -> tuple[str, dict[str, float]]:
+def _winner(
+    errors: Mapping[str, NDArray[np.float64]], clearly: float
+) -> tuple[str, dict[str, float]]:
     """The entrant with the least loss, the first unless beaten by so many standard errors; and what each has reached."""
     reached = {name: float(error.mean()) for name, error in errors.items()}
     first = next(iter(errors))
     for name in sorted(reached, key=lambda name: reached[name]):
         gain = errors[first] - errors[name]
-        if name == first or gain.mean() > max(clearly * gain.std() / np.sqrt(gain.size), LEAST_GAIN * reached[first]):
+        if name == first or gain.mean() > max(
+            clearly * gain.std() / np.sqrt(gain.size), LEAST_GAIN * reached[first]
+        ):
             break
     return name, reached

@@ -13,7 +13,7 @@ from scipy import sparse
 import ebboost as eb
 from ebboost.backends.dask import client as _client
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, RowBlock, Rows, Shard
-from ebboost.boosting.label_objectives import Field
+from ebboost.boosting.label_objectives import LatentField
 from ebboost.data.features import with_neighbor_columns, with_smoothed_columns
 from ebboost.data.table import Table
 from ebboost.propagation import sweep_on
@@ -84,7 +84,7 @@ def fitted(kind=eb.EBBSRegressor, X=None, y=None, graph=None, *, fit=None, **par
 
 
 def assert_same_model(one, other, atol=1e-4):
-    assert one.n_iter_ == other.n_iter_ and one.choice_ == other.choice_
+    assert one.n_iter_ == other.n_iter_ and one.best_candidate_ == other.best_candidate_
     assert other.history_["training"][-1] == pytest.approx(one.history_["training"][-1], rel=1e-2)
     np.testing.assert_allclose(other.scores_, one.scores_, atol=atol)
 
@@ -94,7 +94,10 @@ def assert_same_model(one, other, atol=1e-4):
 
 def block_graphs(graph, cuts):
     """The graph in two parts, and peers that add up what both bring: each part is asked in turn."""
-    ranges = [Rows(((0, cuts[0]), (cuts[1], graph.n_nodes)), graph.n_nodes), Rows(((cuts[0], cuts[1]),), graph.n_nodes)]
+    ranges = [
+        Rows(((0, cuts[0]), (cuts[1], graph.n_nodes)), graph.n_nodes),
+        Rows(((cuts[0], cuts[1]),), graph.n_nodes),
+    ]
     return ranges, [GraphRows.cut(graph, rows) for rows in ranges]
 
 
@@ -109,7 +112,9 @@ def test_rows_cut_out_of_a_graph_add_up_to_it():
     _, _, graph = data(60)
     _, parts = block_graphs(graph, (20, 45))
     assert (sum(part.adjacency for part in parts) - graph.adjacency).nnz == 0
-    assert all(part.adjacency.nnz < graph.adjacency.nnz and part.n_edges == graph.n_edges for part in parts)
+    assert all(
+        part.adjacency.nnz < graph.adjacency.nnz and part.n_edges == graph.n_edges for part in parts
+    )
 
 
 def test_operators_and_field_of_all_rows_in_one_block_are_those_of_the_graph():
@@ -118,12 +123,24 @@ def test_operators_and_field_of_all_rows_in_one_block_are_those_of_the_graph():
     block = BlockGraph(GraphRows.cut(graph, everyone), everyone, peers := Alone())
     peers.agreed = float
     scores = np.random.default_rng(0).normal(size=(1200, 2))
-    for smoother in (eb.Laplacian(), eb.Laplacian(method="jacobi"), eb.Laplacian(method="chebyshev", n_steps=3)):
-        np.testing.assert_allclose(smoother.on(block).apply(scores), smoother.on(graph).apply(scores), atol=1e-12)
+    for smoother in (
+        eb.Laplacian(),
+        eb.Laplacian(method="jacobi"),
+        eb.Laplacian(method="chebyshev", n_steps=3),
+    ):
+        np.testing.assert_allclose(
+            smoother.operator(block).apply(scores),
+            smoother.operator(graph).apply(scores),
+            atol=1e-12,
+        )
     nodes, weight = np.arange(0, 1200, 3), np.ones(400)
-    wanted = Field().on(graph, nodes, weight).spread(scores[nodes, :1])
+    wanted = LatentField().operator(graph, nodes, weight).posterior_mean(scores[nodes, :1])
     for tolerance in (1e-10, 1e-2):  # the second in float32
-        found = Field().on(block, nodes, weight).spread(scores[nodes, :1], tolerance)
+        found = (
+            LatentField()
+            .operator(block, nodes, weight)
+            .posterior_mean(scores[nodes, :1], tolerance)
+        )
         # The least eigenvalue is τ = 0.05: an error is at most 20 residuals.
         assert np.linalg.norm(found - wanted) <= 20 * tolerance * np.linalg.norm(scores[nodes, :1])
 
@@ -135,10 +152,14 @@ def test_conjugate_gradients_in_blocks_take_numbers_of_any_size():
     peers.agreed = float
     right, diagonal = np.random.default_rng(0).normal(size=1200), graph.degrees + 1.0
     inverse, size = 1.0 / diagonal, np.ones(1200)
-    plain, _ = sweep.conjugate_gradients(right, diagonal, inverse, size, 1e-2 * np.linalg.norm(right), 100)
+    plain, _ = sweep.conjugate_gradients(
+        right, diagonal, inverse, size, 1e-2 * np.linalg.norm(right), 100
+    )
     for unit in (1e-100, 1e100):
         target = 1e-2 * np.linalg.norm(right) * unit
-        found, reached = sweep.conjugate_gradients(unit * right, diagonal, inverse, size, target, 100)
+        found, reached = sweep.conjugate_gradients(
+            unit * right, diagonal, inverse, size, target, 100
+        )
         assert reached <= target and np.allclose(found / unit, plain)
     none, length = sweep.conjugate_gradients(0.0 * right, diagonal, inverse, size, 1.0, 100)
     assert length == 0.0 and not none.any()
@@ -150,13 +171,16 @@ def test_columns_of_neighbours_are_made_column_by_column_in_the_same_order():
     everyone, peers = Rows(((0, 1200),), 1200), Alone()
     block = BlockGraph(GraphRows.cut(graph, everyone), everyone, peers)
     names = tuple("abcd")
-    table, shard = Table(X, names, (3,), (0, 1, 2, 3)), Shard(X, names, (3,), (0, 1, 2, 3), everyone, peers)
+    table, shard = (
+        Table(X, names, (3,), (0, 1, 2, 3)),
+        Shard(X, names, (3,), (0, 1, 2, 3), everyone, peers),
+    )
     whole = with_neighbor_columns(table, graph, ("mean", "min", "max"), True)
     parts = with_neighbor_columns(shard, block, ("mean", "min", "max"), True)
     assert parts.names == whole.names and parts.origin == whole.origin
     np.testing.assert_allclose(parts.values, whole.values)
-    whole = with_smoothed_columns(table, eb.Laplacian().on(graph))
-    parts = with_smoothed_columns(shard, eb.Laplacian().on(block))
+    whole = with_smoothed_columns(table, eb.Laplacian().operator(graph))
+    parts = with_smoothed_columns(shard, eb.Laplacian().operator(block))
     assert parts.names == whole.names
     np.testing.assert_allclose(parts.values, whole.values)
 
@@ -175,7 +199,11 @@ def test_a_collection_answers_for_some_nodes_and_serves_a_predictor():
     frame = pd.DataFrame(X, columns=list("abcd"))
     parts = dd.from_pandas(frame, npartitions=3)
     for features in (None, eb.NeighborFeatures(["mean"])):
-        parts_of_it = {"neighbor_features": features, "smoothing": eb.Laplacian(1.0, 2), "labels": "none"}
+        parts_of_it = {
+            "neighbor_features": features,
+            "smoothing": eb.Laplacian(1.0, 2),
+            "labels": "none",
+        }
         m = fitted(X=frame, y=y, graph=graph, **parts_of_it)
         expected = m.predict(frame, graph=graph)
         np.testing.assert_allclose(m.predict(parts, graph=graph, nodes=[7, 3]), expected[[7, 3]])
@@ -191,20 +219,27 @@ def test_a_collection_answers_for_some_nodes_and_serves_a_predictor():
     "parameters",
     [
         {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "momentum": True},
-        {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "patience": 5},
+        {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "n_iter_no_change": 5},
         {
             "smoothing": eb.Laplacian(2.0, normalized=False),
             "labels": "none",
             "momentum": "corrected",
             "n_estimators": 8,
         },
-        {"neighbor_features": eb.NeighborFeatures(["mean", "max"]), "smoothing": None, "labels": "none"},
+        {
+            "neighbor_features": eb.NeighborFeatures(["mean", "max"]),
+            "smoothing": None,
+            "labels": "none",
+        },
     ],
     ids=["momentum", "field", "corrected", "features"],
 )
 def test_two_workers_train_what_one_process_trains(client, in_blocks, parameters):
     X, y, graph = data()
-    one, two = fitted(X=X, y=y, graph=graph, **parameters), fitted(X=spread(X), y=y, graph=graph, **parameters)
+    one, two = (
+        fitted(X=X, y=y, graph=graph, **parameters),
+        fitted(X=spread(X), y=y, graph=graph, **parameters),
+    )
     assert two.cluster_["n_workers"] == 2 and "2 workers" in two.summary() and one.cluster_ is None
     # Neighbours' means are numbers of many values: their bins are sketched, by two a little otherwise than by one.
     assert_same_model(one, two, atol=0.3 if "neighbor_features" in parameters else 1e-4)
@@ -215,7 +250,7 @@ def test_two_workers_train_what_one_process_trains(client, in_blocks, parameters
 def test_a_small_graph_is_given_to_every_worker_and_auto_chooses_alike(client):
     X, y, graph = data()
     one, two = fitted(X=X, y=y, graph=graph), fitted(X=spread(X), y=y, graph=graph)
-    assert one.choice_ == two.choice_ and set(one.race_) == set(two.race_)
+    assert one.best_candidate_ == two.best_candidate_ and set(one.selection_) == set(two.selection_)
     assert two.history_["training"][-1] == pytest.approx(one.history_["training"][-1], rel=0.02)
 
 
@@ -234,9 +269,14 @@ def test_a_classifier_on_a_dataframe_with_text_in_some_blocks_only(client, in_bl
     one = fitted(X=table, y=y, graph=graph, **parameters)
     two = fitted(X=lazy, y=dd.from_pandas(pd.Series(y), npartitions=2), graph=graph, **parameters)
     assert_same_model(one, two)
-    assert two.feature_names_in_.tolist() == ["a", "kind", "b"] and two._reader.categories == one._reader.categories
+    assert (
+        two.feature_names_in_.tolist() == ["a", "kind", "b"]
+        and two._reader.categories == one._reader.categories
+    )
     np.testing.assert_allclose(two.predict_proba(), one.predict_proba(), atol=1e-3)
-    np.testing.assert_allclose(two.predict_proba(lazy, graph=graph), two.predict_proba(table, graph=graph))
+    np.testing.assert_allclose(
+        two.predict_proba(lazy, graph=graph), two.predict_proba(table, graph=graph)
+    )
     few = {"graph": graph, "nodes": [3, 7]}
     assert two.predict(lazy, **few).tolist() == two.predict(table, **few).tolist()
 
@@ -247,7 +287,9 @@ def test_lengths_of_blocks_need_not_be_known_and_columns_may_be_cut(client, in_b
     X, y, graph = data()
     parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "n_estimators": 5}
     one = fitted(X=X, y=y, graph=graph, **parameters)
-    unknown = da.concatenate([spread(X[:800], 300), spread(X[800:], 700)])[da.from_array(np.ones(N, bool), chunks=N)]
+    unknown = da.concatenate([spread(X[:800], 300), spread(X[800:], 700)])[
+        da.from_array(np.ones(N, bool), chunks=N)
+    ]
     assert np.isnan(unknown.shape[0])
     for given in (unknown, spread(X, 500, 3)):
         assert_same_model(one, fitted(X=given, y=y, graph=graph, **parameters))
@@ -259,18 +301,33 @@ def test_nodes_weights_and_eval_set_mean_what_they_mean_in_one_process(client, i
     X, _, graph = data()
     y, nodes, held = X[:, 0] + X[:, 2], np.arange(0, 600), np.arange(700, 900)
     weight = np.linspace(1.0, 2.0, 600)
-    given = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "patience": 3, "learning_rate": 0.5}
+    given = {
+        "smoothing": eb.Laplacian(1.0, 2),
+        "labels": "field",
+        "n_iter_no_change": 3,
+        "learning_rate": 0.5,
+    }
     fit = {"nodes": nodes, "sample_weight": weight, "eval_set": (held, y[held])}
-    lazily = fit | {"sample_weight": da.from_array(weight), "eval_set": (held, da.from_array(y)[700:900])}
+    lazily = fit | {
+        "sample_weight": da.from_array(weight),
+        "eval_set": (held, da.from_array(y)[700:900]),
+    }
     one = fitted(X=X, y=y[nodes], graph=graph, fit=fit, **given)
     two = fitted(X=spread(X), y=da.from_array(y[nodes]), graph=graph, fit=lazily, **given)
     assert_same_model(one, two)
-    assert one.stopped_because_ == two.stopped_because_
+    assert one.stop_reason_ == two.stop_reason_
 
 
 def test_a_worker_without_rows_takes_no_part(client, in_blocks):
     X, y, graph = data()
-    model = fitted(X=spread(X, N), y=y, graph=graph, smoothing=eb.Laplacian(1.0, 2), labels="none", n_estimators=3)
+    model = fitted(
+        X=spread(X, N),
+        y=y,
+        graph=graph,
+        smoothing=eb.Laplacian(1.0, 2),
+        labels="none",
+        n_estimators=3,
+    )
     assert model.cluster_["n_workers"] == 1
 
 
@@ -287,27 +344,43 @@ class Counting(eb.Callback):
 def test_callbacks_run_in_a_worker_stop_all_and_come_back(client, in_blocks, capsys):
     X, y, graph = data()
     counting = Counting()
-    parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "early_stopping": False, "verbose": 1}
+    parameters = {
+        "smoothing": eb.Laplacian(1.0, 2),
+        "labels": "none",
+        "early_stopping": False,
+        "verbose": 1,
+    }
     model = fitted(X=spread(X), y=y, graph=graph, fit={"callbacks": [counting]}, **parameters)
-    assert counting.seen == model.n_iter_ == 4 and model.stopped_because_ == counting.reason
+    assert counting.seen == model.n_iter_ == 4 and model.stop_reason_ == counting.reason
     assert "round  4/25" in capsys.readouterr().err
 
 
 def test_what_was_fitted_on_a_cluster_is_saved_and_loaded_as_any_model(client, in_blocks, tmp_path):
     X, y, graph = data()
-    model = fitted(X=spread(X), y=y, graph=graph, smoothing=eb.Laplacian(1.0, 2), labels="field", n_estimators=5)
+    model = fitted(
+        X=spread(X),
+        y=y,
+        graph=graph,
+        smoothing=eb.Laplacian(1.0, 2),
+        labels="field",
+        n_estimators=5,
+    )
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     assert (loaded.predict() == model.predict()).all()
     assert json.loads(loaded.ensemble_.files()["trees.json"])  # an ordinary booster of XGBoost's
     assert loaded.explain([3], X=X)[0].total == pytest.approx(model.predict()[3])
-    np.testing.assert_allclose(loaded.predict(spread(X), graph=graph), model.predict(X, graph=graph))
+    np.testing.assert_allclose(
+        loaded.predict(spread(X), graph=graph), model.predict(X, graph=graph)
+    )
 
 
 def test_a_mistake_in_one_block_is_the_error_of_the_fit(client, in_blocks):
     X, y, graph = data()
     X[1200, 2] = np.inf
-    with pytest.raises(ValueError, match=r"counted from row 1050: Input X contains infinity.*: row 150,") as caught:
+    with pytest.raises(
+        ValueError, match=r"counted from row 1050: Input X contains infinity.*: row 150,"
+    ) as caught:
         fitted(X=spread(X), y=y, graph=graph)
     assert "from the worker tcp://" in caught.value.__notes__[0]
 
@@ -328,10 +401,19 @@ def test_mistakes_that_are_seen_before_anything_is_sent(client):
         fitted(X=spread(X).map_blocks(sparse.csr_matrix, dtype=float), y=y, graph=graph)
 
 
-def test_a_fit_resumed_by_workers_with_the_same_rows_is_the_same_to_the_last_bit(client, in_blocks, tmp_path):
+def test_a_fit_resumed_by_workers_with_the_same_rows_is_the_same_to_the_last_bit(
+    client, in_blocks, tmp_path
+):
     X, y, graph = data()
-    held = spread(X).persist()  # else Dask may give the rows to other workers each time, and sums round otherwise
-    parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "early_stopping": False, "n_estimators": 12}
+    held = spread(
+        X
+    ).persist()  # else Dask may give the rows to other workers each time, and sums round otherwise
+    parameters = {
+        "smoothing": eb.Laplacian(1.0, 2),
+        "labels": "field",
+        "early_stopping": False,
+        "n_estimators": 12,
+    }
     kept = {"checkpoint": eb.Checkpoint(tmp_path / "kept", every=5)}
     whole = fitted(X=held, y=y, graph=graph, **parameters)
     stopped = fitted(X=held, y=y, graph=graph, fit=kept | {"callbacks": [Stopping()]}, **parameters)
@@ -341,7 +423,13 @@ def test_a_fit_resumed_by_workers_with_the_same_rows_is_the_same_to_the_last_bit
     resumed = fitted(X=held, y=y, graph=graph, fit=kept | {"resume": True}, **parameters)
     assert resumed.n_iter_ == 12 and (resumed.scores_ == whole.scores_).all()
     with pytest.raises(ValueError, match="random_state"):
-        fitted(X=held, y=y, graph=graph, fit=kept | {"resume": True}, **parameters | {"random_state": None})
+        fitted(
+            X=held,
+            y=y,
+            graph=graph,
+            fit=kept | {"resume": True},
+            **parameters | {"random_state": None},
+        )
 
 
 class Stopping(eb.Callback):
@@ -355,10 +443,19 @@ class Slow(eb.Callback):
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_killed_worker_fails_the_fit_by_name_and_resume_goes_on(client, in_blocks, victim, tmp_path):
-    client.wait_for_workers(2, timeout=60)  # Dask starts another in the place of one that was killed
+def test_a_killed_worker_fails_the_fit_by_name_and_resume_goes_on(
+    client, in_blocks, victim, tmp_path
+):
+    client.wait_for_workers(
+        2, timeout=60
+    )  # Dask starts another in the place of one that was killed
     X, y, graph = data()
-    parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "n_estimators": 40, "patience": 40}
+    parameters = {
+        "smoothing": eb.Laplacian(1.0, 2),
+        "labels": "field",
+        "n_estimators": 40,
+        "n_iter_no_change": 40,
+    }
     parameters |= {"momentum": True, "learning_rate": 0.1}
     kept = {"checkpoint": eb.Checkpoint(tmp_path / "kept", every=3)}
     undisturbed = fitted(X=spread(X), y=y, graph=graph, **parameters)
@@ -377,6 +474,8 @@ def test_a_killed_worker_fails_the_fit_by_name_and_resume_goes_on(client, in_blo
     resumed = fitted(X=spread(X), y=y, graph=graph, fit=kept | {"resume": True}, **parameters)
     assert len(resumed.history_["training"]) == 40
     assert_same_model(undisturbed, resumed)
-    np.testing.assert_allclose(resumed.history_["validation"], undisturbed.history_["validation"], rtol=1e-4)
+    np.testing.assert_allclose(
+        resumed.history_["validation"], undisturbed.history_["validation"], rtol=1e-4
+    )
     with pytest.raises(ValueError, match="X differs"):
         fitted(X=spread(X + 1.0), y=y, graph=graph, fit=kept | {"resume": True}, **parameters)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.backends.dask.sharding import GraphRows, Rows, Shard
-from ebboost.backends.dask.worker import Found, Screen, Task, train
+from ebboost.backends.dask.worker import Screen, Task, WorkerResult, train
 from ebboost.boosting.callbacks import Callback
-from ebboost.boosting.label_objectives import Field
+from ebboost.boosting.label_objectives import LatentField
 from ebboost.boosting.objective import Labels
-from ebboost.data.pipeline import Preparation
+from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table, TableReader
 from ebboost.graph import Graph
 from ebboost.learners import Ensemble, XGBoost, as_learner
@@ -38,7 +38,11 @@ def is_dask(X: Any) -> bool:
 def gathered(*values: Any) -> tuple[Any, ...]:
     """What is small, such as labels and weights, as ordinary arrays."""
     return tuple(
-        gathered(*value) if isinstance(value, tuple) else value.compute() if is_dask(value) else value
+        gathered(*value)
+        if isinstance(value, tuple)
+        else value.compute()
+        if is_dask(value)
+        else value
         for value in values
     )
 
@@ -59,7 +63,9 @@ class Cluster:
         try:
             import distributed
         except ImportError:
-            raise ImportError("X is a Dask collection: training on it needs pip install 'ebboost[dask]'.") from None
+            raise ImportError(
+                "X is a Dask collection: training on it needs pip install 'ebboost[dask]'."
+            ) from None
         self.learner = as_learner(learner)
         if not isinstance(self.learner, XGBoost):
             raise ValueError(
@@ -82,7 +88,9 @@ class Cluster:
         #: An empty table with the same columns, and one that says how many rows there are.
         self.columns = X._meta
         names = [str(name) for name in getattr(X, "columns", range(X.shape[1]))]
-        self.outline: Table = Shard(np.zeros((0, len(names))), tuple(names), rows=Rows((), self.n_rows))
+        self.outline: Table = Shard(
+            np.zeros((0, len(names))), tuple(names), rows=Rows((), self.n_rows)
+        )
 
     @property
     def keeps(self) -> bool:
@@ -109,7 +117,9 @@ class Cluster:
                 self.blocks.setdefault(worker, []).append(block)
                 ranges.setdefault(worker, []).append((end - length, end))
         #: The workers that have rows, and which.
-        self.rows = {worker: Rows(tuple(mine), self.n_rows) for worker, mine in sorted(ranges.items())}
+        self.rows = {
+            worker: Rows(tuple(mine), self.n_rows) for worker, mine in sorted(ranges.items())
+        }
 
     def train(
         self,
@@ -124,20 +134,36 @@ class Cluster:
         from distributed import MultiLock
 
         if estimator.device != "cpu":
-            raise ValueError(f"device={estimator.device!r} is for one machine: on a cluster use device='cpu'.")
+            raise ValueError(
+                f"device={estimator.device!r} is for one machine: on a cluster use device='cpu'."
+            )
         if self.keeps and not isinstance(estimator.random_state, Integral):
-            raise ValueError("On a cluster a checkpoint needs random_state to be a number: another is drawn each time.")
+            raise ValueError(
+                "On a cluster a checkpoint needs random_state to be a number: another is drawn each time."
+            )
         client, workers = self.client, list(self.rows)
         sent = copy.copy(estimator)
         sent.learner, graph, sent.graph_ = self.learner, sent.graph_, None
         screen = Screen(f"ebboost-{uuid4()}", sys.stderr.isatty()) if estimator.verbose else None
         task = Task(
-            sent, training, validation, seed, callbacks, screen, self._checkpoint, self._resume, fingerprint
-        )  # fmt: skip
+            sent,
+            training,
+            validation,
+            seed,
+            callbacks,
+            screen,
+            self._checkpoint,
+            self._resume,
+            fingerprint,
+        )
         graphs = self._spread(graph, estimator)
         everything = client.scatter(task, broadcast=True, hash=False)
-        with MultiLock(workers, client):  # two fits that each hold some of the workers would wait for ever
-            address = client.submit(_meeting_place, len(workers), workers=workers[0], pure=False).result()
+        with MultiLock(
+            workers, client
+        ):  # two fits that each hold some of the workers would wait for ever
+            address = client.submit(
+                _meeting_place, len(workers), workers=workers[0], pure=False
+            ).result()
             only = {"allow_other_workers": False, "retries": 0, "pure": False}
             futures = {}
             for rank, (worker, rows) in enumerate(self.rows.items()):
@@ -175,7 +201,9 @@ class Cluster:
             return dict.fromkeys(self.rows)
         # Weights that depend on the scores, and nodes compared by their neighbours, need more than some rows.
         labels = estimator.labels
-        asks_for_all = not getattr(estimator.smoothing, "linear", True) or (isinstance(labels, Field) and labels.twins)
+        asks_for_all = not getattr(estimator.smoothing, "linear", True) or (
+            isinstance(labels, LatentField) and labels.twins
+        )
         if asks_for_all or graph.adjacency.nnz <= WHOLE_UP_TO:
             return dict.fromkeys(self.rows, client.scatter(graph, broadcast=True, hash=False))
         return {
@@ -183,9 +211,9 @@ class Cluster:
             for worker, rows in self.rows.items()
         }
 
-    def _watched(self, futures: dict[str, Any]) -> list[Found]:
+    def _watched(self, futures: dict[str, Any]) -> list[WorkerResult]:
         """Wait for all workers; when one fails or is lost, say which and why."""
-        patience = time.monotonic() + np.inf
+        n_iter_no_change = time.monotonic() + np.inf
         while any(future.status != "finished" for future in futures.values()):
             lost = sorted(set(futures) - set(self.client.nthreads()))
             if lost:
@@ -194,18 +222,30 @@ class Cluster:
                     "or cannot be reached. Fit again, with resume=True if there is a checkpoint: those that are left take "
                     "over its rows."
                 )
-            errors = {worker: future.exception() for worker, future in futures.items() if future.status == "error"}
+            errors = {
+                worker: future.exception()
+                for worker, future in futures.items()
+                if future.status == "error"
+            }
             for worker, error in errors.items():
                 if type(error).__name__ != "XGBoostError":
-                    error.add_note(f"This is from the worker {worker}; it counts the rows of each block of X from 0.")
+                    error.add_note(
+                        f"This is from the worker {worker}; it counts the rows of each block of X from 0."
+                    )
                     raise error
             # One that fails leaves the others in the middle of a sum, and what they say then is not what went wrong.
-            patience = min(patience, time.monotonic() + NOTICE_WITHIN) if errors else patience
-            if errors and (len(errors) == len(futures) or time.monotonic() > patience):
+            n_iter_no_change = (
+                min(n_iter_no_change, time.monotonic() + NOTICE_WITHIN)
+                if errors
+                else n_iter_no_change
+            )
+            if errors and (len(errors) == len(futures) or time.monotonic() > n_iter_no_change):
                 worker, error = next(iter(errors.items()))
-                raise RuntimeError(f"The worker {worker} lost the others during the fit: {error}") from error
+                raise RuntimeError(
+                    f"The worker {worker} lost the others during the fit: {error}"
+                ) from error
             time.sleep(LOOK_EVERY)
-        found: list[Found] = self.client.gather(list(futures.values()))
+        found: list[WorkerResult] = self.client.gather(list(futures.values()))
         return found
 
     def _left_alone(self, futures: dict[str, Any]) -> None:
@@ -213,7 +253,9 @@ class Cluster:
         until = time.monotonic() + NOTICE_WITHIN
         while time.monotonic() < until:
             there = self.client.nthreads()
-            if not any(future.status == "pending" for worker, future in futures.items() if worker in there):
+            if not any(
+                future.status == "pending" for worker, future in futures.items() if worker in there
+            ):
                 return
             time.sleep(LOOK_EVERY)
 
@@ -247,7 +289,7 @@ def _meeting_place(count: int) -> dict[str, Any]:
     return found
 
 
-def _in_worker(*arguments: Any) -> Found:
+def _in_worker(*arguments: Any) -> WorkerResult:
     from distributed import get_worker
 
     return train(get_worker().state.nthreads, *arguments)
@@ -264,7 +306,9 @@ def scores_of(X: Any, model: Any) -> NDArray[np.float64]:
     return np.concatenate([block for block in found if block is not None])
 
 
-def _scores(block: Any, reader: TableReader, preparation: Preparation, ensemble: Ensemble) -> Any:
+def _scores(
+    block: Any, reader: TableReader, preparation: FeaturePipeline, ensemble: Ensemble
+) -> Any:
     if not _length(block):
         return None
     return ensemble.predict(preparation.apply(reader.read(block), None))

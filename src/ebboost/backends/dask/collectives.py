@@ -12,7 +12,7 @@ from ebboost.boosting.objective import Iterate
 PIECE = 500_000
 
 
-class Peers:
+class Collective:
     """The workers that train one model together; made inside XGBoost's ``CommunicatorContext``."""
 
     def __init__(self) -> None:
@@ -33,7 +33,9 @@ class Peers:
         flat, sum_up = values.ravel(), self._collective.Op.SUM
         found, step = np.empty_like(flat), PIECE * self.count
         for start in range(0, max(flat.size, 1), step):
-            found[start : start + step] = self._collective.allreduce(flat[start : start + step], sum_up)
+            found[start : start + step] = self._collective.allreduce(
+                flat[start : start + step], sum_up
+            )
             self.calls += 1
         self.sent += flat.nbytes
         return found.reshape(values.shape)
@@ -42,12 +44,12 @@ class Peers:
         """Return the first worker's number: other processors may round otherwise, and then decide otherwise."""
         return float(self.total(np.array([number if self.rank == 0 else 0.0]))[0])
 
-    def everyones(self, value: Any) -> list[Any]:
+    def allgather_objects(self, value: Any) -> list[Any]:
         """Return what each worker brings, in their order."""
         # The collective takes no None.
         return [self._collective.broadcast([value], rank)[0] for rank in range(self.count)]
 
-    def agreeing(self, objective: Any) -> "Agreed":
+    def rank0_objective(self, objective: Any) -> "Agreed":
         """Return the objective, with losses on which all workers agree."""
         return Agreed(objective, self)
 
@@ -60,7 +62,7 @@ class Agreed:
     others waiting for it.
     """
 
-    def __init__(self, objective: Any, peers: Peers) -> None:
+    def __init__(self, objective: Any, peers: Collective) -> None:
         self._objective, self._peers = objective, peers
 
     def __getattr__(self, name: str) -> Any:
@@ -68,7 +70,9 @@ class Agreed:
 
     def value(self, point: Iterate) -> float:
         """Return the first worker's training loss."""
-        return float(point.remember("agreed", lambda: self._peers.agreed(self._objective.value(point))))
+        return float(
+            point.cached("agreed", lambda: self._peers.agreed(self._objective.value(point)))
+        )
 
     def validation_value(self, point: Iterate) -> float | None:
         """Return the first worker's validation loss."""

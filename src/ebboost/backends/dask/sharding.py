@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.backends.dask.collectives import Peers
+from ebboost.backends.dask.collectives import Collective
 from ebboost.data.table import Table
 from ebboost.graph import Graph
 from ebboost.propagation import Sweep, stepped, sweep_on
@@ -62,7 +62,9 @@ class GraphRows:
         for start, stop in rows.ranges:
             lengths[start:stop] = np.diff(whole.indptr[start : stop + 1])
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(whole.indptr.dtype)
-        data, indices = (np.concatenate([array[part] for part in parts]) for array in (whole.data, whole.indices))
+        data, indices = (
+            np.concatenate([array[part] for part in parts]) for array in (whole.data, whole.indices)
+        )
         block = sparse.csr_array((data, indices, indptr), shape=whole.shape)
         return cls(block, graph.degrees, graph.n_edges, graph.is_signed)
 
@@ -73,7 +75,7 @@ class BlockGraph:
     #: All pairs of nodes that share a neighbour are not to be had from some of the rows.
     can_compare_twins = False
 
-    def __init__(self, part: GraphRows, rows: Rows, peers: Peers) -> None:
+    def __init__(self, part: GraphRows, rows: Rows, peers: Collective) -> None:
         self._part, self._rows, self._peers = part, rows, peers
         self.n_nodes, self.n_edges = rows.n_nodes, part.n_edges
         self.degrees, self.is_signed = part.degrees, part.is_signed
@@ -81,7 +83,7 @@ class BlockGraph:
         self.spectra: dict[Any, float] = {}  # as a Graph keeps them
 
     @property
-    def whole(self) -> "BlockGraph":
+    def parent(self) -> "BlockGraph":
         """Itself: it is no part of another."""
         return self
 
@@ -97,7 +99,7 @@ class BlockGraph:
 class RowBlock:
     """The rows of an adjacency that this worker has; products are those of the whole, put together by all."""
 
-    def __init__(self, block: sparse.csr_array, rows: Rows, peers: Peers) -> None:
+    def __init__(self, block: sparse.csr_array, rows: Rows, peers: Collective) -> None:
         self.block, self.rows, self.peers, self.shape = block, rows, peers, block.shape
 
     def __matmul__(self, v: NDArray[Any]) -> NDArray[Any]:
@@ -143,7 +145,9 @@ class BlockSweep:
         out[...] = found
         return out
 
-    def steps(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> NDArray[Any]:
+    def steps(
+        self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int
+    ) -> NDArray[Any]:
         """Return v/root after ``count`` sweeps v ← scale∘(A v) + keep∘v + α v⁰ from v⁰ = root∘scores."""
         found: NDArray[Any] = stepped(self, scores, root, scale, keep, alpha, count)
         return found
@@ -185,7 +189,9 @@ class BlockSweep:
         most: int,
         kind: np.dtype[Any],
     ) -> tuple[NDArray[np.float64], float]:
-        diagonal, inverse, size, residual = (self.rows.of(part) for part in (diagonal, inverse, size, right))
+        diagonal, inverse, size, residual = (
+            self.rows.of(part) for part in (diagonal, inverse, size, right)
+        )
         z, direction, image = np.zeros((3, residual.size))
         before, step = np.inf, 1.0
         for done in range(most + 1):
@@ -234,7 +240,12 @@ class Shard(Table):
         """One column at a time, of all rows."""
         for column in columns:
             own = np.ascontiguousarray(self.values[:, [column]])
-            yield Table(self.peers.total(self.rows.placed(own)), (self.names[column],), (), (self.origin[column],))
+            yield Table(
+                self.peers.total(self.rows.placed(own)),
+                (self.names[column],),
+                (),
+                (self.origin[column],),
+            )
 
     def own(self, values: Any) -> Any:
         """Return this worker's rows of columns made for all."""
@@ -245,6 +256,12 @@ class Shard(Table):
         ends = np.cumsum([stop - start for start, stop in self.rows.ranges])[:-1]
         mine = [fingerprint_of(block) for block in np.split(self.values, ends)]
         blocks = [
-            pair for worker in self.peers.everyones(list(zip(self.rows.ranges, mine, strict=True))) for pair in worker
+            pair
+            for worker in self.peers.allgather_objects(
+                list(zip(self.rows.ranges, mine, strict=True))
+            )
+            for pair in worker
         ]
-        return fingerprint_of(self.names, self.categorical, *(digest for _, digest in sorted(blocks)))
+        return fingerprint_of(
+            self.names, self.categorical, *(digest for _, digest in sorted(blocks))
+        )

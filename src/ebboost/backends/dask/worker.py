@@ -12,23 +12,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.backends.dask.collectives import Peers
+from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows, Shard
 from ebboost.backends.devices import Cpu
-from ebboost.boosting.callbacks import Callback, Progress, ProgressBar
+from ebboost.boosting.callbacks import Callback, ProgressBar, RoundInfo
 from ebboost.boosting.objective import Iterate, Labels
 from ebboost.data.table import Table, TableReader
 from ebboost.graph import Graph
-from ebboost.learners import Ensemble, Growing, Learner, XGBoost
+from ebboost.learners import Ensemble, Learner, TreeGrower, XGBoost
 from ebboost.propagation import threads
-from ebboost.training.checkpoint import Checkpoint, Keeper, fingerprint_of, keeping
+from ebboost.training.checkpoint import (
+    Checkpoint,
+    CheckpointCallback,
+    checkpoint_session,
+    fingerprint_of,
+)
 
 Array = NDArray[np.float64]
 #: What a fit leaves on the estimator that only the workers know.
 FOUND = (
-    "choice_", "race_", "smoothing_", "labels_", "ensemble_", "base_", "scores_", "smoothed_", "n_iter_", "history_",
-    "stopped_because_", "_preparation", "_column_origin", "_reader", "_from_disk",
-)  # fmt: skip
+    "best_candidate_",
+    "selection_",
+    "smoothing_",
+    "labels_",
+    "ensemble_",
+    "init_score_",
+    "scores_",
+    "propagated_scores_",
+    "n_iter_",
+    "history_",
+    "stop_reason_",
+    "_preparation",
+    "_column_origin",
+    "_reader",
+    "_from_disk",
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +86,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Found:
+class WorkerResult:
     """What a worker reports: the first one all that was found, and each one a digest of the trees it holds."""
 
     digest: str
@@ -86,29 +104,37 @@ def train(
     graph: Graph | GraphRows | None,
     rank: int,
     address: dict[str, Any],
-) -> Found:
+) -> WorkerResult:
     """Train together with the workers that meet at ``address``; runs in each of them at the same time."""
     from xgboost.collective import CommunicatorContext
 
     with ExitStack() as stack:
         # Ranks go by the order of these names; numbers of one length sort as numbers do.
-        stack.enter_context(CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}", dmlc_retry=1))
-        peers = Peers()
+        stack.enter_context(
+            CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}", dmlc_retry=1)
+        )
+        peers = Collective()
         estimator, watchers = copy.copy(task.estimator), _watchers(task, peers)
-        estimator._peers, estimator.verbose, estimator.n_jobs = peers, 0, estimator.n_jobs or n_threads
-        estimator.learner = Together(estimator.learner, peers)
+        estimator._peers, estimator.verbose, estimator.n_jobs = (
+            peers,
+            0,
+            estimator.n_jobs or n_threads,
+        )
+        estimator.learner = DistributedXGBoost(estimator.learner, peers)
         estimator.graph_ = BlockGraph(graph, rows, peers) if isinstance(graph, GraphRows) else graph
         estimator._reader, table = _read(parts, rows, estimator.categorical_features, peers)
         keeper = _keeper(task, table, estimator._reader, peers, stack)
         stack.enter_context(_memory_used_again())
         with threads(estimator._threads(table)):
-            out_of_fold = estimator._train(table, task.training, task.validation, task.seed, watchers, keeper, Cpu())
+            out_of_fold = estimator._train(
+                table, task.training, task.validation, task.seed, watchers, keeper, Cpu()
+            )
     digest = sha256(b"".join(estimator.ensemble_.files().values())).hexdigest()
     if rank:
-        return Found(digest, {}, None, (), {})
+        return WorkerResult(digest, {}, None, (), {})
     attributes = {name: getattr(estimator, name) for name in FOUND}
     traffic = {"n_workers": peers.count, "calls": peers.calls, "bytes": peers.sent}
-    return Found(digest, attributes, out_of_fold, task.callbacks, traffic)
+    return WorkerResult(digest, attributes, out_of_fold, task.callbacks, traffic)
 
 
 @contextmanager
@@ -135,62 +161,82 @@ def _memory_used_again() -> Iterator[None]:
         libc.malloc_trim(0)
 
 
-def _keeper(task: Task, table: Shard, reader: TableReader, peers: Peers, stack: ExitStack) -> Keeper | None:
+def _keeper(
+    task: Task, table: Shard, reader: TableReader, peers: Collective, stack: ExitStack
+) -> CheckpointCallback | None:
     """What writes checkpoints, in the first worker, and what all of them take up again."""
     if task.checkpoint is None:
         return None
-    keeper = stack.enter_context(keeping(task.checkpoint, task.resume)) if peers.rank == 0 else None
-    read = peers.everyones(None if keeper is None else keeper.read)[0]
+    keeper = (
+        stack.enter_context(checkpoint_session(task.checkpoint, task.resume))
+        if peers.rank == 0
+        else None
+    )
+    read = peers.allgather_objects(None if keeper is None else keeper.read)[0]
     if keeper is None:
         keeper = Follower(task.checkpoint, *read)
-    keeper.same(task.fingerprint | {"X": fingerprint_of(table.fingerprint(), str(reader.categories))})
+    keeper.same(
+        task.fingerprint | {"X": fingerprint_of(table.fingerprint(), str(reader.categories))}
+    )
     return keeper
 
 
-class Follower(Keeper):
+class Follower(CheckpointCallback):
     """A keeper in another worker than the one that writes: it only goes on from what that one has read."""
 
-    def __init__(self, recipe: Checkpoint, manifest: dict[str, Any], entries: dict[str, bytes]) -> None:
+    def __init__(
+        self, recipe: Checkpoint, manifest: dict[str, Any], entries: dict[str, bytes]
+    ) -> None:
         self.recipe, self.folder = recipe, recipe.folder
         self._manifest, self._entries = manifest, entries
 
-    def after_round(self, progress: Progress) -> None:
+    def after_round(self, progress: RoundInfo) -> None:
         """Leave it to the first."""
 
 
-def _watchers(task: Task, peers: Peers) -> list[Callback]:
+def _watchers(task: Task, peers: Collective) -> list[Callback]:
     """The user's callbacks run in the first worker alone; what they decide holds for all."""
-    watchers: list[Callback] = [FromFirst(task.callbacks, peers)]
+    watchers: list[Callback] = [Rank0Callbacks(task.callbacks, peers)]
     if task.screen is not None and peers.rank == 0:
         watchers.append(ProgressBar(stream=task.screen))  # type: ignore[arg-type]
     return watchers
 
 
-def _read(parts: Sequence[Any], rows: Rows, categorical: Any, peers: Peers) -> tuple[TableReader, Shard]:
+def _read(
+    parts: Sequence[Any], rows: Rows, categorical: Any, peers: Collective
+) -> tuple[TableReader, Shard]:
     """The worker's rows as numbers; what counts as text, and which categories there are, all say together."""
     reader = TableReader(categorical)
     readers = [TableReader(categorical) for _ in parts]
     first = [start for start, _ in rows.ranges]
-    tables = [_placed(*each) for each in zip([one.fit for one in readers], parts, first, strict=True)]
+    tables = [
+        _placed(*each) for each in zip([one.fit for one in readers], parts, first, strict=True)
+    ]
     if any(table.is_sparse for table in tables):
         raise ValueError(
             "X holds sparse blocks: on a cluster it must be dense. Use X.map_blocks(lambda b: b.toarray())."
         )
-    found = peers.everyones([(one.names, one.categories) for one in readers])
+    found = peers.allgather_objects([(one.names, one.categories) for one in readers])
     reader.names = readers[0].names
     for names, categories in (block for worker in found for block in worker):
         if names != reader.names:
-            raise ValueError(f"X has blocks with other columns: {list(names)} and {list(reader.names)}.")
+            raise ValueError(
+                f"X has blocks with other columns: {list(names)} and {list(reader.names)}."
+            )
         for column, values in categories.items():
             reader.categories[column] = reader.categories.get(column, []) + values
     for column, values in reader.categories.items():
         if len({isinstance(value, str) for value in values}) > 1:
-            raise ValueError(f"X, column {reader.names[column]!r} is text in some blocks and numbers in others.")
+            raise ValueError(
+                f"X, column {reader.names[column]!r} is text in some blocks and numbers in others."
+            )
         reader.categories[column] = sorted(set(values))
     if reader.categories:
         tables = [_placed(reader.read, *each) for each in zip(parts, first, strict=True)]
     values = np.concatenate([table.values for table in tables])
-    return reader, Shard(values, reader.names, tuple(sorted(reader.categories)), tables[0].origin, rows, peers)
+    return reader, Shard(
+        values, reader.names, tuple(sorted(reader.categories)), tables[0].origin, rows, peers
+    )
 
 
 def _placed(read: Callable[[Any], Table], part: Any, first: int) -> Table:
@@ -201,20 +247,24 @@ def _placed(read: Callable[[Any], Table], part: Any, first: int) -> Table:
         raise type(error)(f"X, counted from row {first}: {error}") from None
 
 
-class Together(Learner):
+class DistributedXGBoost(Learner):
     """XGBoost's trees, grown by all workers on their rows: histograms are added up through the collective."""
 
     name = "xgboost"
 
-    def __init__(self, learner: Any, peers: Peers) -> None:
+    def __init__(self, learner: Any, peers: Collective) -> None:
         self.learner = learner
         self.peers = peers
 
-    def start(self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str) -> "GrowingTogether":
+    def start(
+        self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
+    ) -> "DistributedGrower":
         """Bin this worker's rows; all agree on where the bins end."""
         assert isinstance(table, Shard)
-        growing = self.learner.start(table.local, n_outputs=n_outputs, seed=seed, n_jobs=n_jobs, device=device)
-        return GrowingTogether(growing, table.rows, self.peers, n_outputs)
+        growing = self.learner.start(
+            table.local, n_outputs=n_outputs, seed=seed, n_jobs=n_jobs, device=device
+        )
+        return DistributedGrower(growing, table.rows, self.peers, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> Ensemble:
@@ -222,10 +272,10 @@ class Together(Learner):
         return XGBoost.load(files)
 
 
-class GrowingTogether(Growing):
+class DistributedGrower(TreeGrower):
     """Hands this worker's rows of the gradient over, and puts the tree's values together."""
 
-    def __init__(self, growing: Growing, rows: Rows, peers: Peers, n_outputs: int) -> None:
+    def __init__(self, growing: TreeGrower, rows: Rows, peers: Collective, n_outputs: int) -> None:
         self._growing, self._rows, self._peers, self._n_outputs = growing, rows, peers, n_outputs
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
@@ -236,9 +286,9 @@ class GrowingTogether(Growing):
         tree = self._peers.total(self._rows.placed(own.astype(np.float32))).astype(np.float64)
         return tree if tree.any() else None
 
-    def forget(self) -> None:
+    def free(self) -> None:
         """Drop what this worker has grown."""
-        self._growing.forget()
+        self._growing.free()
 
     def compile(self, weights: Sequence[float]) -> Ensemble:
         """Every worker holds the same trees."""
@@ -253,10 +303,10 @@ class GrowingTogether(Growing):
         self._growing.restore(state)
 
 
-class FromFirst(Callback):
+class Rank0Callbacks(Callback):
     """Callbacks that run in the first worker; all stop when one of them asks to."""
 
-    def __init__(self, callbacks: Sequence[Callback], peers: Peers) -> None:
+    def __init__(self, callbacks: Sequence[Callback], peers: Collective) -> None:
         self._callbacks, self._peers = callbacks if peers.rank == 0 else (), peers
 
     def before_training(self, n_rounds: int) -> None:
@@ -264,7 +314,7 @@ class FromFirst(Callback):
         for callback in self._callbacks:
             callback.before_training(n_rounds)
 
-    def after_round(self, progress: Progress) -> bool:
+    def after_round(self, progress: RoundInfo) -> bool:
         """Ask them, and tell all workers the answer."""
         asked = [callback for callback in self._callbacks if callback.after_round(progress)]
         if asked:

@@ -19,7 +19,9 @@ from ebboost.inspection.report._warnings import warnings
 __all__ = ["write_report"]
 
 
-def write_report(model: Any, path: str | os.PathLike[str], *, X: Any = None, title: str | None = None) -> None:
+def write_report(
+    model: Any, path: str | os.PathLike[str], *, X: Any = None, title: str | None = None
+) -> None:
     """Write a report about a fitted model: one HTML file for a browser, with nothing to install and nothing to fetch.
 
     Parameters
@@ -89,7 +91,9 @@ def _page(model: Any, X: Any, title: str) -> str:
         effect=_sections.graph_effect(known),
         residuals=_sections.residuals_note(known, mapped),
         columns=_sections.columns(known),
-        intervals_title="Are the probabilities right?" if known.classes else "Do intervals hold what they state?",
+        intervals_title="Are the probabilities right?"
+        if known.classes
+        else "Do intervals hold what they state?",
         intervals=_sections.intervals(known),
         settings=_sections.settings(known),
         version=escape(__version__),

@@ -32,7 +32,10 @@ class Axis:
     def marks(self) -> list[tuple[float, str]]:
         """Place and text of each tick."""
         write = self.write or number
-        return [(float(self.place(tick)), write(tick)) for tick in self.ticks or round_ticks(self.low, self.high)]
+        return [
+            (float(self.place(tick)), write(tick))
+            for tick in self.ticks or round_ticks(self.low, self.high)
+        ]
 
 
 def round_ticks(low: float, high: float, wanted: int = 6) -> tuple[float, ...]:
@@ -42,7 +45,9 @@ def round_ticks(low: float, high: float, wanted: int = 6) -> tuple[float, ...]:
     step = 10.0 ** np.floor(np.log10((high - low) / wanted))
     step *= next(factor for factor in (1, 2, 5, 10, 20) if (high - low) / (step * factor) <= wanted)
     first = np.ceil(low / step - 1e-9)
-    return tuple(float(round(k * step, 12)) for k in np.arange(first, np.floor(high / step + 1e-9) + 1))
+    return tuple(
+        float(round(k * step, 12)) for k in np.arange(first, np.floor(high / step + 1e-9) + 1)
+    )
 
 
 def number(value: float) -> str:
@@ -85,14 +90,21 @@ def line(x: Axis, y: Axis, xs: Array, ys: Array, kind: str) -> str:
     """A line through points; ``kind`` is its class in the style sheet."""
     points = np.column_stack([1000 * x.place(xs), 1000 * (1 - y.place(ys))])
     points = points[np.isfinite(points).all(axis=1)]
-    return f'<path class="line {kind}" d="M{" L".join(f"{a:.1f} {b:.1f}" for a, b in points)}"/>' if len(points) else ""
+    return (
+        f'<path class="line {kind}" d="M{" L".join(f"{a:.1f} {b:.1f}" for a, b in points)}"/>'
+        if len(points)
+        else ""
+    )
 
 
 def dots(x: Axis, y: Axis, xs: Array, ys: Array, kind: str, alone: bool = False) -> str:
     """A round dot at each point."""
     points = np.column_stack([1000 * x.place(xs), 1000 * (1 - y.place(ys))]).round().astype(int)
     step = 1 if alone else DOTS_IN_A_PATH
-    parts = ("".join(f"M{a} {b}h0" for a, b in points[start : start + step]) for start in range(0, len(points), step))
+    parts = (
+        "".join(f"M{a} {b}h0" for a, b in points[start : start + step])
+        for start in range(0, len(points), step)
+    )
     return "".join(f'<path class="dots {kind}" d="{part}"/>' for part in parts)
 
 
@@ -103,7 +115,9 @@ def chart(body: str, x: Axis, y: Axis, label: str, square: bool = False) -> str:
     grid += "".join(f'<path class="grid" d="M{1000 * p:.1f} 0V1000"/>' for p, _ in across)
     widest = max((len(text) for _, text in up), default=1)
     left = "".join(f'<span style="bottom:{100 * p:.2f}%">{escape(text)}</span>' for p, text in up)
-    below = "".join(f'<span style="left:{100 * p:.2f}%">{escape(text)}</span>' for p, text in across)
+    below = "".join(
+        f'<span style="left:{100 * p:.2f}%">{escape(text)}</span>' for p, text in across
+    )
     return (
         f'<div class="plot{" square" if square else ""}" style="--ticks:{widest + 1}ch">'
         f'<p class="ytitle" aria-hidden="true">{escape(y.title)}</p>'
@@ -114,7 +128,14 @@ def chart(body: str, x: Axis, y: Axis, label: str, square: bool = False) -> str:
     )
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, *, kind: str = "", raw: int = -1) -> str:
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    caption: str,
+    *,
+    kind: str = "",
+    raw: int = -1,
+) -> str:
     """A table with a heading for each row; column ``raw`` holds HTML of ours and is not escaped."""
     top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
     body = ""

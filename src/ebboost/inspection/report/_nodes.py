@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from ebboost.boosting.label_objectives import Masked
+from ebboost.boosting.label_objectives import MaskedLabels
 from ebboost.data.table import Table
 from ebboost.inspection import diagnostics as diagnosis
 from ebboost.inspection.diagnostics import HeldOut
@@ -20,7 +20,11 @@ Array = NDArray[np.float64]
 ON_THE_MAP = 30_000
 EDGES_ON_THE_MAP = 45_000
 MOST_TO_LAY_OUT = 150_000
-EXPLAINED, FEWEST_EXPLAINED, EXPLAINED_UP_TO = 250, 30, 50_000  # taking a node apart costs a solve on the whole graph
+EXPLAINED, FEWEST_EXPLAINED, EXPLAINED_UP_TO = (
+    250,
+    30,
+    50_000,
+)  # taking a node apart costs a solve on the whole graph
 LARGEST_PARTS = 8
 MISSING = 255
 TRAINED, HELD, UNKNOWN = 0, 1, 2
@@ -33,7 +37,9 @@ def _packed(values: NDArray[Any]) -> str:
 def _quantised(values: Array, low: float, high: float) -> NDArray[np.uint8]:
     """Values as one byte each; 255 is missing."""
     share = (values - low) / ((high - low) or 1.0)
-    return np.where(np.isfinite(values), np.clip(np.rint(254 * share), 0, 254), MISSING).astype(np.uint8)
+    return np.where(np.isfinite(values), np.clip(np.rint(254 * share), 0, 254), MISSING).astype(
+        np.uint8
+    )
 
 
 def roles(model: Any) -> NDArray[np.uint8]:
@@ -45,12 +51,18 @@ def roles(model: Any) -> NDArray[np.uint8]:
 
 
 def node_map(
-    model: Any, table: Table | None, held: HeldOut | None, plain: HeldOut | None, always: NDArray[np.int64]
+    model: Any,
+    table: Table | None,
+    held: HeldOut | None,
+    plain: HeldOut | None,
+    always: NDArray[np.int64],
 ) -> dict[str, Any] | None:
     """Places, colours and edges for the map, as base64; None where nodes have no place and none can be found."""
     found = diagnosis.coordinates(table)
     n_nodes = len(model.scores_)
-    if found is None and (model.graph_ is None or model.graph_.n_edges == 0 or n_nodes > MOST_TO_LAY_OUT):
+    if found is None and (
+        model.graph_ is None or model.graph_.n_edges == 0 or n_nodes > MOST_TO_LAY_OUT
+    ):
         return None
     role = roles(model)
     shown = np.arange(n_nodes)
@@ -61,7 +73,9 @@ def node_map(
     edges = np.zeros((0, 2), dtype=np.int64)
     if model.graph_ is not None:
         among = model.graph_.adjacency[shown][:, shown]
-        ends = np.column_stack([np.repeat(np.arange(shown.size), np.diff(among.indptr)), among.indices])
+        ends = np.column_stack(
+            [np.repeat(np.arange(shown.size), np.diff(among.indptr)), among.indices]
+        )
         edges = ends[ends[:, 0] < ends[:, 1]]
     place = found[0][shown] if found is not None else layout(model.graph_.adjacency)[shown]
     low, high = place.min(axis=0), place.max(axis=0)
@@ -88,11 +102,15 @@ def node_map(
     return kept
 
 
-def _layers(model: Any, held: HeldOut | None, plain: HeldOut | None, shown: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _layers(
+    model: Any, held: HeldOut | None, plain: HeldOut | None, shown: NDArray[np.int64]
+) -> list[dict[str, Any]]:
     """What the map can be coloured by."""
     layers: list[dict[str, Any]] = []
 
-    def add(name: str, note: str, values: Array, low: float, high: float, scale: str, ends: list[str]) -> None:
+    def add(
+        name: str, note: str, values: Array, low: float, high: float, scale: str, ends: list[str]
+    ) -> None:
         layer = {"name": name, "note": note, "scale": scale, "ends": ends}
         layers.append(layer | {"values": _packed(_quantised(values[shown], low, high))})
 
@@ -111,33 +129,79 @@ def _layers(model: Any, held: HeldOut | None, plain: HeldOut | None, shown: NDAr
         else:
             reach = float(np.quantile(np.abs(held.residual), 0.95)) or 1.0
             note = "Truth less prediction at held-out nodes; the others are grey."
-            ends = [f"predicted too high, −{number(reach)} or beyond", f"too low, +{number(reach)} or beyond"]
-            add("Residual at held-out nodes", note, at_held(held.residual), -reach, reach, "diverging", ends)
+            ends = [
+                f"predicted too high, −{number(reach)} or beyond",
+                f"too low, +{number(reach)} or beyond",
+            ]
+            add(
+                "Residual at held-out nodes",
+                note,
+                at_held(held.residual),
+                -reach,
+                reach,
+                "diverging",
+                ends,
+            )
         if plain is not None:
             gain = np.abs(held.residual) - np.abs(plain.residual)
             reach = float(np.quantile(np.abs(gain), 0.95)) or 1.0
             note = "How the graph changed the size of the error at held-out nodes; the others are grey."
             ends = ["graph helped", "graph hurt"]
-            add("Where the graph helped and hurt", note, at_held(gain), -reach, reach, "diverging", ends)
+            add(
+                "Where the graph helped and hurt",
+                note,
+                at_held(gain),
+                -reach,
+                reach,
+                "diverging",
+                ends,
+            )
     if classes:
-        sure, likeliest = model.predicted_.max(axis=1), model.predicted_.argmax(axis=1).astype(np.float64)
-        add("How sure the model is", "Probability of the predicted class.", sure, float(sure.min()), 1.0, "sequential",
-            [number(float(sure.min())), "1"])  # fmt: skip
+        sure, likeliest = (
+            model.raw_predictions_.max(axis=1),
+            model.raw_predictions_.argmax(axis=1).astype(np.float64),
+        )
+        add(
+            "How sure the model is",
+            "Probability of the predicted class.",
+            sure,
+            float(sure.min()),
+            1.0,
+            "sequential",
+            [number(float(sure.min())), "1"],
+        )
         names = [clipped(name) for name in model.classes_.tolist()]
         few = [*names[:7], "others"] if len(names) > 8 else names
         likeliest = np.minimum(likeliest, len(few) - 1)
         add("Predicted class", "", likeliest, 0.0, 254.0, "classes", few)
     else:
-        predicted = model.loss_.link(model.predicted_)[:, 0]
+        predicted = model.loss_.inverse_link(model.raw_predictions_)[:, 0]
         low, high = (float(q) for q in np.quantile(predicted, [0.01, 0.99]))
-        add("Prediction", "With every label that fit was given.", predicted, low, high, "sequential",
-            [number(low), number(high)])  # fmt: skip
+        add(
+            "Prediction",
+            "With every label that fit was given.",
+            predicted,
+            low,
+            high,
+            "sequential",
+            [number(low), number(high)],
+        )
     role = roles(model).astype(np.float64)
-    add("Use of labels", "", role, 0.0, 254.0, "classes", ["trained on", "held out", "label unknown"])
+    add(
+        "Use of labels",
+        "",
+        role,
+        0.0,
+        254.0,
+        "classes",
+        ["trained on", "held out", "label unknown"],
+    )
     return layers
 
 
-def chosen(model: Any, held: HeldOut | None, plain: HeldOut | None, seed: int = 0) -> dict[str, list[int]]:
+def chosen(
+    model: Any, held: HeldOut | None, plain: HeldOut | None, seed: int = 0
+) -> dict[str, list[int]]:
     """Return the nodes to explain, by the reason why they were chosen; each once, fewer of a very large graph."""
     rng, taken, groups = np.random.default_rng(seed), set[int](), dict[str, list[int]]()
     n_nodes = len(model.scores_)
@@ -157,7 +221,7 @@ def chosen(model: Any, held: HeldOut | None, plain: HeldOut | None, seed: int = 
             take("Graph hurt most", held.nodes[np.argsort(-gain, kind="stable")], 0.1)
         take("Held out, at random", rng.permutation(held.nodes), 0.2)
     if diagnosis.uses_graph(model):
-        moved = np.abs(model._explained_scores() - model.base_ - model.scores_).max(axis=1)
+        moved = np.abs(model._explained_scores() - model.init_score_ - model.scores_).max(axis=1)
         take("Moved furthest by the graph", np.argsort(-moved, kind="stable"), 0.2)
     take("Label unknown, at random", rng.permutation(np.flatnonzero(roles(model) == UNKNOWN)), 0.2)
     if len(taken) < FEWEST_EXPLAINED // 2:
@@ -165,33 +229,38 @@ def chosen(model: Any, held: HeldOut | None, plain: HeldOut | None, seed: int = 
     return groups
 
 
-def explanations(model: Any, table: Table | None, X: Any, groups: dict[str, list[int]]) -> dict[str, Any] | str:
+def explanations(
+    model: Any, table: Table | None, X: Any, groups: dict[str, list[int]]
+) -> dict[str, Any] | str:
     """Return what the inspector shows, or why it cannot."""
     if table is None:
         return (
             "The table is not in this model: save it with model.save(path, table=True), or pass X to write_report, and "
             "single nodes are taken apart here."
         )
-    if isinstance(model.labels_, Masked):
-        return (
-            "A model trained with labels='masked' has no exact sum; fit with labels='field' or 'none' to take it apart."
-        )
+    if isinstance(model.labels_, MaskedLabels):
+        return "A model trained with labels='masked' has no exact sum; fit with labels='field' or 'none' to take it apart."
     if model._preparation.encoder is not None and model._fitted_columns is None:
         return ENCODED
     role = roles(model)
     everyone = np.asarray([node for group in groups.values() for node in group], dtype=np.int64)
     before, parts = diagnosis.before_held_out(model), dict[int, Explanation]()
-    for source, nodes in ((before, everyone[role[everyone] == HELD]), (model, everyone[role[everyone] != HELD])):
+    for source, nodes in (
+        (before, everyone[role[everyone] == HELD]),
+        (model, everyone[role[everyone] != HELD]),
+    ):
         if nodes.size:
             parts |= {found.node: found for found in source.explain(nodes, X)}
     truth = _truth(model)
     return {
-        "groups": [[name, [_written(model, before, table, parts[n], int(role[n]), truth) for n in nodes]]
-                   for name, nodes in groups.items()],
+        "groups": [
+            [name, [_written(model, before, table, parts[n], int(role[n]), truth) for n in nodes]]
+            for name, nodes in groups.items()
+        ],
         "classifier": bool(is_classifier(model)),
         "moved": parts[int(everyone[0])].labels_in_sum is False,
         "scale": _scale(model),
-    }  # fmt: skip
+    }
 
 
 def _scale(model: Any) -> str:
@@ -199,7 +268,11 @@ def _scale(model: Any) -> str:
     if is_classifier(model):
         return "log-odds" if model.scores_.shape[1] == 1 else "before the softmax"
     probe = np.array([[0.5], [2.0]])
-    return "" if np.array_equal(model.loss_.link(probe), probe) else "before the link of the loss"
+    return (
+        ""
+        if np.array_equal(model.loss_.inverse_link(probe), probe)
+        else "before the link of the loss"
+    )
 
 
 def _truth(model: Any) -> Callable[[int], str]:
@@ -222,7 +295,11 @@ def _truth(model: Any) -> Callable[[int], str]:
 
 def _name(model: Any, node: int) -> str:
     """What the user calls a node: its id, or its row."""
-    return clipped(model.graph_.node_ids[node]) if model.graph_ is not None and model.graph_.has_ids else f"row {node}"
+    return (
+        clipped(model.graph_.node_ids[node])
+        if model.graph_ is not None and model.graph_.has_ids
+        else f"row {node}"
+    )
 
 
 def _written(
@@ -230,9 +307,13 @@ def _written(
 ) -> dict[str, Any]:
     """One node as the page needs it: totals of each kind, and the largest parts of each."""
     node, source = part.node, before if role == HELD else model
-    graph_made = set() if model._preparation.low_rank is not None else set(part.own) - set(table.names)
+    graph_made = (
+        set() if model._preparation.low_rank is not None else set(part.own) - set(table.names)
+    )
     own = {name: value for name, value in part.own.items() if name not in graph_made}
-    around: dict[Any, float] = {name: value for name, value in part.own.items() if name in graph_made}
+    around: dict[Any, float] = {
+        name: value for name, value in part.own.items() if name in graph_made
+    }
     around |= part.neighbors
     labels = {other: value for other, value in part.labels.items() if other != node}
 
@@ -255,15 +336,19 @@ def _written(
         "ties": 0 if model.graph_ is None else int(model.graph_.neighbors(node).size),
     }
     if is_classifier(model):
-        probability = source.predicted_[node]
+        probability = source.raw_predictions_[node]
         best = int(probability.argmax())
-        explained = 1 if part.output == 0 and len(model.classes_) == 2 and model.scores_.shape[1] == 1 else part.output
+        explained = (
+            1
+            if part.output == 0 and len(model.classes_) == 2 and model.scores_.shape[1] == 1
+            else part.output
+        )
         written |= {
             "prediction": f"{clipped(model.classes_[best])} ({100 * probability[best]:.0f} %)",
             "explained": clipped(model.classes_[explained]),
         }
     else:
-        predicted = float(model.loss_.link(source.predicted_[[node]])[0, 0])
+        predicted = float(model.loss_.inverse_link(source.raw_predictions_[[node]])[0, 0])
         written |= {"prediction": number(predicted)}
         if role == HELD:
             at = int(np.flatnonzero(model.validation_nodes_ == node)[0])
@@ -271,7 +356,9 @@ def _written(
     return written
 
 
-def _largest(parts: dict[Any, float], name: Callable[[Any], str], detail: Callable[[Any], str]) -> list[Any]:
+def _largest(
+    parts: dict[Any, float], name: Callable[[Any], str], detail: Callable[[Any], str]
+) -> list[Any]:
     """The largest parts by name, how many others there are, and what those add."""
     found = [(key, value) for key, value in parts.items() if value != 0.0]
     ranked = sorted(found, key=lambda part: -abs(part[1]))
@@ -285,7 +372,9 @@ def _strongest(part: Explanation) -> list[int]:
     together = dict(part.neighbors)
     for other, value in part.labels.items():
         together[other] = together.get(other, 0.0) + value
-    ranked = sorted((other for other in together if other != part.node), key=lambda other: -abs(together[other]))
+    ranked = sorted(
+        (other for other in together if other != part.node), key=lambda other: -abs(together[other])
+    )
     return ranked[: 2 * LARGEST_PARTS]
 
 
@@ -302,5 +391,7 @@ def _cell(model: Any, table: Table, node: int, name: str) -> str:
     if np.isnan(value):
         return "missing"
     return (
-        clipped(model._reader.categories[column][int(value)]) if column in model._reader.categories else number(value)
+        clipped(model._reader.categories[column][int(value)])
+        if column in model._reader.categories
+        else number(value)
     )

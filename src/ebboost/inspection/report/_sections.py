@@ -44,19 +44,27 @@ def learned(known: Known) -> str:
     graph, n_nodes, n_columns = model.graph_, len(model.scores_), model.n_features_in_
     what = f"one of {len(model.classes_)} classes" if known.classes else "a number"
     ties = f" and from {graph.n_edges:,} ties between rows" if diagnosis.uses_graph(model) else ""
-    first = f"For each of {n_nodes:,} rows the model predicts {what}, from {n_columns:,} columns{ties}."
+    first = (
+        f"For each of {n_nodes:,} rows the model predicts {what}, from {n_columns:,} columns{ties}."
+    )
     sentences = [first]
     if known.held is not None:
         m = known.held.nodes.size
         if known.classes:
             right = percent(q["accuracy"], 1)
-            sentences.append(f"At {m:,} rows it had not learned from, it names the right class for {right}.")
+            sentences.append(
+                f"At {m:,} rows it had not learned from, it names the right class for {right}."
+            )
             if p:
                 change = (1 - q["accuracy"]) / max(1 - p["accuracy"], 1e-12) - 1
-                sentences.append(f"The same trees without the graph: {percent(p['accuracy'], 1)}; {_mistakes(change)}.")
+                sentences.append(
+                    f"The same trees without the graph: {percent(p['accuracy'], 1)}; {_mistakes(change)}."
+                )
         else:
             share = (
-                "" if np.isnan(q["r2"]) else f", and it explains {percent(max(q['r2'], 0.0))} of the differences (R²)"
+                ""
+                if np.isnan(q["r2"])
+                else f", and it explains {percent(max(q['r2'], 0.0))} of the differences (R²)"
             )
             near = f"half of its predictions are within {number(q['median'])} of the truth"
             sentences.append(f"At {m:,} rows it had not learned from, {near}{share}.")
@@ -70,7 +78,9 @@ def learned(known: Known) -> str:
                     else "The same trees without the graph do as well."
                 )
     if graph is not None and not diagnosis.uses_graph(model):
-        sentences.append("The graph was found to be of no use here, and the model works without it.")
+        sentences.append(
+            "The graph was found to be of no use here, and the model works without it."
+        )
     elif graph is None:
         sentences.append("It was fitted without a graph.")
     top = [clipped(name) for name, share in diagnosis.importances(model)[:3] if share > 0]
@@ -95,18 +105,42 @@ def tiles(known: Known) -> str:
     items: list[tuple[str, str, str]] = []
     if known.held is not None and known.classes:
         items.append(
-            ("Accuracy", percent(q["accuracy"], 1), f"{percent(p['accuracy'], 1)} without the graph" if p else "")
+            (
+                "Accuracy",
+                percent(q["accuracy"], 1),
+                f"{percent(p['accuracy'], 1)} without the graph" if p else "",
+            )
         )
-        items.append(("Log-loss", figure(q["log_loss"]), f"{figure(p['log_loss'])} without the graph" if p else ""))
+        items.append(
+            (
+                "Log-loss",
+                figure(q["log_loss"]),
+                f"{figure(p['log_loss'])} without the graph" if p else "",
+            )
+        )
     elif known.held is not None:
-        items.append(("R²", _three_digits(q["r2"]), f"{_three_digits(p['r2'])} without the graph" if p else ""))
-        items.append(("RMSE", figure(q["rmse"]), f"{figure(p['rmse'])} without the graph" if p else ""))
+        items.append(
+            (
+                "R²",
+                _three_digits(q["r2"]),
+                f"{_three_digits(p['r2'])} without the graph" if p else "",
+            )
+        )
+        items.append(
+            ("RMSE", figure(q["rmse"]), f"{figure(p['rmse'])} without the graph" if p else "")
+        )
     n_nodes, n_labels = len(model.scores_), model._training.nodes.size
     items.append(("Rows", f"{n_nodes:,}", f"{n_labels:,} of them labelled"))
     if model.graph_ is not None:
         pieces = model.graph_.n_components
-        items.append(("Edges", f"{model.graph_.n_edges:,}", f"in {pieces:,} connected piece{'s' * (pieces != 1)}"))
-    items.append(("Rounds", f"{model.n_iter_:,}", str(model.stopped_because_)))
+        items.append(
+            (
+                "Edges",
+                f"{model.graph_.n_edges:,}",
+                f"in {pieces:,} connected piece{'s' * (pieces != 1)}",
+            )
+        )
+    items.append(("Rounds", f"{model.n_iter_:,}", str(model.stop_reason_)))
     body = "".join(
         f"<div><dt>{escape(name)}</dt><dd><strong>{escape(value)}</strong><span>{escape(note)}</span></dd></div>"
         for name, value, note in items
@@ -121,7 +155,7 @@ def quality(known: Known) -> str:
     """Measures at held-out nodes, with and without the graph, beside a constant."""
     model, held, q, p = known.model, known.held, known.quality, known.plain_quality
     if held is None:
-        errors = getattr(model, "held_out_errors_", np.zeros(0))
+        errors = getattr(model, "conformity_scores_", np.zeros(0))
         if not errors.size:
             return told(NO_HELD_OUT)
         return paragraph(
@@ -133,16 +167,22 @@ def quality(known: Known) -> str:
         head = ["", "accuracy", "log-loss"]
         rows = [["This model", percent(q["accuracy"], 1), figure(q["log_loss"])]]
         if p:
-            rows.append(["The same trees, no graph", percent(p["accuracy"], 1), figure(p["log_loss"])])
+            rows.append(
+                ["The same trees, no graph", percent(p["accuracy"], 1), figure(p["log_loss"])]
+            )
         usual = float(one_hot(diagnosis.training_labels(model).target).sum(axis=0).argmax())
-        rows.append(["Always the commonest class", percent(float((held.truth == usual).mean()), 1), "–"])
+        rows.append(
+            ["Always the commonest class", percent(float((held.truth == usual).mean()), 1), "–"]
+        )
     else:
         head = ["", "RMSE", "mean |error|", "median |error|", "R²"]
         rows = [["This model", *_errors(q)]]
         if p:
             rows.append(["The same trees, no graph", *_errors(p)])
         level = np.full(held.nodes.size, diagnosis.training_labels(model).target.mean())
-        rows.append(["Always the mean", *_errors(diagnosis.quality(HeldOut(held.nodes, held.truth, level)))])
+        rows.append(
+            ["Always the mean", *_errors(diagnosis.quality(HeldOut(held.nodes, held.truth, level)))]
+        )
     note = (
         f"Measured at {held.nodes.size:,} nodes whose labels were not trained on. They also chose the settings and the "
         "round to stop at, so expect slightly less on rows nobody has looked at."
@@ -172,7 +212,9 @@ def predicted_against_true(known: Known) -> str:
     x, y = (Axis(low - pad, high + pad, title) for title in ("predicted", "true"))
     shown = np.random.default_rng(0).permutation(held.nodes.size)[:MOST_DOTS]
     ends = np.array([x.low, x.high])
-    body = dots(x, y, held.prediction[shown], held.truth[shown], "cloud") + line(x, y, ends, ends, "guide")
+    body = dots(x, y, held.prediction[shown], held.truth[shown], "cloud") + line(
+        x, y, ends, ends, "guide"
+    )
     label = f"Predicted against true values at {shown.size} held-out nodes; R² {_three_digits(known.quality['r2'])}."
     rows = []
     for part in np.array_split(np.argsort(held.prediction, kind="stable"), min(5, held.nodes.size)):
@@ -208,7 +250,11 @@ def _confusion(known: Known, held: HeldOut) -> str:
             written = f"{100 * share:.0f}" if counts[true, predicted] else "·"
             cells += f'<td class="{kind}" style="--share:{share:.2f}">{written}</td>'
         body += f'<tr><th scope="row">{escape(names[true])} <small>({int(total):,})</small></th>{cells}</tr>'
-    rest = f" The {MOST_CLASSES} commonest of {len(names)} classes." if len(names) > MOST_CLASSES else ""
+    rest = (
+        f" The {MOST_CLASSES} commonest of {len(names)} classes."
+        if len(names) > MOST_CLASSES
+        else ""
+    )
     caption = f"Of each true class (row), percent predicted as each class (column), at held-out nodes.{rest}"
     return (
         f'{paragraph(caption)}<div class="scroll" tabindex="0" role="region" aria-label="Confusion of classes">'
@@ -221,7 +267,9 @@ def _confusion(known: Known, held: HeldOut) -> str:
 def losses(known: Known) -> str:
     """Loss by round."""
     history = known.model.history_
-    training, validation = (np.asarray(history.get(name, []), dtype=np.float64) for name in ("training", "validation"))
+    training, validation = (
+        np.asarray(history.get(name, []), dtype=np.float64) for name in ("training", "validation")
+    )
     if not training.size:
         return told("This fit kept no losses: it had no rounds.")
     every = np.concatenate([training, validation])
@@ -237,13 +285,22 @@ def losses(known: Known) -> str:
     first, last = scaled(np.array([low, high])).tolist()
     pad = 0.05 * ((last - first) or 1.0)
     if logarithmic:
-        marks = [m * 10.0**e for e in range(int(np.floor(first)) - 1, int(np.ceil(last)) + 1) for m in (1, 2, 5)]
+        marks = [
+            m * 10.0**e
+            for e in range(int(np.floor(first)) - 1, int(np.ceil(last)) + 1)
+            for m in (1, 2, 5)
+        ]
         ticks = tuple(float(np.log10(m)) for m in marks if first - pad <= np.log10(m) <= last + pad)
         y = Axis(first - pad, last + pad, "loss, logarithmic", ticks, lambda t: number(10.0**t))
     else:
         y = Axis(first - pad, last + pad, "mean loss")
     last_round = float(max(training.size, 2))
-    x = Axis(1.0, last_round, "round", tuple(tick for tick in round_ticks(1.0, last_round) if tick == int(tick)))
+    x = Axis(
+        1.0,
+        last_round,
+        "round",
+        tuple(tick for tick in round_ticks(1.0, last_round) if tick == int(tick)),
+    )
     rounds = np.arange(1.0, training.size + 1)
     body = line(x, y, rounds, scaled(training), "first")
     legend = '<span class="key first">training</span>'
@@ -252,16 +309,18 @@ def losses(known: Known) -> str:
         body += line(x, y, rounds[: validation.size], scaled(validation), "second")
         kept = float(known.model.n_iter_)
         body += f'<path class="line guide" d="M{1000 * float(x.place(kept)):.1f} 0V1000"/>'
-        legend += '<span class="key second">held-out</span><span class="key guide">round kept</span>'
-        label += (
-            f" Held-out loss from {number(validation[0])} to {number(validation[-1])}, best at {known.model.n_iter_}."
+        legend += (
+            '<span class="key second">held-out</span><span class="key guide">round kept</span>'
         )
+        label += f" Held-out loss from {number(validation[0])} to {number(validation[-1])}, best at {known.model.n_iter_}."
     picked = np.unique(np.linspace(0, training.size - 1, min(training.size, 10)).astype(int))
     rows = [
         [str(r + 1), figure(training[r]), figure(validation[r]) if r < validation.size else "–"]
         for r in picked.tolist()
     ]
-    numbers = folded(table(["round", "training", "held-out"], rows, "Loss by round", kind="figures"))
+    numbers = folded(
+        table(["round", "training", "held-out"], rows, "Loss by round", kind="figures")
+    )
     return f'<p class="legend">{legend}</p>{chart(body, x, y, label)}{numbers}'
 
 
@@ -274,7 +333,9 @@ def graph_effect(known: Known) -> str:
     if model.graph_ is None:
         return told("This model was fitted without a graph: pass graph= to fit.")
     if not diagnosis.uses_graph(model):
-        return told("The model does not use its graph: in the race on held-out nodes it was of no help.")
+        return told(
+            "The model does not use its graph: in the race on held-out nodes it was of no help."
+        )
     if held is None:
         return told(NO_HELD_OUT)
     if plain is None:
@@ -282,21 +343,32 @@ def graph_effect(known: Known) -> str:
             "To compare, the same trees are fitted without the graph, and that takes the table: save the model with "
             "model.save(path, table=True), or pass X to write_report."
         )
-    better, worse = (float((sign * (np.abs(plain.residual) - np.abs(held.residual)) > 0).mean()) for sign in (1, -1))
+    better, worse = (
+        float((sign * (np.abs(plain.residual) - np.abs(held.residual)) > 0).mean())
+        for sign in (1, -1)
+    )
     name = "mistakes" if known.classes else "mean squared error"
     rows = []
-    groups = [(group, float(plain.cost[mask].mean()), float(held.cost[mask].mean()), int(mask.sum()))
-              for group, mask in _groups(known, held)]  # fmt: skip
+    groups = [
+        (group, float(plain.cost[mask].mean()), float(held.cost[mask].mean()), int(mask.sum()))
+        for group, mask in _groups(known, held)
+    ]
     changes = [after / before - 1 if before > 0 else 0.0 for _, before, after, _ in groups]
     largest = max(0.1, *(abs(change) for change in changes))
     for (group, before, after, size), change in zip(groups, changes, strict=True):
-        figures = [percent(before), percent(after)] if known.classes else [figure(before), figure(after)]
-        rows.append([group, f"{size:,}", *figures, _signed_percent(change), two_way_bar(change / largest)])
+        figures = (
+            [percent(before), percent(after)] if known.classes else [figure(before), figure(after)]
+        )
+        rows.append(
+            [group, f"{size:,}", *figures, _signed_percent(change), two_way_bar(change / largest)]
+        )
     head = ["", "nodes", "without", "with graph", "change", "better ◂ ▸ worse"]
     return paragraph(
         f"The same trees were fitted without the graph on the same labels. The graph brought {percent(better)} of the "
         f"held-out nodes closer to the truth and {percent(worse)} further away. By group, {name}:"
-    ) + table(head, rows, f"Change of the {name} by group of held-out nodes", kind="figures effect", raw=5)
+    ) + table(
+        head, rows, f"Change of the {name} by group of held-out nodes", kind="figures effect", raw=5
+    )
 
 
 def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -310,11 +382,15 @@ def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
     around = np.asarray((links != 0).astype(np.float64) @ labelled)[held.nodes]
     groups = [("All held-out nodes", everyone), ("No neighbour", ties == 0)]
     ends: list[int] = (
-        np.unique(np.quantile(ties[ties > 0], [0, 1 / 3, 2 / 3, 1]).astype(int)).tolist() if ties.any() else []
+        np.unique(np.quantile(ties[ties > 0], [0, 1 / 3, 2 / 3, 1]).astype(int)).tolist()
+        if ties.any()
+        else []
     )
     for low, high in pairwise(ends):
         first = low if low == ends[0] else low + 1
-        text = f"{first}" if first == high else f"{first} {'or' if high == first + 1 else 'to'} {high}"
+        text = (
+            f"{first}" if first == high else f"{first} {'or' if high == first + 1 else 'to'} {high}"
+        )
         groups.append((f"{text} neighbour{'s' * (text != '1')}", (ties >= first) & (ties <= high)))
     groups.append(("No labelled neighbour", (around == 0) & (ties > 0)))
     groups.append(("1 or 2 labelled neighbours", (around >= 1) & (around <= 2)))
@@ -324,7 +400,9 @@ def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
             groups.append((f"True class {clipped(known.model.classes_[c])}", held.truth == c))
     else:
         for text, part in zip(
-            ("Lowest third of predictions", "Middle third", "Highest third"), _thirds(held.prediction), strict=True
+            ("Lowest third of predictions", "Middle third", "Highest third"),
+            _thirds(held.prediction),
+            strict=True,
         ):
             groups.append((text, part))
     groups += _by_leading_column(known, held)
@@ -339,7 +417,9 @@ def _by_leading_column(known: Known, held: HeldOut) -> list[tuple[str, NDArray[n
     name, values = clipped(known.table.names[column]), known.table.values[held.nodes, column]
     categories = known.model._reader.categories.get(column)
     if categories is not None:
-        often = np.argsort(-np.bincount(values[~np.isnan(values)].astype(int)), kind="stable")[:3].tolist()
+        often = np.argsort(-np.bincount(values[~np.isnan(values)].astype(int)), kind="stable")[
+            :3
+        ].tolist()
         return [(f"{name} is {clipped(categories[code])}", values == code) for code in often]
     if np.isnan(values).all():
         return []
@@ -368,13 +448,21 @@ def residuals_note(known: Known, mapped: dict[str, Any] | None) -> str:
     if mapped["from"]:
         sentences.append(f"Nodes are placed by the columns {mapped['from']}.")
     else:
-        sentences.append("The table has no places, so nodes are laid out by the graph: near means few steps apart.")
+        sentences.append(
+            "The table has no places, so nodes are laid out by the graph: near means few steps apart."
+        )
     if mapped["n"] < mapped["of"]:
         sentences.append(f"Shown are {mapped['n']:,} of {mapped['of']:,} nodes.")
     if known.held is not None:
         alike = diagnosis.errors_alike(known.model, known.held)
         if alike is not None:
-            judged = "little is left" if alike < 0.1 else "something is left" if alike < 0.2 else "much is left"
+            judged = (
+                "little is left"
+                if alike < 0.1
+                else "something is left"
+                if alike < 0.2
+                else "much is left"
+            )
             sentences.append(
                 f"The correlation of errors between neighbours is {alike:.2f}: {judged} in the graph to be learned."
             )
@@ -389,16 +477,21 @@ def columns(known: Known) -> str:
     ranked = diagnosis.importances(known.model)
     largest = max(ranked[0][1], 1e-12) if ranked else 1.0
     if not ranked or ranked[0][1] <= 0:
-        return told("The trees never split on a column, or this learner does not say which columns it used.")
-    rows = [[clipped(name), percent(share), bar(share / largest)] for name, share in ranked[:MOST_COLUMNS]]
+        return told(
+            "The trees never split on a column, or this learner does not say which columns it used."
+        )
+    rows = [
+        [clipped(name), percent(share), bar(share / largest)]
+        for name, share in ranked[:MOST_COLUMNS]
+    ]
     rest = ranked[MOST_COLUMNS:]
     if rest:
         share = sum(share for _, share in rest)
         rows.append([f"{len(rest):,} others", percent(share), bar(share / largest, "rest")])
-    note = (
-        "Share of each column in the gain of the trees, what the graph made of it included (means over neighbours, …)."
+    note = "Share of each column in the gain of the trees, what the graph made of it included (means over neighbours, …)."
+    return paragraph(note) + table(
+        ["column", "share", ""], rows, "Most influential columns", kind="bars", raw=2
     )
-    return paragraph(note) + table(["column", "share", ""], rows, "Most influential columns", kind="bars", raw=2)
 
 
 def intervals(known: Known) -> str:
@@ -410,10 +503,18 @@ def intervals(known: Known) -> str:
         known.model.loss_, Quantile
     )
     if held is None or held.nodes.size < 20:
-        return told("Coverage takes at least 20 held-out nodes. " + (NO_HELD_OUT if held is None else ""))
+        return told(
+            "Coverage takes at least 20 held-out nodes. " + (NO_HELD_OUT if held is None else "")
+        )
     found = diagnosis.coverage(held)
     x = Axis(0.45, 1.0, "stated", (0.5, 0.6, 0.7, 0.8, 0.9, 1.0), percent)
-    y = Axis(min(0.45, float(found.share.min()) - 0.02), 1.0, "observed", (0.5, 0.6, 0.7, 0.8, 0.9, 1.0), percent)
+    y = Axis(
+        min(0.45, float(found.share.min()) - 0.02),
+        1.0,
+        "observed",
+        (0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+        percent,
+    )
     levels, ends = np.asarray(found.levels), np.array([x.low, x.high])
     body = line(x, y, ends, ends, "guide") + line(x, y, levels, found.share, "first")
     body += dots(x, y, levels, found.share, "big", alone=True)
@@ -421,11 +522,20 @@ def intervals(known: Known) -> str:
     label = f"Stated against observed coverage: of intervals stated to hold 90 %, {percent(at[0.9])} did."
     rows = [
         [percent(level), percent(share), f"± {figure(width)}"]
-        for level, share, width in zip(found.levels, found.share.tolist(), found.width.tolist(), strict=True)
+        for level, share, width in zip(
+            found.levels, found.share.tolist(), found.width.tolist(), strict=True
+        )
     ]
     groups = [
-        [name, f"{int(mask.sum()):,}", percent(float(found.inside[mask].mean())), bar(float(found.inside[mask].mean()))]
-        for name, mask in (_groups(known, held) if known.model.graph_ is not None else _plain_groups(held))
+        [
+            name,
+            f"{int(mask.sum()):,}",
+            percent(float(found.inside[mask].mean())),
+            bar(float(found.inside[mask].mean())),
+        ]
+        for name, mask in (
+            _groups(known, held) if known.model.graph_ is not None else _plain_groups(held)
+        )
     ]
     return (
         paragraph(
@@ -435,7 +545,9 @@ def intervals(known: Known) -> str:
         + chart(body, x, y, label)
         + folded(table(["stated", "observed", "width"], rows, "Coverage by level", kind="figures"))
         + folded(
-            table(["", "nodes", "held at 90 %", ""], groups, "Coverage by group", kind="bars", raw=3),
+            table(
+                ["", "nodes", "held at 90 %", ""], groups, "Coverage by group", kind="bars", raw=3
+            ),
             "Intervals are equally wide everywhere: who is held less often?",
         )
     )
@@ -443,18 +555,31 @@ def intervals(known: Known) -> str:
 
 def _plain_groups(held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
     names = ("Lowest third of predictions", "Middle third", "Highest third")
-    return [(name, mask) for name, mask in zip(names, _thirds(held.prediction), strict=True) if mask.any()]
+    return [
+        (name, mask)
+        for name, mask in zip(names, _thirds(held.prediction), strict=True)
+        if mask.any()
+    ]
 
 
 def _calibration(known: Known, held: HeldOut) -> str:
     said, seen, count = diagnosis.calibration(held)
-    x, y = (Axis(0.0, 1.0, title, (0.0, 0.25, 0.5, 0.75, 1.0), percent) for title in ("stated", "right"))
+    x, y = (
+        Axis(0.0, 1.0, title, (0.0, 0.25, 0.5, 0.75, 1.0), percent) for title in ("stated", "right")
+    )
     ends = np.array([0.0, 1.0])
-    body = line(x, y, ends, ends, "guide") + line(x, y, said, seen, "first") + dots(x, y, said, seen, "big", alone=True)
+    body = (
+        line(x, y, ends, ends, "guide")
+        + line(x, y, said, seen, "first")
+        + dots(x, y, said, seen, "big", alone=True)
+    )
     error = known.model.calibration_error_
-    text = f"Stated probabilities are off by {percent(error)} on average." if error is not None else ""
+    text = (
+        f"Stated probabilities are off by {percent(error)} on average." if error is not None else ""
+    )
     rows = [
-        [percent(s), percent(r), f"{n:,}"] for s, r, n in zip(said.tolist(), seen.tolist(), count.tolist(), strict=True)
+        [percent(s), percent(r), f"{n:,}"]
+        for s, r, n in zip(said.tolist(), seen.tolist(), count.tolist(), strict=True)
     ]
     return (
         paragraph(
@@ -478,16 +603,21 @@ RACERS = {
 def settings(known: Known) -> str:
     """What was chosen, and why."""
     model, parts = known.model, ""
-    if model.race_:
-        largest = max(model.race_.values())
-        zero = min(model.race_.values()) < 0 or largest == 0  # without a natural zero, lengths say nothing
+    if model.selection_:
+        largest = max(model.selection_.values())
+        zero = (
+            min(model.selection_.values()) < 0 or largest == 0
+        )  # without a natural zero, lengths say nothing
         rows = [
             [
-                f"{RACERS.get(name, name)}{' (chosen)' * (name == model.choice_)}",
+                f"{RACERS.get(name, name)}{' (chosen)' * (name == model.best_candidate_)}",
                 figure(loss),
-                bar(0.0 if zero else loss / largest, "win" if name == model.choice_ else "plain"),
+                bar(
+                    0.0 if zero else loss / largest,
+                    "win" if name == model.best_candidate_ else "plain",
+                ),
             ]
-            for name, loss in sorted(model.race_.items(), key=lambda pair: pair[1])
+            for name, loss in sorted(model.selection_.items(), key=lambda pair: pair[1])
         ]
         parts += paragraph(
             "A few ways of using the graph ran a short race; the one with the least held-out loss was trained to the end. "
@@ -495,15 +625,20 @@ def settings(known: Known) -> str:
         )
         parts += table(["entrant", "held-out loss", ""], rows, "The race", kind="bars", raw=2)
     else:
-        parts += paragraph("There was no race: the settings were given, or there was nothing to compare on.")
+        parts += paragraph(
+            "There was no race: the settings were given, or there was nothing to compare on."
+        )
     parts += f"<h3>In the model's own words</h3><pre>{escape(model.summary())}</pre>"
     defaults = type(model)().get_params(deep=False)
     changed = {
-        name: value for name, value in model.get_params(deep=False).items() if repr(value) != repr(defaults.get(name))
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if repr(value) != repr(defaults.get(name))
     }
     if changed:
         rows = [[name, repr(value), repr(defaults.get(name))] for name, value in changed.items()]
         parts += folded(
-            table(["parameter", "value", "default"], rows, "Parameters set by hand"), "Parameters set by hand"
+            table(["parameter", "value", "default"], rows, "Parameters set by hand"),
+            "Parameters set by hand",
         )
     return parts
