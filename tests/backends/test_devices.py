@@ -122,7 +122,7 @@ def test_what_labels_say_of_predictions_is_solved_for_there(monkeypatch):
         asked.append(len(errors))
         return spread(self, errors)
 
-    monkeypatch.setattr(devices.DeviceField, "spread", noted)
+    monkeypatch.setattr(devices.DeviceField, "posterior_mean", noted)
     model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["field"])
     here, there, _, fitted = pair(monkeypatch, model, *problem())
     np.testing.assert_allclose(there, here, rtol=1e-4)

@@ -496,7 +496,7 @@ def test_estimated_diagonal_stays_within_its_bounds(monkeypatch):
 
 
 def test_weak_fields_are_solved_more_closely(monkeypatch):
-    from ebboost.boosting.label_objectives import _field
+    from ebboost.boosting import latent_field as _field
 
     monkeypatch.setattr(_field, "EXACT_UP_TO", 0)
     graph = random_graph(30, 60)

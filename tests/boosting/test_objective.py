@@ -108,9 +108,9 @@ def test_newton_step_is_the_exact_line_search_for_squared_error(loss, seed):
     point, tree = at(objective, rng.normal(size=(15, 1))), rng.normal(size=(15, 1))
     smoothed = objective.propagate(tree)
     best = objective.newton_step(point, tree, smoothed)
-    value = objective.value(point.to_device(best, tree, smoothed))
+    value = objective.value(point.take_step(best, tree, smoothed))
     for off in (-0.1, -1e-3, 1e-3, 0.1):
-        assert value <= objective.value(point.to_device(best + off, tree, smoothed)) + 1e-12
+        assert value <= objective.value(point.take_step(best + off, tree, smoothed)) + 1e-12
 
 
 def test_mixing_iterates_mixes_their_weights():
@@ -247,7 +247,7 @@ def test_curvature_that_depends_on_the_scores_is_computed_at_each_point():
         eb.Laplacian(1.0, 1).operator(eb.Graph.from_edges([0, 1], [1, 2])), eb.LogLoss(), labels
     )
     start = objective.start()
-    far = start.to_device(5.0, np.ones((3, 1)), objective.propagate(np.ones((3, 1))))
+    far = start.take_step(5.0, np.ones((3, 1)), objective.propagate(np.ones((3, 1))))
     assert (objective.curvature(far) < 0.5 * objective.curvature(start)).all()
 
 

@@ -65,7 +65,7 @@ def test_a_fit_on_a_large_graph_is_that_of_double_precision_to_a_percent(labels,
     y[::2] = np.nan
     fits = []
     for exact_up_to in (10_000, 10**9):
-        for room in ("objective", "labels._field"):
+        for room in ("boosting.objective", "boosting.latent_field"):
             monkeypatch.setattr(f"ebboost.{room}.EXACT_UP_TO", exact_up_to)
         model = eb.EBBSRegressor(
             15, smoothing=eb.Laplacian(1.0, 2), labels=labels, early_stopping=False, random_state=0

@@ -150,7 +150,7 @@ def test_a_mistake_is_told_from_an_error_of_ours():
 
     run, mistake = TOOL["run"], TOOL["Mistake"]
     assert run(case(y=np.array([0.0, np.inf, 0.0])), "").startswith(
-        "fit refused: ValueError in checks.py"
+        "fit refused: ValueError in validation.py"
     )
     with pytest.raises(mistake, match="finite numbers"):
         run(case(estimator=Silent(1)), "")

@@ -224,7 +224,7 @@ def test_gradient_is_that_of_the_loss_with_its_weights_frozen(penalty, kind):
     graph = random_graph(14, 30)
     objective = objective_on(graph, robust(penalty, 0.8), kind=kind)
     scores = np.random.default_rng(1).normal(size=(14, 1))
-    point = objective.start().to_device(1.0, scores, scores)
+    point = objective.start().take_step(1.0, scores, scores)
     frozen = objective_on(graph, _Fixed(objective.smoother.linearize(scores)), kind=kind)
     mass = objective.labels.weight.sum()
     assert frozen.value(_at(frozen, scores)) == pytest.approx(objective.value(point))
@@ -252,7 +252,7 @@ def test_iterates_smooth_anew_wherever_they_move():
     rng = np.random.default_rng(0)
     tree, other = rng.normal(size=(2, 14, 1))
     start = objective.start()
-    moved, far = start.to_device(0.5, tree, None), start.to_device(2.0, other, None)
+    moved, far = start.take_step(0.5, tree, None), start.take_step(2.0, other, None)
     mixed = moved.interpolate(far, 0.25)
     np.testing.assert_allclose(moved.smoothed, objective.smoother.apply(0.5 * tree))
     np.testing.assert_allclose(mixed.smoothed, objective.smoother.apply(0.375 * tree + 0.5 * other))
@@ -263,14 +263,14 @@ class _Fixed(eb.Smoother):
     """A smoother that gives one operator, whatever the graph."""
 
     def __init__(self, operator):
-        self.operator = operator
+        self.linear_map = operator
 
     def operator(self, graph):
-        return self.operator
+        return self.linear_map
 
 
 def _at(objective, scores):
-    return objective.start().to_device(1.0, scores, objective.propagate(scores, objective.start()))
+    return objective.start().take_step(1.0, scores, objective.propagate(scores, objective.start()))
 
 
 # ---------------------------------------------------------------------- the estimators
@@ -351,12 +351,12 @@ def test_auto_scale_is_three_times_the_spread_of_the_labels_and_follows_their_un
 
 def test_spread_of_labels_is_in_units_of_the_scores():
     y, weight = np.random.default_rng(0).gamma(3.0, size=(500, 1)), np.ones(500)
-    assert eb.SquaredError().posterior_mean(y, weight) == pytest.approx(y.std())
-    assert eb.Poisson().posterior_mean(y, weight) == pytest.approx(y.std() / y.mean())
+    assert eb.SquaredError().label_scale(y, weight) == pytest.approx(y.std())
+    assert eb.Poisson().label_scale(y, weight) == pytest.approx(y.std() / y.mean())
     two = (y > np.quantile(y, 0.8)).astype(float)
-    assert eb.LogLoss().posterior_mean(two, weight) == pytest.approx(1 / np.sqrt(0.2 * 0.8))
+    assert eb.LogLoss().label_scale(two, weight) == pytest.approx(1 / np.sqrt(0.2 * 0.8))
     huber = eb.Huber().prepared(y, weight)
-    assert huber.posterior_mean(y, weight) == pytest.approx(
+    assert huber.label_scale(y, weight) == pytest.approx(
         np.sqrt(np.mean((y - np.median(y)) ** 2)), rel=0.01
     )
 

@@ -373,7 +373,7 @@ def test_ctrl_c_in_a_loop_over_fits_ends_the_loop():
 
 def test_ctrl_c_during_the_race_ends_it_and_keeps_no_checkpoint(tmp_path, monkeypatch):
     asked = []
-    real = eb.objective.Objective.curvature
+    real = eb.boosting.objective.Objective.curvature
 
     def counting(self, point):
         asked.append(0)

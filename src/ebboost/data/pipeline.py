@@ -144,7 +144,9 @@ class FeaturePipeline:
                 asked.check()
                 made.append(neighbor_columns(table, graph, asked.statistics, asked.degree))
             if self.feature_smoothing is not None:
-                made.append(smoothed_columns(table, partial(self.feature_smoothing.on, graph)))
+                made.append(
+                    smoothed_columns(table, partial(self.feature_smoothing.operator, graph))
+                )
             if self.positions is not None:
                 made.append(self.positions.columns(table, graph))
         return NewColumns.concat(made)
