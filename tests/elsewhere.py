@@ -11,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 import ebboost as eb
 from ebboost.backends._cuda import CudaEdges, CudaGraph
 from ebboost.backends.devices import Cpu, Cuda
-from ebboost.boosting.objective import Labels
+from ebboost.data.labels import Labels
 from ebboost.propagation._sweep import Sweep
 
 MOVES = (np.asarray,)

@@ -17,7 +17,8 @@ from ebboost.boosting.label_objectives import (
     masked_prediction,
     objective_for,
 )
-from ebboost.boosting.objective import Iterate, Labels
+from ebboost.boosting.objective import Iterate
+from ebboost.data.labels import Labels
 from ebboost.propagation import IdentityOperator, SparseSolver
 from tests.strategies import graphs, random_graph, signed_graphs
 

@@ -9,7 +9,8 @@ from sklearn.tree import ExtraTreeRegressor
 import ebboost as eb
 from ebboost.boosting.callbacks import History
 from ebboost.boosting.loop import Boosting, boost
-from ebboost.boosting.objective import Labels, Objective
+from ebboost.boosting.objective import Objective
+from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 from ebboost.propagation import IdentityOperator
 from tests.strategies import graphs, random_graph

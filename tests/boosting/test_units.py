@@ -8,7 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ebboost as eb
 from ebboost.boosting import loop as boosting
-from ebboost.boosting.objective import Labels, Objective
+from ebboost.boosting.objective import Objective
+from ebboost.data.labels import Labels
 from ebboost.propagation import SparseSolver, _sweep
 from tests.strategies import graphs, random_graph
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import ebboost as eb
-from ebboost.boosting.objective import Labels
 from ebboost.data import table as table_module
+from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import LazyMatrix, Table
 from ebboost.learners import Learner

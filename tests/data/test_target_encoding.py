@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebboost.boosting.objective import Labels
+from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
 

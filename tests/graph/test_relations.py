@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.boosting.objective import Labels
+from ebboost.data.labels import Labels
 from ebboost.training.selection import relation_strengths
 from tests.strategies import random_graph
 

@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 import ebboost as eb
 from ebboost.boosting.label_objectives import FieldObjective, LatentField, LeaveOneOutObjective
-from ebboost.boosting.objective import Labels, Objective
+from ebboost.boosting.objective import Objective
+from ebboost.data.labels import Labels
 from ebboost.propagation.robust import PENALTIES
 from tests.propagation.test_operators import dense_laplacian
 from tests.strategies import graphs, random_graph

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Self
 
 from ebboost.backends._tiles import worthwhile
-from ebboost.boosting.objective import Labels
+from ebboost.data.labels import Labels
 from ebboost.graph import Graph
 
 GIGA = 1e9

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.latent_field import FieldPosterior
 from ebboost.boosting.losses import Loss
-from ebboost.boosting.objective import Labels
+from ebboost.data.labels import Labels, one_hot
 
 Array = NDArray[np.float64]
 
@@ -91,11 +91,6 @@ def expected_calibration_error(probabilities: Array, target: Array, n_bins: int 
     bins = np.minimum((stated * n_bins).astype(int), n_bins - 1)
     gaps = np.bincount(bins, weights=right - stated, minlength=n_bins)
     return float(np.abs(gaps).sum() / stated.size)
-
-
-def one_hot(target: Array) -> Array:
-    """Return targets with a column per class, those of two classes too."""
-    return np.hstack([1.0 - target, target]) if target.shape[1] == 1 else target
 
 
 def _shifted(probabilities: Array, by: Array) -> Array:

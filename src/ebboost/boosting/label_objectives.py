@@ -1,6 +1,6 @@
 """Known labels as evidence for their neighbours, without leaking: error smoothing (15) and what counters its leak."""
 
-from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error, one_hot
+from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
 from ebboost.boosting.latent_field import (
     FieldObjective,
     FieldPosterior,
@@ -9,7 +9,8 @@ from ebboost.boosting.latent_field import (
 )
 from ebboost.boosting.losses import Loss, SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels, MaskedObjective, masked_prediction
-from ebboost.boosting.objective import Labels, Objective
+from ebboost.boosting.objective import Objective
+from ebboost.data.labels import Labels
 from ebboost.graph import Graph
 from ebboost.propagation import Propagation, PropagationOperator
 
@@ -24,7 +25,6 @@ __all__ = [
     "expected_calibration_error",
     "masked_prediction",
     "objective_for",
-    "one_hot",
 ]
 
 

@@ -20,7 +20,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebboost.boosting.losses import Loss
-from ebboost.boosting.objective import EXACT_UP_TO, Iterate, Labels, Objective, relative
+from ebboost.boosting.objective import EXACT_UP_TO, Iterate, Objective, relative
+from ebboost.data.labels import Labels
 from ebboost.graph import Graph
 from ebboost.propagation import GraphMatrix, Propagation, SparseSolver
 

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from ebboost.boosting.losses import Loss
-from ebboost.boosting.objective import Iterate, Labels, Objective
+from ebboost.boosting.objective import Iterate, Objective
+from ebboost.data.labels import Labels
 from ebboost.propagation import Propagation, PropagationOperator
 
 Array = NDArray[np.float64]

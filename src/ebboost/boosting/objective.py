@@ -7,7 +7,6 @@ curvature for *every* node, labelled or not.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,64 +14,13 @@ from numpy.typing import NDArray
 
 from ebboost._native import COMPILED
 from ebboost.boosting.losses import Loss
+from ebboost.data.labels import Labels
 from ebboost.propagation import Propagation, PropagationOperator
 
 Array = NDArray[np.float64]
 # Nodes up to which training computes in full precision; beyond, sweeps are in float32 and solves stop early. What is
 # reported after training is in full precision always.
 EXACT_UP_TO = 10_000
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Known labels: positions of the nodes, targets of shape (m, c), a weight each."""
-
-    nodes: NDArray[np.int64]
-    target: Array
-    weight: Array
-
-    @cached_property
-    def index(self) -> Any:
-        """What picks the nodes out of a vector: a slice, which copies nothing, where they follow each other."""
-        nodes = self.nodes
-        if (
-            nodes.size
-            and nodes[-1] - nodes[0] + 1 == nodes.size
-            and bool((nodes[1:] > nodes[:-1]).all())
-        ):
-            return slice(int(nodes[0]), int(nodes[-1]) + 1)
-        return nodes
-
-    @cached_property
-    def _even(self) -> bool:
-        return bool((self.weight == 1.0).all())
-
-    @cached_property
-    def total_weight(self) -> float:
-        """The sum of the weights."""
-        return float(self.weight.sum())
-
-    def weighted(self, values: Array) -> Array:
-        """Return what was computed for each label, times its weight."""
-        return (
-            values
-            if self._even
-            else (self.weight if values.ndim == 1 else self.weight[:, None]) * values
-        )
-
-    def concat(self, others: "Labels") -> "Labels":
-        """Return these and others."""
-        parts = zip(
-            (self.nodes, self.target, self.weight),
-            (others.nodes, others.target, others.weight),
-            strict=True,
-        )
-        nodes, target, weight = (np.concatenate(part) for part in parts)
-        return Labels(nodes, target, weight)
-
-    def subset(self, keep: NDArray[np.bool_]) -> "Labels":
-        """Return some of them."""
-        return Labels(self.nodes[keep], self.target[keep], self.weight[keep])
 
 
 def relative(weight: Array) -> Array:

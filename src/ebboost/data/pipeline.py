@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.objective import Labels
 from ebboost.data.features import (
     LowRank,
     NeighborFeatures,
@@ -15,6 +14,7 @@ from ebboost.data.features import (
     neighbor_columns,
     smoothed_columns,
 )
+from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.graph import Graph

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.objective import Labels
+from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 
 Array = NDArray[np.float64]
@@ -24,7 +24,7 @@ class OrderedTargetEncoder:
     --------
     >>> import numpy as np
     >>> from ebboost.data.table import Table
-    >>> from ebboost.boosting.objective import Labels
+    >>> from ebboost.data.labels import Labels
     >>> table = Table(np.array([[0.0], [0.0], [1.0], [0.0]]), ("colour",), categorical=(0,), origin=(0,))
     >>> labels = Labels(np.array([0, 1]), np.array([[1.0], [3.0]]), np.ones(2))
     >>> encoded = OrderedTargetEncoder().fit_transform(table, labels, seed=0)

@@ -29,9 +29,10 @@ from ebboost.boosting.label_objectives import LatentField, MaskedLabels, objecti
 from ebboost.boosting.loop import Boosting, boost
 from ebboost.boosting.losses import Loss, SquaredError
 from ebboost.boosting.momentum import Momentum, as_momentum
-from ebboost.boosting.objective import Labels, Objective
+from ebboost.boosting.objective import Objective
 from ebboost.data import validation as checks
 from ebboost.data.features import NeighborFeatures
+from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table, TableReader
 from ebboost.estimators._fitted import Fitted, named

@@ -16,9 +16,9 @@ from ebboost.boosting.label_objectives import (
 )
 from ebboost.boosting.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax
 from ebboost.boosting.momentum import Momentum
-from ebboost.boosting.objective import Labels
 from ebboost.data import validation as checks
 from ebboost.data.features import NeighborFeatures
+from ebboost.data.labels import Labels
 from ebboost.estimators._base import BaseEBBS
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import CatBoost

@@ -13,8 +13,8 @@ from ebboost.backends import threads as cores
 from ebboost.backends.dask import gathered, is_dask, scores_of
 from ebboost.backends.devices import Cpu
 from ebboost.boosting.label_objectives import LatentField
-from ebboost.boosting.objective import Labels
 from ebboost.data import validation as checks
+from ebboost.data.labels import Labels
 from ebboost.data.table import ParquetTable, Table, count_rows, rows_of
 from ebboost.graph import Graph, Graphs
 from ebboost.model import serialization as modelfile

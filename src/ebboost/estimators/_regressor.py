@@ -10,8 +10,8 @@ from sklearn.metrics import r2_score
 
 from ebboost.boosting.label_objectives import MaskedLabels, masked_prediction
 from ebboost.boosting.losses import Loss, regression_loss
-from ebboost.boosting.objective import Labels
 from ebboost.data import validation as checks
+from ebboost.data.labels import Labels
 from ebboost.estimators._base import BaseEBBS
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import CatBoost

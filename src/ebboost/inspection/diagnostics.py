@@ -9,9 +9,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost.boosting.callbacks import unless_interrupted
-from ebboost.boosting.label_objectives import one_hot
-from ebboost.boosting.objective import Labels
 from ebboost.data import validation as checks
+from ebboost.data.labels import Labels, one_hot
 from ebboost.data.table import Table
 from ebboost.training.selection import label_correlation
 

@@ -26,10 +26,10 @@ from ebboost.boosting import losses, momentum
 from ebboost.boosting.label_objectives import LatentField, MaskedLabels, ProbabilityField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.momentum import Momentum
-from ebboost.boosting.objective import Labels
 from ebboost.data import archive, features
 from ebboost.data.archive import beside, checksums
 from ebboost.data.features import LowRank, NeighborFeatures, Positions
+from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table, TableReader
 from ebboost.data.target_encoding import OrderedTargetEncoder

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from ebboost.boosting.callbacks import EarlyStopping, RoundInfo
 from ebboost.boosting.label_objectives import LatentField, MaskedLabels
 from ebboost.boosting.loop import Boosting
-from ebboost.boosting.objective import Iterate, Labels, Objective
+from ebboost.boosting.objective import Iterate, Objective
 from ebboost.data.features import LowRank, NeighborFeatures, Positions
+from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table
 from ebboost.graph import Graph

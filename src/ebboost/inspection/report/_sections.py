@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.label_objectives import one_hot
 from ebboost.boosting.losses import Quantile
+from ebboost.data.labels import one_hot
 from ebboost.inspection import diagnostics as diagnosis
 from ebboost.inspection.diagnostics import HeldOut
 from ebboost.inspection.report._charts import (

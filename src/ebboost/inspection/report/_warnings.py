@@ -4,7 +4,7 @@ from html import escape
 
 import numpy as np
 
-from ebboost.boosting.label_objectives import one_hot
+from ebboost.data.labels import one_hot
 from ebboost.inspection import diagnostics as diagnosis
 from ebboost.inspection.report._charts import clipped, percent
 from ebboost.inspection.report._context import NO_HELD_OUT, Known, paragraph

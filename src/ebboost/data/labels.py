@@ -1,0 +1,72 @@
+"""The labelled nodes: positions, targets and weights."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labelled nodes.
+
+    Attributes
+    ----------
+    nodes : ndarray of int, shape (m,)
+        Positions of the labelled nodes.
+    target : ndarray of shape (m, c)
+        The labels, with a column for each output.
+    weight : ndarray of shape (m,)
+        The weight of each label.
+    """
+
+    nodes: NDArray[np.int64]
+    target: Array
+    weight: Array
+
+    @cached_property
+    def index(self) -> slice | NDArray[np.int64]:
+        """Index of the labelled nodes; a slice, which copies nothing, if they are contiguous."""
+        nodes = self.nodes
+        if (
+            nodes.size
+            and nodes[-1] - nodes[0] + 1 == nodes.size
+            and bool((nodes[1:] > nodes[:-1]).all())
+        ):
+            return slice(int(nodes[0]), int(nodes[-1]) + 1)
+        return nodes
+
+    @cached_property
+    def _has_unit_weights(self) -> bool:
+        return bool((self.weight == 1.0).all())
+
+    @cached_property
+    def total_weight(self) -> float:
+        """The sum of the weights."""
+        return float(self.weight.sum())
+
+    def weighted(self, values: Array) -> Array:
+        """Return values of the labelled nodes, shape (m,) or (m, c), times the weights."""
+        if self._has_unit_weights:
+            return values
+        return (self.weight if values.ndim == 1 else self.weight[:, None]) * values
+
+    def concat(self, others: "Labels") -> "Labels":
+        """Return these labels followed by others."""
+        return Labels(
+            np.concatenate([self.nodes, others.nodes]),
+            np.concatenate([self.target, others.target]),
+            np.concatenate([self.weight, others.weight]),
+        )
+
+    def subset(self, mask: NDArray[np.bool_]) -> "Labels":
+        """Return the labels that a mask of shape (m,) selects."""
+        return Labels(self.nodes[mask], self.target[mask], self.weight[mask])
+
+
+def one_hot(target: Array) -> Array:
+    """Return targets with a column per class; of two classes, one column becomes two."""
+    return np.hstack([1.0 - target, target]) if target.shape[1] == 1 else target
