@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
 from sklearn.exceptions import DataConversionWarning
 
 from ebboost.boosting.callbacks import Callback
@@ -155,12 +154,12 @@ def graph_fits(graph: Any, n_rows: int, X: Any) -> None:
             )
 
 
-def same_columns(table: Table, estimator: Any) -> None:
+def same_columns(table: Table, n_features: int, estimator: str) -> None:
     """As many columns as at fit; names are checked by scikit-learn."""
-    found, wanted = table.values.shape[1], estimator.n_features_in_
-    if found != wanted:
+    n_columns = table.values.shape[1]
+    if n_columns != n_features:
         raise ValueError(
-            f"X has {found} features, but {type(estimator).__name__} is expecting {wanted} features as input."
+            f"X has {n_columns} features, but {estimator} is expecting {n_features} features as input."
         )
 
 
@@ -190,15 +189,15 @@ def same_rows(table: Table, n_rows: int) -> None:
 
 
 def labelled(
-    y: Any, nodes: Any, sample_weight: Any, n_rows: int, estimator: Any
+    y: Any, nodes: Any, sample_weight: Any, n_rows: int, classes: bool, estimator: str
 ) -> tuple[NDArray[np.int64], NDArray[Any], Array]:
     """Positions, labels and weights of the nodes that have a label."""
     if y is None:
         raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None. Pass the labels, with NaN or "
+            f"{estimator} requires y to be passed, but the target y is None. Pass the labels, with NaN or "
             "None where unknown."
         )
-    values = _label_array(y, "y", is_classifier(estimator))
+    values = _label_array(y, "y", classes)
     if nodes is None:
         if values.size != n_rows:
             raise ValueError(
@@ -256,7 +255,7 @@ def number_of_classes(classes: NDArray[Any]) -> None:
 
 
 def evaluation(
-    pair: Any, trained_on: NDArray[np.int64], n_rows: int, estimator: Any, name: str = "eval_set"
+    pair: Any, trained_on: NDArray[np.int64], n_rows: int, classes: bool, name: str = "eval_set"
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Positions and labels of further labelled nodes, to validate on or known since the fit; none of them trained on."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -269,7 +268,7 @@ def evaluation(
             "graph. Put those rows into X and leave their labels out of y."
         )
     positions = node_positions(pair[0], n_rows, f"{name}[0]")
-    values = _label_array(pair[1], f"{name}[1]", is_classifier(estimator))
+    values = _label_array(pair[1], f"{name}[1]", classes)
     if not positions.size:
         raise ValueError(f"{name} is empty: name at least one labelled node, or leave it out.")
     if positions.size != values.size:
@@ -330,12 +329,12 @@ def node_positions(
 
 
 def to_score(
-    y: Any, sample_weight: Any, nodes: Any, predicted: NDArray[Any], estimator: Any
+    y: Any, sample_weight: Any, nodes: Any, predicted: NDArray[Any], classes: bool
 ) -> tuple[NDArray[Any], NDArray[Any], Array | None]:
     """Pairs of label and prediction, and their weights, where the label is known."""
     if y is None:
         raise ValueError("score needs y, the true labels.")
-    truth = _label_array(y, "y", is_classifier(estimator))
+    truth = _label_array(y, "y", classes)
     weight = None if sample_weight is None else _weights(sample_weight, truth.size)
     rows = np.arange(len(predicted)) if nodes is None else node_positions(nodes, len(predicted))
     if truth.size == len(predicted) != rows.size:  # labels of every row, not of the rows listed

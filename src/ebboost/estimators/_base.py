@@ -544,12 +544,16 @@ class BaseEBBS(Fitted):
         self, y: Any, nodes: Any, eval_set: Any, sample_weight: Any, n_rows: int, seed: int
     ) -> tuple[Labels, Labels | None]:
         """Split what is known into labels to train on and labels to stop on."""
-        known, values, weight = checks.labelled(y, nodes, sample_weight, n_rows, self)
+        known, values, weight = checks.labelled(
+            y, nodes, sample_weight, n_rows, is_classifier(self), type(self).__name__
+        )
         self._learn_classes(values)
         validation = None
         weighted = weight * self._class_weight(values)
         if eval_set is not None:
-            held_nodes, held_values = checks.evaluation(eval_set, known, n_rows, self)
+            held_nodes, held_values = checks.evaluation(
+                eval_set, known, n_rows, is_classifier(self)
+            )
             validation = Labels(
                 held_nodes, self._target(held_values, "eval_set"), np.ones(held_nodes.size)
             )

@@ -180,7 +180,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
     ) -> float:
         """Return the accuracy of the predictions; labels that are None or NaN are left out."""
         truth, predicted, weight = checks.to_score(
-            y, sample_weight, nodes, self.predict(X, graph=graph), self
+            y, sample_weight, nodes, self.predict(X, graph=graph), True
         )
         return float(accuracy_score(truth, predicted, sample_weight=weight))
 

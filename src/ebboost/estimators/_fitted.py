@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ebboost.backends import threads as cores
@@ -158,7 +158,7 @@ class Fitted(BaseEstimator):
         """Another table, refused if its columns are not those fitted on."""
         _check_feature_names(self, named(X), reset=False)
         table = self._reader.read(*gathered(X))
-        checks.same_columns(table, self)
+        checks.same_columns(table, self.n_features_in_, type(self).__name__)
         return table
 
     def _read_rows(self, X: Any, rows: NDArray[np.int64]) -> Table:
@@ -224,7 +224,9 @@ class Fitted(BaseEstimator):
                 "'auto' chose no field). Fit with labels='field'."
             )
         taken = np.zeros(0, dtype=np.int64) if own is None else own.nodes
-        nodes, values = checks.evaluation(new_labels, taken, n_rows, self, "new_labels")
+        nodes, values = checks.evaluation(
+            new_labels, taken, n_rows, is_classifier(self), "new_labels"
+        )
         handed = Labels(nodes, self._target(values, "new_labels"), np.ones(nodes.size))
         if own is None:
             return handed

@@ -186,7 +186,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     ) -> float:
         """Return R² of the predictions; labels that are NaN are left out."""
         truth, predicted, weight = checks.to_score(
-            y, sample_weight, nodes, self.predict(X, graph=graph), self
+            y, sample_weight, nodes, self.predict(X, graph=graph), False
         )
         return float(r2_score(truth, predicted, sample_weight=weight))
 

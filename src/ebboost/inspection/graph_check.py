@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.stats import rankdata
+from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
 from ebboost.boosting.callbacks import unless_interrupted
@@ -252,7 +253,9 @@ def check_graph(
     model: Any = EBBSClassifier() if task == "classification" else EBBSRegressor()
     table = TableReader().fit(X)
     checks.graph_fits(graph, table.n_rows, X)
-    nodes, values, _ = checks.labelled(y, None, None, table.n_rows, model)
+    nodes, values, _ = checks.labelled(
+        y, None, None, table.n_rows, is_classifier(model), type(model).__name__
+    )
     random = check_random_state(random_state)
     if task == "classification":
         labels = np.unique(values, return_inverse=True)[1].astype(np.float64)

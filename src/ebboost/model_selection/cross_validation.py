@@ -107,7 +107,9 @@ def cross_validate(
             f"{type(model).__name__}.fit takes no graph: use EBBSRegressor or EBBSClassifier, or leave graph out."
         )
     extra = _fit_parameters(fit_parameters, by_node)
-    nodes, values, _ = checks.labelled(y, None, None, n_rows, model)
+    nodes, values, _ = checks.labelled(
+        y, None, None, n_rows, is_classifier(model), type(model).__name__
+    )
     folds = labelled_folds(
         cv,
         nodes,

@@ -111,7 +111,9 @@ def tune(
     seed = int(random.randint(np.iinfo(np.int32).max))
     n_rows = _num_samples(X)
     checks.graph_fits(graph, n_rows, X)
-    known, values, _ = checks.labelled(y, nodes, None, n_rows, model)
+    known, values, _ = checks.labelled(
+        y, nodes, None, n_rows, is_classifier(model), type(model).__name__
+    )
     pairs = _pairs(known, values, model, graph, n_rows, cv, eval_set, seed)
     base: Any = clone(model)
     if base.random_state is None:  # or luck would decide between two trials
