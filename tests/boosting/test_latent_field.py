@@ -20,6 +20,7 @@ from ebboost.boosting.label_objectives import (
 from ebboost.boosting.objective import Iterate
 from ebboost.data.labels import Labels
 from ebboost.propagation import IdentityOperator, SparseSolver
+from tests.problems import homophilous
 from tests.strategies import graphs, random_graph, signed_graphs
 
 
@@ -268,14 +269,6 @@ def test_masked_prediction_is_equation_15():
     np.testing.assert_allclose(
         masked_prediction(eb.MaskedLabels(), P, scores, moved, np.array([7.0])), 7.0 + expected
     )
-
-
-def homophilous(n=600, seed=0):
-    rng = np.random.default_rng(seed)
-    place = rng.random((n, 2))
-    hidden = np.sin(7 * place[:, 0]) + np.cos(6 * place[:, 1])
-    X = rng.normal(size=(n, 3))
-    return X, hidden + 0.5 * X[:, 0] + 0.1 * rng.normal(size=n), eb.Graph.build_knn(place, k=6)
 
 
 def fitted(**changes):

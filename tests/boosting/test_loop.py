@@ -13,7 +13,8 @@ from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 from ebboost.propagation import IdentityOperator
-from tests.strategies import graphs, random_graph
+from tests.problems import fixed_regressor, neighbor_sums
+from tests.strategies import graphs
 
 SMOOTHINGS = [
     None,
@@ -27,27 +28,6 @@ SMOOTHINGS += [
     eb.Kernel("random-walk", 2.0),
     eb.Kernel("random-walk", 2.0, p=12),
 ]
-
-
-def problem(n=200, seed=0, n_labelled=120, edges=500):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    graph = random_graph(n, edges, seed)
-    y = X[:, 0] * X[:, 1] + graph.adjacency @ X[:, 2] + 0.3 * rng.normal(size=n)
-    y[n_labelled:] = np.nan
-    return X, y, graph
-
-
-def model(**changes):
-    settings = {
-        "n_estimators": 25,
-        "learning_rate": 0.1,
-        "early_stopping": False,
-        "random_state": 0,
-        "n_jobs": 1,
-    }
-    parts = {"smoothing": eb.Laplacian(), "labels": "none", "learner": eb.LightGBM()}
-    return eb.EBBSRegressor(**(settings | parts | changes))
 
 
 @given(
@@ -66,7 +46,7 @@ def test_training_loss_never_rises(graph, seed, smoothing, loss, learning_rate, 
     y = np.abs(rng.normal(size=n)) + 0.01
     y[rng.random(n) < 0.5] = np.nan
     y[0] = 1.0
-    m = model(
+    m = fixed_regressor(
         n_estimators=12,
         smoothing=smoothing,
         loss=loss,
@@ -110,11 +90,11 @@ def test_without_a_graph_it_is_plain_boosting_on_the_labelled_rows(every, tolera
     """
     import lightgbm
 
-    X, y, _ = problem(n=400, n_labelled=400)
+    X, y, _ = neighbor_sums(n=400, n_labelled=400)
     known = np.arange(0, 400, every)
     bins = {"max_bin": 1000, "min_data_in_bin": 1}
     learner = eb.LightGBM(num_leaves=8, min_child_samples=5 * every, params=bins)
-    ours = model(learner=learner, learning_rate=0.1).fit(X, y[known], nodes=known)
+    ours = fixed_regressor(learner=learner, learning_rate=0.1).fit(X, y[known], nodes=known)
     own = {
         "objective": "regression",
         "num_leaves": 8,
@@ -132,22 +112,27 @@ def test_without_a_graph_it_is_plain_boosting_on_the_labelled_rows(every, tolera
 
 def test_model_is_the_weighted_sum_of_its_trees():
     """The compiled ensemble gives the scores that the loop accumulated, through the same smoothing."""
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
     for momentum in (False, True, "corrected"):
-        m = model(momentum=momentum).fit(X, y, graph=graph)
+        m = fixed_regressor(momentum=momentum).fit(X, y, graph=graph)
         np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-9, atol=1e-9)
 
 
 def test_penalty_keeps_scores_small():
-    X, y, graph = problem()
-    spread = [np.ptp(model(penalty=p).fit(X, y, graph=graph).predict()) for p in (0.0, 1.0, 100.0)]
+    X, y, graph = neighbor_sums()
+    spread = [
+        np.ptp(fixed_regressor(penalty=p).fit(X, y, graph=graph).predict())
+        for p in (0.0, 1.0, 100.0)
+    ]
     assert spread[0] > spread[1] > spread[2]
 
 
 def test_best_round_is_restored_on_validation_nodes():
-    X, y, graph = problem(n=400, n_labelled=400)
+    X, y, graph = neighbor_sums(n=400, n_labelled=400)
     train, held = np.arange(0, 200), np.arange(200, 400)
-    m = model(n_estimators=400, early_stopping=True, n_iter_no_change=15, learning_rate=0.5)
+    m = fixed_regressor(
+        n_estimators=400, early_stopping=True, n_iter_no_change=15, learning_rate=0.5
+    )
     m.fit(X, y[train], nodes=train, graph=graph, eval_set=(held, y[held]))
     losses = np.array(m.history_["validation"])
     assert m.n_iter_ == losses.argmin() + 1
@@ -157,15 +142,19 @@ def test_best_round_is_restored_on_validation_nodes():
 
 
 def test_labels_are_held_out_when_no_eval_set_is_given():
-    X, y, graph = problem(n=400, n_labelled=400)
-    assert len(model(early_stopping=True).fit(X, y, graph=graph).history_["validation"]) > 0
-    assert model(early_stopping=False).fit(X, y, graph=graph).history_["validation"] == []
+    X, y, graph = neighbor_sums(n=400, n_labelled=400)
+    assert (
+        len(fixed_regressor(early_stopping=True).fit(X, y, graph=graph).history_["validation"]) > 0
+    )
+    assert fixed_regressor(early_stopping=False).fit(X, y, graph=graph).history_["validation"] == []
     few = np.where(np.arange(400) < 30, y, np.nan)
-    assert model(early_stopping=True).fit(X, few, graph=graph).history_["validation"] == []
+    assert (
+        fixed_regressor(early_stopping=True).fit(X, few, graph=graph).history_["validation"] == []
+    )
 
 
 def test_callbacks_see_every_round_and_can_stop():
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
     seen = []
 
     class Watch(eb.Callback):
@@ -173,7 +162,7 @@ def test_callbacks_see_every_round_and_can_stop():
             seen.append((progress.round, progress.training_loss, len(progress.model.weights)))
             return progress.round == 6
 
-    m = model().fit(X, y, graph=graph, callbacks=[Watch()])
+    m = fixed_regressor().fit(X, y, graph=graph, callbacks=[Watch()])
     assert [round_ for round_, _, _ in seen] == list(range(7))
     assert [loss for _, loss, _ in seen] == m.history_["training"]
     assert m.n_iter_ == seen[-1][2] == 7
@@ -214,10 +203,10 @@ def test_progress_bar_shows_round_losses_and_time():
         def isatty(self):
             return True
 
-    X, y, graph = problem(n_labelled=200)
+    X, y, graph = neighbor_sums(n_labelled=200)
     for stream in (Terminal(), io.StringIO()):
         bar = eb.ProgressBar(every=0.0, stream=stream)
-        model().fit(X, y, graph=graph, nodes=None, callbacks=[bar])
+        fixed_regressor().fit(X, y, graph=graph, nodes=None, callbacks=[bar])
         text = stream.getvalue()
         assert "round 25/25" in text
         assert "loss" in text and "s left" in text
@@ -226,15 +215,15 @@ def test_progress_bar_shows_round_losses_and_time():
 
 
 def test_verbose_writes_to_standard_error(capsys):
-    X, y, graph = problem()
-    model(verbose=1, early_stopping=True).fit(X, y, graph=graph)
+    X, y, graph = neighbor_sums()
+    fixed_regressor(verbose=1, early_stopping=True).fit(X, y, graph=graph)
     captured = capsys.readouterr()
     assert "validation" in captured.err
     assert captured.out == ""
 
 
 def test_boosting_stops_when_nothing_is_left_to_learn():
-    m = model(n_estimators=50).fit(np.zeros((30, 1)), np.arange(30.0))
+    m = fixed_regressor(n_estimators=50).fit(np.zeros((30, 1)), np.arange(30.0))
     assert "no tree could be grown" in m.stop_reason_
     np.testing.assert_allclose(m.predict(), 14.5)
 
@@ -268,7 +257,7 @@ def test_a_run_that_has_ended_stays_so_and_its_trees_are_its_scores(seed):
 def test_a_learner_that_finds_no_way_down_ends_the_training():
     from sklearn.dummy import DummyRegressor
 
-    m = model(n_estimators=50, learner=DummyRegressor(strategy="constant", constant=0.0))
+    m = fixed_regressor(n_estimators=50, learner=DummyRegressor(strategy="constant", constant=0.0))
     m.fit(np.arange(30.0)[:, None], np.arange(30.0))
     assert "no step along a new tree" in m.stop_reason_
     assert len(m.history_["step"]) == 10
@@ -279,8 +268,8 @@ def test_where_every_step_along_a_tree_raises_the_loss_none_is_taken():
         def gradient(self, scores, target):
             return target - scores
 
-    X, y, graph = problem()
-    m = model(loss=Backwards()).fit(X, y, graph=graph)
+    X, y, graph = neighbor_sums()
+    m = fixed_regressor(loss=Backwards()).fit(X, y, graph=graph)
     assert m.history_["step"] == [0.0] * 10
     assert "no step along a new tree" in m.stop_reason_
     np.testing.assert_array_equal(m.predict(), m.predict()[0])
@@ -328,18 +317,21 @@ def test_least_gain_is_measured_from_the_best_loss_and_on_its_size():
 
 
 def test_only_the_default_patience_asks_for_a_gain():
-    X, y, graph = problem()
-    m = model(early_stopping=True).fit(X, y, graph=graph)
+    X, y, graph = neighbor_sums()
+    m = fixed_regressor(early_stopping=True).fit(X, y, graph=graph)
     assert m._stopping(10_000).min_improvement == 0.01
     assert m._stopping(1_000).min_improvement == 0.0
     assert m.set_params(n_iter_no_change=15)._stopping(10_000).min_improvement == 0.0
-    assert model(loss="huber").fit(X, y, graph=graph)._stopping(10_000).min_improvement == 0.0
+    assert (
+        fixed_regressor(loss="huber").fit(X, y, graph=graph)._stopping(10_000).min_improvement
+        == 0.0
+    )
 
 
 def test_history_counts_seconds_upwards():
     history = History()
-    X, y, graph = problem()
-    model().fit(X, y, graph=graph, callbacks=[history])
+    X, y, graph = neighbor_sums()
+    fixed_regressor().fit(X, y, graph=graph, callbacks=[history])
     assert len(history.losses["seconds"]) == 25
     assert (np.diff(history.losses["seconds"]) > 0).all()
 
@@ -352,7 +344,9 @@ def test_a_stall_now_and_then_does_not_end_the_training():
             type(self).fits += 1
             return super().fit(X, y if type(self).fits % 2 else 0 * y, sample_weight)
 
-    X, y, graph = problem()
-    m = model(n_estimators=30, learner=eb.ScikitLearn(Moody(max_depth=2))).fit(X, y, graph=graph)
+    X, y, graph = neighbor_sums()
+    m = fixed_regressor(n_estimators=30, learner=eb.ScikitLearn(Moody(max_depth=2))).fit(
+        X, y, graph=graph
+    )
     assert len(m.history_["step"]) == 30
     assert m.stop_reason_ == "all rounds were used"

@@ -8,12 +8,12 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
 import ebboost as eb
-from tests.boosting.test_loop import model, problem
+from tests.problems import fixed_regressor, neighbor_sums
 
 
 def test_simple_momentum_follows_its_recursion():
     """θ_t = 2/(t+2): the weights of f and h after each round, by hand."""
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
     steps, weights = [], []
 
     class Watch(eb.Callback):
@@ -21,7 +21,7 @@ def test_simple_momentum_follows_its_recursion():
             steps.append(progress.step)
             weights.append(progress.model.weights)
 
-    model(n_estimators=4, momentum=True).fit(X, y, graph=graph, callbacks=[Watch()])
+    fixed_regressor(n_estimators=4, momentum=True).fit(X, y, graph=graph, callbacks=[Watch()])
     f, h = np.zeros(0), np.zeros(0)
     for t, step in enumerate(steps):
         theta = 2 / (t + 2)
@@ -32,11 +32,11 @@ def test_simple_momentum_follows_its_recursion():
 
 def test_corrected_momentum_is_the_algorithm_of_lu_et_al():
     """Algorithm 2 of their paper, through a dense P, written with nothing of the library but P itself."""
-    X, y, graph = problem(n=60, n_labelled=40, edges=100)
+    X, y, graph = neighbor_sums(n=60, n_labelled=40, edges=100)
     phi, rate, known = 0.3, 0.5, ~np.isnan(y)
     tree = DecisionTreeRegressor(max_depth=2, random_state=0)
     smoothing = eb.Laplacian(1.0, 3)
-    m = model(n_estimators=8, learning_rate=rate, learner=tree, smoothing=smoothing)
+    m = fixed_regressor(n_estimators=8, learning_rate=rate, learner=tree, smoothing=smoothing)
     m.set_params(momentum=eb.CorrectedMomentum(phi, restart=False)).fit(X, y, graph=graph)
 
     P = smoothing.operator(graph).apply(np.eye(60))[known]
@@ -62,11 +62,13 @@ def test_corrected_momentum_is_the_algorithm_of_lu_et_al():
 
 
 def test_restart_keeps_the_loss_from_rising_without_end():
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
     small = {"n_estimators": 150, "learning_rate": 1.0, "learner": eb.LightGBM(4)}
-    loose = model(momentum=eb.CorrectedMomentum(1.0, restart=False), **small).fit(X, y, graph=graph)
-    tamed = model(momentum=eb.CorrectedMomentum(1.0), **small).fit(X, y, graph=graph)
-    simple = model(momentum=True, **small).fit(X, y, graph=graph)
+    loose = fixed_regressor(momentum=eb.CorrectedMomentum(1.0, restart=False), **small).fit(
+        X, y, graph=graph
+    )
+    tamed = fixed_regressor(momentum=eb.CorrectedMomentum(1.0), **small).fit(X, y, graph=graph)
+    simple = fixed_regressor(momentum=True, **small).fit(X, y, graph=graph)
     start = loose.history_["training"][0]
     assert loose.history_["training"][-1] > 100 * start
     assert tamed.history_["training"][-1] < 0.2 * start
@@ -74,16 +76,19 @@ def test_restart_keeps_the_loss_from_rising_without_end():
 
 
 def test_names_stand_for_recipes():
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
 
     def predicted(momentum):
-        return model(momentum=momentum).fit(X, y, graph=graph).predict()
+        return fixed_regressor(momentum=momentum).fit(X, y, graph=graph).predict()
 
     np.testing.assert_array_equal(predicted(True), predicted("simple"))
     np.testing.assert_array_equal(predicted("corrected"), predicted(eb.CorrectedMomentum(0.2)))
     np.testing.assert_array_equal(predicted("corrected"), predicted("corrected"))  # bit for bit
     assert np.abs(predicted("corrected") - predicted(eb.CorrectedMomentum(0.1))).max() > 1e-6
-    assert clone(model(momentum=eb.CorrectedMomentum(0.1))).get_params()["momentum__phi"] == 0.1
+    assert (
+        clone(fixed_regressor(momentum=eb.CorrectedMomentum(0.1))).get_params()["momentum__phi"]
+        == 0.1
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,13 +103,13 @@ def test_names_stand_for_recipes():
 )
 def test_bad_momentum_is_refused(momentum, words):
     with pytest.raises(ValueError, match=words):
-        model(momentum=momentum).fit(np.arange(10.0)[:, None], np.arange(10.0))
+        fixed_regressor(momentum=momentum).fit(np.arange(10.0)[:, None], np.arange(10.0))
 
 
 def test_best_round_is_kept_with_both_its_trees():
-    X, y, graph = problem(n=400, n_labelled=400)
+    X, y, graph = neighbor_sums(n=400, n_labelled=400)
     train, held = np.arange(0, 200), np.arange(200, 400)
-    m = model(
+    m = fixed_regressor(
         n_estimators=400,
         early_stopping=True,
         n_iter_no_change=15,
@@ -121,8 +126,8 @@ def test_best_round_is_kept_with_both_its_trees():
 
 @pytest.mark.parametrize("labels", ["field", "leave-one-out", "masked"])
 def test_corrected_momentum_works_with_every_use_of_labels(labels):
-    X, y, graph = problem()
-    m = model(momentum="corrected", labels=labels).fit(X, y, graph=graph)
+    X, y, graph = neighbor_sums()
+    m = fixed_regressor(momentum="corrected", labels=labels).fit(X, y, graph=graph)
     assert m.history_["training"][-1] < m.history_["training"][0]
     np.testing.assert_allclose(
         m.scores_, m.ensemble_.predict(m._fitted_table), rtol=1e-8, atol=1e-8
@@ -130,7 +135,7 @@ def test_corrected_momentum_works_with_every_use_of_labels(labels):
 
 
 def test_corrected_momentum_works_for_classes():
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
     classes = np.select([np.isnan(y), y < -1, y < 1], ["unknown", "low", "middle"], "high").astype(
         object
     )

@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.tree import DecisionTreeRegressor
 
 import ebboost as eb
-from tests.boosting.test_latent_field import homophilous
+from tests.problems import homophilous
 from tests.strategies import random_graph
 
 

@@ -8,7 +8,7 @@ import ebboost as eb
 from ebboost.data.table import Table
 from ebboost.inspection import diagnostics as diagnosis
 from ebboost.inspection.diagnostics import HeldOut
-from tests.boosting.test_latent_field import homophilous
+from tests.problems import homophilous
 
 QUICK = {"random_state": 0, "n_jobs": 1}
 

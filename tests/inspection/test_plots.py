@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import ebboost as eb
-from tests.boosting.test_latent_field import homophilous
 from tests.inspection.test_diagnostics import fitted, fitted_classes
+from tests.problems import homophilous
 
 matplotlib.use("agg")
 

@@ -10,9 +10,9 @@ from sklearn.linear_model import Ridge
 
 import ebboost as eb
 from ebboost.inspection.report import _charts, _nodes, write_report
-from tests.boosting.test_latent_field import homophilous
 from tests.browser import COMMAND, Browser
 from tests.inspection.test_diagnostics import fitted, fitted_classes
+from tests.problems import homophilous
 
 PANELS = [
     "learned",

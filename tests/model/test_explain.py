@@ -4,7 +4,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import ebboost as eb
-from tests.boosting.test_latent_field import homophilous
+from tests.problems import homophilous
 
 LEARNERS = [eb.LightGBM(), eb.XGBoost(), eb.CatBoost(4), eb.ScikitLearn(Ridge())]
 

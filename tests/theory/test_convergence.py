@@ -12,7 +12,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import ebboost as eb
-from tests.boosting.test_loop import model, problem
+from tests.problems import fixed_regressor, neighbor_sums
 from tests.propagation.test_operators import dense_form
 from tests.strategies import graphs, random_graph
 
@@ -196,7 +196,9 @@ def labelled(graph, seed):
 def test_theorem_1_holds_against_any_rival(graph, seed, lam, rate, penalty):
     """With trees that fit anything, Γ = 1 and φ = 1/5 is allowed: the bound is then a theorem, for every f*."""
     X, y, rng = labelled(graph, seed)
-    m = model(n_estimators=25, learning_rate=rate, smoothing=eb.Laplacian(lam, 3), penalty=penalty)
+    m = fixed_regressor(
+        n_estimators=25, learning_rate=rate, smoothing=eb.Laplacian(lam, 3), penalty=penalty
+    )
     m.set_params(learner=DecisionTreeRegressor(), momentum=eb.CorrectedMomentum(0.2, restart=False))
     m.fit(X, y, graph=graph)
     if not m.history_["training"]:  # a single label is its own mean
@@ -216,10 +218,10 @@ def test_theorem_1_holds_against_any_rival(graph, seed, lam, rate, penalty):
 
 
 def test_theorem_1_holds_for_weaker_trees_with_the_phi_that_is_theirs():
-    X, y, graph = problem(n=120, n_labelled=80, edges=200)
+    X, y, graph = neighbor_sums(n=120, n_labelled=80, edges=200)
     tree = DecisionTreeRegressor(max_leaf_nodes=25)
     phi = eb.convergence.largest_phi(0.5)
-    m = model(
+    m = fixed_regressor(
         n_estimators=100,
         learner=tree,
         learning_rate=1.0,
@@ -244,7 +246,7 @@ def test_theorem_1_holds_for_weaker_trees_with_the_phi_that_is_theirs():
 @settings(max_examples=25, deadline=None)
 def test_corollary_1_holds_for_any_learner(graph, seed, smoothing, labels, rate, penalty, leaves):
     X, y, _ = labelled(graph, seed)
-    m = model(
+    m = fixed_regressor(
         n_estimators=15, learning_rate=rate, smoothing=smoothing, labels=labels, penalty=penalty
     )
     m.set_params(learner=DecisionTreeRegressor(max_leaf_nodes=leaves)).fit(X, y, graph=graph)
@@ -256,9 +258,9 @@ def test_corollary_1_holds_for_any_learner(graph, seed, smoothing, labels, rate,
 
 
 def test_optimum_of_a_penalised_fit_is_the_ridge_solution_over_rows_that_differ():
-    X, y, graph = problem(n=80, n_labelled=50, edges=160)
+    X, y, graph = neighbor_sums(n=80, n_labelled=50, edges=160)
     X[1], X[70] = X[0], X[0]
-    m = model(penalty=0.3, smoothing=eb.Laplacian(2.0, 4)).fit(X, y, graph=graph)
+    m = fixed_regressor(penalty=0.3, smoothing=eb.Laplacian(2.0, 4)).fit(X, y, graph=graph)
     known, same = ~np.isnan(y), np.unique(X, axis=0, return_inverse=True)[1].ravel()
     P, G = dense_form(eb.Laplacian(2.0, 4), graph)[known], np.eye(same.max() + 1)[same]
     target = y[known] - y[known].mean()
@@ -271,10 +273,10 @@ def test_optimum_of_a_penalised_fit_is_the_ridge_solution_over_rows_that_differ(
 
 
 def test_report_tells_which_theorem_speaks():
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
 
     def said(**changes):
-        return eb.convergence.report(model(**changes).fit(X, y, graph=graph))
+        return eb.convergence.report(fixed_regressor(**changes).fit(X, y, graph=graph))
 
     assert "every round descends" in said().guarantee and said().bound is None and said().monotone
     assert "Corollary 1" in said(penalty=0.1).guarantee
@@ -291,10 +293,10 @@ def test_report_tells_which_theorem_speaks():
 
 def test_report_sees_the_objective_that_was_fitted(tmp_path):
     """The history's last value is that of the final scores, with labels held out, weights and a model read from a file."""
-    X, y, graph = problem(n=400, n_labelled=300)
+    X, y, graph = neighbor_sums(n=400, n_labelled=300)
     weight = np.random.default_rng(1).random(400) + 0.5
     for labels in ("none", "field"):
-        m = model(
+        m = fixed_regressor(
             labels=labels,
             early_stopping=True,
             n_iter_no_change=10_000,
@@ -312,9 +314,9 @@ def test_report_sees_the_objective_that_was_fitted(tmp_path):
 
 
 def test_propagation_gap_bounds_what_more_steps_would_change():
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
     for steps in (1, 3, 10):
-        m = model(smoothing=eb.Laplacian(5.0, steps)).fit(X, y, graph=graph)
+        m = fixed_regressor(smoothing=eb.Laplacian(5.0, steps)).fit(X, y, graph=graph)
         ideal = (
             eb.Laplacian(5.0, method="exact").operator(graph).apply(m.scores_)[:120, 0]
             + m.init_score_[0]
@@ -323,19 +325,19 @@ def test_propagation_gap_bounds_what_more_steps_would_change():
         assert abs(0.5 * np.mean((y[:120] - ideal) ** 2) - found.loss[-1]) <= found.propagation_gap
     assert (
         eb.convergence.report(
-            model(smoothing=eb.Laplacian(method="exact")).fit(X, y, graph=graph)
+            fixed_regressor(smoothing=eb.Laplacian(method="exact")).fit(X, y, graph=graph)
         ).propagation_gap
         == 0
     )
 
 
 def test_report_refuses_what_no_theorem_speaks_of():
-    X, y, graph = problem()
+    X, y, graph = neighbor_sums()
     with pytest.raises(ValueError, match="about squared error"):
-        eb.convergence.report(model(loss="huber").fit(X, y, graph=graph))
+        eb.convergence.report(fixed_regressor(loss="huber").fit(X, y, graph=graph))
     with pytest.raises(ValueError, match="masked"):
-        eb.convergence.report(model(labels="masked").fit(X, y, graph=graph))
-    old = model().fit(X, y, graph=graph)
+        eb.convergence.report(fixed_regressor(labels="masked").fit(X, y, graph=graph))
+    old = fixed_regressor().fit(X, y, graph=graph)
     del old.history_["cosine"]
     with pytest.raises(ValueError, match="older ebboost"):
         eb.convergence.report(old)
@@ -362,7 +364,7 @@ def fitted(request):
     X, y, graph, known = request.param()
 
     def fit(n_rounds, **changes):
-        return model(n_estimators=n_rounds, **{"learning_rate": 0.02} | changes).fit(
+        return fixed_regressor(n_estimators=n_rounds, **{"learning_rate": 0.02} | changes).fit(
             X, y[known], nodes=known, graph=graph
         )
 

@@ -8,7 +8,7 @@ from ebboost.boosting.callbacks import RoundInfo
 from ebboost.boosting.objective import Iterate
 from ebboost.data.labels import Labels
 from ebboost.training.selection import Candidate, label_correlation, race
-from tests.boosting.test_latent_field import homophilous
+from tests.problems import homophilous
 from tests.strategies import random_graph
 
 

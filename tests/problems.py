@@ -1,0 +1,40 @@
+"""Problems and models that several test modules share."""
+
+import numpy as np
+
+import ebboost as eb
+from ebboost.testing import random_graph
+
+
+def homophilous(n=600, seed=0):
+    """X, y and a spatial graph: y varies smoothly over the graph, beyond what the columns of X explain."""
+    rng = np.random.default_rng(seed)
+    position = rng.random((n, 2))
+    hidden = np.sin(7 * position[:, 0]) + np.cos(6 * position[:, 1])
+    X = rng.normal(size=(n, 3))
+    return X, hidden + 0.5 * X[:, 0] + 0.1 * rng.normal(size=n), eb.Graph.build_knn(position, k=6)
+
+
+def neighbor_sums(n=200, seed=0, n_labelled=120, edges=500):
+    """X, y and a random graph: y depends on a column of the neighbours; NaN beyond ``n_labelled``."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    graph = random_graph(n, edges, seed)
+    y = X[:, 0] * X[:, 1] + graph.adjacency @ X[:, 2] + 0.3 * rng.normal(size=n)
+    y[n_labelled:] = np.nan
+    return X, y, graph
+
+
+def fixed_regressor(**changes):
+    """An unfitted regressor without early stopping and without model selection."""
+    settings = {
+        "n_estimators": 25,
+        "learning_rate": 0.1,
+        "early_stopping": False,
+        "random_state": 0,
+        "n_jobs": 1,
+        "smoothing": eb.Laplacian(),
+        "labels": "none",
+        "learner": eb.LightGBM(),
+    }
+    return eb.EBBSRegressor(**(settings | changes))
