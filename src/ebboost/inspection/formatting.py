@@ -1,0 +1,71 @@
+"""Numbers as text, the same in ``check_graph``, the report and the command line."""
+
+import numpy as np
+
+LONGEST_NAME = 150
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """A number with a fixed number of significant digits, zeros at the end included.
+
+    Thousands are separated from 10,000 up, so that years stay as they are.
+
+    Examples
+    --------
+    >>> from ebboost.inspection.formatting import figure
+    >>> figure(18413.2), figure(0.053581), figure(-2.5, 2), figure(1e-7)
+    ('18,410', '0.05358', '-2.5', '1e-07')
+    """
+    if not np.isfinite(value):
+        return "∞" if value > 0 else "-∞" if value < 0 else "–"
+    if not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.{digits}g}"
+    decimals = digits - 1 - int(np.floor(np.log10(abs(value))))
+    rounded = round(value, decimals)
+    separator = "," if abs(rounded) >= 10_000 else ""
+    return f"{rounded:{separator}.{max(decimals, 0)}f}"
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number as in :func:`figure`, without zeros at its end and with all digits of an integer."""
+    if np.isfinite(value) and value == int(value) and abs(value) < 1e9:
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.0f}"
+    text = figure(value, digits)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """A number as in :func:`figure`, with its sign."""
+    return ("+" if value >= 0 else "") + figure(value, digits)
+
+
+def percent(share: float, decimals: int | None = None) -> str:
+    """A share in percent; by default with decimals only below 10% and just below 100%.
+
+    Examples
+    --------
+    >>> from ebboost.inspection.formatting import percent
+    >>> percent(0.5), percent(0.0333), percent(0.9996), percent(0.5, 1)
+    ('50%', '3.33%', '99.9%', '50.0%')
+    """
+    if decimals is not None:
+        return f"{100 * share:.{decimals}f}%"
+    if 0.99 <= share < 1:  # less than all is never rounded to all
+        return f"{min(100 * share, 99.9):.1f}%"
+    return f"{100 * share:.3g}%" if 0 < abs(share) < 0.1 else f"{100 * share:.0f}%"
+
+
+def file_size(n_bytes: int) -> str:
+    """A number of bytes in kB or MB."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.1f} kB"
+
+
+def count(n: int, noun: str) -> str:
+    """A number of things, in the plural where it is not 1."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def shorten(name: object, longest: int = LONGEST_NAME) -> str:
+    """A name as one line of at most ``longest`` characters."""
+    text = " ".join(str(name).split())
+    return text if len(text) <= longest else f"{text[:longest]}…"
