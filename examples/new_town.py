@@ -40,7 +40,7 @@ errors = {name: [] for name in models}
 for count in counts:
     for name, model in models.items():
         known = arriving[:count]
-        told = {"known": (known, prices[known])} if count and name == "field" else {}
+        told = {"new_labels": (known, prices[known])} if count and name == "field" else {}
         guess = model.predict(columns, graph=streets, **told)
         errors[name].append(np.sqrt(np.mean((guess[judged] - prices[judged]) ** 2)))
     print(f"{count:5} labels known: RMSE {errors['field'][-1]:.3f}")

@@ -1,4 +1,4 @@
-"""What `make setup` installs is what was locked: every package at one version, every file by its hash."""
+"""Lock files pin every package to one version and its hashes, and the Makefile installs from them."""
 
 import re
 from pathlib import Path
@@ -9,9 +9,10 @@ ROOT = Path(__file__).parents[2]
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 
 
-def test_there_are_locks():
+def test_one_lock_for_each_environment():
     assert {lock.name for lock in LOCKS} == {
         "requirements.lock",
+        "requirements-demo.lock",
         "requirements-docs.lock",
         "requirements-lowest.lock",
     }
@@ -30,10 +31,24 @@ def test_every_line_of_a_lock_is_one_version_with_hashes(lock):
 
 def test_locks_are_installed_by_hash():
     recipes = (ROOT / "Makefile").read_text().replace("\\\n", " ").splitlines()
-    installs = [line for line in recipes if "pip install" in line and ".lock" in line]
-    assert len(installs) >= 3
+    installs = [line for line in recipes if "$(PIP)" in line and ".lock" in line]
+    assert len(installs) >= 5
     for line in installs:
         assert "--require-hashes" in line, line
+
+
+def versions(lock):
+    return set(re.findall(r"^([\w-]+==[\w.]+)", (ROOT / lock).read_text(), flags=re.MULTILINE))
+
+
+def test_the_demo_installs_versions_of_the_development_lock():
+    assert versions("requirements-demo.lock") <= versions("requirements.lock")
+
+
+def test_the_demo_does_not_install_development_tools():
+    names = {pin.split("==")[0] for pin in versions("requirements-demo.lock")}
+    assert names >= {"lightgbm", "pandas", "typer"}
+    assert not names & {"pytest", "mypy", "ruff", "xgboost-cpu", "catboost", "dask", "ziglang"}
 
 
 def test_the_lowest_lock_holds_the_lower_bounds():
@@ -46,7 +61,7 @@ def test_the_lowest_lock_holds_the_lower_bounds():
         )
     )
     needed = re.search(r"^dependencies = \[(.*?)\]", pyproject, flags=re.MULTILINE | re.DOTALL)[1]
-    for name, bound in re.findall(r'"([\w-]+)>=([\w.]+)"', needed):
+    for name, bound in re.findall(r'"([\w-]+)>=([\w.]+)[^"]*"', needed):
         assert (lowest[name] + ".").startswith(bound + "."), (
             f"{name} is {lowest[name]}, the bound {bound}: make lock"
         )
