@@ -51,7 +51,7 @@ def test_arrays_of_numpys_own_zips_are_read(tmp_path):
         buffer = io.BytesIO()
         write(buffer, **arrays)
         found = {
-            name.removesuffix(".npy"): archive.array(part)
+            name.removesuffix(".npy"): archive.parse_npy(part)
             for name, part in unpack(buffer.getvalue()).items()
         }
         assert found.keys() == arrays.keys()
@@ -170,7 +170,7 @@ def pickled():
 )
 def test_arrays_of_anything_but_numbers_are_refused(content):
     with pytest.raises(ValueError, match="an array"):
-        archive.array(content)
+        archive.parse_npy(content)
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_arrays_of_anything_but_numbers_are_refused(content):
 )
 def test_json_that_two_readers_could_take_differently_is_refused(content):
     with pytest.raises(ValueError):
-        archive.plain_json(content)
+        archive.parse_json(content)

@@ -293,7 +293,7 @@ def test_a_model_whose_numbers_are_all_alike_is_written_so_that_it_can_be_read(
     tmp_path, monkeypatch
 ):
     """Packed, it would be as small as a bomb is."""
-    monkeypatch.setattr(archive, "room", lambda size: 20_000 + 2 * size)
+    monkeypatch.setattr(archive, "max_unpacked_size", lambda size: 20_000 + 2 * size)
     graph = eb.Graph.from_networkx(
         nx.path_graph([f"https://example.org/nodes/{i:040d}" for i in range(2_000)])
     )

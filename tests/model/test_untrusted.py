@@ -158,7 +158,7 @@ HOSTILE = {
     ),
     "an evil type": say("node_ids", value={"array": [0], "dtype": "V1000000000"}),
     "classes of a regressor": say("fitted", "classes", value={"array": [0, 1], "dtype": "<i8"}),
-    "no text": say("fitted", "choice", value=["x"]),
+    "no text": say("fitted", "best_candidate", value=["x"]),
     "rounds that are no number": say("fitted", "n_iter", value="x"),
     "no learner": say("parameters", "learner", value="pickle"),
     "an unknown parameter": say("parameters", "object", value=1),
@@ -365,7 +365,7 @@ def test_bombs_are_refused_with_little_memory(tmp_path, sound):
         entries=lambda parts: parts.update({"arrays.npz": zipped(zeros)}),
     )
     forged(sound, tmp_path / "flat.ebb", entries=lambda parts: parts.update({"trees.txt": zeros}))
-    forged(sound, tmp_path / "lists.ebb", **say("fitted", "race", value=[[]] * 10**6))
+    forged(sound, tmp_path / "lists.ebb", **say("fitted", "selection", value=[[]] * 10**6))
     forged(
         sound,
         tmp_path / "sums.ebb",

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.data.archive import beside
+from ebboost.data.archive import atomic_write
 from ebboost.graph import Graph
 from ebboost.graph._graphml import read_graphml
 
@@ -543,7 +543,7 @@ def replacing(path: Path) -> Iterator[Path]:
     if is_special(path):
         yield path
         return
-    with beside(path, path.suffix) as temporary:
+    with atomic_write(path, path.suffix) as temporary:
         yield Path(temporary)
 
 

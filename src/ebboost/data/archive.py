@@ -30,7 +30,7 @@ _HEADER = re.compile(
 
 
 @contextmanager
-def beside(path: str | os.PathLike[str], suffix: str = ".part") -> Iterator[str]:
+def atomic_write(path: str | os.PathLike[str], suffix: str = ".part") -> Iterator[str]:
     """Give a place to write to beside ``path``, forced to the disk and renamed when all went well, and removed when not.
 
     A reader sees the old file or the whole new one, after a power cut too.
@@ -66,7 +66,7 @@ def checksums(entries: Mapping[str, bytes]) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in entries.items()}
 
 
-def room(size: int) -> int:
+def max_unpacked_size(size: int) -> int:
     """Bytes that a file of ``size`` bytes may unpack to: a bomb needs a thousand times its size, and more if nested."""
     return 2**24 + 64 * size
 
@@ -136,7 +136,7 @@ def _check_entries(file: IO[bytes], entries: list[zipfile.ZipInfo], directory_at
         raise ValueError("its entries overlap, or there are bytes between them")
 
 
-def array(content: bytes) -> NDArray[Any]:
+def parse_npy(content: bytes) -> NDArray[Any]:
     """An array of numbers in numpy's format, as long as its header says; no header is evaluated, no object made."""
     if content[:8] != b"\x93NUMPY\x01\x00":
         raise ValueError("an array is not in numpy's format, version 1")
@@ -152,7 +152,7 @@ def array(content: bytes) -> NDArray[Any]:
     return np.array(numbers, dtype=dtype.newbyteorder("="), order=order)  # type: ignore[call-overload]
 
 
-def plain_json(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
     """JSON in which every key stands once: of two, one reader would take the first and another the last."""
     try:
         return json.loads(content.decode(), object_pairs_hook=_once)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ebboost.data.archive import plain_json
+from ebboost.data.archive import parse_json
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import keys, numbers, refuse_unless, whole_numbers
 from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, check_device, plain_values
@@ -87,7 +87,7 @@ class CatBoost(Learner):
     def load(cls, files: dict[str, bytes]) -> "CatBoostEnsemble":
         """Read CatBoost's JSON format, one file per output."""
         trees = [files[name] for name in sorted(files) if name.startswith("trees-")]
-        n_outputs, n_columns = plain_json(files["shape.json"])
+        n_outputs, n_columns = parse_json(files["shape.json"])
         return CatBoostEnsemble(trees, n_outputs, n_columns)
 
 
@@ -248,7 +248,7 @@ class CatBoostEnsemble(Ensemble):
         refuse_unless(shape == [n_outputs, n_columns], f"they are not for {n_columns} columns")
         refuse_unless(len(self._texts) in (0, n_outputs), f"there must be {n_outputs} models")
         for text in self._texts:
-            model = plain_json(text)
+            model = parse_json(text)
             kind = (
                 "oblivious_trees"
                 if isinstance(model, dict) and "oblivious_trees" in model

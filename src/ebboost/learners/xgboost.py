@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebboost.backends.devices import cupy
-from ebboost.data.archive import plain_json
+from ebboost.data.archive import parse_json
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_tree, keys, numbers, refuse_unless, whole_numbers
 from ebboost.learners.base import (
@@ -306,7 +306,7 @@ class XGBoostEnsemble(Ensemble):
 
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Check every part of the JSON; XGBoost's own reader checks lengths, not what they lead to."""
-        whole = keys(plain_json(self._text), ("learner", "version"), "the file")
+        whole = keys(parse_json(self._text), ("learner", "version"), "the file")
         version = whole_numbers(whole["version"], 0, 999, "version")
         refuse_unless(version.size == 3 and version[0] >= 3, "version")
         learner = keys(whole["learner"], LEARNER_PARTS, "the learner")

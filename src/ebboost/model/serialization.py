@@ -27,7 +27,7 @@ from ebboost.boosting.label_objectives import LatentField, MaskedLabels, Probabi
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
-from ebboost.data.archive import beside, checksums
+from ebboost.data.archive import atomic_write, checksums
 from ebboost.data.features import LowRank, NeighborFeatures, Positions
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
@@ -105,7 +105,9 @@ def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
             stored |= {f"{name}_{key}": array for key, array in _matrix(part.values).items()}
     np.savez_compressed(buffer, **stored)
     size = sum(array.nbytes + 4096 for array in stored.values())
-    if size > archive.room(buffer.tell()):  # packed so well, it would be taken for a bomb
+    if size > archive.max_unpacked_size(
+        buffer.tell()
+    ):  # packed so well, it would be taken for a bomb
         buffer = io.BytesIO()
         np.savez(buffer, **stored)
     entries = {"arrays.npz": buffer.getvalue(), **trees}
@@ -466,9 +468,9 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str,
     """The manifest, the arrays and the other entries of a file, each of them as it was written."""
     with open(path, "rb") as file:
         try:
-            most = archive.room(file.seek(0, 2))
+            most = archive.max_unpacked_size(file.seek(0, 2))
             entries = archive.unpack(file, most)
-            manifest = archive.plain_json(entries.pop("manifest.json"))
+            manifest = archive.parse_json(entries.pop("manifest.json"))
             name, format_version, sums = (
                 manifest[key] for key in ("format", "format_version", "sha256")
             )
@@ -496,7 +498,7 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str,
         soundness.check_manifest(manifest)
         parts = archive.unpack(io.BytesIO(entries["arrays.npz"]), most)
         arrays = {
-            name.removesuffix(".npy"): archive.array(content) for name, content in parts.items()
+            name.removesuffix(".npy"): archive.parse_npy(content) for name, content in parts.items()
         }
     return manifest, arrays, entries
 
@@ -508,9 +510,9 @@ def _store(path: str, entries: dict[str, bytes]) -> None:
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} cannot be written: it is a folder.")
-    with beside(path) as place, open(place, "wb") as raw:
+    with atomic_write(path) as place, open(place, "wb") as raw:
         _write(raw, entries, zipfile.ZIP_DEFLATED)
-        if sum(map(len, entries.values())) > archive.room(raw.tell()):  # as above
+        if sum(map(len, entries.values())) > archive.max_unpacked_size(raw.tell()):  # as above
             raw.seek(0)
             raw.truncate()
             _write(raw, entries, zipfile.ZIP_STORED)

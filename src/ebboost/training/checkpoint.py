@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 
 from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
 from ebboost.boosting.objective import Iterate, Objective
-from ebboost.data.archive import beside, checksums, plain_json, room, unpack
+from ebboost.data.archive import atomic_write, checksums, max_unpacked_size, parse_json, unpack
 from ebboost.learners import Pickled
 from ebboost.model.environment import versions
 
@@ -261,7 +261,7 @@ class CheckpointCallback(Callback):
 
     def _store(self, path: str, entries: dict[str, bytes]) -> None:
         """Write beside the place, force it to the disk, rename, and only then delete all but this and the one before."""
-        with beside(path, ".ckpt.part") as place, zipfile.ZipFile(place, "w") as file:
+        with atomic_write(path, ".ckpt.part") as place, zipfile.ZipFile(place, "w") as file:
             for name, content in entries.items():
                 file.writestr(name, content)
         self._paths = [*(other for other in self._paths if other != path), path][-KEPT:]
@@ -396,8 +396,8 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The manifest and all other entries, each of them as it was written."""
     try:
         with open(path, "rb") as file:
-            entries = unpack(file, room(file.seek(0, 2)))
-        manifest = plain_json(entries.pop("manifest.json"))
+            entries = unpack(file, max_unpacked_size(file.seek(0, 2)))
+        manifest = parse_json(entries.pop("manifest.json"))
         told = manifest["format"], manifest["format_version"], manifest["sha256"]
     except (OSError, MemoryError):
         raise
