@@ -11,8 +11,9 @@ Rows of a table are nodes, edges say which rows influence each other, and trees 
 
 from ebboost import datasets
 from ebboost.boosting.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
-from ebboost.boosting.label_objectives import LatentField, MaskedLabels
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.table import ParquetTable

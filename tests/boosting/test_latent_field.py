@@ -7,17 +7,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
 import ebboost as eb
-from ebboost.boosting.label_objectives import (
-    FieldObjective,
-    FieldPosterior,
-    LeaveOneOutObjective,
-    MaskedObjective,
-    ProbabilityField,
-    expected_calibration_error,
-    masked_prediction,
-    objective_for,
-)
-from ebboost.boosting.objective import Iterate
+from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.label_use import objective_for
+from ebboost.boosting.latent_field import FieldObjective, FieldPosterior, LeaveOneOutObjective
+from ebboost.boosting.masked_labels import MaskedObjective, masked_prediction
 from ebboost.data.labels import Labels
 from ebboost.propagation import IdentityOperator, SparseSolver
 from tests.problems import homophilous

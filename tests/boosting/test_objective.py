@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebboost as eb
-from ebboost.boosting.objective import Iterate, Objective, project_on_gradient
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.objective import Objective, project_on_gradient
 from ebboost.data.labels import Labels
 from ebboost.propagation import IdentityOperator
 from tests.boosting.test_losses import REGRESSION, make

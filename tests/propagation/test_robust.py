@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 import ebboost as eb
-from ebboost.boosting.label_objectives import FieldObjective, LatentField, LeaveOneOutObjective
+from ebboost.boosting.latent_field import FieldObjective, LatentField, LeaveOneOutObjective
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.propagation.robust import PENALTIES

@@ -5,7 +5,7 @@ from sklearn.metrics import mean_squared_error
 
 import ebboost as eb
 from ebboost.boosting.callbacks import RoundInfo
-from ebboost.boosting.objective import Iterate
+from ebboost.boosting.iterate import Iterate
 from ebboost.data.labels import Labels
 from ebboost.training.selection import Candidate, label_correlation, race
 from tests.problems import homophilous

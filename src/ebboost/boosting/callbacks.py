@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from ebboost.boosting.objective import Iterate
+from ebboost.boosting.iterate import Iterate
 
 
 @dataclass(frozen=True)

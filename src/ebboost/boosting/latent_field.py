@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
-from ebboost.boosting.objective import EXACT_UP_TO, Iterate, Objective, relative
+from ebboost.boosting.objective import EXACT_UP_TO, Objective, relative
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
 from ebboost.propagation import GraphMatrix, Propagation, SparseSolver

@@ -11,8 +11,9 @@ from math import isfinite
 from typing import Any
 
 from ebboost.boosting.callbacks import Callback, RoundInfo
+from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.momentum import BoostingStep, Grower, Momentum, NoMomentum
-from ebboost.boosting.objective import Iterate, NonFiniteError, Objective, project_on_gradient
+from ebboost.boosting.objective import NonFiniteError, Objective, project_on_gradient
 
 # A learner with chance in it may find a way down where its last tree did not; not for ever.
 STALLED_ROUNDS = 10
@@ -107,7 +108,7 @@ class Boosting:
             self.model,
             self.pace.update(moved, BoostingStep(gradient, curvature, tree, smoothed_tree, step)),
         )
-        last.known.clear()  # what was computed at the round gone by
+        last.cache.clear()  # what was computed at the round gone by
         self._stalled = self._stalled + 1 if step == 0.0 else 0
         if self._stalled == STALLED_ROUNDS:
             self.reason = "no step along a new tree lowers the loss any more"

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
-from ebboost.boosting.objective import Iterate, Objective
+from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.propagation import Propagation, PropagationOperator
 

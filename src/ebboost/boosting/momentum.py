@@ -19,7 +19,8 @@ from typing import Any, Protocol
 
 from sklearn.base import BaseEstimator
 
-from ebboost.boosting.objective import Iterate, Objective, project_on_gradient
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.objective import Objective, project_on_gradient
 
 
 class Grower(Protocol):

@@ -6,13 +6,13 @@ curvature for *every* node, labelled or not.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebboost._native import COMPILED
+from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels
 from ebboost.propagation import Propagation, PropagationOperator
@@ -27,66 +27,6 @@ def relative(weight: Array) -> Array:
     """Return weights as multiples of their mean; not copied where that is what they are."""
     mean = weight.mean()
     return weight if mean == 1.0 else weight / mean
-
-
-@dataclass(frozen=True)
-class Iterate:
-    """A point f of the function space: a weighted sum of trees, its scores, and P applied to them.
-
-    Where P is linear, the smoothed scores move as the scores do. Where it is not, ``propagated`` says how to compute them,
-    once they are asked for.
-    """
-
-    scores: Array
-    propagated: Array | Callable[["Iterate"], Array]
-    weights: tuple[float, ...] = ()
-    known: dict[str, Any] = field(
-        default_factory=dict, repr=False, compare=False
-    )  # what was computed at this point
-
-    def cached(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Compute something about this point once."""
-        if name not in self.known:
-            self.known[name] = compute()
-        return self.known[name]
-
-    @property
-    def smoothed(self) -> Array:
-        """P applied to the scores."""
-        propagated = self.propagated
-        smoothed: Array = (
-            self.cached("smoothed", lambda: propagated(self))
-            if callable(propagated)
-            else propagated
-        )
-        return smoothed
-
-    def take_step(self, step: float, tree: Array, smoothed_tree: Array) -> "Iterate":
-        """Return f + step·tree, a sum of one tree more."""
-        propagated = (
-            self.propagated
-            if callable(self.propagated)
-            else _along(self.propagated, step, smoothed_tree)
-        )
-        return Iterate(_along(self.scores, step, tree), propagated, (*self.weights, step))
-
-    def interpolate(self, other: "Iterate", theta: float) -> "Iterate":
-        """Return (1−θ)f + θ·other."""
-        pairs = zip(self.weights, other.weights, strict=True)
-        propagated = self.propagated
-        if not callable(propagated):
-            propagated = (1.0 - theta) * propagated + theta * other.smoothed
-        return Iterate(
-            (1.0 - theta) * self.scores + theta * other.scores,
-            propagated,
-            tuple((1.0 - theta) * a + theta * b for a, b in pairs),
-        )
-
-
-def _along(start: Array, step: float, way: Array) -> Array:
-    moved = step * way
-    moved += start
-    return moved
 
 
 class Fit(NamedTuple):

@@ -25,9 +25,11 @@ from ebboost.boosting.callbacks import (
     ProgressBar,
     RoundInfo,
 )
-from ebboost.boosting.label_objectives import LatentField, MaskedLabels, objective_for
+from ebboost.boosting.label_use import objective_for
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting, boost
 from ebboost.boosting.losses import Loss, SquaredError
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import Momentum, as_momentum
 from ebboost.boosting.objective import Objective
 from ebboost.data import validation as checks

@@ -9,11 +9,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import compute_sample_weight
 
-from ebboost.boosting.label_objectives import (
-    LatentField,
-    ProbabilityField,
-    expected_calibration_error,
-)
+from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import validation as checks

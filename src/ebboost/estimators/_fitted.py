@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from ebboost.backends import threads as cores
 from ebboost.backends.dask import gathered, is_dask, scores_of
 from ebboost.backends.devices import Cpu
-from ebboost.boosting.label_objectives import LatentField
+from ebboost.boosting.latent_field import LatentField
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
 from ebboost.data.table import ParquetTable, Table, count_rows, rows_of

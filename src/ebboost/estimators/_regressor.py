@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from ebboost.boosting.label_objectives import MaskedLabels, masked_prediction
 from ebboost.boosting.losses import Loss, regression_loss
+from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
 from ebboost.estimators._base import BaseEBBS

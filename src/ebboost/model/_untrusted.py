@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.boosting.label_objectives import LatentField, MaskedLabels
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_strengths
 from ebboost.graph._ids import refuse_duplicates

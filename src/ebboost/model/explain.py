@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.label_objectives import LatentField, MaskedLabels
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
 

@@ -21,10 +21,11 @@ from scipy import sparse
 
 from ebboost import learners
 from ebboost import propagation as smoothing
-from ebboost.boosting import label_objectives as labels
-from ebboost.boosting import losses, momentum
-from ebboost.boosting.label_objectives import LatentField, MaskedLabels, ProbabilityField
+from ebboost.boosting import latent_field, losses, masked_labels, momentum
+from ebboost.boosting.calibration import ProbabilityField
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
 from ebboost.data.archive import atomic_write, checksums
@@ -70,7 +71,7 @@ ARRAYS = (
     "validation_target",
     "validation_prediction",
 )
-_ROOMS = (features, labels, learners, losses, momentum, smoothing)
+_ROOMS = (features, latent_field, masked_labels, learners, losses, momentum, smoothing)
 # All that a file may ask for by name; a class that was handed to load may be of any kind.
 _PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, NeighborFeatures)
 

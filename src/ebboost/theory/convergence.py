@@ -30,10 +30,12 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg, eigsh
 from sklearn.utils.validation import check_is_fitted
 
-from ebboost.boosting.label_objectives import MaskedLabels, objective_for
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.losses import SquaredError
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum, NoMomentum, as_momentum
-from ebboost.boosting.objective import Iterate, Objective, project_on_gradient
+from ebboost.boosting.objective import Objective, project_on_gradient
 from ebboost.data.table import TableReader
 from ebboost.graph import Graph
 from ebboost.learners import as_learner

@@ -26,7 +26,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
-from ebboost.boosting.objective import Iterate, Objective
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.objective import Objective
 from ebboost.data.archive import atomic_write, checksums, max_unpacked_size, parse_json, unpack
 from ebboost.learners import Pickled
 from ebboost.model.environment import versions

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.boosting.callbacks import EarlyStopping, RoundInfo
-from ebboost.boosting.label_objectives import LatentField, MaskedLabels
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting
-from ebboost.boosting.objective import Iterate, Objective
+from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.boosting.objective import Objective
 from ebboost.data.features import LowRank, NeighborFeatures, Positions
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
@@ -310,7 +312,7 @@ class _Run:
         while len(self.done) < n_rounds and not stop() and self._goes_on():
             pass
         for progress in self.done[-1:]:
-            progress.model.known.clear()
+            progress.model.cache.clear()
 
     def retire(self) -> None:
         """Keep the losses of the best model alone."""

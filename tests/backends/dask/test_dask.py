@@ -13,7 +13,7 @@ from scipy import sparse
 import ebboost as eb
 from ebboost.backends.dask import client as _client
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, RowBlock, Rows, Shard
-from ebboost.boosting.label_objectives import LatentField
+from ebboost.boosting.latent_field import LatentField
 from ebboost.data.features import with_neighbor_columns, with_smoothed_columns
 from ebboost.data.table import Table
 from ebboost.propagation import sweep_on

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ebboost.backends.dask.sharding import GraphRows, Rows, Shard
 from ebboost.backends.dask.worker import Screen, Task, WorkerResult, train
 from ebboost.boosting.callbacks import Callback
-from ebboost.boosting.label_objectives import LatentField
+from ebboost.boosting.latent_field import LatentField
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table, TableReader

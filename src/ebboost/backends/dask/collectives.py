@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.objective import Iterate
+from ebboost.boosting.iterate import Iterate
 
 # Entries for each worker that one call hands on. A ring of workers passes pieces of this size; larger ones fill the
 # sockets' buffers, and on one machine took up to 15 times as long.

@@ -16,7 +16,7 @@ from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows, Shard
 from ebboost.backends.devices import Cpu
 from ebboost.boosting.callbacks import Callback, ProgressBar, RoundInfo
-from ebboost.boosting.objective import Iterate
+from ebboost.boosting.iterate import Iterate
 from ebboost.data.labels import Labels
 from ebboost.data.table import Table, TableReader
 from ebboost.graph import Graph

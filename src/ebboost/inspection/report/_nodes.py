@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from ebboost.boosting.label_objectives import MaskedLabels
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.table import Table
 from ebboost.inspection import diagnostics as diagnosis
 from ebboost.inspection.diagnostics import HeldOut

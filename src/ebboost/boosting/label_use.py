@@ -1,0 +1,63 @@
+"""The objective that trains with each use of known labels: none, the latent field of (15), or masked labels."""
+
+from ebboost.boosting.latent_field import FieldObjective, LatentField, LeaveOneOutObjective
+from ebboost.boosting.losses import Loss, SquaredError
+from ebboost.boosting.masked_labels import MaskedLabels, MaskedObjective
+from ebboost.boosting.objective import Objective
+from ebboost.data.labels import Labels
+from ebboost.graph import Graph
+from ebboost.propagation import Propagation, PropagationOperator
+
+
+def objective_for(
+    label_use: LatentField | MaskedLabels | None,
+    graph: Graph | None,
+    operator: Propagation,
+    loss: Loss,
+    labels: Labels,
+    validation: Labels | None,
+    penalty: float,
+    seed: int,
+) -> Objective:
+    """Return the objective to train with.
+
+    Parameters
+    ----------
+    label_use : LatentField, MaskedLabels or None
+        How known labels inform the predictions of other nodes; None for the meta-loss (7) as it stands.
+    graph : Graph or None
+        The graph of the latent field.
+    operator : Propagation
+        P on that graph.
+    loss : Loss
+        D of (7). The latent field needs :class:`SquaredError`; other losses train on (7).
+    labels : Labels
+        The labelled nodes to train on.
+    validation : Labels or None
+        Validation nodes.
+    penalty : float
+        ε of Corollary 1.
+    seed : int
+        Seed of the random masks.
+
+    Returns
+    -------
+    Objective
+
+    Raises
+    ------
+    ValueError
+        If masked labels are combined with an operator that is not linear.
+    """
+    if isinstance(label_use, MaskedLabels):
+        if not isinstance(operator, PropagationOperator):
+            raise ValueError(
+                "smoothing must be linear with labels='masked', which smooths labels and errors like "
+                "scores. Use smoothing=eb.Laplacian(), or labels='field', 'leave-one-out' or 'none'."
+            )
+        return MaskedObjective(operator, loss, labels, validation, penalty, label_use, seed)
+    if isinstance(label_use, LatentField) and graph is not None and type(loss) is SquaredError:
+        field = label_use.operator(graph, labels.nodes, labels.weight)
+        objective = LeaveOneOutObjective if label_use.leave_one_out else FieldObjective
+        return objective(operator, loss, labels, validation, penalty, field)
+    return Objective(operator, loss, labels, validation, penalty)
