@@ -134,8 +134,8 @@ class GraphElsewhere(CudaGraph):
     def unsigned(self) -> "GraphElsewhere":
         return GraphElsewhere(self.host.unsigned)
 
-    def twins(self, k: int = 10) -> "GraphElsewhere":
-        return GraphElsewhere(self.host.twins(k))
+    def similar_neighborhoods(self, k: int = 10) -> "GraphElsewhere":
+        return GraphElsewhere(self.host.similar_neighborhoods(k))
 
 
 class ElsewhereDevice(Cpu):

@@ -15,7 +15,7 @@ from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum
-from ebboost.data.features import NeighborFeatures
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.table import ParquetTable
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, Intervals, Predictor
 from ebboost.graph import Graph
@@ -76,6 +76,7 @@ __all__ = [
     "ScikitLearn",
     "Smoother",
     "Softmax",
+    "SpectralFeatures",
     "SquaredError",
     "XGBoost",
     "check_graph",

@@ -372,7 +372,7 @@ def _fields(extreme: bool) -> st.SearchStrategy[Any]:
         leave_one_out=st.booleans(),
         unlabelled=st.sampled_from([0.0, 1.0]),
         normalized=st.booleans(),
-        twins=st.booleans(),
+        similarity=st.booleans(),
     )
 
 

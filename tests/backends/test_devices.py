@@ -29,7 +29,7 @@ SETTINGS = {
     "exact": {"smoothing": eb.Laplacian(2.0, method="exact"), "labels": "none"},
     "kernel": {"smoothing": eb.Kernel("diffusion", normalized=False, sigma=0.5), "labels": "none"},
     "field": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field"},
-    "twins": {"smoothing": None, "labels": eb.LatentField(0.5, 0.05, normalized=False, twins=True)},
+    "similarity": {"smoothing": None, "labels": eb.LatentField(0.5, 0.05, normalized=False, similarity=True)},
     "leave-one-out": {"smoothing": eb.Laplacian(1.0, 2), "labels": "leave-one-out"},
     "masked": {"smoothing": eb.Laplacian(1.0, 2), "labels": "masked"},
     "momentum": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "momentum": "corrected"},

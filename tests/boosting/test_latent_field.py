@@ -626,3 +626,21 @@ def test_calibration_is_looked_at_in_fifteen_bins():
     )  # the second, wrong, is alone in its bin; the others share theirs
     expected = (3.0 - 0.95 - 0.934 - 0.94 + 0.91) / 4
     assert expected_calibration_error(stated, right) == pytest.approx(expected)
+
+
+def test_similarity_predicts_from_nodes_with_the_same_neighbours():
+    """Labels of nodes on the same two hubs agree while neighbours (the hubs) have other labels."""
+    rng = np.random.default_rng(0)
+    n_hubs = 60
+    hub = rng.integers(0, n_hubs, 600)
+    node = np.arange(600) + n_hubs
+    graph = eb.Graph.from_edges(np.r_[hub, (hub * 7 + 3) % n_hubs], np.r_[node, node])
+    noise = 0.05 * rng.normal(size=600)
+    y = np.r_[10 * rng.normal(size=n_hubs), rng.normal(size=n_hubs)[hub] + noise]
+    X = rng.normal(size=(y.size, 2))
+    labelled = node[rng.random(600) < 0.7]
+    rest = np.setdiff1d(node, labelled)
+    field = eb.LatentField(0.5, 0.005, normalized=False, similarity=True)
+    model = eb.EBBSRegressor(60, smoothing=None, labels=field, random_state=0)
+    model.fit(X, y[labelled], nodes=labelled, graph=graph)
+    assert model.score(None, y, nodes=rest) > 0.8

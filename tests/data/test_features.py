@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 import ebboost as eb
 from ebboost.data import table as table_module
-from ebboost.data.features import LowRank, Positions, with_neighbor_columns, with_smoothed_columns
+from ebboost.data.features import LowRank, with_neighbor_columns, with_smoothed_columns
 from ebboost.data.table import Table
 from tests.strategies import graphs, random_graph
 
@@ -98,14 +98,63 @@ def test_low_rank_projects_new_tables_as_the_old():
     assert 0.95 * best <= kept <= best * (1 + 1e-9)
 
 
-def test_positions_belong_to_their_graph():
+def normalized_adjacency(graph):
+    scale = np.diag(1.0 / np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0)))
+    return scale @ graph.adjacency.toarray() @ scale
+
+
+def test_spectral_features_span_the_leading_singular_vectors():
     graph = random_graph(60, 200)
-    positions = Positions(5)
-    positions.fit(graph, seed=0)
-    table = Table(np.zeros((60, 1)), ("x",), (), (0,))
-    assert np.isfinite(positions.transform(table, graph).values).all()
-    other = positions.transform(table, random_graph(60, 150, seed=1)).values
-    assert np.isnan(other[:, 1:]).all()
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    features = eb.SpectralFeatures(5, random_state=0)
+    transformed = features.fit_transform(X, graph=graph)
+    np.testing.assert_array_equal(transformed[:, :2], X)
+    largest = np.linalg.svd(normalized_adjacency(graph), compute_uv=False)[:5]
+    norms = np.linalg.norm(features.embedding_, axis=0)
+    np.testing.assert_allclose(norms, largest, rtol=0.05)
+    assert features.get_feature_names_out().tolist() == ["x0", "x1"] + [
+        f"spectral{i}" for i in range(5)
+    ]
+
+
+def test_spectral_features_separate_two_communities():
+    rng = np.random.default_rng(0)
+    side = np.repeat([0, 1], 50)
+    ends = rng.integers(0, 100, (3000, 2))
+    within = ends[side[ends[:, 0]] == side[ends[:, 1]]]
+    graph = eb.Graph.from_edges(*np.sort(np.vstack([within, [[0, 99]]]), axis=1).T, n_nodes=100)
+    spectral = eb.SpectralFeatures(2, random_state=0)
+    second = spectral.fit_transform(np.zeros((100, 1)), graph=graph)[:, 2]
+    assert len(set(np.sign(second[:50]))) == len(set(np.sign(second[50:]))) == 1
+    assert np.sign(second[0]) != np.sign(second[99])
+
+
+def test_spectral_features_keep_sparse_tables_sparse():
+    X = sparse.random_array((40, 9), density=0.2, format="csr", rng=np.random.default_rng(0))
+    graph = random_graph(40, 90)
+    transformed = eb.SpectralFeatures(3, random_state=0).fit_transform(X, graph=graph)
+    assert sparse.issparse(transformed)
+    dense = eb.SpectralFeatures(3, random_state=0).fit_transform(X.toarray(), graph=graph)
+    np.testing.assert_allclose(transformed.toarray(), dense)
+
+
+def test_spectral_features_have_fewer_columns_on_a_small_graph():
+    path = eb.Graph.from_edges([0, 1], [1, 2])
+    assert eb.SpectralFeatures().fit_transform(np.zeros((3, 1)), graph=path).shape == (3, 3)
+
+
+@pytest.mark.parametrize("n_components", [0, 2.5, None])
+def test_n_components_must_be_a_positive_integer(n_components):
+    with pytest.raises(ValueError, match="n_components must be an integer of at least 1"):
+        eb.SpectralFeatures(n_components).fit([[1.0], [2.0]], graph=eb.Graph.from_edges([0], [1]))
+
+
+def test_spectral_features_need_the_rows_of_the_fitted_graph():
+    features = eb.SpectralFeatures(1).fit([[1.0], [2.0]], graph=eb.Graph.from_edges([0], [1]))
+    with pytest.raises(ValueError, match="one row per node"):
+        features.transform([[1.0]])
+    with pytest.raises(ValueError, match="spectralfeatures__graph=g"):
+        eb.SpectralFeatures().fit([[1.0]])
 
 
 def test_columns_remember_where_they_came_from():

@@ -82,28 +82,6 @@ def test_few_labels_choose_by_how_alike_neighbours_are():
     assert alone.best_candidate_ == "none"
 
 
-def test_twins_are_tried_where_neighbours_differ():
-    """Nodes hang on hubs that say nothing; all nodes of a hub share a label: neighbours differ, twins agree."""
-    rng = np.random.default_rng(0)
-    hubs, leaves = 60, 600
-    of = rng.integers(0, hubs, leaves)
-    second = (of * 7 + 3) % hubs
-    graph = eb.Graph.from_edges(
-        np.r_[of, second], np.r_[np.arange(leaves), np.arange(leaves)] + hubs, n_nodes=hubs + leaves
-    )
-    y = np.r_[
-        10 * rng.normal(size=hubs), rng.normal(size=hubs)[of] + 0.05 * rng.normal(size=leaves)
-    ]
-    X = rng.normal(size=(hubs + leaves, 2))
-    known = np.flatnonzero(rng.random(hubs + leaves) < 0.7)
-    known = known[known >= hubs]
-    rest = np.setdiff1d(np.arange(hubs, hubs + leaves), known)
-    m = auto(n_estimators=60).fit(X, y[known], nodes=known, graph=graph)
-    assert {"features", "twins"} <= set(m.selection_)
-    assert m.best_candidate_ == "twins"
-    assert m.score(None, y, nodes=rest) > 0.8
-
-
 @pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
 def test_sparse_tables_are_raced_too(kind, tmp_path):
     rng = np.random.default_rng(0)
@@ -116,9 +94,9 @@ def test_sparse_tables_are_raced_too(kind, tmp_path):
         sparse.csr_array(words.astype(float)), y[train], nodes=train, graph=graph
     )
     assert m.best_candidate_ == "graph"
-    # directions of the words for classes; words, their means around, degrees and positions for numbers
+    # directions of the words for classes; words, their means over neighbours and degrees for numbers
     assert m.ensemble_.booster.num_feature() == (
-        128 if kind is eb.EBBSClassifier else 300 + 300 + 2 + 64
+        128 if kind is eb.EBBSClassifier else 300 + 300 + 2
     )
     assert m.score(None, y, nodes=np.setdiff1d(np.arange(400), train)) > 0.8
     assert m.feature_importances_.shape == (300,)

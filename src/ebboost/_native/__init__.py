@@ -92,7 +92,6 @@ def _compiled() -> Any:
         library.ebboost_pieces.argtypes = [size] + [at] * 4 + [size] + [at] * 3
         library.ebboost_paired.argtypes = [size] + [at] * 10
         library.ebboost_along.argtypes = [size, at, at, at, ctypes.c_double, at]
-        library.ebboost_alike.argtypes = [size] * 2 + [at] * 5 + [ctypes.c_double, size] + [at] * 5
         return library
     return None
 

@@ -49,9 +49,9 @@ class CudaGraph:
         """The same graph with all weights positive."""
         return CudaGraph(self.host.unsigned) if self.is_signed else self
 
-    def twins(self, k: int = 10) -> "CudaGraph":
-        """Return the graph of :meth:`Graph.twins`."""
-        return CudaGraph(self.host.twins(k))
+    def similar_neighborhoods(self, k: int = 10) -> "CudaGraph":
+        """Return the graph of :meth:`Graph.similar_neighborhoods`."""
+        return CudaGraph(self.host.similar_neighborhoods(k))
 
 
 class CudaEdges:

@@ -46,9 +46,9 @@ class LatentField(BaseEstimator):
         ε_u, the weight of "no error" at nodes without a label; 1 is the paper's error smoothing.
     normalized : bool, default=True
         Whether weights are divided by √(d_i d_j).
-    twins : bool, default=False
-        Tie nodes with the same neighbours (:meth:`Graph.twins`) rather than neighbours: for graphs whose neighbours are
-        not alike.
+    similarity : bool, default=False
+        Connect nodes with similar neighbourhoods (:meth:`Graph.similar_neighborhoods`) rather than
+        neighbours: for heterophilous graphs.
 
     Examples
     --------
@@ -64,14 +64,14 @@ class LatentField(BaseEstimator):
         leave_one_out: bool = False,
         unlabelled: float = 0.0,
         normalized: bool = True,
-        twins: bool = False,
+        similarity: bool = False,
     ) -> None:
         self.lam = lam
         self.tau = tau
         self.leave_one_out = leave_one_out
         self.unlabelled = unlabelled
         self.normalized = normalized
-        self.twins = twins
+        self.similarity = similarity
 
     def operator(self, graph: Graph, nodes: NDArray[np.int64], weight: Array) -> "FieldPosterior":
         """Return K on ``graph`` with labels at ``nodes``."""
@@ -81,7 +81,7 @@ class LatentField(BaseEstimator):
                 raise ValueError(
                     f"LatentField's {name} must be a number of at least {least:g}, got {value!r}."
                 )
-        ties = graph.twins() if self.twins else graph
+        ties = graph.similar_neighborhoods() if self.similarity else graph
         return FieldPosterior(
             ties, nodes, weight, self.lam, self.tau, self.unlabelled, self.normalized
         )

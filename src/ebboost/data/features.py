@@ -4,8 +4,8 @@
 [X, P_x X] with :func:`with_smoothed_columns`.
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from ebboost.graph import Graph
 from ebboost.propagation import Propagation, sweep_on
 
 Array = NDArray[np.float64]
+Matrix = NDArray[np.float64] | sparse.csr_array
 STATISTICS = ("mean", "min", "max")
 
 
@@ -281,26 +282,87 @@ def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
     return shared, (degrees > 0).astype(np.float64)
 
 
-class NeighborFeatures(TransformerMixin, BaseEstimator):
-    """Columns that describe a node's neighbours, beside its own: for any model that ignores graphs.
+class _GraphTransformer(TransformerMixin, BaseEstimator):
+    """Base class of transformers that add columns computed from the graph."""
+
+    def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:
+        """Learn the columns of ``X`` and store the graph.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
+            Row i is node i.
+        y : None
+            Ignored.
+        graph : Graph
+            The graph of the rows. In a Pipeline it is passed as ``<step>__graph``.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
+        name = type(self).__name__
+        if not isinstance(graph, Graph):
+            raise ValueError(
+                f"{name} needs a graph: fit(X, graph=g); in a Pipeline {name.lower()}__graph=g."
+            )
+        self._reader = TableReader()
+        table = self._reader.fit(X)
+        self._check_rows(table, graph)
+        self.graph_ = graph
+        self.n_features_in_ = len(self._reader.names)
+        return self
+
+    def fit_transform(self, X: object, y: object = None, *, graph: Graph | None = None) -> Matrix:
+        """Fit to ``X`` and ``graph``, then transform ``X``: see :meth:`fit`, :meth:`transform`."""
+        return self.fit(X, y, graph=graph).transform(X)
+
+    def _read(self, X: object, graph: Graph | None = None) -> Table:
+        check_is_fitted(self, "graph_")
+        table = self._reader.read(X)
+        self._check_rows(table, graph or self.graph_)
+        return table
+
+    def _check_rows(self, table: Table, graph: Graph) -> None:
+        if graph.n_nodes != table.n_rows:
+            raise ValueError(
+                f"X has {table.n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per "
+                "node, in the same order."
+            )
+
+
+class NeighborFeatures(_GraphTransformer):
+    """Statistics of the neighbours' features as further columns, for any model.
 
     Parameters
     ----------
     statistics : sequence of {"mean", "min", "max"}, default=("mean", "min", "max")
-        What to take over the neighbours of a node, for every column; categories count by the rank of their value.
-        Sparse tables stay sparse and get means only.
+        Statistics over the neighbours of a node, for every column; categories count by the rank of
+        their value. Sparse tables stay sparse and get means only.
     degree : bool, default=True
         Add the degree of a node and the mean degree of its neighbours.
 
+    Attributes
+    ----------
+    graph_ : Graph
+        The graph passed to :meth:`fit`.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    See Also
+    --------
+    SpectralFeatures : Spectral embedding of the graph as columns.
+
     Examples
     --------
-    >>> import ebboost as eb, numpy as np
+    >>> import ebboost as eb
     >>> path = eb.Graph.from_edges([0, 1], [1, 2])
-    >>> features = eb.NeighborFeatures(statistics=["mean"], degree=False).fit_transform([[1.0], [2.0], [5.0]], graph=path)
-    >>> features.tolist()
+    >>> features = eb.NeighborFeatures(statistics=["mean"], degree=False)
+    >>> features.fit_transform([[1.0], [2.0], [5.0]], graph=path).tolist()
     [[1.0, 2.0], [2.0, 3.0], [5.0, 2.0]]
 
-    In a Pipeline the graph is given at fit and remembered:
+    In a Pipeline the graph is passed to ``fit`` and remembered:
     ``make_pipeline(eb.NeighborFeatures(), Ridge()).fit(X, y, neighborfeatures__graph=g)``.
     """
 
@@ -309,51 +371,146 @@ class NeighborFeatures(TransformerMixin, BaseEstimator):
         self.degree = degree
 
     def check(self) -> None:
-        """Refuse statistics that there are not."""
-        wrong = [name for name in self.statistics if name not in STATISTICS]
-        if isinstance(self.statistics, str) or wrong:
+        """Raise ValueError if ``statistics`` is not a list of known statistics."""
+        unknown = [name for name in self.statistics if name not in STATISTICS]
+        if isinstance(self.statistics, str) or unknown:
             raise ValueError(
                 f"statistics must be a list out of {list(STATISTICS)}, got {self.statistics!r}."
             )
 
-    def fit(self, X: Any, y: Any = None, *, graph: Graph | None = None) -> Self:
-        """Remember the graph and the columns."""
+    def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
         self.check()
-        if not isinstance(graph, Graph):
-            raise ValueError(
-                "NeighborFeatures needs a graph: fit(X, graph=g); in a Pipeline neighborfeatures__graph=g."
-            )
-        self._reader = TableReader()
-        self._reader.fit(X)
-        self.graph_ = graph
-        self.n_features_in_ = len(self._reader.names)
-        return self
+        return super().fit(X, y, graph=graph)
 
-    def fit_transform(self, X: Any, y: Any = None, *, graph: Graph | None = None) -> Any:
-        """Fit, then transform."""
-        return self.fit(X, y, graph=graph).transform(X)
+    def transform(self, X: object, *, graph: Graph | None = None) -> Matrix:
+        """Return ``X`` with the statistics of neighbours as further columns.
 
-    def transform(self, X: Any, *, graph: Graph | None = None) -> Any:
-        """Return X with the columns of its neighbours added; ``graph`` only if it is not the one fitted on."""
-        return self._table(X, graph).materialize().values
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
+            The columns seen in :meth:`fit`.
+        graph : Graph, optional
+            The graph of these rows; by default the one passed to :meth:`fit`.
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns that :meth:`transform` returns."""
+        Returns
+        -------
+        ndarray or csr_array of shape (n_nodes, n_features_out)
+            The columns named by :meth:`get_feature_names_out`.
+        """
+        table = self._read(X, graph)
+        graph = graph or self.graph_
+        added = with_neighbor_columns(table, graph, self.statistics, self.degree)
+        return added.materialize().values
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the columns that :meth:`transform` returns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str objects
+            The names, such as ``"mean(x0)"``.
+        """
         check_is_fitted(self, "graph_")
-        names, kept = list(self._reader.names), _taken(self.statistics, self._reader.is_sparse)
-        out = names + [f"{statistic}({name})" for statistic in kept for name in names]
+        names = list(self._reader.names)
+        statistics = _taken(self.statistics, self._reader.is_sparse)
+        out = names + [f"{statistic}({name})" for statistic in statistics for name in names]
         return np.asarray(out + ["degree", "mean(degree)"] * self.degree, dtype=object)
 
-    def _table(self, X: Any, graph: Graph | None) -> Table:
-        check_is_fitted(self, "graph_")
-        table = self._reader.read(X)
-        graph = graph or self.graph_
-        if graph.n_nodes != table.n_rows:
+
+class SpectralFeatures(_GraphTransformer):
+    """Spectral embedding of the graph as further columns, for any model.
+
+    The columns are ÂV with Â = D^{-1/2} A D^{-1/2} and V its leading singular vectors: nodes that are
+    connected to the same part of the graph have similar values. They belong to the nodes of the
+    fitted graph; other nodes have no embedding.
+
+    Parameters
+    ----------
+    n_components : int, default=64
+        Number of columns; fewer if the graph has fewer nodes.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the randomized singular value decomposition.
+
+    Attributes
+    ----------
+    graph_ : Graph
+        The graph passed to :meth:`fit`.
+    embedding_ : ndarray of shape (n_nodes, n_components)
+        The spectral embedding.
+    n_features_in_ : int
+        Number of columns of ``X``.
+
+    See Also
+    --------
+    NeighborFeatures : Statistics of the neighbours' features as columns.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> path = eb.Graph.from_edges(range(9), range(1, 10))
+    >>> features = eb.SpectralFeatures(n_components=2, random_state=0)
+    >>> features.fit_transform(np.zeros((10, 3)), graph=path).shape
+    (10, 5)
+    """
+
+    def __init__(
+        self, n_components: int = 64, random_state: int | np.random.RandomState | None = None
+    ) -> None:
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
+        if not isinstance(self.n_components, Integral) or self.n_components < 1:
             raise ValueError(
-                f"X has {table.n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node; pass "
-                "transform(X, graph=...) for another graph."
+                f"n_components must be an integer of at least 1, got {self.n_components!r}."
             )
-        return with_neighbor_columns(table, graph, self.statistics, self.degree)
+        super().fit(X, y, graph=graph)
+        unsigned = self.graph_.unsigned
+        scale = 1.0 / np.sqrt(np.where(unsigned.degrees > 0, unsigned.degrees, 1.0))
+        normalized = sparse.diags_array(scale) @ unsigned.adjacency @ sparse.diags_array(scale)
+        vectors = _singular_vectors(normalized, self.n_components, 4, self.random_state)
+        self.embedding_ = normalized @ vectors
+        return self
+
+    def transform(self, X: object) -> Matrix:
+        """Return ``X`` with the spectral embedding as further columns.
+
+        Parameters
+        ----------
+        X : dataframe, array or sparse matrix of shape (n_nodes, n_features)
+            The columns and nodes seen in :meth:`fit`.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_nodes, n_features + n_components)
+            The columns named by :meth:`get_feature_names_out`.
+        """
+        values = self._read(X).values
+        if sparse.issparse(values):
+            return sparse.hstack([values, sparse.csr_array(self.embedding_)], format="csr")
+        return np.hstack([values, self.embedding_])
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the columns that :meth:`transform` returns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str objects
+            The names of the columns of ``X``, then ``"spectral0"``, ``"spectral1"`` and so on.
+        """
+        check_is_fitted(self, "graph_")
+        spectral = [f"spectral{i}" for i in range(self.embedding_.shape[1])]
+        return np.asarray([*self._reader.names, *spectral], dtype=object)
 
 
 class LowRank:
@@ -373,7 +530,9 @@ class LowRank:
         """Learn the directions and project."""
         seen = np.bincount(table.values.indices, minlength=table.values.shape[1])
         self.rarity = np.log((table.n_rows + 1.0) / (seen + 1.0))
-        self.directions = _directions(self._weighted(table.values), self.n_components, 1, seed)
+        self.directions = _singular_vectors(
+            self._weighted(table.values), self.n_components, 1, seed
+        )
         return self.transform(table)
 
     def transform(self, table: Table) -> Table:
@@ -391,54 +550,15 @@ class LowRank:
         )
 
 
-class Positions:
-    """Where nodes stand in the graph: the leading singular directions of D^{-1/2}AD^{-1/2}.
-
-    They belong to the nodes fitted on: on any other graph these columns are missing values.
-    """
-
-    def __init__(self, n_components: int) -> None:
-        self.n_components = n_components
-        self.directions: Array = np.zeros((0, 0))
-        self.of_graph = -1
-
-    def fit(self, graph: Graph, seed: int) -> None:
-        """Learn the directions of one graph."""
-        self.of_graph = _fingerprint(graph)
-        self.directions = _directions(_normalized(graph), self.n_components, 4, seed)
-
-    def transform(self, table: Table, graph: Graph) -> Table:
-        """Append the columns."""
-        return table.with_columns(*self.columns(table, graph))
-
-    def columns(self, table: Table, graph: Graph) -> NewColumns:
-        """Return the columns."""
-        if _fingerprint(graph) == self.of_graph:
-            columns = _normalized(graph) @ self.directions
-        else:
-            columns = np.full((graph.n_nodes, self.directions.shape[1]), np.nan)
-        names = [f"position({i})" for i in range(columns.shape[1])]
-        return NewColumns(
-            [sparse.csr_array(columns) if table.is_sparse else columns], names, [-1] * len(names)
-        )
-
-
-def _fingerprint(graph: Graph) -> int:
-    adjacency = graph.adjacency
-    return zlib.crc32(
-        adjacency.indices.astype(np.int64).tobytes(),
-        zlib.crc32(adjacency.indptr.astype(np.int64).tobytes()),
-    )
-
-
-def _normalized(graph: Graph) -> sparse.csr_array:
-    scale = sparse.diags_array(1.0 / np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0)))
-    return sparse.csr_array(scale @ graph.adjacency @ scale)
-
-
-def _directions(matrix: sparse.csr_array, n_components: int, n_iter: int, seed: int) -> Array:
-    n_components = min(n_components, min(matrix.shape) - 1)
+def _singular_vectors(
+    matrix: sparse.csr_array,
+    n_components: int,
+    n_iter: int,
+    random_state: int | np.random.RandomState | None,
+) -> Array:
+    """Return the leading right singular vectors as columns."""
+    n_components = max(min(n_components, min(matrix.shape) - 1), 1)
     vectors: Array = randomized_svd(
-        matrix, n_components, n_iter=n_iter, n_oversamples=8, random_state=seed
+        matrix, n_components, n_iter=n_iter, n_oversamples=8, random_state=random_state
     )[2].T
     return vectors

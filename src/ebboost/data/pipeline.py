@@ -10,7 +10,6 @@ from ebboost.data.features import (
     LowRank,
     NeighborFeatures,
     NewColumns,
-    Positions,
     neighbor_columns,
     smoothed_columns,
 )
@@ -34,8 +33,6 @@ class FeaturePipeline:
         P_x of [X, P_x X].
     low_rank : LowRank, optional
         For sparse tables, in the place of all of the above.
-    positions : Positions, optional
-        Where nodes stand in the graph.
     encoder : OrderedTargetEncoder, optional
         For learners that do not take categories.
     smooths_encodings : bool
@@ -45,17 +42,13 @@ class FeaturePipeline:
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None
     low_rank: LowRank | None = None
-    positions: Positions | None = None
     encoder: OrderedTargetEncoder | None = None
     smooths_encodings: bool = False
 
     @property
     def uses_graph(self) -> bool:
-        """Whether columns are made of neighbours' columns, or of places in the graph."""
-        return any(
-            part is not None
-            for part in (self.neighbor_features, self.feature_smoothing, self.positions)
-        )
+        """Whether columns are computed from neighbours' columns."""
+        return self.neighbor_features is not None or self.feature_smoothing is not None
 
     def fit(
         self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int
@@ -64,8 +57,6 @@ class FeaturePipeline:
         self._refuse_on_disk(table)
         if self.low_rank is not None:
             return self.low_rank.fit_transform(table, seed)
-        if self.positions is not None and graph is not None:
-            self.positions.fit(graph.unsigned, seed)
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
             return self._encoded(table, self.encoder.fit_transform(table, training, seed), graph)
@@ -84,20 +75,12 @@ class FeaturePipeline:
         """How many edges away a row can be that a column is made from; None: anywhere."""
         if graph is None or self.low_rank is not None:
             return 0
-        if self.positions is not None:
-            return None
         near = 0 if self.neighbor_features is None else 1
         far = 0 if self.feature_smoothing is None else self.feature_smoothing.hops(graph.unsigned)
         return None if far is None else max(near, far)
 
     def _refuse_on_disk(self, table: Table) -> None:
-        made = (
-            self.neighbor_features,
-            self.feature_smoothing,
-            self.low_rank,
-            self.positions,
-            self.encoder,
-        )
+        made = (self.neighbor_features, self.feature_smoothing, self.low_rank, self.encoder)
         if table.on_disk and any(part is not None for part in made):
             raise ValueError(
                 "X is a ParquetTable, and columns made from other rows or from labels need the table in memory: pass a "
@@ -136,7 +119,7 @@ class FeaturePipeline:
         )
 
     def _from_graph(self, table: Table, graph: Graph | None) -> NewColumns:
-        """The columns that are made from neighbours' columns, and places in the graph."""
+        """The columns that are computed from neighbours' columns."""
         made = []
         if graph is not None:
             graph = graph.unsigned  # a mean over neighbours is one, like or unlike
@@ -147,6 +130,4 @@ class FeaturePipeline:
                 made.append(
                     smoothed_columns(table, partial(self.feature_smoothing.operator, graph))
                 )
-            if self.positions is not None:
-                made.append(self.positions.columns(table, graph))
         return NewColumns.concat(made)

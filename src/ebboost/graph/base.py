@@ -23,7 +23,7 @@ from ebboost.graph._ids import as_id_array, lookup, plain_range, refuse_duplicat
 from ebboost.graph._neighbors import Metric, knn_edges, radius_edges
 from ebboost.graph._parquet import EdgesOnDisk, adjacency_from_blocks, opened
 from ebboost.graph._relations import check_relations, check_strengths, mixed_adjacency
-from ebboost.graph._similarity import can_compare, twin_weights
+from ebboost.graph._similarity import similarity_weights
 from ebboost.graph._subgraph import surroundings
 
 
@@ -62,7 +62,7 @@ class Graph:
         self._adjacency = adjacency
         self._node_ids = node_ids
         self._part_of = part_of
-        self._twins: dict[int, Graph] = {}
+        self._similar: dict[int, Graph] = {}
         #: Ends of spectra that were found, by what they are of: see LaplacianSystem.
         self.spectra: dict[Any, float] = {}
         if not np.isfinite(self.degrees).all():
@@ -578,27 +578,39 @@ class Graph:
         )
         return Neighborhood(Graph(adjacency, part_of=(self, members)), members, distance)
 
-    @property
-    def can_compare_twins(self) -> bool:
-        """Whether :meth:`twins` is affordable: it compares all pairs of nodes that share a neighbour."""
-        return can_compare(self._adjacency)
+    def similar_neighborhoods(self, k: int = 10) -> "Graph":
+        """Connect each node to the ``k`` nodes with the most similar neighbours.
 
-    def twins(self, k: int = 10) -> "Graph":
-        """Return a graph that ties each node to the ``k`` nodes whose neighbours are most like its own.
+        For heterophilous graphs, in which neighbours differ but nodes with the same neighbours are
+        similar. The weight is the eighth power of the cosine between the two rows of A D^{-1/2};
+        cosines below 0.2 are left out. The result is cached.
 
-        For graphs in which neighbours differ but nodes with the same neighbours are alike (heterophily). The weight is
-        the eighth power of the cosine between the two rows of A D^{-1/2}.
+        Parameters
+        ----------
+        k : int, default=10
+            Number of nodes to connect each node to.
+
+        Returns
+        -------
+        Graph
+            On the same nodes.
+
+        Raises
+        ------
+        ValueError
+            If hubs make the comparison of all pairs too expensive.
 
         Examples
         --------
         >>> import ebboost as eb
         >>> star = eb.Graph.from_edges([0, 0, 0], [1, 2, 3])
-        >>> star.twins().neighbors(1).tolist()  # all that hang on node 0 are twins
+        >>> star.similar_neighborhoods().neighbors(1).tolist()
         [2, 3]
         """
-        if k not in self._twins:  # the field of labels asks again at every prediction
-            self._twins[k] = Graph(twin_weights(self.unsigned._adjacency, k), self._node_ids)
-        return self._twins[k]
+        if k not in self._similar:
+            weights = similarity_weights(self.unsigned._adjacency, k)
+            self._similar[k] = Graph(weights, self._node_ids)
+        return self._similar[k]
 
     def summary(self) -> str:
         """Describe the graph in a few lines.

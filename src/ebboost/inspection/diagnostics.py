@@ -141,7 +141,6 @@ def uses_graph(model: Any) -> bool:
         model.labels_,
         made.neighbor_features,
         made.feature_smoothing,
-        made.positions,
     )
     return model.graph_ is not None and any(part is not None for part in parts)
 

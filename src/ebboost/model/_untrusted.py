@@ -249,11 +249,6 @@ def rehearse(model: Any, n_nodes: int, n_outputs: int, takes_categories: bool) -
             part is model.smoothing_ or getattr(part, "linear", True),
             "columns cannot be smoothed so",
         )
-    if preparation.positions is not None:
-        require(
-            model.graph_ is not None and len(preparation.positions.directions) == n_nodes,
-            "positions",
-        )
     encoded = (
         set() if takes_categories or preparation.low_rank is not None else set(reader.categories)
     )

@@ -29,7 +29,7 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
 from ebboost.data.archive import atomic_write, checksums
-from ebboost.data.features import LowRank, NeighborFeatures, Positions
+from ebboost.data.features import LowRank, NeighborFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table, TableReader
@@ -146,7 +146,6 @@ def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
             "neighbor_features": _plain(preparation.neighbor_features),
             "feature_smoothing": _plain(preparation.feature_smoothing),
             "smooths_encodings": preparation.smooths_encodings,
-            "positions": None if preparation.positions is None else preparation.positions.of_graph,
         },
         "calibrated": [model.temperature_, model.label_strength_]
         if hasattr(model, "classes_")
@@ -184,8 +183,6 @@ def _arrays(model: Any) -> dict[str, NDArray[Any]]:
             "rarity": preparation.low_rank.rarity,
             "directions": preparation.low_rank.directions,
         }
-    if preparation.positions is not None:
-        arrays["positions"] = preparation.positions.directions
     return arrays
 
 
@@ -427,12 +424,6 @@ def _preparation(
         found.low_rank.rarity, found.low_rank.directions = (
             soundness.numbers(arrays, "rarity", len(directions)),
             directions,
-        )
-    if "positions" in arrays:
-        found.positions = Positions(soundness.numbers(arrays, "positions", None, None).shape[1])
-        found.positions.directions, found.positions.of_graph = (
-            arrays["positions"],
-            told["positions"],
         )
     if "encoder_prior" in arrays:
         found.encoder = OrderedTargetEncoder()

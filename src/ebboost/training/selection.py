@@ -19,7 +19,7 @@ from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.objective import Objective
-from ebboost.data.features import LowRank, NeighborFeatures, Positions
+from ebboost.data.features import LowRank, NeighborFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table
@@ -48,7 +48,6 @@ class Candidate:
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None
     low_rank: int = 0
-    positions: int = 0
 
     @property
     def uses_graph(self) -> bool:
@@ -63,13 +62,7 @@ class Candidate:
     @property
     def _for_trees(self) -> tuple[Any, ...]:
         made = repr((self.neighbor_features, self.feature_smoothing))
-        return (
-            made,
-            self.low_rank,
-            self.positions,
-            isinstance(self.labels, MaskedLabels),
-            self.uses_graph,
-        )
+        return (made, self.low_rank, isinstance(self.labels, MaskedLabels), self.uses_graph)
 
     def preparation(self) -> FeaturePipeline:
         """What this choice does to the table."""
@@ -77,7 +70,6 @@ class Candidate:
             self.neighbor_features,
             self.feature_smoothing,
             LowRank(self.low_rank) if self.low_rank else None,
-            Positions(self.positions) if self.positions else None,
             smooths_encodings=isinstance(self.labels, MaskedLabels),
         )
 
@@ -118,21 +110,15 @@ def choices(
             extra = {"low_rank": DIRECTIONS}
     else:
         parts |= {"neighbor_features": NeighborFeatures(["mean"])}
-        extra = {"positions": 64}
     entrants = [given]
     alike = label_correlation(graph, target)
     if alike >= LEAST_ALIKE or classes:
         entrants.append(Candidate("graph", **parts | fixed, **extra))
     if alike < ALIKE and not classes:
-        # Neighbours differ: their columns may still tell something, and so may nodes with the same neighbours.
+        # Neighbours differ: their columns may still be informative.
         parts |= {"smoothing": None, "labels": None}
         if not table.on_disk:
             entrants.append(Candidate("features", **parts | fixed, **extra))
-        if "labels" not in fixed and graph.can_compare_twins:
-            twins: dict[str, Any] = {
-                "labels": LatentField(0.5, 0.005, normalized=False, twins=True)
-            }
-            entrants.append(Candidate("twins", **parts | fixed | twins, **extra))
     return entrants
 
 
@@ -200,15 +186,6 @@ def sized_learner(learner: Any, n_labelled: int, choice: Candidate, classes: boo
         return as_learner(learner)
     small = classes or n_labelled < SMALL
     columns = 1.0 if not choice.uses_graph else 0.3 if classes else 0.5
-    if choice.positions:  # thousands of sparse columns beside a few dense ones
-        return LightGBM(
-            15,
-            min_child_samples=10,
-            reg_lambda=5.0,
-            colsample_bytree=0.2,
-            max_bin=63,
-            params={"min_sum_hessian_in_leaf": 5.0},
-        )
     params = {"min_sum_hessian_in_leaf": 1.0 if classes else 5.0 if small else 20.0}
     if not small:  # ten thousand rows tell where the bins end
         params["bin_construct_sample_cnt"] = 10_000

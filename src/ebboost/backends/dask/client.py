@@ -202,7 +202,7 @@ class Cluster:
         # Weights that depend on the scores, and nodes compared by their neighbours, need more than some rows.
         labels = estimator.labels
         asks_for_all = not getattr(estimator.smoothing, "linear", True) or (
-            isinstance(labels, LatentField) and labels.twins
+            isinstance(labels, LatentField) and labels.similarity
         )
         if asks_for_all or graph.adjacency.nnz <= WHOLE_UP_TO:
             return dict.fromkeys(self.rows, client.scatter(graph, broadcast=True, hash=False))

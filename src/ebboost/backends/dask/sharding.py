@@ -72,9 +72,6 @@ class GraphRows:
 class BlockGraph:
     """A graph whose adjacency is spread over the workers: what smoothers and the field of labels ask of a graph."""
 
-    #: All pairs of nodes that share a neighbour are not to be had from some of the rows.
-    can_compare_twins = False
-
     def __init__(self, part: GraphRows, rows: Rows, peers: Collective) -> None:
         self._part, self._rows, self._peers = part, rows, peers
         self.n_nodes, self.n_edges = rows.n_nodes, part.n_edges

@@ -595,7 +595,6 @@ RACERS = {
     "none": "Without the graph",
     "graph": "Smoothing, neighbours' labels and columns",
     "features": "Neighbours' columns only",
-    "twins": "Nodes with the same neighbours",
     "as given": "The parts as given",
 }
 
