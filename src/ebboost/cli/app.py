@@ -32,7 +32,8 @@ from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
 from ebboost.cli import roles as columns
 from ebboost.cli import tables as files
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
-from ebboost.inspection.graph_check import GraphCheck, check_graph, figure
+from ebboost.inspection.formatting import figure
+from ebboost.inspection.graph_check import GraphCheck, check_graph
 from ebboost.inspection.report import write_report
 from ebboost.model import serialization as modelfile
 

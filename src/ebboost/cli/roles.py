@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.cli import tables as files
-from ebboost.inspection.graph_check import task_of
+from ebboost.inspection.graph_check import infer_task
 
 MOST_DIFFERENT = 0.5  # of the labels of a text target: more of them are no classes
 FEW_ROWS = 20
@@ -78,7 +78,7 @@ def labels(column: Any, task: str, path: Path) -> tuple[NDArray[Any], str]:
         raise ValueError(
             f"{path}: the target {name!r} is empty in every row. Fill it in where it is known."
         )
-    kind = task_of(known) if task == "auto" else task
+    kind = infer_task(known) if task == "auto" else task
     if task == "auto" and _is_spoilt_number(known):
         kind = "regression"  # and say below which entry is not a number
     if kind == "regression":

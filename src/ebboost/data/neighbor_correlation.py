@@ -39,7 +39,7 @@ def neighbor_means(
 
 
 def neighbor_correlation(
-    graph: Graph, nodes: NDArray[np.int64], values: Array, min_nodes: int = MIN_NODES
+    graph: Graph, nodes: NDArray[np.int64], values: Array
 ) -> float:
     """Correlation between values and the mean value of neighbours.
 
@@ -50,13 +50,11 @@ def neighbor_correlation(
         Nodes whose values are known.
     values : ndarray of shape (m,) or (m, k)
         Labels or residuals of these nodes; one column for each class.
-    min_nodes : int, default=10
-        Fewest nodes with a neighbour among ``nodes``.
 
     Returns
     -------
     float
-        Between -1 and 1; 0 where fewer than ``min_nodes`` nodes have a neighbour among ``nodes``.
+        Between -1 and 1; 0 where fewer than 10 nodes have a neighbour among ``nodes``.
 
     Examples
     --------
@@ -68,7 +66,7 @@ def neighbor_correlation(
     """
     columns = values.reshape(nodes.size, -1)
     means, has_neighbors = neighbor_means(graph, nodes, columns)
-    if has_neighbors.sum() < min_nodes:
+    if has_neighbors.sum() < MIN_NODES:
         return 0.0
     own = (columns - columns.mean(axis=0))[has_neighbors]
     means = means[has_neighbors]

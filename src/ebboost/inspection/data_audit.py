@@ -1,0 +1,257 @@
+"""Problems in a table, its labels and its graph, each with advice: for ``check_graph`` and the report."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.stats import spearmanr
+
+from ebboost.data.neighbor_correlation import neighbor_correlation
+from ebboost.data.table import Table
+from ebboost.graph import Graph
+from ebboost.inspection.formatting import count, percent, shorten
+from ebboost.inspection.metrics import r2
+
+Array = NDArray[np.float64]
+Nodes = NDArray[np.int64]
+MIN_ROWS = 30  # fewest labels, rows to predict or nodes with neighbours for a statistic
+COPY = 0.99  # share of the variation of the labels that one column explains alone
+SUSPICIOUS = 0.9
+MOSTLY_MISSING = (
+    0.5  # among rows to predict, where less than RARELY_MISSING are among labelled rows
+)
+RARELY_MISSING = 0.1
+OFTEN_MISSING = 0.2
+IDENTIFIER = 0.5  # different categories per row
+REPEATED_ROWS = 0.01
+UNRELATED = 0.1  # correlation of labels between neighbours
+SAME_CLASS = 0.995  # share of edges within a class
+MOST_NAMES = 5
+COLUMN_PROBLEMS = {
+    "constant": ("Constant or empty: {}.", "Remove such columns."),
+    "identifier": (
+        "Different in nearly every row, like an identifier: {}.",
+        "Remove such columns.",
+    ),
+    "copy": ("Nearly copies the target: {}.", "Check for target leakage."),
+    "suspicious": (
+        "Explains most of the target alone: {}.",
+        "Check that the column is known before the target is.",
+    ),
+    "shift": (
+        "Missing in most rows to predict but rarely in labelled rows: {}.",
+        "The trees learn to use values that will not be there.",
+    ),
+    "missing": (
+        "Often missing: {}.",
+        "Trees take missing values as they are; check why they are missing.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem and what to do about it."""
+
+    problem: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def audit_table(table: Table, nodes: Nodes, labels: Array, classes: bool) -> list[Finding]:
+    """Problems of the columns and rows of a table, without those of a sparse one.
+
+    Parameters
+    ----------
+    table : Table
+    nodes : ndarray of int
+        Labelled rows.
+    labels : ndarray of shape (len(nodes),)
+        Their labels: numbers, or positions of classes.
+    classes : bool
+        Whether the labels are classes.
+    """
+    if table.is_sparse:
+        return []
+    values = np.asarray(table.values)
+    columns: dict[str, list[str]] = {}
+    for position, name in enumerate(table.names):
+        problem = _column_problem(
+            values[:, position], position in table.categorical, nodes, labels, classes
+        )
+        if problem is not None:
+            columns.setdefault(problem[0], []).append(f"{shorten(name)!r}{problem[1]}")
+    findings = [
+        Finding(text.format(listed(columns[problem])), advice)
+        for problem, (text, advice) in COLUMN_PROBLEMS.items()
+        if problem in columns
+    ]
+    repeated = repeated_rows(values)
+    if repeated > REPEATED_ROWS * table.n_rows:
+        findings.append(
+            Finding(
+                f"{count(repeated, 'row')} repeat another row in all columns.",
+                "Check that rows were not duplicated by a join.",
+            )
+        )
+    return findings
+
+
+def _column_problem(
+    column: Array, categorical: bool, nodes: Nodes, labels: Array, classes: bool
+) -> tuple[str, str] | None:
+    """The gravest problem of one column and a detail to print, None if there is no problem."""
+    missing = np.isnan(column)
+    n_different = np.unique(column[~missing]).size
+    if n_different <= 1:
+        return "constant", " (empty)" if missing.all() else ""
+    if column.size > MIN_ROWS and (
+        n_different > IDENTIFIER * column.size
+        if categorical
+        else n_different == column.size and _counts_up(column)
+    ):
+        return "identifier", ""
+    explained = explained_share(column[nodes], labels, categorical, classes)
+    if explained >= SUSPICIOUS:
+        problem = "copy" if explained >= COPY else "suspicious"
+        return problem, f" ({percent(explained)} explained)"
+    to_predict = np.setdiff1d(np.arange(column.size), nodes)
+    if to_predict.size >= MIN_ROWS:
+        absent = missing[to_predict].mean()
+        usual = missing[nodes].mean()
+        if absent > MOSTLY_MISSING and usual < RARELY_MISSING:
+            return "shift", f" ({percent(absent)} against {percent(usual)})"
+    if missing.mean() >= OFTEN_MISSING:
+        return "missing", f" ({percent(missing.mean())})"
+    return None
+
+
+def explained_share(column: Array, labels: Array, categorical: bool, classes: bool) -> float:
+    """Share of the variation of the labels that one column explains out of sample, 0 to 1.
+
+    Labels are predicted by their mean (or most frequent class) among the rows of the other half whose
+    value falls into the same of √n bins; numbers also by rank correlation, so that a monotone copy
+    of the target counts in full.
+    """
+    known = ~np.isnan(column)
+    column = column[known]
+    labels = labels[known]
+    if column.size < MIN_ROWS or np.ptp(labels) == 0:
+        return 0.0
+    bins = column.astype(np.int64)
+    if not categorical:
+        levels = np.linspace(0, 1, int(np.sqrt(column.size)) + 1)[1:-1]
+        bins = np.searchsorted(np.unique(np.quantile(column, levels)), column, side="right")
+    codes = labels.astype(np.int64)
+    targets = np.eye(codes.max() + 1)[codes] if classes else labels[:, None]
+    half = np.random.default_rng(0).permutation(column.size) % 2
+    means = np.empty(targets.shape)
+    for fold in (0, 1):
+        train = np.flatnonzero(half != fold)
+        members = sparse.csr_array(
+            (np.ones(train.size), (bins[train], np.arange(train.size))),
+            shape=(bins.max() + 1, train.size),
+        )
+        prior = 1e-3 * targets[train].mean(axis=0)
+        by_bin = (members @ targets[train] + prior) / (members.sum(axis=1)[:, None] + 1e-3)
+        means[half == fold] = by_bin[bins[half == fold]]
+    if classes:
+        most_frequent = np.bincount(codes).max() / codes.size
+        accuracy = float((means.argmax(axis=1) == codes).mean())
+        return max((accuracy - most_frequent) / (1.0 - most_frequent), 0.0)
+    share = r2(labels, means[:, 0])
+    if not categorical and np.ptp(column) > 0:
+        share = max(share, float(spearmanr(column, labels).statistic) ** 2)
+    return max(share, 0.0)
+
+
+def repeated_rows(values: Array) -> int:
+    """Number of rows that repeat an earlier row."""
+    comparable = np.nan_to_num(values, nan=np.inf) + 0.0  # + 0.0: minus zero is zero
+    return len(values) - len({row.tobytes() for row in comparable})
+
+
+def _counts_up(column: Array) -> bool:
+    """Whether values are mostly consecutive integers."""
+    ordered = np.sort(column)
+    return bool((ordered % 1 == 0).all() and (np.diff(ordered) == 1).mean() > 0.9)
+
+
+def listed(names: list[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    rest = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+# ---------------------------------------------------------------------- the graph
+
+
+def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> list[Finding]:
+    """Problems of a graph and of the labels on it; arguments as in :func:`audit_table`."""
+    findings = []
+    labelled = np.zeros(graph.n_nodes, dtype=bool)
+    labelled[nodes] = True
+    if graph.isolates.size:
+        to_predict = int((~labelled[graph.isolates]).sum())
+        findings.append(
+            Finding(
+                f"{graph.isolates.size:,} of {graph.n_nodes:,} nodes have no edge, "
+                f"{to_predict:,} of them to predict.",
+                "They are predicted from their own columns alone.",
+            )
+        )
+    reached = np.zeros(graph.n_components, dtype=bool)
+    reached[graph.component_labels[nodes]] = True
+    sizes = np.bincount(graph.component_labels)
+    unreached = int(sizes[~reached & (sizes > 1)].sum())
+    if unreached:
+        findings.append(
+            Finding(
+                f"{count(unreached, 'node')} in components without any label.",
+                "The labels of neighbours cannot help there.",
+            )
+        )
+    if np.ptp(labels) == 0:
+        findings.append(
+            Finding("All labels are equal.", "There is nothing to learn: check the target.")
+        )
+        return findings
+    links = sparse.triu(graph.adjacency[nodes][:, nodes], format="coo")
+    if classes and links.nnz >= 50:
+        source, target = links.coords
+        if (labels[source] == labels[target]).mean() > SAME_CLASS:
+            findings.append(
+                Finding(
+                    "Edges connect nodes of the same class only.",
+                    "If they were built from the labels, this is target leakage.",
+                )
+            )
+    correlation = label_correlation(graph, nodes, labels, classes)
+    if correlation is not None and abs(correlation) < UNRELATED:
+        findings.append(
+            Finding(
+                f"Labels are hardly correlated between neighbours ({correlation:.2f}).",
+                "Check that the edges refer to the rows you mean, in the order of the table.",
+            )
+        )
+    return findings
+
+
+def label_correlation(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> float | None:
+    """Correlation of labels between neighbours, None if fewer than 30 nodes have neighbours."""
+    values = np.eye(int(labels.max()) + 1)[labels.astype(int)] if classes else labels
+    return correlation_if_enough(graph, nodes, values)
+
+
+def correlation_if_enough(graph: Graph, nodes: Nodes, values: Array) -> float | None:
+    """:func:`neighbor_correlation`, None if fewer than 30 of the nodes have a neighbour among them."""
+    links = graph.adjacency[nodes][:, nodes]
+    if int((np.diff(links.indptr) > 0).sum()) < MIN_ROWS:
+        return None
+    return neighbor_correlation(graph, nodes, values)
