@@ -175,7 +175,7 @@ def test_value_is_what_the_docstring_says(kind):
     nodes, weight = o.labels.nodes, o.labels.weight
     system, _ = dense_system(graph, nodes, weight, 2.0, 0.1)
     K = np.linalg.inv(system)[np.ix_(nodes, nodes)]
-    e = o.labels.target - o.base - o.smoother.apply(scores)[nodes]
+    e = o.labels.target - o.init_score - o.operator.apply(scores)[nodes]
     left = e - K @ (weight[:, None] * e)
     if kind == "field":
         expected = 0.5 * (weight[:, None] * e * left).sum()
@@ -232,7 +232,7 @@ def test_masked_gradient_equals_finite_differences(use):
     )
     scores = rng.normal(size=(15, 1))
     gradient = o.gradient(Iterate(scores, scores))
-    mass = (~o._shown).sum()
+    mass = (~o._is_shown).sum()
     assert 0 < mass < 10
     for node in range(15):
         move = np.zeros_like(scores)
@@ -484,9 +484,7 @@ def test_estimated_diagonal_stays_within_its_bounds(monkeypatch):
 
 
 def test_weak_fields_are_solved_more_closely(monkeypatch):
-    from ebboost.boosting import latent_field as _field
-
-    monkeypatch.setattr(_field, "EXACT_UP_TO", 0)
+    monkeypatch.setattr("ebboost.boosting.objective.DOUBLE_PRECISION_UP_TO", 0)
     graph = random_graph(30, 60)
     labels = Labels(np.arange(10), np.zeros((10, 1)), np.ones(10))
     for tau, expected in ((0.005, 0.002), (5.0, 0.1)):
@@ -501,7 +499,7 @@ def test_left_out_curvature_is_the_row_sum_of_absolute_values():
     nodes, weight = o.labels.nodes, o.labels.weight
     K = np.linalg.inv(dense_system(graph, nodes, weight, 2.0, 0.1)[0])[np.ix_(nodes, nodes)]
     S = (np.eye(nodes.size) - K * weight) / (1 - weight * np.diag(K))[:, None]
-    P = o.smoother.apply(np.eye(20))
+    P = o.operator.apply(np.eye(20))
     expected = P[nodes].T @ np.abs(S).T @ (weight * (np.abs(S) @ P[nodes].sum(1)))
     np.testing.assert_allclose(o.curvature(o.start())[:, 0], expected, rtol=1e-8)
 
@@ -538,10 +536,10 @@ def test_masks_show_the_share_asked_for():
     labels = Labels(np.arange(2000), np.zeros((2000, 1)), np.ones(2000))
     use = eb.MaskedLabels(share=0.9)
     o = MaskedObjective(IdentityOperator(2000), eb.SquaredError(), labels, None, 0.0, use, 0)
-    assert o._shown.mean() == pytest.approx(0.9, abs=0.03)
-    before = o._shown.copy()
+    assert o._is_shown.mean() == pytest.approx(0.9, abs=0.03)
+    before = o._is_shown.copy()
     o.gradient(o.start())
-    assert not np.array_equal(o._shown, before)
+    assert not np.array_equal(o._is_shown, before)
 
 
 @pytest.mark.parametrize("normalized", [True, False])
@@ -613,7 +611,7 @@ def test_probabilities_are_not_corrected_before_it_is_known_by_how_much():
     "change", [{"tau": 0.0}, {"tau": -0.5}, {"lam": -1.0}, {"unlabelled": -0.1}, {"tau": np.nan}]
 )
 def test_a_field_that_is_none_is_refused(change):
-    with pytest.raises(ValueError, match=f"LatentField's {next(iter(change))} must be"):
+    with pytest.raises(ValueError, match=f"LatentField: {next(iter(change))} must be"):
         eb.LatentField(**change).operator(
             eb.Graph.from_edges([0, 1], [1, 2]), np.array([0]), np.ones(1)
         )

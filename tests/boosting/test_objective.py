@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import ebboost as eb
 from ebboost.boosting.iterate import Iterate
-from ebboost.boosting.objective import Objective, project_on_gradient
+from ebboost.boosting.objective import Objective
+from ebboost.boosting.projection import project_on_tree
 from ebboost.data.labels import Labels
 from ebboost.propagation import IdentityOperator
 from tests.boosting.test_losses import REGRESSION, make
@@ -95,7 +96,7 @@ def test_unlabelled_neighbours_get_gradients_through_the_graph():
     graph = eb.Graph.from_edges([0, 1], [1, 2], n_nodes=4)
     labels = Labels(np.array([0]), np.array([[5.0]]), np.ones(1))
     objective = Objective(eb.Laplacian(2.0, 2).operator(graph), eb.SquaredError(), labels)
-    objective.base = np.zeros(1)
+    objective.init_score = np.zeros(1)
     gradient = objective.gradient(objective.start())[:, 0]
     assert (gradient[:3] < 0).all()
     assert gradient[3] == 0
@@ -141,7 +142,7 @@ def test_weights_are_relative_and_the_start_is_their_mean():
     labels = Labels(np.array([0, 1]), np.array([[0.0], [1.0]]), np.array([3.0, 1.0]))
     heavy = Labels(labels.nodes, labels.target, 10 * labels.weight)
     one, ten = (Objective(IdentityOperator(3), eb.SquaredError(), part) for part in (labels, heavy))
-    assert one.base.tolist() == [0.25]
+    assert one.init_score.tolist() == [0.25]
     np.testing.assert_allclose(one.gradient(one.start()), ten.gradient(ten.start()))
     np.testing.assert_allclose(one.gradient(one.start())[:2, 0], [1.5 * 0.25, 0.5 * -0.75])
 
@@ -149,7 +150,7 @@ def test_weights_are_relative_and_the_start_is_their_mean():
 def test_unit_is_the_mean_curvature_of_a_label_at_the_start():
     labels = Labels(np.arange(3), np.array([[1.0], [2.0], [9.0]]), np.array([1.0, 2.0, 3.0]))
     o = Objective(IdentityOperator(4), eb.Poisson(), labels)
-    assert o.unit == pytest.approx(np.exp(o.base[0]))
+    assert o.unit == pytest.approx(np.exp(o.init_score[0]))
     assert (
         Objective(
             IdentityOperator(4), eb.LogLoss(), Labels(np.arange(2), np.eye(2)[:, :1], np.ones(2))
@@ -203,14 +204,14 @@ def test_fit_along_is_the_projection_in_the_norm_of_the_curvature(seed, outputs,
     residual = rng.normal(size=(20, outputs))
     if quiet:  # nodes that no label can hear
         curvature[:5] = 0.0
-    fit = project_on_gradient(-curvature * residual, curvature, tree)
+    fit = project_on_tree(-curvature * residual, curvature, tree)
     missed = residual - fit.length * tree
     assert np.sum(curvature * missed * tree) == pytest.approx(0.0, abs=1e-9)
     norms = [np.sqrt(np.sum(curvature * v**2)) for v in (residual, tree)]
     assert fit.cosine == pytest.approx(np.sum(curvature * residual * tree) / np.prod(norms))
     assert (
-        project_on_gradient(0.0 * residual, curvature, tree)
-        == project_on_gradient(-curvature * residual, curvature, 0.0 * tree)
+        project_on_tree(0.0 * residual, curvature, tree)
+        == project_on_tree(-curvature * residual, curvature, 0.0 * tree)
         == (0, 0)
     )
 
@@ -224,14 +225,14 @@ def test_training_on_large_graphs_is_exact_where_float32_cannot_hold_it(
 ):
     path = eb.Graph.from_edges(np.arange(49), np.arange(1, 50), weight=np.full(49, unit))
     full = objective_on(OPERATORS[smoother], path, eb.SquaredError())
-    monkeypatch.setattr("ebboost.boosting.objective.EXACT_UP_TO", 0)
+    monkeypatch.setattr("ebboost.boosting.objective.DOUBLE_PRECISION_UP_TO", 0)
     short = objective_on(OPERATORS[smoother], path, eb.SquaredError())
     tree = np.random.default_rng(0).normal(size=(50, 1))
     np.testing.assert_allclose(
         short.gradient(short.start()), full.gradient(full.start()), rtol=1e-4, atol=1e-5
     )
     np.testing.assert_allclose(short.propagate(tree), full.propagate(tree), rtol=1e-4, atol=1e-5)
-    assert short.exact == (unit > 1e38)
+    assert short.double_precision == (unit > 1e38)
 
 
 def test_gradients_are_handed_over_in_the_unit_of_the_curvature():

@@ -52,8 +52,8 @@ def test_the_gradient_of_a_large_graph_is_that_of_double_precision():
     one, other = (
         Objective(eb.Laplacian().operator(graph), eb.SquaredError(), labels) for _ in range(2)
     )
-    assert not one.exact
-    other.exact = True
+    assert not one.double_precision
+    other.double_precision = True
     found, expected = one.gradient(one.start()), other.gradient(other.start())
     assert not np.array_equal(found, expected)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
@@ -66,8 +66,7 @@ def test_a_fit_on_a_large_graph_is_that_of_double_precision_to_a_percent(labels,
     y[::2] = np.nan
     fits = []
     for exact_up_to in (10_000, 10**9):
-        for room in ("boosting.objective", "boosting.latent_field"):
-            monkeypatch.setattr(f"ebboost.{room}.EXACT_UP_TO", exact_up_to)
+        monkeypatch.setattr("ebboost.boosting.objective.DOUBLE_PRECISION_UP_TO", exact_up_to)
         model = eb.EBBSRegressor(
             15, smoothing=eb.Laplacian(1.0, 2), labels=labels, early_stopping=False, random_state=0
         )
@@ -166,8 +165,8 @@ def test_a_loss_of_the_wrong_shape_is_named():
 
     X = np.arange(20.0)[:, None]
     for loss, words in (
-        (Column(), r"value of Column\(\) must have the shape \(20,\) here, it has \(20, 1\)"),
-        (Short(), r"curvature of Short\(\) must have the shape \(20, 1\) here, it has \(3,\)"),
+        (Column(), r"value of Column\(\) must have shape \(20,\) here, got \(20, 1\)"),
+        (Short(), r"curvature of Short\(\) must have shape \(20, 1\) here, got \(3,\)"),
     ):
         with pytest.raises(ValueError, match=words):
             eb.EBBSRegressor(2, loss=loss, early_stopping=False).fit(X, X[:, 0])

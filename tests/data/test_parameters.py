@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ebboost.data.parameters import check_number
+from ebboost.data.parameters import check_bool, check_number
 
 
 @pytest.mark.parametrize("value", [1, 0.5, np.float32(0.25), np.int64(1)])
@@ -39,3 +39,11 @@ def test_ends_of_the_interval_belong_to_it_where_closed_says_so():
             else:
                 with pytest.raises(ValueError, match="must be"):
                     check_number("k", end, low=0, high=1, closed=closed)
+
+
+def test_switches_are_true_or_false():
+    for value in (True, False, np.True_):
+        check_bool("restart", value)
+    for value in (1, None, "yes"):
+        with pytest.raises(ValueError, match=r"^restart must be True or False, got"):
+            check_bool("restart", value)

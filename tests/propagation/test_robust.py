@@ -226,7 +226,7 @@ def test_gradient_is_that_of_the_loss_with_its_weights_frozen(penalty, kind):
     objective = objective_on(graph, robust(penalty, 0.8), kind=kind)
     scores = np.random.default_rng(1).normal(size=(14, 1))
     point = objective.start().take_step(1.0, scores, scores)
-    frozen = objective_on(graph, _Fixed(objective.smoother.linearize(scores)), kind=kind)
+    frozen = objective_on(graph, _Fixed(objective.operator.linearize(scores)), kind=kind)
     mass = objective.labels.weight.sum()
     assert frozen.value(_at(frozen, scores)) == pytest.approx(objective.value(point))
     expected = numeric_gradient(lambda at: mass * frozen.value(_at(frozen, at)), scores)
@@ -255,8 +255,8 @@ def test_iterates_smooth_anew_wherever_they_move():
     start = objective.start()
     moved, far = start.take_step(0.5, tree, None), start.take_step(2.0, other, None)
     mixed = moved.interpolate(far, 0.25)
-    np.testing.assert_allclose(moved.smoothed, objective.smoother.apply(0.5 * tree))
-    np.testing.assert_allclose(mixed.smoothed, objective.smoother.apply(0.375 * tree + 0.5 * other))
+    np.testing.assert_allclose(moved.smoothed, objective.operator.apply(0.5 * tree))
+    np.testing.assert_allclose(mixed.smoothed, objective.operator.apply(0.375 * tree + 0.5 * other))
     assert mixed.weights == (0.75 * 0.5 + 0.25 * 2.0,)
 
 

@@ -19,35 +19,10 @@ def objective_for(
     penalty: float,
     seed: int,
 ) -> Objective:
-    """Return the objective to train with.
+    """Return the objective for a use of labels; None trains on the meta-loss (7) as it stands.
 
-    Parameters
-    ----------
-    label_use : LatentField, MaskedLabels or None
-        How known labels inform the predictions of other nodes; None for the meta-loss (7) as it stands.
-    graph : Graph or None
-        The graph of the latent field.
-    operator : Propagation
-        P on that graph.
-    loss : Loss
-        D of (7). The latent field needs :class:`SquaredError`; other losses train on (7).
-    labels : Labels
-        The labelled nodes to train on.
-    validation : Labels or None
-        Validation nodes.
-    penalty : float
-        ε of Corollary 1.
-    seed : int
-        Seed of the random masks.
-
-    Returns
-    -------
-    Objective
-
-    Raises
-    ------
-    ValueError
-        If masked labels are combined with an operator that is not linear.
+    The latent field needs the squared error and a graph, otherwise (7) is used too. ``seed`` draws the masks
+    of :class:`MaskedLabels`, which need a linear operator. Leave-one-out residuals need edges of positive weight.
     """
     if isinstance(label_use, MaskedLabels):
         if not isinstance(operator, PropagationOperator):
@@ -58,6 +33,10 @@ def objective_for(
         return MaskedObjective(operator, loss, labels, validation, penalty, label_use, seed)
     if isinstance(label_use, LatentField) and graph is not None and type(loss) is SquaredError:
         field = label_use.operator(graph, labels.nodes, labels.weight)
+        if label_use.leave_one_out and field.signed:
+            raise ValueError(
+                "labels='leave-one-out' needs relations of positive strength; use labels='field'."
+            )
         objective = LeaveOneOutObjective if label_use.leave_one_out else FieldObjective
         return objective(operator, loss, labels, validation, penalty, field)
     return Objective(operator, loss, labels, validation, penalty)

@@ -1,6 +1,6 @@
 """Algorithm 1: propagate, pull the gradient back to every node, grow a tree on it, step along it.
 
-The loop knows no array library, no tree library and no kind of smoother: it combines what the objective and the
+The loop imports no array library, no tree library and no smoother: it combines what the objective and the
 learner return. Everything that watches it (early stopping, progress, history) is a callback.
 """
 
@@ -11,69 +11,87 @@ from math import isfinite
 from typing import Any
 
 from ebboost.boosting.callbacks import Callback, RoundInfo
-from ebboost.boosting.iterate import Iterate
-from ebboost.boosting.momentum import BoostingStep, Grower, Momentum, NoMomentum
-from ebboost.boosting.objective import NonFiniteError, Objective, project_on_gradient
+from ebboost.boosting.iterate import Array, Iterate
+from ebboost.boosting.momentum import BoostingStep, Momentum, NoMomentum
+from ebboost.boosting.objective import NonFiniteError, Objective
+from ebboost.boosting.projection import project_on_tree
+from ebboost.learners.base import TreeGrower
 
-# A learner with chance in it may find a way down where its last tree did not; not for ever.
+# A randomised learner may recover from a round without descent; training stops after this many in a row. Not tuned.
 STALLED_ROUNDS = 10
+# Halvings of a step before it is given up: 2⁻³⁰ of a step is below the precision of the trees.
+MAX_HALVINGS = 30
 
 
 class Boosting:
-    """The rounds of Algorithm 1, one at a time: an iterator that can be left and taken up again.
+    """The rounds of Algorithm 1 as an iterator that can be paused, checkpointed and resumed.
 
-    With momentum the gradient is taken at a point ahead of f, and f stays a weighted sum of the trees grown so far: the
-    final model is one such sum.
+    With momentum the gradient is taken at a point ahead of f; f itself stays a weighted sum of the trees grown so
+    far, and so does the final model.
+
+    Parameters
+    ----------
+    objective : Objective
+        The loss to minimise.
+    learner : TreeGrower
+        Grows trees on the binned table.
+    n_rounds : int
+        Rounds to run at most.
+    learning_rate : float
+        ν, the share taken of each step.
+    momentum : Momentum, optional
+        Acceleration; default: none.
     """
 
     def __init__(
         self,
         objective: Objective,
-        learner: Grower,
+        learner: TreeGrower,
         *,
         n_rounds: int,
         learning_rate: float,
         momentum: Momentum | None = None,
     ) -> None:
-        self.objective, self.learner = objective, learner
-        self.n_rounds, self.learning_rate = n_rounds, learning_rate
-        self.pace = (momentum or NoMomentum()).start(objective, learner, learning_rate)
+        self.objective = objective
+        self.learner = learner
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.momentum = (momentum or NoMomentum()).start(objective, learner, learning_rate)
         self.model = objective.start()
         self.reason = "all rounds were used"
-        self._trees: list[int] = []  # after each round: momentum may grow two in one
-        self._stalled = 0
+        self._n_trees: list[int] = []  # after each round: momentum may grow two in one
+        self._n_stalled = 0
 
     @property
     def n_done(self) -> int:
         """Rounds run so far."""
-        return len(self._trees)
+        return len(self._n_trees)
 
     def rounds_of(self, model: Iterate) -> int:
-        """After how many rounds the model was this one."""
-        return self._trees.index(len(model.weights)) + 1 if model.weights else 0
+        """Return after how many rounds the model had this many trees."""
+        return self._n_trees.index(len(model.weights)) + 1 if model.weights else 0
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint must keep: plain values, bytes, arrays and iterates, of this and of its parts."""
+        """Return the state for a checkpoint: plain values, bytes, arrays and iterates."""
         return {
             "n_rounds": self.n_rounds,
-            "trees": self._trees,
-            "stalled": self._stalled,
+            "n_trees": self._n_trees,
+            "n_stalled": self._n_stalled,
             "reason": self.reason,
             "model": self.model,
-            "pace": self.pace.state(),
+            "momentum": self.momentum.state(),
             "objective": self.objective.state(),
             "learner": self.learner.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from there: the next round is the one that would have come."""
-        self.n_rounds, self._trees, self._stalled = (
-            state["n_rounds"],
-            state["trees"],
-            state["stalled"],
-        )
-        self.reason, self.model = state["reason"], state["model"]
-        self.pace.restore(state["pace"])
+        """Continue from what :meth:`state` returned: the next round is the one that would have come."""
+        self.n_rounds = state["n_rounds"]
+        self._n_trees = state["n_trees"]
+        self._n_stalled = state["n_stalled"]
+        self.reason = state["reason"]
+        self.model = state["model"]
+        self.momentum.restore(state["momentum"])
         self.objective.restore(state["objective"])
         self.learner.restore(state["learner"])
 
@@ -82,49 +100,67 @@ class Boosting:
 
     def __next__(self) -> RoundInfo:
         try:
-            return self._next()
+            return self._next_round()
         except NonFiniteError as error:
             raise ValueError(f"Round {self.n_done + 1}: {error}") from None
 
-    def _next(self) -> RoundInfo:
-        if self.n_done == self.n_rounds or self._stalled == STALLED_ROUNDS:
+    def _next_round(self) -> RoundInfo:
+        if self.n_done == self.n_rounds or self._n_stalled == STALLED_ROUNDS:
             raise StopIteration
         objective = self.objective
-        point = self.pace.point(self.model)
-        gradient, curvature = map(
-            objective.in_units, (objective.gradient(point), objective.curvature(point))
-        )
+        point = self.momentum.point(self.model)
+        gradient = objective.in_units(objective.gradient(point))
+        curvature = objective.in_units(objective.curvature(point))
         tree = self.learner.grow(gradient, curvature)
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"
-            self._stalled = (
-                STALLED_ROUNDS  # what has ended stays so: a learner need not be able to grow on
-            )
+            self._n_stalled = STALLED_ROUNDS  # for good: the learner need not be able to grow on
             raise StopIteration
         smoothed_tree = objective.propagate(tree, point)
         step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)
-        moved, step = _backtracked(objective, point, step, tree, smoothed_tree)
-        last, self.model = (
-            self.model,
-            self.pace.update(moved, BoostingStep(gradient, curvature, tree, smoothed_tree, step)),
+        model, step = _line_search(objective, point, step, tree, smoothed_tree)
+        self.model.cache.clear()
+        self.model = self.momentum.update(
+            model, BoostingStep(gradient, curvature, tree, smoothed_tree, step)
         )
-        last.cache.clear()  # what was computed at the round gone by
-        self._stalled = self._stalled + 1 if step == 0.0 else 0
-        if self._stalled == STALLED_ROUNDS:
+        self._n_stalled = self._n_stalled + 1 if step == 0.0 else 0
+        if self._n_stalled == STALLED_ROUNDS:
             self.reason = "no step along a new tree lowers the loss any more"
-        losses = objective.value(self.model), objective.validation_value(self.model)
-        if not isfinite(losses[0]):
+        training_loss = objective.value(self.model)
+        if not isfinite(training_loss):
             raise NonFiniteError(
                 "the training loss is infinite. Lower learning_rate, or rescale the labels."
             )
-        cosine = min(project_on_gradient(gradient, curvature, tree).cosine, self.pace.cosine)
-        self._trees.append(len(self.model.weights))
-        return RoundInfo(self.n_done - 1, self.n_rounds, *losses, self.model, step, cosine)
+        validation_loss = objective.validation_value(self.model)
+        self._n_trees.append(len(self.model.weights))
+        return RoundInfo(
+            round=self.n_done - 1,
+            n_rounds=self.n_rounds,
+            training_loss=training_loss,
+            validation_loss=validation_loss,
+            model=self.model,
+            step=step,
+            cosine=min(project_on_tree(gradient, curvature, tree).cosine, self.momentum.cosine),
+        )
+
+
+def _line_search(
+    objective: Objective, point: Iterate, step: float, tree: Array, smoothed_tree: Array
+) -> tuple[Iterate, float]:
+    """Halve the step until the loss does not rise; a step along a true majoriser is taken as it is."""
+    before = objective.value(point)
+    for _ in range(MAX_HALVINGS):
+        model = point.take_step(step, tree, smoothed_tree)
+        rise = objective.value(model) - before
+        if rise <= objective.descent_tolerance * max(abs(before), 1e-300):
+            return model, step
+        step *= 0.5
+    return point.take_step(0.0, tree, smoothed_tree), 0.0
 
 
 @dataclass(frozen=True)
 class BoostingResult:
-    """What a run of the loop found."""
+    """The best model of a run, its number of rounds, and why the run stopped."""
 
     best: Iterate
     n_rounds: int
@@ -143,12 +179,20 @@ def boost(
 
     Parameters
     ----------
+    boosting : Boosting
+        The rounds.
+    callbacks : sequence of Callback
+        Called before training, after each round and after training.
     done : iterable of RoundInfo
-        Rounds that were run before, and that no callback has seen.
+        Rounds that were run before and that no callback has seen.
     after : sequence of Callback
-        Asked once a round is over for all others, and only if none of them stops: what they keep of it can be resumed.
+        Called after a round once all ``callbacks`` were, unless one of them stops: for checkpoints.
     states : sequence of dict
-        What a checkpoint kept of the callbacks, if these rounds are not the first.
+        Checkpointed states of the callbacks, when resuming.
+
+    Returns
+    -------
+    BoostingResult
     """
     for callback in callbacks:
         callback.before_training(boosting.n_rounds)
@@ -156,28 +200,16 @@ def boost(
         callback.restore(state)
     for callback in after:
         callback.before_training(boosting.n_rounds)
-    model, reason = boosting.model, None
-    for progress in chain(done, boosting):
-        model = progress.model
-        asked = [callback for callback in callbacks if callback.after_round(progress)]
-        if not asked and progress.round + 1 == boosting.n_done:
-            asked = [callback for callback in after if callback.after_round(progress)]
-        if asked:
-            reason = asked[0].reason
+    model = boosting.model
+    reason = None
+    for info in chain(done, boosting):
+        model = info.model
+        stopping = [callback for callback in callbacks if callback.after_round(info)]
+        if not stopping and info.round + 1 == boosting.n_done:
+            stopping = [callback for callback in after if callback.after_round(info)]
+        if stopping:
+            reason = stopping[0].reason
             break
     for callback in callbacks:
         model = callback.after_training(model)
     return BoostingResult(model, boosting.rounds_of(model), reason or boosting.reason)
-
-
-def _backtracked(
-    objective: Objective, point: Iterate, step: float, tree: Any, smoothed_tree: Any
-) -> tuple[Iterate, float]:
-    """Halve the step until the loss does not rise; a step along a true majoriser is taken as it is."""
-    before = objective.value(point)
-    for _ in range(30):
-        moved = point.take_step(step, tree, smoothed_tree)
-        if objective.value(moved) - before <= objective.slack * max(abs(before), 1e-300):
-            return moved, step
-        step *= 0.5
-    return point.take_step(0.0, tree, smoothed_tree), 0.0

@@ -1,7 +1,7 @@
-"""The discriminators D(g(f̃), y) of the meta-loss (7): value, gradient, curvature and link of each.
+"""The losses D(g(f̃), y) of the meta-loss (7): value, gradient, curvature, link and initial score of each.
 
-Scores and targets are arrays of shape (m, c), one row per labelled node. To use a loss of your own, subclass
-:class:`Loss` and define ``value``, ``gradient`` and, if you can, ``curvature``::
+Scores and targets are arrays of shape (m, c), one row per labelled node. A loss of your own is a subclass of
+:class:`Loss` with ``value``, ``gradient`` and, if known, ``curvature``::
 
     class LogCosh(eb.Loss):
         def value(self, scores, target):
@@ -12,71 +12,163 @@ Scores and targets are arrays of shape (m, c), one row per labelled node. To use
 
         def curvature(self, scores, target):
             return 1.0
+
+All functions are numpy's own, which dispatch to arrays on a GPU; those of scipy do not.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from ebboost.data.parameters import check_number
+
 Array = NDArray[np.float64]
-LEAST_CURVATURE = 1e-4
+# Least p(1 − p) of the classification losses. It bounds the Newton step of a single node, |p − y|/(p(1 − p)), by
+# 10⁴ where the model is certain and wrong. MIN_CURVATURE_ORIGIN
+MIN_CURVATURE = 1e-4
+# Huber's delta in robust standard deviations: 95 % efficiency for normal errors (Huber, 1964).
+HUBER_DELTA = 1.345
+# Width of the band around the label in which the quantile loss is rounded, in robust standard deviations. Not tuned.
+QUANTILE_ROUNDING = 0.05
+# Median absolute deviation to standard deviation, for normal errors.
+MAD_TO_STD = 1.4826
+# Least share of a class in the initial score.
+MIN_SHARE = 1e-12
 
 
 class Loss(BaseEstimator, ABC):
-    """A loss on scores; what is returned for a node depends on that node alone."""
+    """A loss on scores; the loss of a node depends on that node alone.
 
-    #: Whether ``curvature`` is the same number for all scores, so that it need not be computed each round.
+    Subclasses define :meth:`value` and :meth:`gradient`, and override the rest where the defaults (identity
+    link, unit curvature, mean as initial score) do not fit. Constructor parameters follow scikit-learn's
+    conventions: they are stored under their own names and checked in :meth:`prepared`.
+    """
+
+    #: Whether ``curvature`` does not depend on the scores, so that it is computed once.
     constant_curvature = False
-    #: Whether ``curvature`` is a true bound. Where it is only local, steps are no longer than a Newton step.
+    #: Whether ``curvature`` bounds the loss from above. Otherwise steps are at most Newton steps.
     majorised = True
-    #: Whether ``curvature`` changes with the units of the labels; probabilities have none.
+    #: Whether ``curvature`` depends on the units of the labels; that of probabilities does not.
     curvature_has_units = True
 
     @abstractmethod
     def value(self, scores: Array, target: Array) -> Array:
-        """Loss of each node, shape (m,)."""
+        """Return the loss of each node.
+
+        Parameters
+        ----------
+        scores, target : ndarray of shape (m, c)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
 
     @abstractmethod
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Derivative of each node's loss by its own scores, shape (m, c)."""
+        """Return the derivative of each node's loss by its scores.
+
+        Parameters
+        ----------
+        scores, target : ndarray of shape (m, c)
+
+        Returns
+        -------
+        ndarray of shape (m, c)
+        """
 
     def curvature(self, scores: Array, target: Array) -> Array | float:
         """Return h such that a parabola of curvature h through the current scores lies above the loss.
 
-        A number, or an array like the scores. Steps taken with it never raise the loss; where no such bound
-        exists (Poisson), give the second derivative, and the line search shortens steps that went too far.
+        Steps taken with it never raise the loss. If there is no such bound (Poisson), return the second
+        derivative; the line search then shortens steps that go too far.
+
+        Parameters
+        ----------
+        scores, target : ndarray of shape (m, c)
+
+        Returns
+        -------
+        float or ndarray that broadcasts to (m, c)
         """
         return 1.0
 
     def prepared(self, target: Array, weight: Array) -> "Loss":
-        """Return this loss with every constant that depends on the scale of the labels filled in."""
+        """Return this loss with parameters checked, and with defaults that depend on the labels filled in.
+
+        Parameters
+        ----------
+        target : ndarray of shape (m, c)
+        weight : ndarray of shape (m,)
+
+        Returns
+        -------
+        Loss
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
         return self
 
     def initial(self, target: Array, weight: Array) -> Array:
-        """Constant scores to start from, shape (c,)."""
+        """Return the constant scores to start from.
+
+        Parameters
+        ----------
+        target : ndarray of shape (m, c)
+        weight : ndarray of shape (m,)
+
+        Returns
+        -------
+        ndarray of shape (c,)
+        """
         mean: Array = np.average(target, axis=0, weights=weight)
         return mean
 
     def label_scale(self, target: Array, weight: Array) -> float:
-        """Spread of the labels in units of the scores: the root mean square of the first Newton step to each.
+        """Return the spread of the labels in units of the scores: the root mean square first Newton step.
 
-        The standard deviation for squared error, the coefficient of variation for Poisson, and for two classes the
-        1/√(p(1−p)) log-odds by which a label of a share p surprises.
+        This is the standard deviation for squared error, the coefficient of variation for Poisson, and
+        1/√(p(1−p)) for two classes with shares p and 1 − p.
+
+        Parameters
+        ----------
+        target : ndarray of shape (m, c)
+        weight : ndarray of shape (m,)
+
+        Returns
+        -------
+        float
         """
         start = np.broadcast_to(self.initial(target, weight), target.shape)
         steps = self.gradient(start, target) / self.curvature(start, target)
         return float(np.sqrt(np.average((steps**2).sum(axis=1), weights=weight)))
 
     def inverse_link(self, scores: Array) -> Array:
-        """Scores to predictions: the g of (7)."""
+        """Return predictions for scores: g of (7).
+
+        Parameters
+        ----------
+        scores : ndarray of shape (m, c)
+
+        Returns
+        -------
+        ndarray
+            Of shape (m, c), or (m, 2) for one score of two classes.
+        """
         return scores
 
     def check(self, target: Array) -> None:
-        """Refuse labels that this loss cannot take."""
-        return
+        """Raise ValueError for labels that this loss is not defined for.
+
+        Parameters
+        ----------
+        target : ndarray of shape (m, c)
+        """
 
 
 class SquaredError(Loss):
@@ -93,34 +185,31 @@ class SquaredError(Loss):
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         difference = scores - target
-        halves = 0.5 * difference
-        halves *= (
-            difference  # in place: on large graphs, fresh memory takes longer than the numbers
-        )
-        return _over_outputs(halves)
+        squares = 0.5 * difference
+        squares *= difference  # in place: on large graphs, allocation takes longer than arithmetic
+        return _sum_outputs(squares)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return scores - target
 
 
 class Huber(Loss):
-    """Squared near the label, linear beyond ``delta``: predicts the mean, minding outliers less.
+    """Squared near the label, linear beyond ``delta``: predicts the mean, robust to outliers.
 
     Parameters
     ----------
     delta : float, optional
-        Where it turns linear, in the units of y. Default: 1.345 times the robust standard deviation of the labels.
+        Where it turns linear, in the units of y. Default: 1.345 robust standard deviations of the labels.
     """
 
     def __init__(self, delta: float | None = None) -> None:
-        self.delta: Any = delta
+        self.delta: float = delta  # type: ignore[assignment]  # None until prepared
 
     def prepared(self, target: Array, weight: Array) -> "Huber":  # noqa: D102
-        if self.delta is not None:
-            if not self.delta > 0:
-                raise ValueError(f"Huber's delta must be positive, got {self.delta!r}.")
-            return self
-        return Huber(1.345 * _robust_scale(target))
+        if self.delta is None:
+            return Huber(HUBER_DELTA * _robust_scale(target))
+        check_number("Huber: delta", self.delta, low=0.0, closed="neither")
+        return self
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
         return _weighted_quantile(target, weight, 0.5)
@@ -128,13 +217,13 @@ class Huber(Loss):
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         size = np.abs(scores - target)
         inside = np.minimum(size, self.delta)
-        return _over_outputs(inside * (size - 0.5 * inside))
+        return _sum_outputs(inside * (size - 0.5 * inside))
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return np.clip(scores - target, -self.delta, self.delta)
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """min(1, δ/|r|): the parabola that touches the loss at ±r."""
+        """Return min(1, δ/|r|): the parabola that touches the loss at ±r."""
         return self.delta / np.maximum(np.abs(scores - target), self.delta)
 
 
@@ -146,35 +235,33 @@ class Quantile(Loss):
     alpha : float, default=0.5
         The quantile, between 0 and 1.
     rounding : float, optional
-        Half-width of the band around the label in which the kink is blunted for the curvature, in the units of y.
+        Half-width of the band around the label in which the curvature is bounded, in the units of y.
         Default: a twentieth of the robust standard deviation of the labels.
     """
 
     def __init__(self, alpha: float = 0.5, rounding: float | None = None) -> None:
         self.alpha = alpha
-        self.rounding: Any = rounding
+        self.rounding: float = rounding  # type: ignore[assignment]  # None until prepared
 
     def prepared(self, target: Array, weight: Array) -> "Quantile":  # noqa: D102
-        if not 0 < self.alpha < 1:
-            raise ValueError(f"Quantile's alpha must lie between 0 and 1, got {self.alpha!r}.")
-        if self.rounding is not None:
-            if not self.rounding > 0:
-                raise ValueError(f"Quantile's rounding must be positive, got {self.rounding!r}.")
-            return self
-        return Quantile(self.alpha, 0.05 * _robust_scale(target))
+        check_number("Quantile: alpha", self.alpha, low=0.0, high=1.0, closed="neither")
+        if self.rounding is None:
+            return Quantile(self.alpha, QUANTILE_ROUNDING * _robust_scale(target))
+        check_number("Quantile: rounding", self.rounding, low=0.0, closed="neither")
+        return self
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
         return _weighted_quantile(target, weight, self.alpha)
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        gap = target - scores
-        return _over_outputs(np.maximum(self.alpha * gap, (self.alpha - 1.0) * gap))
+        residual = target - scores
+        return _sum_outputs(np.maximum(self.alpha * residual, (self.alpha - 1.0) * residual))
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return np.where(target > scores, -self.alpha, 1.0 - self.alpha)
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """1/(2|r|), from |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000), kept finite at r = 0."""
+        """Return 1/(2|r|), from |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000), bounded near r = 0."""
         return 0.5 / (np.abs(scores - target) + self.rounding)
 
 
@@ -184,13 +271,13 @@ class Poisson(Loss):
     majorised = False
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return _over_outputs(np.exp(scores) - target * scores)
+        return _sum_outputs(np.exp(scores) - target * scores)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return np.exp(scores) - target
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """The second derivative exp(s): this loss has no parabola above it."""
+        """Return the second derivative exp(s): no parabola lies above this loss."""
         return np.exp(scores)
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
@@ -201,14 +288,11 @@ class Poisson(Loss):
 
     def check(self, target: Array) -> None:  # noqa: D102
         if (target < 0).any():
-            worst = float(target.min())
             raise ValueError(
-                f"y must not be negative for the Poisson loss, the least label is {worst:g}."
+                f"y must not be negative for the Poisson loss, got {float(target.min()):g}."
             )
         if not (target > 0).any():
-            raise ValueError(
-                "y is 0 at every labelled node: the Poisson loss has nothing to learn from."
-            )
+            raise ValueError("y must not be 0 at every labelled node for the Poisson loss.")
 
 
 class LogLoss(Loss):
@@ -218,22 +302,23 @@ class LogLoss(Loss):
     curvature_has_units = False
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return _over_outputs(np.logaddexp(0.0, scores) - target * scores)
+        return _sum_outputs(np.logaddexp(0.0, scores) - target * scores)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         return _sigmoid(scores) - target
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """The second derivative p(1 − p): its bound ¼ would do, but learns more slowly the surer the model is."""
+        """Return the second derivative p(1 − p); with its bound ¼, confident models learn more slowly."""
         probability = _sigmoid(scores)
-        return np.maximum(probability * (1.0 - probability), LEAST_CURVATURE)
+        return np.maximum(probability * (1.0 - probability), MIN_CURVATURE)
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
-        share = np.clip(np.average(target, axis=0, weights=weight), 1e-12, 1 - 1e-12)
+        share = np.average(target, axis=0, weights=weight)
+        share = np.clip(share, MIN_SHARE, 1 - MIN_SHARE)
         return np.log(share) - np.log1p(-share)
 
     def inverse_link(self, scores: Array) -> Array:
-        """Probabilities of both classes."""
+        """Return the probabilities of both classes."""
         positive = _sigmoid(scores)
         return np.hstack([1.0 - positive, positive])
 
@@ -251,16 +336,15 @@ class Softmax(Loss):
         return _softmax(scores) - target
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """The diagonal p(1 − p) of the Hessian; its bound ½ (Böhning, 1992) learns more slowly."""
+        """Return the diagonal p(1 − p) of the Hessian; its bound ½ (Böhning, 1992) learns more slowly."""
         probability = _softmax(scores)
-        return np.maximum(probability * (1.0 - probability), LEAST_CURVATURE)
+        return np.maximum(probability * (1.0 - probability), MIN_CURVATURE)
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
-        share = np.maximum(np.average(target, axis=0, weights=weight), 1e-12)
-        return np.log(share)
+        return np.log(np.maximum(np.average(target, axis=0, weights=weight), MIN_SHARE))
 
     def inverse_link(self, scores: Array) -> Array:
-        """Probabilities of every class."""
+        """Return the probabilities of every class."""
         return _softmax(scores)
 
 
@@ -272,11 +356,11 @@ REGRESSION_LOSSES: dict[str, type[Loss]] = {
 }
 
 
-def regression_loss(loss: Any) -> Loss:
-    """Turn the ``loss`` parameter of a regressor into a loss."""
+def regression_loss(loss: object) -> Loss:
+    """Return the loss that the ``loss`` parameter of a regressor stands for."""
     if isinstance(loss, Loss):
         return loss
-    if loss in ("auto", None):
+    if loss is None or loss == "auto":
         return SquaredError()
     if isinstance(loss, str) and loss in REGRESSION_LOSSES:
         return REGRESSION_LOSSES[loss]()
@@ -285,11 +369,8 @@ def regression_loss(loss: Any) -> Loss:
     )
 
 
-# Written with numpy's functions alone, which arrays on a GPU answer to; scipy's do not reach them.
-
-
 def _sigmoid(scores: Array) -> Array:
-    odds: Array = np.exp(-np.maximum(scores, -700.0))  # beyond, they overflow
+    odds: Array = np.exp(-np.maximum(scores, -700.0))  # overflows beyond
     return 1.0 / (1.0 + odds)
 
 
@@ -299,10 +380,10 @@ def _softmax(scores: Array) -> Array:
     return shares
 
 
-def _over_outputs(values: Array) -> Array:
-    """Sum each row: of one column, which is the rule, without the time that numpy takes over rows."""
-    summed: Array = values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)
-    return summed
+def _sum_outputs(values: Array) -> Array:
+    """Row sums; of one column, which is the rule, without a reduction."""
+    total: Array = values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)
+    return total
 
 
 def _log_sum_exp(scores: Array) -> Array:
@@ -312,15 +393,15 @@ def _log_sum_exp(scores: Array) -> Array:
 
 
 def _weighted_quantile(target: Array, weight: Array, alpha: float) -> Array:
-    result = np.empty(target.shape[1], like=target)
+    quantiles = np.empty(target.shape[1], like=target)
     for column in range(target.shape[1]):
         order = np.argsort(target[:, column], kind="stable")
         mass = np.cumsum(weight[order])
-        result[column] = target[order, column][np.searchsorted(mass, alpha * mass[-1])]
-    return result
+        quantiles[column] = target[order, column][np.searchsorted(mass, alpha * mass[-1])]
+    return quantiles
 
 
 def _robust_scale(target: Array) -> float:
-    """1.4826 times the median absolute deviation, or the plain deviation where half the labels are equal."""
-    scale = 1.4826 * float(np.median(np.abs(target - np.median(target))))
+    """Robust standard deviation, or the plain one if half the labels are equal."""
+    scale = MAD_TO_STD * float(np.median(np.abs(target - np.median(target))))
     return scale or float(np.std(target)) or 1.0

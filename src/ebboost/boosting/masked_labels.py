@@ -1,4 +1,4 @@
-"""The published use of labels: show a random share of them each round and predict the others, by (15)."""
+"""Equation (15) as published: a random share of the labels is shown each round, the others are predicted."""
 
 from typing import Any
 
@@ -10,24 +10,30 @@ from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
+from ebboost.data.parameters import check_number
 from ebboost.propagation import Propagation, PropagationOperator
 
 Array = NDArray[np.float64]
 
 
 class MaskedLabels(BaseEstimator):
-    """Known labels as in the published recipe: a random share of them is shown each round, the others are predicted.
+    """Error smoothing (15) as published: a random share of the labels is shown each round.
 
     Parameters
     ----------
     smooth_errors : bool, default=True
-        (15): add the smoothed errors of the labels shown.
+        Add the smoothed errors of the shown labels: (15).
     smooth_labels : bool, default=True
-        Put the labels shown in the place of their scores, then smooth.
+        Replace the scores of shown nodes by their labels, then smooth.
     share : float, default=0.5
-        Share of the labels shown.
+        Share of the labels that is shown, between 0 and 1.
     from_zero : bool, default=False
-        Start from 0 as published, and let the trees find the mean, rather than from the mean itself.
+        Start from 0 as published, so that the trees must fit the mean, rather than from the mean.
+
+    Examples
+    --------
+    >>> import ebboost as eb
+    >>> model = eb.EBBSRegressor(smoothing=eb.Laplacian(), labels=eb.MaskedLabels(share=0.3))
     """
 
     def __init__(
@@ -44,18 +50,18 @@ class MaskedLabels(BaseEstimator):
 
 
 class MaskedObjective(Objective):
-    """The published objective: each round shows a random share of the labels and predicts the others.
+    """The loss of the labels that are hidden this round, predicted from the scores and the shown labels.
 
-    It changes from round to round, so nothing here descends by construction. As published there is no line search:
-    the step is the plain gradient of Σ(y − f̃)², twice that of the losses here.
+    It changes from round to round, so that no round descends by construction. As published there is no line
+    search: the step is the gradient of Σ(y − f̃)², twice that of the losses here.
     """
 
-    slack = float("inf")
-    smoother: PropagationOperator
+    descent_tolerance = float("inf")
+    operator: PropagationOperator
 
     def __init__(
         self,
-        smoother: PropagationOperator,
+        operator: PropagationOperator,
         loss: Loss,
         labels: Labels,
         validation: Labels | None,
@@ -63,80 +69,83 @@ class MaskedObjective(Objective):
         masked: MaskedLabels,
         seed: int,
     ) -> None:
-        super().__init__(smoother, loss, labels, validation, penalty)
+        check_number("MaskedLabels: share", masked.share, low=0.0, high=1.0)
+        super().__init__(operator, loss, labels, validation, penalty)
         if masked.from_zero:
-            self.base = np.zeros_like(self.base)
+            self.init_score = np.zeros_like(self.init_score)
         self._masked = masked
         self._random = np.random.default_rng(seed)
-        self._draw()
+        self._draw_mask()
 
-    def _draw(self) -> None:
-        drawn = self._random.random(self.labels.nodes.size)
-        self._shown = np.asarray(drawn, like=self.labels.weight) < self._masked.share
+    def _draw_mask(self) -> None:
+        uniform = self._random.random(self.labels.nodes.size)
+        self._is_shown = np.asarray(uniform, like=self.labels.weight) < self._masked.share
 
     def state(self) -> dict[str, Any]:
-        """Return which labels are shown, and where chance stands."""
-        return super().state() | {"shown": self._shown, "random": self._random.bit_generator.state}
+        """Return the mask and the state of the random generator."""
+        mask = {"is_shown": self._is_shown, "random": self._random.bit_generator.state}
+        return super().state() | mask
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from what :meth:`state` returned."""
         super().restore(state)
-        self._shown, self._random.bit_generator.state = state["shown"], state["random"]
+        self._is_shown = state["is_shown"]
+        self._random.bit_generator.state = state["random"]
 
     def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
-        """Return the tree: what is smoothed depends on the labels shown."""
+        """Return the tree: what is smoothed depends on the shown labels."""
         return tree
 
     def _predict(self, point: Iterate) -> Array:
-        return masked_prediction(self._masked, self.smoother, point.scores, self.labels, self.base)
+        return self._predict_from(self.labels, point)
+
+    def _predict_from(self, shown: Labels, point: Iterate) -> Array:
+        return masked_prediction(self._masked, self.operator, point.scores, shown, self.init_score)
 
     def _value(self, point: Iterate) -> float:
-        shown, hidden = self.labels.subset(self._shown), self.labels.subset(~self._shown)
-        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown, self.base)[
-            hidden.nodes
-        ]
-        return self._loss_at(hidden, predicted) / max(float(hidden.weight.sum()), 1e-300)
+        hidden = self.labels.subset(~self._is_shown)
+        scores = self._predict_from(self.labels.subset(self._is_shown), point)[hidden.nodes]
+        return self._total_loss(hidden, scores) / max(float(hidden.weight.sum()), 1e-300)
 
     def gradient(self, point: Iterate) -> Array:
-        """Return the gradient of the hidden labels' loss through both smoothings, for a fresh draw."""
-        self._draw()
-        shown, hidden = self.labels.subset(self._shown), self.labels.subset(~self._shown)
-        predicted = masked_prediction(self._masked, self.smoother, point.scores, shown, self.base)[
-            hidden.nodes
-        ]
+        """Return the gradient of the hidden labels' loss through both smoothings, for a new mask."""
+        self._draw_mask()
+        shown = self.labels.subset(self._is_shown)
+        hidden = self.labels.subset(~self._is_shown)
+        scores = self._predict_from(shown, point)[hidden.nodes]
         gradient = np.zeros_like(point.scores)
-        gradient[hidden.nodes] = hidden.weight[:, None] * self.loss.gradient(
-            predicted, hidden.target
-        )
+        loss_gradient = self.loss.gradient(scores, hidden.target)
+        gradient[hidden.nodes] = hidden.weight[:, None] * loss_gradient
         if self._masked.smooth_labels:
-            gradient = self.smoother.adjoint(gradient)
+            gradient = self.operator.adjoint(gradient)
             gradient[shown.nodes] = 0.0
         if self._masked.smooth_errors:
-            back = self.smoother.adjoint(gradient)
+            smoothed = self.operator.adjoint(gradient)
             gradient = gradient.copy()
-            gradient[shown.nodes] -= back[shown.nodes]
+            gradient[shown.nodes] -= smoothed[shown.nodes]
         return gradient
 
     def curvature(self, point: Iterate) -> Array:
-        """Return 1 for every node: (11) to the letter."""
-        return self._filled(1.0)
+        """Return 1 for every node, as in (11)."""
+        return self._constant(1.0)
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
-        """Return 2: the gradient of a square, unhalved."""
+        """Return 2: the published loss is not halved."""
         return 2.0
 
 
 def masked_prediction(
-    masked: MaskedLabels, smoother: Propagation, scores: Array, shown: Labels, base: Array
+    masked: MaskedLabels, operator: Propagation, scores: Array, shown: Labels, init_score: Array
 ) -> Array:
-    """Return the published prediction from the labels shown: errors smoothed (15), labels put in place, smoothed."""
-    corrected, target = scores, shown.target - base
+    """Return the published prediction from shown labels: errors smoothed (15), labels inserted, smoothed."""
+    prediction = scores
+    target = shown.target - init_score
     if masked.smooth_errors:
         errors = np.zeros_like(scores)
         errors[shown.nodes] = target - scores[shown.nodes]
-        corrected = scores + smoother.apply(errors)
+        prediction = scores + operator.apply(errors)
     if masked.smooth_labels:
-        corrected = corrected.copy()
-        corrected[shown.nodes] = target
-        corrected = smoother.apply(corrected)
-    return base + corrected
+        prediction = prediction.copy()
+        prediction[shown.nodes] = target
+        prediction = operator.apply(prediction)
+    return init_score + prediction

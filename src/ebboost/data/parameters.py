@@ -3,6 +3,8 @@
 import math
 from numbers import Integral, Real
 
+import numpy as np
+
 
 def check_number(
     name: str,
@@ -40,8 +42,9 @@ def check_number(
     with_high = closed in ("both", "right")
     kind = Integral if integer else Real
     if isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value):
-        above = low is None or value > low or (with_low and value == low)
-        below = high is None or value < high or (with_high and value == high)
+        number = float(value)
+        above = low is None or number > low or (with_low and number == low)
+        below = high is None or number < high or (with_high and number == high)
         if above and below:
             return
     if low is not None and high is not None:
@@ -54,3 +57,9 @@ def check_number(
         interval = ""
     noun = "an integer" if integer else "a number"
     raise ValueError(f"{name} must be {noun}{interval}, got {value!r}.")
+
+
+def check_bool(name: str, value: object) -> None:
+    """Raise ValueError unless ``value`` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")

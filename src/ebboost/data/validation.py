@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from ebboost.boosting.callbacks import Callback
-from ebboost.boosting.momentum import CorrectedMomentum, Momentum
+from ebboost.boosting.momentum import as_momentum
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_relations
 from ebboost.graph._ids import is_missing
@@ -45,7 +45,7 @@ def parameters(estimator: Any) -> None:
         )
     if not isinstance(estimator.early_stopping, (bool, np.bool_)):
         raise ValueError(f"early_stopping must be True or False, got {estimator.early_stopping!r}.")
-    _momentum(estimator.momentum)
+    as_momentum(estimator.momentum)
     if estimator.device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
     if estimator.device == "cuda":  # before anything is prepared
@@ -56,26 +56,6 @@ def parameters(estimator: Any) -> None:
     if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
         raise ValueError(
             f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}."
-        )
-
-
-def _momentum(momentum: Any) -> None:
-    if isinstance(momentum, CorrectedMomentum):
-        phi = momentum.phi
-        if isinstance(phi, bool) or not isinstance(phi, Real) or not 0.0 < float(phi) <= 1.0:
-            raise ValueError(
-                f"CorrectedMomentum's phi must be a number of more than 0 and at most 1, got {phi!r}."
-            )
-        if not isinstance(momentum.restart, (bool, np.bool_)):
-            raise ValueError(
-                f"CorrectedMomentum's restart must be True or False, got {momentum.restart!r}."
-            )
-    elif not isinstance(momentum, (bool, np.bool_, Momentum)) and momentum not in (
-        "simple",
-        "corrected",
-    ):
-        raise ValueError(
-            f"momentum must be True or False, 'simple', 'corrected' or eb.CorrectedMomentum(phi=...), got {momentum!r}."
         )
 
 

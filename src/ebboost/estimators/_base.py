@@ -396,7 +396,7 @@ class BaseEBBS(Fitted):
         self.best_candidate_ = entrant.choice.name
         self.smoothing_, self.labels_ = entrant.choice.smoothing, entrant.choice.labels
         self.ensemble_ = entrant.growing.compile(found.best.weights)
-        self.init_score_ = device.to_host(entrant.objective.base)
+        self.init_score_ = device.to_host(entrant.objective.init_score)
         self.scores_ = device.to_host(found.best.scores)
         self.n_iter_ = found.n_rounds
         self.history_ = history.losses

@@ -35,7 +35,8 @@ from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum, NoMomentum, as_momentum
-from ebboost.boosting.objective import Objective, project_on_gradient
+from ebboost.boosting.objective import Objective
+from ebboost.boosting.projection import project_on_tree
 from ebboost.data.table import TableReader
 from ebboost.graph import Graph
 from ebboost.learners import as_learner
@@ -239,7 +240,7 @@ def minimum_cosine(
         tree = growing.grow(gradient, weight[:, None])
         smallest = min(
             smallest,
-            0.0 if tree is None else project_on_gradient(gradient, weight[:, None], tree).cosine,
+            0.0 if tree is None else project_on_tree(gradient, weight[:, None], tree).cosine,
         )
     return smallest
 
@@ -467,7 +468,7 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
     share = float(
         objective.labels.weight.sum()
     )  # the theorems speak of the sum over labels, the history of the mean
-    rises = np.flatnonzero(np.diff(loss) > objective.slack * np.abs(loss[:-1]))
+    rises = np.flatnonzero(np.diff(loss) > objective.descent_tolerance * np.abs(loss[:-1]))
     curvature = objective.curvature(start)
     bound, optimum, phi, beta = None, None, None, None
     if isinstance(momentum, CorrectedMomentum):
@@ -532,7 +533,7 @@ def _objective(model: Any) -> Objective:
     objective = objective_for(
         model.labels_, graph, smoother, model.loss_, training, None, model.penalty, 0
     )
-    objective.exact = True
+    objective.double_precision = True
     return objective
 
 
@@ -588,7 +589,7 @@ def _propagation_gap(model: Any, objective: Objective, error: float) -> float:
     )
     weight = labels.weight[:, None]
     misfit = float(
-        np.sqrt((weight * (labels.target - objective.base - ideal[labels.nodes]) ** 2).sum())
+        np.sqrt((weight * (labels.target - objective.init_score - ideal[labels.nodes]) ** 2).sum())
     )
     moved = error * float(np.sqrt(weight.max() * (model.scores_**2).sum()))
     return (moved * misfit + 0.5 * moved**2) / float(labels.weight.sum())
