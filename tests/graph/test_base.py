@@ -376,14 +376,12 @@ def test_what_cannot_be_converted_is_refused_by_name_and_place(make, error, word
         assert re.search(re.escape(word), str(caught.value)), caught.value
 
 
-def test_notebooks_show_a_table_of_facts_with_ids_escaped():
-    import pandas as pd
-
+def test_notebooks_show_the_summary_with_node_ids_escaped():
     graph = eb.Graph.from_dataframe(
         pd.DataFrame({"a": ["<b>"], "b": ["y"]}), nodes=["y", "<b>", "alone"]
     )
     shown = graph._repr_html_()
     assert "<td>3</td>" in shown and "y, &lt;b&gt;, alone" in shown and "<b>" not in shown
     assert "2 nodes" in shown
-    unlike = eb.Graph.mix({"like": graph, "rival": graph}, {"like": 0.0, "rival": -1.0})
-    assert "tied by 1 edges" in unlike._repr_html_()
+    rival = eb.Graph.mix({"rival": graph}, {"rival": -1.0})
+    assert "1 (weights -1 to -1)" in rival._repr_html_()

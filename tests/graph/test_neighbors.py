@@ -100,7 +100,7 @@ def test_one_node_has_no_neighbours():
             ["coords", "row 1", "Fill it in"],
         ),
         (lambda: eb.Graph.build_knn([[0.0], [1.0]], 2), ValueError, ["k", "n_nodes-1=1", "2"]),
-        (lambda: eb.Graph.build_knn([[0.0], [1.0]], 1.5), ValueError, ["k", "whole number", "1.5"]),
+        (lambda: eb.Graph.build_knn([[0.0], [1.0]], 1.5), ValueError, ["k", "integer", "1.5"]),
         (
             lambda: eb.Graph.build_knn([[0.0], [1.0]], 1, metric="taxi"),
             ValueError,

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from ebboost.data.archive import atomic_write
 from ebboost.graph import Graph
-from ebboost.graph._graphml import read_graphml
+from ebboost.graph.graphml import read_graphml
 
 DELIMITERS = ",;\t|"
 SNIFFED = 1 << 16  # characters

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from ebboost.graph import Graph
 from ebboost.propagation import Propagation, sweep_on
 
 Array = NDArray[np.float64]
-Matrix = NDArray[np.float64] | sparse.csr_array
+Matrix: TypeAlias = NDArray[np.float64] | sparse.csr_array
 STATISTICS = ("mean", "min", "max")
 
 
@@ -474,7 +474,7 @@ class SpectralFeatures(_GraphTransformer):
         scale = 1.0 / np.sqrt(np.where(unsigned.degrees > 0, unsigned.degrees, 1.0))
         normalized = sparse.diags_array(scale) @ unsigned.adjacency @ sparse.diags_array(scale)
         vectors = _singular_vectors(normalized, self.n_components, 4, self.random_state)
-        self.embedding_ = normalized @ vectors
+        self.embedding_: Array = normalized @ vectors
         return self
 
     def transform(self, X: object) -> Matrix:

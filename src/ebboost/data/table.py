@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from ebboost.graph._ids import is_missing
-from ebboost.graph._parquet import parquet_files, read_blocks
+from ebboost.graph.ids import is_missing
+from ebboost.graph.parquet import parquet_files, read_blocks
 
 BLOCK = (
     1 << 19

@@ -13,7 +13,7 @@ from ebboost.boosting.callbacks import Callback
 from ebboost.boosting.momentum import as_momentum
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_relations
-from ebboost.graph._ids import is_missing
+from ebboost.graph.ids import is_missing
 from ebboost.learners import as_learner, check_device
 
 Array = NDArray[np.float64]

@@ -1,6 +1,7 @@
-"""One public class, :class:`Graph`; how each kind of input becomes one lives in the private files."""
+"""Graphs: one public class, :class:`Graph`, and a private module for each kind of input."""
 
 from ebboost.graph._relations import check_relations, check_strengths
+from ebboost.graph._structure import Neighborhood
 from ebboost.graph.base import Graph, Graphs
 
-__all__ = ["Graph", "Graphs", "check_relations", "check_strengths"]
+__all__ = ["Graph", "Graphs", "Neighborhood", "check_relations", "check_strengths"]

@@ -1,14 +1,17 @@
-"""Edge lists in, one symmetric adjacency out: the only place where a weight is checked or merged."""
+"""Edge lists to one symmetric adjacency: the only module that checks and merges weights."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 IntArray = NDArray[np.int64]
+Weights = NDArray[np.float64]
 
 
 def node_positions(values: ArrayLike, name: str) -> IntArray:
-    """Return ``values`` as a 1-D integer array, or say which argument is not one."""
+    """Return ``values`` as a 1-D integer array; other types raise an error with ``name``."""
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}.")
@@ -24,74 +27,62 @@ def node_positions(values: ArrayLike, name: str) -> IntArray:
     return array.astype(np.int64)
 
 
-def _refuse_first(bad: NDArray[np.bool_], message: str) -> None:
-    """Raise ``message`` with ``{row}`` filled in if any entry of ``bad`` is set."""
-    if bad.any():
-        raise ValueError(message.format(row=int(np.flatnonzero(bad)[0])))
-
-
-def edge_weights(weight: ArrayLike | None, n_rows: int) -> NDArray[np.float64] | None:
-    """Check one weight per edge: finite and not negative."""
-    if weight is None:
-        return None
+def edge_weights(weight: ArrayLike, n_edges: int) -> Weights:
+    """Return ``weight`` as an array of finite non-negative numbers, one per edge."""
     try:
         weights = np.asarray(weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"weight must be a list of numbers, one per edge ({error}).") from None
-    if weights.shape != (n_rows,):
+    if weights.shape != (n_edges,):
         raise ValueError(
-            f"weight must have one entry per edge: expected ({n_rows},), got {weights.shape}."
+            f"weight must have one entry per edge: expected ({n_edges},), got {weights.shape}."
         )
-    for bad, what in (
-        (np.isnan(weights), "NaN"),
-        (np.isinf(weights), "infinite"),
-        (weights < 0, "negative"),
-    ):
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise ValueError(
-                f"weight is {what} at row {row} ({weights[row]}). Weights say how strongly two nodes are tied: "
-                "they must be finite and not negative. Drop that edge or give it a weight"
-                + (
-                    ", or put such edges into a graph of their own: see Graph.mix."
-                    if what == "negative"
-                    else "."
-                )
-            )
+    invalid = ~np.isfinite(weights) | (weights < 0)
+    if invalid.any():
+        row = int(np.flatnonzero(invalid)[0])
+        value = weights[row]
+        problem = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "negative"
+        remedy = "Drop that edge or correct its weight"
+        if problem == "negative":
+            remedy += "; for edges between dissimilar nodes see Graph.mix"
+        raise ValueError(
+            f"weight is {problem} at row {row} ({value}): weights must be finite and not negative. "
+            f"{remedy}."
+        )
     return weights
 
 
 def symmetric_adjacency(
-    source: IntArray,
-    target: IntArray,
-    weight: NDArray[np.float64] | None,
-    n_nodes: int,
-    directed: bool = False,
+    source: IntArray, target: IntArray, weight: Weights | None, n_nodes: int, directed: bool = False
 ) -> tuple[sparse.csr_array, int]:
     """Merge an edge list into one symmetric matrix without self-loops.
 
-    Repeats of the same pair in the same direction add up (or stay 1 without weights). A pair given in both
-    directions is one edge, with the mean of the two weights; a pair given in one direction keeps its weight.
+    Repeats of the same pair in the same direction add up (or stay 1 without weights). A pair given
+    in both directions is one edge, with the mean of the two weights; a pair given in one direction
+    keeps its weight.
 
     Returns
     -------
     adjacency : csr_array of shape (n_nodes, n_nodes)
     n_one_way : int
-        Pairs whose two directions disagree. Unless the input calls itself ``directed``, they are counted only when
-        some other pair is given both ways: a list that has every edge once is an ordinary undirected edge list.
+        Pairs whose two directions differ. Unless the input is ``directed``, they are counted only
+        if some other pair is given both ways: a list that has every edge once is an ordinary
+        undirected edge list.
     """
     for name, values in (("source", source), ("target", target)):
-        _refuse_first(values < 0, f"{name} is negative at row {{row}}: node positions start at 0.")
-        _refuse_first(
-            values >= n_nodes,
-            f"{name} names a node that is not there at row {{row}}: positions must be below n_nodes={n_nodes}.",
-        )
+        outside = (values < 0) | (values >= n_nodes)
+        if outside.any():
+            row = int(np.flatnonzero(outside)[0])
+            raise ValueError(
+                f"{name} is {values[row]} at row {row}: node positions start at 0 and must be "
+                f"below n_nodes={n_nodes}."
+            )
     keep = source != target
     if weight is not None:
         keep &= weight > 0
-    source, target = source[keep], target[keep]
-    data = np.ones(source.size) if weight is None else weight[keep]
-    one_way = sparse.coo_array((data, (source, target)), shape=(n_nodes, n_nodes)).tocsr()
+    data = np.ones(np.count_nonzero(keep)) if weight is None else weight[keep]
+    ends = (source[keep], target[keep])
+    one_way = sparse.coo_array((data, ends), shape=(n_nodes, n_nodes)).tocsr()
     if weight is None:
         one_way.data[:] = 1.0
     return symmetrize(one_way, directed)
@@ -99,27 +90,51 @@ def symmetric_adjacency(
 
 def symmetrize(one_way: sparse.csr_array, directed: bool) -> tuple[sparse.csr_array, int]:
     """Make a matrix with an empty diagonal symmetric; see :func:`symmetric_adjacency`."""
-    reverse = one_way.T.tocsr()
+    total, any_both_ways, n_differ = merge_directions(one_way, one_way.T.tocsr(), directed)
+    return total, n_differ // 2 if directed or any_both_ways else 0
+
+
+def merge_directions(
+    forth: sparse.csr_array, back: sparse.csr_array, directed: bool = True
+) -> tuple[sparse.csr_array, bool, int]:
+    """Average two directions of edges, or take the only one.
+
+    Also return whether any pair has both, and how many differ (not counted if that is of no use).
+    """
     # Halving before adding keeps weights near the largest float finite.
-    total = 0.5 * one_way + 0.5 * reverse
-    seen = _pattern(one_way) + _pattern(reverse)
-    for matrix in (total, seen):
-        matrix.sort_indices()
-    if not np.array_equal(total.indices, seen.indices):
-        raise ValueError(
-            "weight is too small to be told from zero on some edge: rescale the weights."
-        )
-    total.data *= np.where(seen.data == 1, 2.0, 1.0)
+    total = 0.5 * forth + 0.5 * back
+    n_directions = _pattern(forth) + _pattern(back)
+    total.sort_indices()
+    n_directions.sort_indices()
+    if not np.array_equal(total.indices, n_directions.indices):
+        raise ValueError("weight is too small on some edge, half of it is 0: rescale the weights.")
+    total.data *= np.where(n_directions.data == 1, 2.0, 1.0)
     if not np.isfinite(total.data).all():
         raise ValueError("weight overflows when repeated edges are added up: rescale the weights.")
-    if not directed and not (seen.data == 2).any():
-        return total, 0
+    any_both_ways = bool((n_directions.data == 2).any())
+    if not (directed or any_both_ways):
+        return total, False, 0
     # A normalised matrix that was symmetric may differ from its transpose in the last digit.
-    excess = abs(one_way - reverse) - 1e-12 * total
-    return total, int((excess.data > 0).sum()) // 2
+    excess = abs(forth - back) - 1e-12 * total
+    return total, any_both_ways, int((excess.data > 0).sum())
+
+
+def edge_columns(
+    names: list[str], source: str | None, target: str | None, weight: str | None, table: Any
+) -> tuple[str, str]:
+    """Return the columns of the two ends of each edge, by default the first two of a table."""
+    if len(names) < 2:
+        raise ValueError(f"{table} needs a source and a target column, it has {names}.")
+    source = names[0] if source is None else source
+    target = next(name for name in names if name != source) if target is None else target
+    for argument, name in (("source", source), ("target", target), ("weight", weight)):
+        if name is not None and name not in names:
+            raise ValueError(f"{argument}={name!r} is not a column of {table}; there are {names}.")
+    if source == target:
+        raise ValueError(f"source and target are both the column {source!r} of {table}.")
+    return source, target
 
 
 def _pattern(matrix: sparse.csr_array) -> sparse.csr_array:
-    return sparse.csr_array(
-        (np.ones_like(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape
-    )
+    ones = np.ones_like(matrix.data)
+    return sparse.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)

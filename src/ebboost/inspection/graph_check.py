@@ -21,7 +21,7 @@ from ebboost.data import validation as checks
 from ebboost.data.table import Table, TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
-from ebboost.graph._ids import is_missing
+from ebboost.graph.ids import is_missing
 from ebboost.inspection.data_audit import MIN_ROWS, audit_graph, audit_table
 from ebboost.inspection.formatting import count, figure, percent
 from ebboost.model_selection.cross_validation import GraphBlockFold, labelled_folds

@@ -16,7 +16,7 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_strengths
-from ebboost.graph._ids import refuse_duplicates
+from ebboost.graph.ids import check_unique_ids
 from ebboost.learners._untrusted import LARGEST
 from ebboost.propagation import Smoother
 
@@ -127,7 +127,7 @@ def check_arrays(
             all(type(label) in (str, int, float, bool) for label in classes.tolist()),
             "classes of no kind",
         )
-        refuse_duplicates(classes, "classes")
+        check_unique_ids(classes, "classes")
         width = classes.size
     else:
         require(classes is None, "a regressor has no classes")
@@ -234,7 +234,7 @@ def graph(arrays: dict[str, NDArray[Any]], node_ids: Any, n_nodes: int) -> Graph
             isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,),
             f"there must be {n_nodes} node ids",
         )
-        refuse_duplicates(node_ids)
+        check_unique_ids(node_ids)
     return Graph(adjacency, node_ids)
 
 

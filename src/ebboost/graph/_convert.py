@@ -1,0 +1,207 @@
+"""Graphs of other libraries, dataframes and matrices to a symmetric adjacency and node ids."""
+
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from ebboost.graph._edges import (
+    Weights,
+    edge_columns,
+    edge_weights,
+    node_positions,
+    symmetric_adjacency,
+    symmetrize,
+)
+from ebboost.graph.graphml import integer_ids, read_graphml
+from ebboost.graph.ids import Ids, as_id_array, check_unique_ids, is_default, lookup
+
+
+class Conversion(NamedTuple):
+    """A symmetric adjacency, the number of edges that differ from their reverse, and node ids."""
+
+    adjacency: sparse.csr_array
+    n_one_way: int
+    node_ids: Ids | None = None
+
+
+def from_edges(
+    source: ArrayLike, target: ArrayLike, weight: ArrayLike | None, n_nodes: int | None
+) -> Conversion:
+    """Convert an edge list of node positions."""
+    src = node_positions(source, "source")
+    dst = node_positions(target, "target")
+    if src.shape != dst.shape:
+        raise ValueError(
+            f"source and target must be equally long, got {src.size} and {dst.size} edges."
+        )
+    if n_nodes is None:
+        n_nodes = int(max(src.max(initial=-1), dst.max(initial=-1))) + 1
+    n_nodes = check_n_nodes(n_nodes)
+    weights = None if weight is None else edge_weights(weight, src.size)
+    return Conversion(*symmetric_adjacency(src, dst, weights, n_nodes))
+
+
+def check_n_nodes(n_nodes: int) -> int:
+    """Return ``n_nodes`` as an int of at least 1."""
+    if not isinstance(n_nodes, (int, np.integer)) or n_nodes < 1:
+        raise ValueError(f"n_nodes must be an integer of at least 1, got {n_nodes!r}.")
+    return int(n_nodes)
+
+
+def from_matrix(matrix: Any) -> Conversion:
+    """Convert a sparse or dense adjacency matrix."""
+    if not sparse.issparse(matrix):
+        matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
+        raise ValueError(
+            "matrix must be two-dimensional and square, one row and one column per node, got "
+            f"shape {matrix.shape}."
+        )
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(f"matrix must hold real numbers, got dtype {matrix.dtype}.")
+    entries = sparse.coo_array(matrix)
+    entries.sum_duplicates()
+    row, column = entries.coords
+    try:
+        weights = edge_weights(entries.data, entries.data.size)
+    except ValueError as error:
+        first = int(np.flatnonzero(~np.isfinite(entries.data) | (entries.data < 0))[0])
+        raise ValueError(f"matrix, row {row[first]}, column {column[first]}: {error}") from None
+    keep = (row != column) & (weights > 0)
+    one_way = sparse.csr_array((weights[keep], (row[keep], column[keep])), shape=matrix.shape)
+    return Conversion(*symmetrize(one_way, directed=True))
+
+
+def from_dataframe(
+    edges: Any,
+    nodes: Any,
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    node_id: str | None,
+) -> Conversion:
+    """Convert a dataframe of edges between nodes with ids."""
+    table = _eager(edges, "edges")
+    columns = edge_columns(table.columns, source, target, weight, "edges")
+    names = [f"edges[{column!r}]" for column in columns]
+    ends = [
+        as_id_array(table.get_column(column).to_numpy(), name)
+        for column, name in zip(columns, names, strict=True)
+    ]
+    weights = None
+    if weight is not None:
+        weights = edge_weights(table.get_column(weight).to_numpy(), len(table))
+    if nodes is None:
+        try:
+            ids = as_id_array(sorted({*ends[0].tolist(), *ends[1].tolist()}), "edges")
+        except TypeError:
+            raise TypeError(
+                "edges holds ids of different kinds, which cannot be sorted: pass nodes, the ids "
+                "in the order of the rows of your table."
+            ) from None
+    elif nw.dependencies.is_into_dataframe(nodes):
+        node_table = _eager(nodes, "nodes")
+        column = node_table.columns[0] if node_id is None else node_id
+        if column not in node_table.columns:
+            raise ValueError(
+                f"node_id={column!r} is not a column of nodes; there are {node_table.columns}."
+            )
+        ids = as_id_array(node_table.get_column(column).to_numpy(), f"nodes[{column!r}]")
+    else:
+        ids = as_id_array(nodes, "nodes")
+    return _from_ids(ids, ids, ends, weights, names)
+
+
+def from_networkx(graph: Any, weight: str | None, nodes: Iterable[object] | None) -> Conversion:
+    """Convert a networkx graph."""
+    if not hasattr(graph, "is_directed") or not hasattr(graph, "nodes"):
+        raise TypeError(f"graph must be a networkx graph, got {type(graph)}.")
+    graph_ids = as_id_array(graph.nodes, "graph.nodes")
+    ids = _sorted_integers(graph_ids) if nodes is None else as_id_array(nodes, "nodes")
+    lookup(ids, graph_ids, "graph", "Add it to nodes, or remove it from the graph.")
+    edges = list(graph.edges(data=weight or False, default=1.0))
+    ends = [as_id_array([edge[end] for edge in edges], "graph") for end in (0, 1)]
+    weights = edge_weights([edge[2] if weight else 1.0 for edge in edges], len(edges))
+    return _from_ids(ids, ids, ends, weights, ["graph", "graph"], graph.is_directed())
+
+
+def from_graphml(path: str | os.PathLike[str], weight: str, nodes: Any) -> Conversion:
+    """Convert a GraphML file; ids in it are text."""
+    file = read_graphml(path, weight)
+    if nodes is None:
+        numbers = integer_ids(file.nodes)
+        ids = file.nodes if numbers is None else np.sort(numbers)
+    else:
+        ids = as_id_array(nodes, "nodes")
+    as_text = np.asarray([str(value) for value in ids.tolist()], dtype=object)
+    ends = [file.source, file.target]
+    try:
+        weights = None if file.weight is None else edge_weights(file.weight, file.source.size)
+        lookup(as_text, file.nodes, "node", "Add it to nodes, or remove it from the file.")
+        names = ["edge source", "edge target"]
+        return _from_ids(ids, as_text, ends, weights, names, file.directed)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def from_pyg(data: Any) -> Conversion:
+    """Convert a PyTorch Geometric ``Data``."""
+    if getattr(data, "edge_index", None) is None:
+        raise TypeError(
+            f"data must have an edge_index, as torch_geometric.data.Data has; got {type(data)}."
+        )
+    index = _to_numpy(data.edge_index)
+    if index.ndim != 2 or index.shape[0] != 2:
+        raise ValueError(f"data.edge_index must have shape (2, n_edges), got {index.shape}.")
+    weight = getattr(data, "edge_weight", None)
+    weights = None if weight is None else _to_numpy(weight).ravel()
+    return from_edges(index[0], index[1], weights, getattr(data, "num_nodes", None))
+
+
+def from_libpysal(weights: Any) -> Conversion:
+    """Convert a libpysal ``Graph`` or ``W``."""
+    if not hasattr(weights, "sparse"):
+        raise TypeError(f"weights must be a libpysal Graph or W, got {type(weights)}.")
+    unique = weights.unique_ids if hasattr(weights, "unique_ids") else weights.id_order
+    ids = as_id_array(unique, "weights")
+    return from_matrix(weights.sparse)._replace(node_ids=None if is_default(ids) else ids)
+
+
+def _from_ids(
+    ids: Ids,
+    spelled: Ids,
+    ends: list[Ids],
+    weights: Weights | None,
+    names: list[str],
+    directed: bool = False,
+) -> Conversion:
+    """Convert edges between ids; ``spelled`` are the ids as the edges write them."""
+    if ids.size == 0:
+        raise ValueError("nodes is empty: a graph needs at least one node.")
+    check_unique_ids(ids)
+    source, target = (lookup(spelled, end, name) for end, name in zip(ends, names, strict=True))
+    adjacency, n_one_way = symmetric_adjacency(source, target, weights, ids.size, directed)
+    return Conversion(adjacency, n_one_way, None if is_default(ids) else ids)
+
+
+def _sorted_integers(ids: Ids) -> Ids:
+    return np.sort(ids) if ids.dtype.kind in "iu" else ids
+
+
+def _to_numpy(tensor: Any) -> NDArray[Any]:
+    """Return a torch tensor on any device as an array."""
+    return np.asarray(tensor.detach().cpu() if hasattr(tensor, "detach") else tensor)
+
+
+def _eager(table: Any, name: str) -> nw.DataFrame[Any]:
+    try:
+        return nw.from_native(table, eager_only=True)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be a dataframe (pandas, polars or pyarrow), got {type(table)}."
+        ) from None

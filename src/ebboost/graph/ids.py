@@ -1,0 +1,87 @@
+"""Node ids of any kind, and their positions 0 … n-1; the test for missing values."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[Any]
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is None, NaN, NaT or pandas.NA."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA cannot be compared
+        return True
+
+
+def as_id_array(ids: Iterable[object], name: str) -> Ids:
+    """Return ids as a 1-D array: integers stay integers, everything else becomes objects."""
+    if isinstance(ids, (str, bytes)):
+        raise TypeError(
+            f"{name} must be a list of node ids, got the text {ids!r}. Put it in a list: [{ids!r}]."
+        )
+    if isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind in "iu":
+        return ids
+    # Element by element: numpy would convert mixed ids to text and tuples to a second axis.
+    items = ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids)
+    for row, value in enumerate(items):
+        if is_missing(value):
+            raise ValueError(
+                f"{name} has no node id at row {row} (it is {value!r}). Every node needs one: fill "
+                "it in or drop the row."
+            )
+    if items and all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in items):
+        numbers = np.asarray(items)
+        if numbers.dtype.kind in "iu":
+            return numbers
+    array = np.empty(len(items), dtype=object)
+    for row, value in enumerate(items):
+        array[row] = value
+    return array
+
+
+def lookup(
+    ids: Ids, wanted: Ids, name: str, remedy: str = "Add it to nodes, or drop that edge."
+) -> NDArray[np.int64]:
+    """Return the positions of ``wanted`` in ``ids``; the first unknown id raises ValueError."""
+    # Signed and unsigned together would be compared as floats, which round large ids.
+    if ids.size and ids.dtype.kind in "iu" and ids.dtype.kind == wanted.dtype.kind:
+        order = np.argsort(ids, kind="stable")
+        rank = np.searchsorted(ids, wanted, sorter=order)
+        positions = order[np.minimum(rank, ids.size - 1)].astype(np.int64)
+        unknown = ids[positions] != wanted
+    else:
+        table = {value: position for position, value in enumerate(ids.tolist())}
+        candidates = (table.get(value, -1) for value in wanted.tolist())
+        positions = np.fromiter(candidates, np.int64, wanted.size)
+        unknown = positions < 0
+    if unknown.any():
+        row = int(np.flatnonzero(unknown)[0])
+        value = wanted[row : row + 1].tolist()[0]
+        first = ids[:1].tolist()
+        hint = ""
+        if first and type(first[0]) is not type(value):
+            hint = f" Ids are matched exactly: nodes has {first[0]!r}, this is {value!r}."
+        raise ValueError(
+            f"{name} names a node that is not in nodes at row {row}: {value!r}.{hint} {remedy}"
+        )
+    return positions
+
+
+def check_unique_ids(ids: Ids, name: str = "nodes") -> None:
+    """Raise ValueError with both rows if an id occurs twice."""
+    rows: dict[object, int] = {}
+    for row, value in enumerate(ids.tolist()):
+        first = rows.setdefault(value, row)
+        if first != row:
+            raise ValueError(
+                f"{name} lists {value!r} twice, at rows {first} and {row}: ids must be unique."
+            )
+
+
+def is_default(ids: Ids) -> bool:
+    """Whether the ids are the positions 0 … n-1 themselves."""
+    return ids.dtype.kind in "iu" and bool(np.array_equal(ids, np.arange(ids.size)))
