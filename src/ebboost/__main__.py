@@ -1,16 +1,16 @@
-"""The command ``ebboost``, also ``python -m ebboost``: says what to install where its extra is missing."""
+"""The command ``ebboost``, also ``python -m ebboost``."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, or name the packages that it lacks."""
     try:
         from ebboost.cli.app import app
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
+        if (error.name or "").partition(".")[0] not in ("typer", "rich", "pandas"):
             raise
-        sys.exit('The command line needs typer and rich: pip install "ebboost[cli]"')
+        sys.exit("The command line needs typer, rich and pandas: pip install typer rich pandas")
     except KeyboardInterrupt:
         sys.exit(130)
     app(prog_name="ebboost")

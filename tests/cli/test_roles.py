@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ebboost.cli import roles as columns
-from ebboost.cli import tables as files
+from ebboost.cli import roles, tables
 
 PATH = Path("t.csv")
 
@@ -19,7 +18,7 @@ def test_features_are_all_columns_but_target_dropped_ones_and_names():
     )
     table["name"] = [f"house {i}" for i in range(n)]
     table["sold"] = pd.date_range("1970-01-02", periods=n)
-    X, notes = columns.features(table, "y", ["out"], ["zone"], PATH)
+    X, notes = roles.features(table, "y", ["out"], ["zone"], PATH)
     assert list(X.columns) == ["x", "zone", "sold"] and "'name'" in notes[0] and len(notes) == 1
     assert list(X["zone"].cat.categories) == ["1", "3"] and X["sold"].tolist() == list(
         range(1, n + 1)
@@ -30,19 +29,20 @@ def test_a_stray_word_among_numbers_is_noted(tmp_path):
     (tmp_path / "t.csv").write_text(
         "id,y,built\n" + "".join(f"{i},{i},19{i}\n" for i in range(10, 40)) + "a,1,unknown\n"
     )
-    table = files.read_table(tmp_path / "t.csv", text=["id"]).drop(columns="id")
+    table = tables.read_table(tmp_path / "t.csv", text=["id"]).drop(columns="id")
     table = pd.concat([table, table], ignore_index=True)
-    X, (note,) = columns.features(table, "y", [], [], PATH)
+    X, (note,) = roles.features(table, "y", [], [], PATH)
     assert (
-        note == "Column 'built' is taken as names, because line 32 holds 'unknown', not a number."
+        note
+        == "Column 'built' is taken as categories, because line 32 holds 'unknown', not a number."
     )
-    assert columns.features(table.astype({"built": "category"}), "y", [], [], PATH)[1] == [note]
-    assert list(X.columns) == ["built"] and not columns.features(table, "y", [], ["built"], PATH)[1]
+    assert roles.features(table.astype({"built": "category"}), "y", [], [], PATH)[1] == [note]
+    assert list(X.columns) == ["built"] and not roles.features(table, "y", [], ["built"], PATH)[1]
 
 
 def test_a_table_without_features_is_refused():
-    with pytest.raises(ValueError, match="no column left to learn from"):
-        columns.features(pd.DataFrame({"y": [1.0, 2.0]}), "y", [], [], PATH)
+    with pytest.raises(ValueError, match="no column to learn from"):
+        roles.features(pd.DataFrame({"y": [1.0, 2.0]}), "y", [], [], PATH)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_table_without_features_is_refused():
     ],
 )
 def test_the_target_is_numbers_or_classes(values, task, kind, expected):
-    found, told = columns.labels(pd.Series(values, name="y"), task, PATH)
+    found, told = roles.labels(pd.Series(values, name="y"), task, PATH)
     assert told == kind
     assert [type(value) for value in found.tolist()] == [type(value) for value in expected]
     np.testing.assert_array_equal(found, np.asarray(expected, dtype=found.dtype))
@@ -70,7 +70,7 @@ def test_text_that_hardly_repeats_is_no_class_and_a_stray_word_is_named():
     with pytest.raises(
         ValueError, match=r"t\.csv, line 42: the target 'price' is 'on request', not a number"
     ):
-        columns.labels(prices, "auto", PATH)
+        roles.labels(prices, "auto", PATH)
     with pytest.raises(ValueError, match=r"line 2: the target 'who' is 'person 0'"):
-        columns.labels(pd.Series([f"person {i}" for i in range(40)], name="who"), "auto", PATH)
-    assert columns.labels(prices, "classification", PATH)[1] == "classification"
+        roles.labels(pd.Series([f"person {i}" for i in range(40)], name="who"), "auto", PATH)
+    assert roles.labels(prices, "classification", PATH)[1] == "classification"

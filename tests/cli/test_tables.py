@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ebboost.cli import tables as files
+from ebboost.cli import graph_files, tables
 
 
 def put(folder, name, text):
@@ -14,7 +14,7 @@ def put(folder, name, text):
 
 
 def read(folder, nodes, edges, **options):
-    found = files.read_nodes_and_edges(
+    found = graph_files.read_nodes_and_edges(
         put(folder, "nodes.csv", nodes), put(folder, "edges.csv", edges), **options
     )
     pairs = {tuple(sorted((str(a), str(b)))) for a, b in _pairs(found.graph)}
@@ -43,14 +43,14 @@ def test_the_delimiter_is_found_and_ids_stay_as_written(tmp_path, delimiter):
 
 def test_decimal_commas_are_numbers_in_a_table_with_semicolons(tmp_path):
     path = put(tmp_path, "t.csv", "id;price;rooms;note\na;1,5;3;x,y\nb;-2;4;z\n")
-    table = files.read_table(path, text=["id"])
+    table = tables.read_table(path, text=["id"])
     assert table["price"].tolist() == [1.5, -2.0] and table["rooms"].tolist() == [3, 4]
     assert table["note"].tolist() == ["x,y", "z"]
 
 
 def test_quotes_a_byte_order_mark_and_blanks_do_no_harm(tmp_path):
     path = put(tmp_path, "t.csv", '\ufeffid, "full name" ,x\n a ,"Smith, Jo",1\nb,"two\nlines",2\n')
-    table = files.read_table(path, text=["id"])
+    table = tables.read_table(path, text=["id"])
     assert list(table.columns) == ["id", "full name", "x"] and table["id"].tolist() == ["a", "b"]
     assert table["full name"].tolist() == ["Smith, Jo", "two\nlines"]
 
@@ -61,7 +61,7 @@ def test_iso_dates_are_dates_and_other_text_is_text(tmp_path):
         "t.csv",
         "id,day,at,note\n1,2024-02-29,2024-01-01 10:30,2024\n2,,2024-01-02T11:00:05,2024-1\n",
     )
-    table = files.read_table(path, text=["id"])
+    table = tables.read_table(path, text=["id"])
     assert [table[name].dtype.kind for name in ("day", "at")] == ["M", "M"] and table[
         "note"
     ].dtype.kind != "M"
@@ -75,12 +75,12 @@ def test_parquet_and_csv_are_read_alike(tmp_path):
     frame = pd.DataFrame({"id": [1, 2, 3], "x": [0.5, np.nan, 2.0]})
     frame.to_parquet(tmp_path / "nodes.parquet")
     edges = put(tmp_path, "edges.csv", "source,target\n1,2\n2,3\n")
-    found = files.read_nodes_and_edges(tmp_path / "nodes.parquet", edges)
+    found = graph_files.read_nodes_and_edges(tmp_path / "nodes.parquet", edges)
     assert found.ids.tolist() == ["1", "2", "3"] and found.graph.n_edges == 2
     pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0], "km": [4.0, 5.0]}).to_parquet(
         tmp_path / "edges.parquet"
     )
-    again = files.read_nodes_and_edges(
+    again = graph_files.read_nodes_and_edges(
         tmp_path / "nodes.parquet", tmp_path / "edges.parquet", weight="km"
     )
     assert again.graph.degrees.tolist() == [4.0, 9.0, 5.0]
@@ -90,7 +90,7 @@ def test_ids_in_the_index_of_a_parquet_file_are_a_column(tmp_path):
     pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index(["a", "b"], name="place")).to_parquet(
         tmp_path / "nodes.parquet"
     )
-    found = files.read_nodes_and_edges(
+    found = graph_files.read_nodes_and_edges(
         tmp_path / "nodes.parquet", put(tmp_path, "edges.csv", "u,v\na,b\n")
     )
     assert (
@@ -99,21 +99,21 @@ def test_ids_in_the_index_of_a_parquet_file_are_a_column(tmp_path):
         and list(found.table.columns) == ["x"]
     )
     pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"]).to_parquet(tmp_path / "nodes.parquet")
-    assert files.column_names(tmp_path / "nodes.parquet") == ["index", "x"]
+    assert tables.column_names(tmp_path / "nodes.parquet") == ["index", "x"]
 
 
 def test_graphml_serves_as_edges(tmp_path):
     text = '<graphml><key id="w" for="edge" attr.name="km"/><graph edgedefault="undirected"><node id="01"/><node id="02"/>'
     text += '<edge source="01" target="02"><data key="w">2.5</data></edge></graph></graphml>'
     nodes, edges = put(tmp_path, "nodes.csv", NODES), put(tmp_path, "g.graphml", text)
-    assert files.read_nodes_and_edges(nodes, edges).graph.degrees.tolist() == [1, 1, 0]
-    assert files.read_nodes_and_edges(nodes, edges, weight="km").graph.degrees.tolist() == [
+    assert graph_files.read_nodes_and_edges(nodes, edges).graph.degrees.tolist() == [1, 1, 0]
+    assert graph_files.read_nodes_and_edges(nodes, edges, weight="km").graph.degrees.tolist() == [
         2.5,
         2.5,
         0,
     ]
     with pytest.raises(ValueError, match="no edge attribute is called 'miles'"):
-        files.read_nodes_and_edges(nodes, edges, weight="miles")
+        graph_files.read_nodes_and_edges(nodes, edges, weight="miles")
 
 
 # ---------------------------------------------------------------------- which column holds the ids
@@ -137,7 +137,7 @@ def test_graphml_serves_as_edges(tmp_path):
 def test_the_id_column_is_the_one_that_the_edges_use(tmp_path, nodes, edges, id_name):
     found, _ = read(tmp_path, nodes, edges)
     assert found.id_name == id_name and found.graph.n_edges == 1
-    assert (id_name is None) == any("counts the rows" in note for note in found.notes)
+    assert (id_name is None) == any("holds row numbers" in note for note in found.notes)
 
 
 def test_a_column_that_would_do_is_named(tmp_path):
@@ -169,7 +169,7 @@ def test_ends_of_edges_are_found_by_name_or_order(tmp_path):
     ):
         _, pairs = read(tmp_path, nodes, edges)
         assert pairs == {("a", "b")}
-    _, pairs = read(tmp_path, nodes, "from,to,via\na,b,c\n", source="from", target_node="via")
+    _, pairs = read(tmp_path, nodes, "from,to,via\na,b,c\n", edge_from="from", edge_to="via")
     assert pairs == {("a", "c")}
 
 
@@ -225,12 +225,12 @@ def test_bytes_that_are_not_utf8_far_down_are_found_too(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"id,x\n" + b"a,1\n" * 40_000 + b"\xe4,2\n")
     with pytest.raises(ValueError, match="not UTF-8 text"):
-        files.read_table(path)
+        tables.read_table(path)
 
 
 def test_suggestions_ignore_case_and_list_the_rest():
-    assert files.suggestion("Price", ["price", "rooms"]) == "Did you mean 'price'?"
-    assert files.suggestion("zzz", ["price", "rooms"]) == "There are 'price', 'rooms'."
+    assert tables.suggestion("Price", ["price", "rooms"]) == "Did you mean 'price'?"
+    assert tables.suggestion("zzz", ["price", "rooms"]) == "There are 'price', 'rooms'."
 
 
 # ---------------------------------------------------------------------- writing
@@ -245,9 +245,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        files.write_table(Interrupted(), path)
+        tables.write_table(Interrupted(), path)
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["out.csv"]
-    files.write_table(pd.DataFrame({"a": [1]}), path)
+    tables.write_table(pd.DataFrame({"a": [1]}), path)
     assert path.read_text() == "a\n1\n" and [p.name for p in tmp_path.iterdir()] == ["out.csv"]
 
 
@@ -255,7 +255,7 @@ def test_attached_graphs_keep_both_sets_of_edges(tmp_path):
     from ebboost import Graph
 
     new = Graph.from_edges([0, 1], [1, 3], n_nodes=4)  # two new nodes, then the two fitted ones
-    both = files.attached(new, Graph.from_edges([0], [1], weight=[5.0]))
+    both = graph_files.attach(new, Graph.from_edges([0], [1], weight=[5.0]))
     assert both.adjacency.toarray().tolist() == [
         [0, 1, 0, 0],
         [1, 0, 0, 1],

@@ -1,115 +1,156 @@
-"""What a graph is worth, on data that ships with the package: what ``ebboost demo`` shows."""
+"""``ebboost demo``: what a graph adds, on data that ship with the package."""
 
+import shlex
 import textwrap
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
+import typer
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.metrics import r2_score
 
 from ebboost.boosting.callbacks import unless_interrupted
+from ebboost.cli import console, inputs, tables
 from ebboost.datasets import load_elect80, load_lucas
 from ebboost.estimators import EBBSRegressor
+from ebboost.inspection.metrics import r2
 
-Array = NDArray[np.float64]
+_FILES = "Write a small data set there instead, to try the other commands on."
+_OUTPUT = "Also write the model that uses the graph to this file."
 
 
-def measure(keep: Path | None = None) -> dict[str, Any]:
-    """Fit without and with the graph and return what each reached; the model with it may be kept in a file."""
+def demo(
+    folder: Annotated[Path | None, typer.Option("--files", metavar="FOLDER", help=_FILES)] = None,
+    output: Annotated[Path | None, inputs.file_option("--output", "-o", text=_OUTPUT)] = None,
+    as_json: inputs.Json = False,
+) -> None:
+    """Compare predictions without and with a graph, on 25 357 house sales."""
+    if folder is not None:
+        if output is not None:
+            raise typer.BadParameter("--output and --files exclude each other: give one of them.")
+        _write_counties(folder, as_json)
+        return
+    if output is not None:
+        tables.check_writable(output)
+    with console.progress("fitting without and with the graph"):
+        results = measure(output)
+    if as_json:
+        console.print_json(results)
+        return
+    print(_page(results))
+    if output is not None:
+        print(f"\nThe model is in {output}.")
+
+
+def measure(output: Path | None = None) -> dict[str, Any]:
+    """Fit without and with the graph and return the metrics of both; write the second model."""
     X, y, graph, splits = load_lucas()
-    train, test = splits[0]["train"], splits[0]["test"]
-    found: dict[str, Any] = {
-        "houses": len(X),
-        "columns": X.shape[1],
-        "pairs": graph.n_edges,
-        "to_predict": len(test),
-    }
-    found["models"], predictions = [], []
-    for name, edges in (
-        ("LightGBM trees, no graph", None),
-        ("the same trees through the graph", graph),
-    ):
+    train = splits[0]["train"]
+    test = splits[0]["test"]
+    models = []
+    squared_errors = []
+    for name, edges in (("LightGBM trees, no graph", None), ("the same trees, with graph", graph)):
         model = EBBSRegressor(random_state=0)
         start = time.perf_counter()
         model.fit(X, y[train], nodes=train, graph=edges)
         seconds = time.perf_counter() - start
-        predicted = unless_interrupted(model).predict()
-        error = float(np.median(np.abs(np.expm1(predicted[test] - y[test]))))
-        reached = {"r2": float(r2_score(y[test], predicted[test])), "typical_error": error}
-        found["models"].append(
-            {"name": name, **reached, "rounds": model.n_iter_, "seconds": seconds}
+        predicted = unless_interrupted(model).predict(nodes=test)
+        residuals = y[test] - predicted
+        models.append(
+            {
+                "name": name,
+                "r2": r2(y[test], predicted),
+                "typical_error": float(np.median(np.abs(np.expm1(-residuals)))),
+                "rounds": model.n_iter_,
+                "seconds": seconds,
+            }
         )
-        predictions.append(predicted)
-    found["groups"] = _by_group(X, y, test, graph.degrees, predictions)
-    found["summary"] = model.summary()
-    if keep is not None:
+        squared_errors.append(residuals**2)
+    if output is not None:
         model.names_ = {"id": "row", "target": "log price"}
-        model.save(keep, table=True)
-    return found
-
-
-def describe_parameters(found: dict[str, Any]) -> str:
-    """Return what :func:`measure` found as a page of text."""
-    lines = [
-        "House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log",
-        "prices of 1997 and 1998.",
-        f"{found['houses']:,} houses, {found['columns']} columns, {found['pairs']:,} pairs of neighbours; "
-        f"{found['to_predict']:,} to predict.",
-        "The columns do not include the coordinates: with them, trees recover much of",
-        "what the graph knows.",
-        "",
-        f"{'':34}{'R²':>7}{'typical error':>15}{'rounds':>9}{'seconds':>10}",
-    ]
-    for m in found["models"]:
-        lines.append(
-            f"{m['name']:34}{m['r2']:7.3f}{m['typical_error']:15.1%}{m['rounds']:9}{m['seconds']:10.1f}"
-        )
-    lines += ["", "Where the graph helped most (mean squared error of the log price):"]
-    for g in found["groups"]:
-        error = f"{g['without']:.3f} → {g['with_graph']:.3f}   {g['with_graph'] / g['without'] - 1.0:+.0%}"
-        lines.append(f"  {g['name']:24}{g['houses']:6,} houses   {error}")
-    summary = [
-        textwrap.fill(line, 80, subsequent_indent=12 * " ")
-        for line in found["summary"].splitlines()
-    ]
-    return "\n".join([*lines, "", *summary])
-
-
-def counties() -> tuple[Any, Any]:
-    """Return tables of nodes and of edges to try commands on: US counties, the turnout empty in the test part."""
-    X, y, graph, splits = load_elect80()
-    turnout = y.copy()
-    turnout[splits[0]["test"]] = np.nan
-    nodes = X.assign(pc_turnout=turnout).round(6).reset_index()
-    pairs = sparse.triu(graph.adjacency, format="coo").coords
-    edges = type(nodes)(
-        {name: graph.node_ids[ends] for name, ends in zip(("source", "target"), pairs, strict=True)}
-    )
-    return nodes, edges
+        model.save(output, table=True)
+    return {
+        "houses": len(X),
+        "columns": X.shape[1],
+        "edges": graph.n_edges,
+        "to_predict": len(test),
+        "models": models,
+        "groups": _by_group(X["yrbuilt"].to_numpy()[test], graph.degrees[test], squared_errors),
+        "summary": model.summary(),
+    }
 
 
 def _by_group(
-    X: Any, y: Array, test: NDArray[np.int64], degrees: Array, predictions: list[Array]
+    built: NDArray[np.int64], degree: NDArray[np.float64], squared_errors: list[NDArray[np.float64]]
 ) -> list[dict[str, Any]]:
-    """Error without and with the graph, by group of houses, the largest gain first."""
-    built, ties = np.asarray(X["yrbuilt"])[test], degrees[test]
+    """Mean squared error without and with the graph by group of houses, the largest gain first."""
     groups = {
-        "1 or 2 neighbours": (ties >= 1) & (ties <= 2),
-        "3 neighbours": ties == 3,
-        "4 neighbours or more": ties >= 4,
+        "1 or 2 neighbours": (degree >= 1) & (degree <= 2),
+        "3 neighbours": degree == 3,
+        "4 neighbours or more": degree >= 4,
         "built before 1920": built < 1920,
         "built 1920 to 1959": (built >= 1920) & (built < 1960),
         "built since 1960": built >= 1960,
     }
-    found = []
+    rows = []
     for name, group in groups.items():
-        without, with_graph = (
-            float(np.mean((p[test][group] - y[test][group]) ** 2)) for p in predictions
+        without, with_graph = (float(errors[group].mean()) for errors in squared_errors)
+        size = int(group.sum())
+        rows.append({"name": name, "houses": size, "without": without, "with_graph": with_graph})
+    return sorted(rows, key=lambda row: row["with_graph"] / row["without"])
+
+
+def _page(results: dict[str, Any]) -> str:
+    """The metrics as a page of text."""
+    lines = [
+        "House sales in Lucas County, Ohio: learn from sales up to 1996, predict the log",
+        "prices of 1997 and 1998.",
+        f"{results['houses']:,} houses, {results['columns']} columns, {results['edges']:,} edges "
+        f"between neighbours; {results['to_predict']:,} to predict.",
+        "The coordinates are not among the columns: with them, trees alone recover much",
+        "of what the graph adds.",
+        "",
+        f"{'':34}{'R²':>7}{'typical error':>15}{'rounds':>9}{'seconds':>10}",
+    ]
+    for model in results["models"]:
+        lines.append(
+            f"{model['name']:34}{model['r2']:7.3f}{model['typical_error']:15.1%}"
+            f"{model['rounds']:9}{model['seconds']:10.1f}"
         )
-        found.append(
-            {"name": name, "houses": int(group.sum()), "without": without, "with_graph": with_graph}
+    lines += ["", "Where the graph improves most (mean squared error of the log price):"]
+    for group in results["groups"]:
+        change = group["with_graph"] / group["without"] - 1.0
+        lines.append(
+            f"  {group['name']:24}{group['houses']:6,} houses   {group['without']:.3f} → "
+            f"{group['with_graph']:.3f}   {change:+.0%}"
         )
-    return sorted(found, key=lambda group: group["with_graph"] / group["without"])
+    lines.append("")
+    for line in results["summary"].splitlines():
+        lines.append(textwrap.fill(line, 80, subsequent_indent=12 * " "))
+    return "\n".join(lines)
+
+
+def _write_counties(folder: Path, as_json: bool) -> None:
+    """Write US counties as tables of nodes and edges, the turnout of test nodes empty."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: name a folder.")
+    X, y, graph, splits = load_elect80()
+    y[splits[0]["test"]] = np.nan
+    nodes = X.assign(pc_turnout=y).round(6).reset_index()
+    ends = sparse.triu(graph.adjacency, format="coo").coords
+    edges = pd.DataFrame({"source": graph.node_ids[ends[0]], "target": graph.node_ids[ends[1]]})
+    folder.mkdir(parents=True, exist_ok=True)
+    nodes_file = folder / "nodes.csv"
+    edges_file = folder / "edges.csv"
+    tables.write_table(nodes, nodes_file)
+    tables.write_table(edges, edges_file)
+    if as_json:
+        console.print_json({"nodes": nodes_file, "edges": edges_file, "target": "pc_turnout"})
+        return
+    print(f"{nodes_file}: 3 107 US counties and their turnout in 1980, empty in 40 % of them.")
+    print(f"{edges_file}: which of them share a border.")
+    files = shlex.join([str(nodes_file), str(edges_file)])
+    print(f"Next: ebboost check {files} --target pc_turnout")

@@ -1,0 +1,119 @@
+"""``ebboost explain``: a prediction as a sum of what columns, neighbours and labels add."""
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+from rich.text import Text
+
+from ebboost.cli import console, inputs
+from ebboost.cli.tables import suggestion
+from ebboost.estimators import EBBSClassifier
+from ebboost.inspection.formatting import figure, percent
+from ebboost.model.explain import Explanation
+
+SIGNIFICANT_DIGITS = 6
+_TOP = "How many parts to list of each kind."
+Part = tuple[str, str, float]
+
+
+def explain(
+    model_file: inputs.ModelFile,
+    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Ids of nodes.")],
+    top: Annotated[int, inputs.option("--top", "NUMBER", _TOP, min=1)] = 8,
+    as_json: inputs.Json = False,
+) -> None:
+    """Explain predictions: base + own columns + neighbours' columns + neighbours' labels = score."""
+    model = inputs.load_model(model_file)
+    ids = inputs.node_ids(model)
+    rows = {text: row for row, text in enumerate(ids)}
+    for node in nodes:
+        if node not in rows:
+            raise ValueError(f"{model_file} has no node {node!r}. {suggestion(node, ids)}")
+    with console.progress("explaining"):
+        explanations = model.explain([rows[node] for node in nodes])
+    results = [_as_dict(explanation, model, ids) for explanation in explanations]
+    if as_json:
+        console.print_json(results)
+        return
+    for result in results:
+        _print_explanation(result, top, model.n_features_in_)
+
+
+def _as_dict(explanation: Explanation, model: inputs.Model, ids: list[str]) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "node": ids[explanation.node],
+        "score": explanation.score,
+        "base": explanation.base,
+        "own_columns": explanation.own,
+        "neighbour_columns": {ids[row]: value for row, value in explanation.neighbors.items()},
+        "labels": {ids[row]: value for row, value in explanation.labels.items()},
+        "labels_in_sum": explanation.labels_in_sum,
+    }
+    if not isinstance(model, EBBSClassifier):
+        return result | {"prediction": float(model.predict(nodes=[explanation.node])[0])}
+    probabilities = model.predict_proba(nodes=[explanation.node])[0]
+    explained = explanation.output if len(model.classes_) > 2 else 1
+    return result | {
+        "prediction": model.classes_[probabilities.argmax()],
+        "probability": float(probabilities.max()),
+        "class_explained": model.classes_[explained],
+    }
+
+
+def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> None:
+    title = f"node {result['node']}: prediction "
+    if "class_explained" in result:
+        title += f"{result['prediction']} ({percent(result['probability'], 1)}); "
+        title += f"score of {result['class_explained']}"
+    else:
+        title += figure(result["prediction"], SIGNIFICANT_DIGITS)
+    own = result["own_columns"]
+    others = "other columns" if len(own) <= n_features else "others, with columns of neighbours"
+    parts: list[Part] = [("base", "the same for every node", result["base"])]
+    parts += _largest("column", own, top, others)
+    parts += _largest("score of node", result["neighbour_columns"], top, "other nodes")
+    label_parts = _largest("label of node", result["labels"], top, "other nodes")
+    if result["labels_in_sum"]:
+        parts += label_parts
+    values = _values(parts)
+    largest = max(np.abs(values).max(), abs(values.sum()), 1e-300)
+    decimals = int(np.clip(SIGNIFICANT_DIGITS - 1 - np.floor(np.log10(largest)), 0, 12))
+    table = console.column_table("", "part", ">adds", title=title)
+    _add_rows(table, parts, decimals)
+    table.add_section()
+    table.add_row("sum", "score", f"{values.sum():,.{decimals}f}", style="bold")
+    if label_parts and not result["labels_in_sum"]:
+        table.add_section()
+        table.add_row("afterwards", "known labels change the probability", "")
+        _add_rows(table, label_parts, decimals)
+    console.terminal().print(table)
+
+
+def _largest(kind: str, values: dict[str, float], top: int, others: str) -> list[Part]:
+    """The largest parts of one kind, and the sum of the others."""
+    ranked = sorted(values.items(), key=lambda item: -abs(item[1]))
+    parts = [(kind, str(name), value) for name, value in ranked[:top]]
+    if ranked[top:]:
+        rest = sum(value for _, value in ranked[top:])
+        parts.append((kind, f"{len(ranked) - top:,} {others}", rest))
+    return parts
+
+
+def _values(parts: list[Part]) -> NDArray[np.float64]:
+    return np.array([value for *_, value in parts])
+
+
+def _add_rows(table: Table, parts: list[Part], decimals: int) -> None:
+    """Add parts to a table, rounded so that they add up to their rounded sum.
+
+    The largest remainders are rounded up.
+    """
+    scaled = _values(parts) * 10.0**decimals
+    units = np.floor(scaled)
+    n_up = int(np.round(scaled.sum()) - units.sum())
+    units[np.argsort(units - scaled, kind="stable")[:n_up]] += 1.0
+    for (kind, name, _), value in zip(parts, units / 10.0**decimals, strict=True):
+        table.add_row(kind, Text(name), f"{value:+,.{decimals}f}")

@@ -1,0 +1,168 @@
+"""``ebboost fit``: train on a table and its edges, and write a model file."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from numpy.typing import NDArray
+
+from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
+from ebboost.cli import console, inputs, tables
+from ebboost.data.labels import one_hot
+from ebboost.estimators import EBBSClassifier, EBBSRegressor
+from ebboost.inspection.formatting import figure, file_size, percent
+from ebboost.inspection.metrics import accuracy, mae, rmse
+
+_OUTPUT = "Model file to write."
+_ROUNDS = "Most trees; fewer if the validation loss stops falling."
+_LEVEL = "Share of true values that prediction intervals contain."
+_CHECKPOINT = "Write a checkpoint there every 30 seconds, for --resume."
+_RESUME = "Continue from --checkpoint after a crash or Ctrl-C, to the same model."
+_Folder = Annotated[Path | None, typer.Option(metavar="FOLDER", help=_CHECKPOINT, readable=False)]
+
+
+class RoundsBar(Callback):
+    """Moves the progress bar with the rounds of boosting."""
+
+    def __init__(self, update: console.Update) -> None:
+        self.update = update
+
+    def after_round(self, progress: RoundInfo) -> None:
+        """Show the round and its loss."""
+        loss = progress.validation_loss
+        if loss is None:
+            loss = progress.training_loss
+        text = f"round {progress.round + 1} of at most {progress.n_rounds}, loss {figure(loss)}"
+        self.update(total=progress.n_rounds, completed=progress.round + 1, description=text)
+
+
+@inputs.with_options
+def fit(
+    nodes: inputs.NodesFile,
+    edges: inputs.EdgesFile,
+    target: inputs.Target,
+    graph_options: inputs.GraphOptions,
+    column_options: inputs.ColumnOptions,
+    output: Annotated[Path, inputs.file_option("--output", "-o", text=_OUTPUT)] = Path("model.ebb"),
+    rounds: Annotated[int, inputs.option("--rounds", "NUMBER", _ROUNDS, min=1)] = 1000,
+    interval: Annotated[
+        float, inputs.option("--interval", "SHARE", _LEVEL, min=0.01, max=0.999)
+    ] = 0.9,
+    checkpoint: _Folder = None,
+    resume: Annotated[bool, typer.Option("--resume", help=_RESUME)] = False,
+    seed: inputs.Seed = 0,
+    as_json: inputs.Json = False,
+) -> None:
+    """Train on a table and its edges, and write a model file."""
+    if resume and checkpoint is None:
+        raise typer.BadParameter("--resume needs --checkpoint FOLDER: where to continue from.")
+    tables.check_writable(output)
+    if tables.is_special(output):
+        raise ValueError(f"{output} is not a file that a model could be written to.")
+    inputs.check_target(nodes, target)
+    data = graph_options.read(nodes, edges)
+    X, y, task = column_options.features_and_labels(data.table, target, nodes)
+    model = (EBBSClassifier if task == "classification" else EBBSRegressor)(
+        rounds, random_state=seed
+    )
+    with console.progress("selecting how to use the graph") as update:
+        bar = [RoundsBar(update)]
+        model.fit(X, y, graph=data.graph, callbacks=bar, checkpoint=checkpoint, resume=resume)
+        if model.stop_reason_ == Interrupt.reason:
+            if checkpoint is not None:
+                console.print_note("the same command with --resume continues.")
+            raise KeyboardInterrupt
+    model.names_ = {"id": data.id_name or "row", "target": target}
+    with console.progress(f"writing {output.name}"):
+        model.save(output, table=True)
+    known = pd.notna(y)
+    facts = {
+        "task": task,
+        "nodes": data.graph.n_nodes,
+        "columns": X.shape[1],
+        "edges": data.graph.n_edges,
+        "labels": int(known.sum()),
+        "best_candidate": model.best_candidate_,
+        "selection": model.selection_,
+        "rounds": model.n_iter_,
+        "model": str(output),
+        "bytes": output.stat().st_size,
+        **_held_out_metrics(model, y[known], interval),
+    }
+    if as_json:
+        console.print_json(facts)
+        return
+    console.print_facts(f"{target}, {task}", _fit_rows(facts))
+    file = shlex.quote(str(output))
+    if known.all():
+        print(f"\nNext: ebboost explain {file} {shlex.quote(str(data.ids[0]))}")
+    else:
+        print(f"\nNext: ebboost predict {file} -o predictions.csv")
+    print(f"      ebboost report {file} --open")
+
+
+def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dict[str, Any]:
+    """Metrics on held-out labels, beside those of the best constant."""
+    n_validation = int(model.validation_nodes_.size)
+    if isinstance(model, EBBSClassifier):
+        if not n_validation:
+            return {"held_out": 0}
+        classes, counts = np.unique(y.astype(model.classes_.dtype), return_counts=True)
+        truth = model.classes_[one_hot(model.validation_target_).argmax(axis=1)]
+        predicted = model.classes_[model.validation_prediction_.argmax(axis=1)]
+        return {
+            "held_out": n_validation,
+            "accuracy": accuracy(truth, predicted),
+            "accuracy_of_commonest_class": accuracy(truth, classes[counts.argmax()]),
+            "calibration_error": model.calibration_error_,
+        }
+    errors = model.conformity_scores_  # of validation nodes or, where labels are few, out-of-fold
+    if not errors.size:
+        return {"held_out": 0}
+    truth = model.validation_target_[:, 0] if n_validation else y
+    _, lower, upper = model.predict(nodes=[0], interval=level)
+    return {
+        "held_out": int(errors.size),
+        "rmse": rmse(errors),
+        "rmse_of_mean": rmse(truth - y.mean()),
+        "mae": mae(errors),
+        "interval": level,
+        "half_width": float(upper[0] - lower[0]) / 2.0,
+    }
+
+
+def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """The metrics and facts of a fit in words."""
+    sizes = (f"{facts[name]:,} {name}" for name in ("nodes", "columns", "edges", "labels"))
+    rows = [("data", ", ".join(sizes))]
+    if "rmse" in facts:
+        mean = facts["rmse_of_mean"]
+        explained = 1.0 - (facts["rmse"] / mean) ** 2 if mean else 0.0
+        error = f"{figure(facts['rmse'])}; {figure(mean)} for the mean (R² {explained:.3f})"
+        width = facts["half_width"]
+        bounds = f"±{figure(width)}" if np.isfinite(width) else "none: too few held-out labels"
+        rows.append(("held-out RMSE", error))
+        rows.append(("held-out MAE", figure(facts["mae"])))
+        rows.append((f"{percent(facts['interval'])} interval", bounds))
+    if "accuracy" in facts:
+        constant = percent(facts["accuracy_of_commonest_class"], 1)
+        shares = f"{percent(facts['accuracy'], 1)}; {constant} for the commonest class"
+        rows.append(("held-out accuracy", shares))
+        rows.append(("calibration error", f"{facts['calibration_error']:.3f} on average"))
+    measured = "nothing: too few labels to hold some out"
+    if facts["held_out"]:
+        measured = f"{facts['held_out']:,} held-out labels, which also chose the number of rounds: "
+        measured += "slightly optimistic"
+    use = f"used ({facts['best_candidate']})"
+    if facts["best_candidate"] == "none":
+        use = "not used: boosting without it did as well"
+    if len(facts["selection"]) > 1:
+        ranked = sorted(facts["selection"].items(), key=lambda item: item[1])
+        losses = ", ".join(f"{name} {figure(loss)}" for name, loss in ranked)
+        use += f"; validation loss after a few rounds: {losses}"
+    size = f"{facts['rounds']} rounds, {file_size(facts['bytes'])}"
+    file = f"{facts['model']}, {size}; it contains the table"
+    return [*rows, ("measured on", measured), ("graph", use), ("model", file)]

@@ -1,0 +1,306 @@
+"""A table of nodes and a file of edges, joined by node ids into a table and a graph."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ebboost.cli.tables import (
+    FIRST_LINE,
+    as_numbers,
+    check_column,
+    column_names,
+    existing,
+    read_table,
+)
+from ebboost.graph import Graph
+from ebboost.graph.graphml import read_graphml
+
+GRAPHML_SUFFIXES = (".graphml", ".xml")
+ID_NAMES = ("id", "node", "node_id", "nodeid", "ids", "key", "code", "name", "index")
+FROM_NAMES = ("source", "src", "from", "node1", "node_1", "a", "u", "i")
+TO_NAMES = ("target", "dst", "to", "node2", "node_2", "b", "v", "j")
+ROWS = "rows"  # --id rows: edges hold row numbers
+
+Ids = NDArray[Any]
+
+
+@dataclass
+class NodesAndEdges:
+    """A table without its ids, the ids of its rows, the graph of them, and notes for the user."""
+
+    table: pd.DataFrame
+    ids: Ids  # text, or row numbers
+    id_name: str | None  # None where edges hold row numbers
+    graph: Graph
+    notes: list[str]
+
+
+def read_nodes_and_edges(
+    nodes: Path,
+    edges: Path,
+    *,
+    node_id: str | None = None,
+    edge_from: str | None = None,
+    edge_to: str | None = None,
+    weight: str | None = None,
+    skip_unknown: bool = False,
+    fitted_ids: Ids | None = None,
+) -> NodesAndEdges:
+    """Read a table of nodes (CSV, Parquet) and a file of edges (CSV, Parquet, GraphML).
+
+    Without ``node_id``, ids are the column named like an id or the first, if the edges use its
+    values, else the row numbers from 0, if the edges hold such. ``fitted_ids`` are ids of more
+    nodes that edges may name; they follow those of the table.
+    """
+    columns = column_names(nodes)
+    by_row = node_id == ROWS and ROWS not in columns
+    more_ids = np.zeros(0, dtype=object) if fitted_ids is None else fitted_ids
+    if by_row and more_ids.size:
+        raise ValueError(
+            "--attach joins new rows to fitted nodes by their ids: name the column of ids instead "
+            "of --id rows."
+        )
+    if node_id is not None and not by_row:
+        check_column(columns, node_id, "--id", nodes)
+    notes: list[str] = []
+    ends, weights = _read_edges(edges, edge_from, edge_to, weight, notes)
+    if node_id is None:
+        node_id = _find_id_column(nodes, columns, ends, more_ids, edges)
+        by_row = node_id is None
+    id_name = None if by_row else node_id
+    table = read_table(nodes, text=[] if id_name is None else [id_name])
+    if not len(table):
+        raise ValueError(f"{nodes} has a header but no rows.")
+    if id_name is None:
+        notes.append(f"{edges.name} holds row numbers of {nodes.name}, counted from 0.")
+        ids: Ids = np.arange(len(table))
+        positions = [_row_numbers(end, len(table)) for end in ends]
+    else:
+        ids = table.pop(id_name).to_numpy(dtype=object)
+        positions = _match_ids(ids, more_ids, ends, id_name, nodes)
+    if columns[0].startswith("unnamed ") and columns[0] in table.columns:
+        notes.append(f"The first column of {nodes.name} has no name and is left out.")
+        del table[columns[0]]
+
+    unknown = (positions[0] < 0) | (positions[1] < 0)
+    if unknown.any():
+        example = _unknown_example(ends, positions, unknown)
+        if not skip_unknown:
+            raise _unknown_nodes(nodes, edges, id_name, unknown, example)
+        notes.append(
+            f"{int(unknown.sum()):,} edges name nodes that are not in {nodes.name}, such as "
+            f"{example!r}: skipped."
+        )
+        positions = [end[~unknown] for end in positions]
+        weights = None if weights is None else weights[~unknown]
+    graph = _build_graph(positions, weights, ids.size + more_ids.size, notes)
+    if graph.n_edges == 0:
+        raise ValueError(
+            f"{edges} connects no two different nodes of {nodes.name}: there is no graph to use."
+        )
+    if id_name is not None:
+        graph = Graph(graph.adjacency, np.concatenate([ids, more_ids]))
+    return NodesAndEdges(table, ids, id_name, graph, notes)
+
+
+def attach(new: Graph, fitted: Graph) -> Graph:
+    """Return ``new``, whose last nodes are those of ``fitted``, with the edges of ``fitted`` added."""
+    n_new = new.n_nodes - fitted.n_nodes
+    entries = fitted.adjacency.tocoo()
+    rows, columns = (axis + n_new for axis in entries.coords)
+    old = sparse.csr_array((entries.data, (rows, columns)), shape=new.adjacency.shape)
+    return Graph(sparse.csr_array(new.adjacency.maximum(old)), new.node_ids)
+
+
+def _build_graph(
+    positions: Sequence[NDArray[np.int64]],
+    weights: NDArray[np.float64] | None,
+    n_nodes: int,
+    notes: list[str],
+) -> Graph:
+    """The graph; warnings about its edges become notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        graph = Graph.from_edges(positions[0], positions[1], weights, n_nodes)
+    notes += [str(warning.message) for warning in caught]
+    return graph
+
+
+# ---------------------------------------------------------------------- edges
+
+
+def _read_edges(
+    path: Path, edge_from: str | None, edge_to: str | None, weight: str | None, notes: list[str]
+) -> tuple[list[Ids], NDArray[np.float64] | None]:
+    """The two ends of each edge as text, and the weights if there is a column of them."""
+    if existing(path).suffix.lower() in GRAPHML_SUFFIXES:
+        ends, weights = _read_graphml_edges(path, weight, notes)
+    else:
+        columns = column_names(path)
+        names = _end_columns(path, columns, edge_from, edge_to)
+        if weight is not None:
+            check_column(columns, weight, "--weight", path)
+        elif (unused := _named_like(columns, ("weight", "weights"))) and unused not in names:
+            notes.append(f"{path.name} has a column {unused!r}: use it with --weight {unused}.")
+        table = read_table(path, text=names, only=[*names, *([weight] if weight else [])])
+        ends = [table[name].to_numpy(dtype=object) for name in names]
+        weights = None if weight is None else _check_weights(table[weight], path)
+        for name, end in zip(names, ends, strict=True):
+            if (end == "").any():
+                line = int(np.flatnonzero(end == "")[0]) + FIRST_LINE
+                raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
+    if not ends[0].size:
+        raise ValueError(f"{path} lists no edges.")
+    return ends, weights
+
+
+def _read_graphml_edges(
+    path: Path, weight: str | None, notes: list[str]
+) -> tuple[list[Ids], NDArray[np.float64] | None]:
+    _, sources, targets, weights, _ = read_graphml(path, weight or "weight")
+    if weight is not None and weights is None:
+        raise ValueError(f"{path}: no edge attribute is called {weight!r} (--weight).")
+    if weight is None and weights is not None:
+        notes.append(f"{path.name} has edge weights: use them with --weight weight.")
+        weights = None
+    return [sources, targets], weights
+
+
+def _end_columns(
+    path: Path, columns: list[str], edge_from: str | None, edge_to: str | None
+) -> list[str]:
+    """The columns of the two ends: as asked for, named so, or the first two."""
+    if edge_from is None:
+        edge_from = _named_like(columns, FROM_NAMES) if edge_to is None else None
+        edge_from = edge_from or next(name for name in columns if name != edge_to)
+    check_column(columns, edge_from, "--edge-from", path)
+    if edge_to is None:
+        others = [name for name in columns if name != edge_from]
+        edge_to = _named_like(others, TO_NAMES) or others[0]
+    check_column(columns, edge_to, "--edge-to", path)
+    if edge_from == edge_to:
+        raise ValueError(
+            f"--edge-from and --edge-to are both {edge_from!r}: name the two ends of the edges."
+        )
+    return [edge_from, edge_to]
+
+
+def _named_like(columns: Sequence[str], names: Sequence[str]) -> str | None:
+    lower = {column.strip().lower(): column for column in reversed(columns)}
+    return next((lower[name] for name in names if name in lower), None)
+
+
+def _check_weights(column: pd.Series, path: Path) -> NDArray[np.float64]:
+    weights: NDArray[np.float64] = as_numbers(column).to_numpy(dtype=np.float64)
+    invalid = ~np.isfinite(weights) | (weights < 0)
+    if invalid.any():
+        row = int(np.flatnonzero(invalid)[0])
+        raise ValueError(
+            f"{path}, line {row + FIRST_LINE}: the weight in column {column.name!r} is "
+            f"{str(column.iloc[row])!r}. Weights must be numbers that are not negative."
+        )
+    return weights
+
+
+# ---------------------------------------------------------------------- ids
+
+
+def _find_id_column(
+    path: Path, columns: list[str], ends: list[Ids], more_ids: Ids, edges: Path
+) -> str | None:
+    """The column that holds ids, or None where the edges hold row numbers."""
+    named_ids = pd.unique(np.concatenate(ends))
+    new_ids = named_ids[~np.isin(named_ids.astype(str), more_ids.astype(str))]
+    if not new_ids.size:
+        new_ids = named_ids
+    named = _named_like(columns, ID_NAMES)
+    candidates = list(dict.fromkeys([columns[0]] if named is None else [named, columns[0]]))
+    values = read_table(path, text=candidates, only=candidates)
+    share = {name: _share_in(new_ids, values[name]) for name in candidates}
+    best = max(candidates, key=lambda name: share[name])
+    if share[best] >= 0.5:  # ends that it lacks are reported later
+        return best
+    if not more_ids.size and (_row_numbers(named_ids, len(values)) >= 0).all():
+        return None
+    values = read_table(path, text=columns)
+    hint = "pass --id COLUMN"
+    for name in columns:
+        if _share_in(new_ids, values[name]) == 1.0 and values[name].is_unique:
+            hint = f"column {name!r} has them: pass --id {name!r}"
+            break
+    raise ValueError(
+        f"Which column of {path} holds the ids that {edges.name} uses, such as "
+        f"{str(new_ids[0])!r}? Not {candidates[0]!r}; {hint}."
+    )
+
+
+def _share_in(ids: Ids, column: pd.Series) -> float:
+    return float(pd.Series(ids).isin(set(column)).mean())
+
+
+def _row_numbers(texts: Ids, n_rows: int) -> NDArray[np.int64]:
+    """Text as row numbers, -1 where it is not one."""
+    digits = (
+        text if text.isascii() and text.isdecimal() and len(text) < 19 else "-1"
+        for text in texts.tolist()
+    )
+    rows = np.fromiter(map(int, digits), np.int64, texts.size)
+    return np.where(rows < n_rows, rows, -1)
+
+
+def _match_ids(
+    ids: Ids, more_ids: Ids, ends: list[Ids], name: str, path: Path
+) -> list[NDArray[np.int64]]:
+    """Positions of the ends of edges among the ids of the table and the further ids, -1 if absent."""
+    if (ids == "").any():
+        line = int(np.flatnonzero(ids == "")[0]) + FIRST_LINE
+        raise ValueError(
+            f"{path}, line {line}: the id in column {name!r} is empty. Every row needs one."
+        )
+    index = pd.Index(ids)
+    if not index.is_unique:
+        second = int(np.flatnonzero(index.duplicated())[0])
+        first = int(np.flatnonzero(ids == ids[second])[0])
+        raise ValueError(
+            f"{path}: id {ids[second]!r} in column {name!r} stands in lines {first + FIRST_LINE} "
+            f"and {second + FIRST_LINE}: ids must differ. Remove one of the rows, or choose "
+            "another --id."
+        )
+    if more_ids.size:
+        index = index.append(pd.Index(more_ids))
+        if not index.is_unique:
+            repeated = index[index.duplicated()][0]
+            raise ValueError(
+                f"{path}: node {repeated!r} is one of the nodes the model was fitted on: leave it "
+                "out."
+            )
+    return [index.get_indexer(end) for end in ends]
+
+
+def _unknown_example(
+    ends: list[Ids], positions: list[NDArray[np.int64]], unknown: NDArray[np.bool_]
+) -> str:
+    """The first end of an edge that is not a node."""
+    row = int(np.flatnonzero(unknown)[0])
+    side = 0 if positions[0][row] < 0 else 1
+    return str(ends[side][row])
+
+
+def _unknown_nodes(
+    nodes: Path, edges: Path, id_name: str | None, unknown: NDArray[np.bool_], example: str
+) -> ValueError:
+    is_graphml = edges.suffix.lower() in GRAPHML_SUFFIXES
+    line = "" if is_graphml else f", line {int(np.flatnonzero(unknown)[0]) + FIRST_LINE}"
+    expected = "a row" if id_name is None else f"in column {id_name!r}"
+    return ValueError(
+        f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in "
+        f"{unknown.sum():,} of {unknown.size:,} edges). Add it, choose another --id, or leave such "
+        "edges out with --skip-unknown."
+    )

@@ -1,0 +1,157 @@
+"""Arguments and options that several commands share, and the data that they describe."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from numpy.typing import NDArray
+
+import ebboost
+from ebboost.cli import roles, tables
+from ebboost.cli.console import print_note, progress
+from ebboost.cli.graph_files import Ids, NodesAndEdges, read_nodes_and_edges
+from ebboost.estimators import EBBSClassifier, EBBSRegressor
+
+Model = EBBSClassifier | EBBSRegressor
+
+
+class Task(StrEnum):
+    """What the target is."""
+
+    auto = "auto"
+    regression = "regression"
+    classification = "classification"
+
+
+def option(
+    name: str, metavar: str, text: str, min: float | None = None, max: float | None = None
+) -> Any:
+    """Return an option with the name of its value, its help and its limits."""
+    return typer.Option(name, metavar=metavar, help=text, min=min, max=max)
+
+
+def file_option(*names: str, text: str) -> Any:
+    """Return an option that is the path of a file."""
+    return typer.Option(*names, metavar="FILE", readable=False, help=text)
+
+
+def _file(metavar: str, text: str) -> Any:
+    return typer.Argument(metavar=metavar, readable=False, help=text)
+
+
+_TARGET = "Column of NODES to predict; its empty cells are filled in."
+_SEED = "Random seed: the same seed and data give the same result."
+_ID = (
+    "Column of NODES with the ids that EDGES uses; rows: EDGES holds row numbers from 0. "
+    "Default: a column named like an id, or the first."
+)
+_FROM = "Column of EDGES with one end of each edge. Default: source, from or the first."
+_TO = "Column of EDGES with the other end. Default: target, to or the second."
+_WEIGHT = "Column of EDGES with edge weights. Default: all weigh 1."
+_SKIP = "Leave out edges of nodes that are not in NODES."
+_CATEGORICAL = "Column whose numbers are codes of categories; may be repeated."
+
+NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV or Parquet.")]
+EdgesFile = Annotated[Path, _file("EDGES", "Edges between nodes: CSV, Parquet or GraphML.")]
+ModelFile = Annotated[Path, _file("MODEL", "A model file written by ebboost fit.")]
+Target = Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help=_TARGET)]
+Seed = Annotated[int, option("--seed", "NUMBER", _SEED)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """Options that say how EDGES refers to the rows of NODES."""
+
+    node_id: Annotated[str | None, option("--id", "COLUMN", _ID)] = None
+    edge_from: Annotated[str | None, option("--edge-from", "COLUMN", _FROM)] = None
+    edge_to: Annotated[str | None, option("--edge-to", "COLUMN", _TO)] = None
+    weight: Annotated[str | None, option("--weight", "COLUMN", _WEIGHT)] = None
+    skip_unknown: Annotated[bool, typer.Option("--skip-unknown", help=_SKIP)] = False
+
+    def read(self, nodes: Path, edges: Path, fitted_ids: Ids | None = None) -> NodesAndEdges:
+        """Read the two files and print notes on them."""
+        with progress(f"reading {nodes.name} and {edges.name}"):
+            data = read_nodes_and_edges(nodes, edges, **asdict(self), fitted_ids=fitted_ids)
+        for text in data.notes:
+            print_note(text)
+        return data
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Options that say what the columns of NODES mean."""
+
+    task: Annotated[Task, option("--task", "TASK", "regression, classification or auto.")] = (
+        Task.auto
+    )
+    drop: Annotated[
+        list[str] | None, option("--drop", "COLUMN", "Column to leave out; may be repeated.")
+    ] = None
+    categorical: Annotated[list[str] | None, option("--categorical", "COLUMN", _CATEGORICAL)] = None
+
+    def features_and_labels(
+        self, table: pd.DataFrame, target: str, path: Path
+    ) -> tuple[pd.DataFrame, NDArray[Any], str]:
+        """Return features, labels and the task; print notes on columns."""
+        drop = self.drop or []
+        X, notes = roles.features(table, target, drop, self.categorical or [], path)
+        y, task = roles.labels(table[target], str(self.task), path)
+        for text in notes:
+            print_note(text)
+        return X, y, task
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let typer see each field of a command's dataclass parameters as an option of its own."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(command).parameters.values():
+        parameter = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        if not is_dataclass(parameter.annotation):
+            parameters.append(parameter)
+            continue
+        groups[parameter.name] = parameter.annotation
+        for field in fields(parameter.annotation):
+            parameters.append(
+                parameter.replace(name=field.name, annotation=field.type, default=field.default)
+            )
+
+    @functools.wraps(command)
+    def wrapper(**values: object) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapper
+
+
+def check_target(nodes: Path, target: str) -> None:
+    """Check the target's name before the work of reading both files."""
+    tables.check_column(tables.column_names(nodes), target, "--target", nodes)
+
+
+def load_model(path: Path) -> Model:
+    """Load a model file."""
+    with progress(f"loading {path.name}"):
+        return ebboost.load(tables.existing(path))
+
+
+def node_ids(model: Model) -> list[str]:
+    """Return the ids of the fitted nodes as text."""
+    ids = np.arange(len(model.scores_)) if model.graph_ is None else model.graph_.node_ids
+    return [str(value) for value in ids.tolist()]
+
+
+def column_name(model: Model, role: str) -> str:
+    """Return the name of the column of ids or of the target, "" if it is not known."""
+    return (getattr(model, "names_", None) or {}).get(role) or ""

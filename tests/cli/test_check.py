@@ -1,0 +1,42 @@
+"""``ebboost check``: warnings about the data, and the estimated gain of the graph."""
+
+import json
+
+import numpy as np
+
+from tests.cli.commands import SIDE, grid, run
+
+
+def test_check_warns_of_a_target_leak_and_estimates_the_gain(folder, tmp_path):
+    nodes, _ = grid()
+    nodes["asked"] = np.exp(nodes["price"] / 50)
+    nodes["country"] = "DE"
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    words = ("check", tmp_path / "nodes.csv", folder / "edges.csv", "-t", "price", "--json")
+    warnings = "\n".join(json.loads(run(*words, "--no-estimate").stdout)["warnings"])
+    assert "copies the target: 'asked'" in warnings and "or empty: 'country'" in warnings
+    result = json.loads(run(*words, "--drop", "asked", "--folds", 2).stdout)
+    assert (
+        result["estimate"]["with_graph"] < result["estimate"]["without"]
+        and result["estimate"]["standard_error"] > 0
+    )
+    assert result["autocorrelation"]["value"] > 0.5 and result["n_nodes"] == SIDE * SIDE
+    printed = run(
+        "check",
+        tmp_path / "nodes.csv",
+        folder / "edges.csv",
+        "-t",
+        "price",
+        "--drop",
+        "asked",
+        "--folds",
+        2,
+    ).stdout
+    assert "Moran's I" in printed and "The graph helps" in printed and "±" in printed
+
+
+def test_warnings_of_the_library_become_notes(folder, copy):
+    with (copy / "edges.csv").open("a") as file:
+        file.write("001,000\n")  # one pair both ways: the list is a directed one
+    result = run("check", copy / "nodes.csv", copy / "edges.csv", "-t", "price", "--no-estimate")
+    assert "note: The input is directed" in result.stderr

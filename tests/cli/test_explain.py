@@ -1,0 +1,71 @@
+"""``ebboost explain``: the parts add up to the score."""
+
+import json
+import re
+
+import pytest
+
+from tests.cli.commands import error_line, run
+
+
+def test_an_explanation_adds_up_and_names_nodes_by_their_ids(folder):
+    facts = json.loads(run("explain", folder / "price.ebb", "004", "101", "--json").stdout)
+    assert [one["node"] for one in facts] == ["004", "101"]
+    for one in facts:
+        parts = [
+            *one["own_columns"].values(),
+            *one["neighbour_columns"].values(),
+            *one["labels"].values(),
+        ]
+        assert one["base"] + sum(parts) == pytest.approx(one["score"]) == one["prediction"]
+        assert all(
+            re.fullmatch(r"\d{3}", node) for node in [*one["neighbour_columns"], *one["labels"]]
+        )
+    printed = run("explain", folder / "price.ebb", "004").stdout
+    assert "node 004" in printed and "sum" in printed
+    assert "score of" in run("explain", folder / "kind.ebb", "004").stdout
+
+
+def test_labels_outside_the_sum_are_listed_below_it(folder, tmp_path):
+    run(
+        "fit",
+        folder / "kinds.csv",
+        folder / "edges.csv",
+        "-t",
+        "kind",
+        "-o",
+        tmp_path / "m.ebb",
+        "--drop",
+        "price",
+    )
+    facts = json.loads(run("explain", tmp_path / "m.ebb", "004", "--json").stdout)[0]
+    above, below = run("explain", tmp_path / "m.ebb", "004").stdout.split("sum ")
+    assert facts["labels"] and not facts["labels_in_sum"]
+    assert (
+        "label of node" not in above
+        and "change the probability" in below
+        and "label of node" in below
+    )
+
+
+def test_an_unknown_node_is_reported_with_the_nearest(folder):
+    assert "no node '0441'. Did you mean '044'?" in error_line(
+        "explain", folder / "price.ebb", "0441"
+    )
+
+
+def test_printed_parts_add_up_to_the_printed_score(folder):
+    for node in ("004", "101", "150"):
+        _, *lines = run("explain", folder / "price.ebb", node, "--top", 3).stdout.splitlines()
+        numbers = [re.search(r" ([+-]?[\d,]+\.\d+)\s*$", line) for line in lines]
+        *parts, score = [match.group(1).replace(",", "") for match in numbers if match]
+        decimals = len(score.partition(".")[2])
+        assert decimals >= 3
+        assert round(sum(map(float, parts)), decimals) == float(score)
+
+
+def test_the_sum_of_other_columns_says_that_neighbours_columns_are_included(folder):
+    own = json.loads(run("explain", folder / "price.ebb", "004", "--json").stdout)[0]["own_columns"]
+    printed = run("explain", folder / "price.ebb", "004", "--top", 1).stdout
+    others = "others, with columns of neighbours" if len(own) > 3 else "other columns"
+    assert f"{len(own) - 1} {others}" in printed

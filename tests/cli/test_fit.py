@@ -1,0 +1,204 @@
+"""``ebboost fit``: the model is that of the library, and metrics of held-out labels are printed."""
+
+import errno
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ebboost as eb
+import ebboost.__main__
+from tests.cli.commands import ENVIRONMENT, error_line, grid, run
+
+
+def test_fit_resumes_from_a_checkpoint_to_the_same_model(folder, tmp_path):
+    words = [
+        "fit",
+        folder / "nodes.csv",
+        folder / "edges.csv",
+        "-t",
+        "price",
+        "--rounds",
+        30,
+        "-o",
+        tmp_path / "m.ebb",
+    ]
+    words += ["--checkpoint", tmp_path / "kept"]
+    run(*words)
+    assert "--resume" not in error_line(*words[:-2], "--checkpoint", folder / "nodes.csv")  # a file
+    assert "holds checkpoints of an earlier fit already" in error_line(*words)
+    run(*words, "--resume")
+    again, ours = eb.load(tmp_path / "m.ebb"), eb.load(folder / "price.ebb")
+    assert (again.predict() == ours.predict()).all()
+    assert "--resume needs --checkpoint" in error_line(*words[:-2], "--resume", code=2)
+
+
+def test_a_fitted_file_predicts_what_the_library_predicts(folder):
+    nodes, edges = grid()
+    graph = eb.Graph.from_dataframe(edges, nodes=nodes["id"])
+    ours = eb.EBBSRegressor(30, random_state=0).fit(
+        nodes[["size", "rooms", "kind"]], nodes["price"], graph=graph
+    )
+    written = pd.read_csv(
+        pd.io.common.StringIO(run("predict", folder / "price.ebb", "--interval", 0.8).stdout),
+        dtype={"id": str},
+    )
+    gaps = np.flatnonzero(nodes["price"].isna())
+    assert written["id"].tolist() == nodes["id"][gaps].tolist()
+    for name, values in zip(
+        ("prediction", "lower", "upper"), ours.predict(nodes=gaps, interval=0.8), strict=True
+    ):
+        np.testing.assert_allclose(written[name], values)
+
+
+def test_fit_prints_held_out_metrics(folder, tmp_path):
+    out = tmp_path / "m.ebb"
+    facts = json.loads(
+        run(
+            "fit",
+            folder / "nodes.csv",
+            folder / "edges.csv",
+            "-t",
+            "price",
+            "-o",
+            out,
+            "--rounds",
+            30,
+            "--json",
+        ).stdout
+    )
+    model = eb.load(out)
+    errors = model.validation_target_[:, 0] - model.validation_prediction_[:, 0]
+    assert (
+        facts["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
+        and facts["rmse"] < facts["rmse_of_mean"]
+    )
+    assert facts["held_out"] == model.validation_nodes_.size and facts["task"] == "regression"
+    assert model.names_ == {"id": "id", "target": "price"}
+    assert model.graph_.node_ids[7] == "007"
+    printed = run(
+        "fit", folder / "nodes.csv", folder / "edges.csv", "-t", "price", "-o", out, "--rounds", 30
+    ).stdout
+    assert (
+        "held-out RMSE" in printed
+        and "optimistic" in printed
+        and "Next: ebboost predict" in printed
+    )
+
+
+def test_weights_categories_and_dropped_columns_reach_the_model(folder, tmp_path):
+    nodes, edges = grid()
+    rooms = (
+        nodes["rooms"].astype(float).where(nodes.index % 7 > 0)
+    )  # a gap makes floats of whole numbers
+    nodes.assign(rooms=rooms).to_csv(tmp_path / "gaps.csv", index=False)
+    edges.assign(km=2.0).to_csv(tmp_path / "edges.csv", index=False)
+    with (tmp_path / "edges.csv").open("a") as file:
+        file.write("000,elsewhere,1.0\n")
+    words = (
+        "-t",
+        "price",
+        "--weight",
+        "km",
+        "--skip-unknown",
+        "--categorical",
+        "rooms",
+        "--drop",
+        "size",
+        "--rounds",
+        5,
+    )
+    run(
+        "fit",
+        folder / "nodes.csv",
+        tmp_path / "edges.csv",
+        *words,
+        "-o",
+        tmp_path / "m.ebb",
+        "--edge-from",
+        "from",
+    )
+    model = eb.load(tmp_path / "m.ebb")
+    assert set(model.graph_.adjacency.data) == {2.0} and model._reader.names == ("rooms", "kind")
+    assert model._reader.categories == {0: ["1", "2", "3", "4", "5"], 1: ["north", "south"]}
+    words = (
+        "predict",
+        tmp_path / "m.ebb",
+        "--nodes",
+        tmp_path / "gaps.csv",
+        "--edges",
+        folder / "edges.csv",
+        "--all",
+        "--json",
+    )
+    assert len(json.loads(run(*words).stdout)) == len(nodes)
+
+
+def test_fit_names_the_next_commands_and_they_run(folder, copy, monkeypatch):
+    monkeypatch.chdir(copy)
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    nodes, _ = grid()
+    nodes.assign(id="no. " + nodes["id"], price=nodes["price"].fillna(100.0)).to_csv(
+        "all.csv", index=False
+    )
+    pd.read_csv("edges.csv", dtype=str).map(lambda end: "no. " + end).to_csv(
+        "ends.csv", index=False
+    )
+    for table, edges in (("nodes.csv", "edges.csv"), ("all.csv", "ends.csv")):
+        printed = run(
+            "fit", table, edges, "-t", "price", "--rounds", 5, "-o", "my model.ebb"
+        ).stdout
+        commands = [shlex.split(line)[1:] for line in printed.partition("Next: ")[2].splitlines()]
+        assert [command[0] for command in commands] == [
+            "predict" if table == "nodes.csv" else "explain",
+            "report",
+        ]
+        for command in commands:
+            run(*command)
+
+
+def test_a_full_disk_leaves_the_old_model(folder, copy, monkeypatch):
+    out = copy / "m.ebb"
+    out.write_text("old")
+
+    def full(self, name, *_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    before = sorted(path.name for path in copy.iterdir())
+    words = ("fit", copy / "nodes.csv", copy / "edges.csv", "-t", "price", "-o", out, "--rounds", 3)
+    assert error_line(*words) == "ebboost: No space left on device."
+    assert out.read_text() == "old" and sorted(path.name for path in copy.iterdir()) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals differ")
+def test_ctrl_c_stops_a_fit_and_leaves_no_file(tmp_path):
+    for name, frame in zip(("nodes.csv", "edges.csv"), grid(), strict=True):
+        frame.to_csv(tmp_path / name, index=False)
+    slowly = (
+        "import sys, time; from ebboost.cli.app import app; from ebboost.cli.fit import RoundsBar\n"
+    )
+    slowly += "def slow(self, progress): print('round', flush=True); time.sleep(0.2)\n"
+    slowly += "RoundsBar.after_round = slow; app(sys.argv[1:], prog_name='ebboost')"
+    words = ["fit", "nodes.csv", "edges.csv", "-t", "price", "-o", "m.ebb"]
+    with subprocess.Popen(
+        [sys.executable, "-c", slowly, *words],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        assert running.stdout.readline() == "round\n"
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert errors.splitlines() == ["ebboost: stopped; no file was changed."]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
