@@ -337,7 +337,7 @@ class CtrlC(eb.Callback):
 
 @pytest.fixture(autouse=True)
 def _no_ctrl_c_before(monkeypatch):
-    monkeypatch.setattr(Interrupt, "_last", -Interrupt.soon)
+    monkeypatch.setattr(Interrupt, "_last", -Interrupt.grace_seconds)
 
 
 def test_ctrl_c_ends_with_a_model_after_the_round_and_can_be_resumed(tmp_path, whole):

@@ -264,7 +264,7 @@ class FieldPosterior:
         for _ in range(self.probes // PROBE_BATCH):
             bits = random.integers(0, 2, (self.n_nodes, PROBE_BATCH))
             # Moved to a GPU as bytes: an eighth of the traffic.
-            signs: Array = 2.0 * np.asarray(bits.astype(np.int8), like=self.weight) - 1.0
+            signs = np.asarray(bits.astype(np.int8), like=self.weight) * np.float64(2.0) - 1.0
             total += (signs * self._solver.solve(signs, PROBE_TOLERANCE)).sum(axis=1)
         estimate = np.clip(
             total / self.probes, 1.0 / self._solver.matrix.diagonal, 1.0 / self._dominance

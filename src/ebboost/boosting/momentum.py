@@ -11,7 +11,6 @@ Both may overshoot: errors of weak learners accumulate in h and grow with t, and
 eventually diverge. So when a round has raised the loss, h restarts at f (O'Donoghue and Candès, 2015).
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +40,8 @@ class MomentumState:
 
     #: Cosine of the angle between a second tree and its gradient; 1 if there is no second tree.
     cosine = 1.0
+    #: Attributes that a checkpoint stores.
+    _state_names: tuple[str, ...] = ()
 
     def point(self, model: Iterate) -> Iterate:
         """Return g, where this round's gradient is taken."""
@@ -52,19 +53,18 @@ class MomentumState:
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint: plain values, arrays, iterates."""
-        return {}
+        return {name: getattr(self, name) for name in self._state_names}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what :meth:`state` returned."""
+        for name in self._state_names:
+            setattr(self, name, state[name])
 
 
-class Momentum(BaseEstimator, ABC):
-    """Parameters of an acceleration."""
+class Momentum(BaseEstimator):
+    """Parameters of an acceleration; of this base class, none."""
 
-    @abstractmethod
-    def start(
-        self, objective: Objective, learner: TreeGrower, learning_rate: float
-    ) -> MomentumState:
+    def start(self, objective: Objective, learner: TreeGrower, rate: float) -> MomentumState:
         """Return the second sequence of a new run.
 
         Parameters
@@ -73,29 +73,25 @@ class Momentum(BaseEstimator, ABC):
             The objective of the run.
         learner : TreeGrower
             Grows second trees.
-        learning_rate : float
-            ν of the run.
+        rate : float
+            The learning rate ν.
 
         Returns
         -------
         MomentumState
         """
+        return MomentumState()
 
 
 class NoMomentum(Momentum):
     """Algorithm 1 without acceleration."""
-
-    def start(  # noqa: D102
-        self, objective: Objective, learner: TreeGrower, learning_rate: float
-    ) -> MomentumState:
-        return MomentumState()
 
 
 class SimpleMomentum(Momentum):
     """h moves along the round's own tree by η/θ: one tree a round, without a guarantee."""
 
     def start(  # noqa: D102
-        self, objective: Objective, learner: TreeGrower, learning_rate: float
+        self, objective: Objective, learner: TreeGrower, rate: float
     ) -> MomentumState:
         return _Simple(objective)
 
@@ -125,12 +121,14 @@ class CorrectedMomentum(Momentum):
         self.restart = restart
 
     def start(  # noqa: D102
-        self, objective: Objective, learner: TreeGrower, learning_rate: float
+        self, objective: Objective, learner: TreeGrower, rate: float
     ) -> MomentumState:
-        return _Corrected(objective, learner, self.phi * learning_rate, self.restart)
+        return _Corrected(objective, learner, self.phi * rate, self.restart)
 
 
 class _Simple(MomentumState):
+    _state_names: tuple[str, ...] = ("ahead", "_value", "_round")
+
     def __init__(self, objective: Objective, restart: bool = True) -> None:
         self.ahead = objective.start()
         self._objective = objective
@@ -150,14 +148,6 @@ class _Simple(MomentumState):
         self._finish_round(model)
         return model
 
-    def state(self) -> dict[str, Any]:
-        return {"ahead": self.ahead, "value": self._value, "round": self._round}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.ahead = state["ahead"]
-        self._value = state["value"]
-        self._round = state["round"]
-
     def _finish_round(self, model: Iterate) -> None:
         """Count the round, or restart at the model if it raised the loss."""
         before = self._value
@@ -170,6 +160,8 @@ class _Simple(MomentumState):
 
 
 class _Corrected(_Simple):
+    _state_names = (*_Simple._state_names, "_missing", "cosine")
+
     def __init__(
         self, objective: Objective, learner: TreeGrower, rate: float, restart: bool
     ) -> None:
@@ -198,21 +190,6 @@ class _Corrected(_Simple):
         self._finish_round(model)
         return model
 
-    def state(self) -> dict[str, Any]:
-        return super().state() | {"missing": self._missing, "cosine": self.cosine}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self._missing = state["missing"]
-        self.cosine = state["cosine"]
-
-
-MOMENTA: dict[str, type[Momentum]] = {
-    "none": NoMomentum,
-    "simple": SimpleMomentum,
-    "corrected": CorrectedMomentum,
-}
-
 
 def as_momentum(momentum: object) -> Momentum:
     """Return the acceleration that the ``momentum`` parameter stands for, or raise ValueError."""
@@ -222,9 +199,9 @@ def as_momentum(momentum: object) -> Momentum:
     if isinstance(momentum, Momentum):
         return momentum
     if isinstance(momentum, (bool, np.bool_)):
-        momentum = "simple" if momentum else "none"
-    if isinstance(momentum, str) and momentum in MOMENTA:
-        return MOMENTA[momentum]()
+        return SimpleMomentum() if momentum else NoMomentum()
+    if isinstance(momentum, str) and momentum in ("simple", "corrected"):
+        return SimpleMomentum() if momentum == "simple" else CorrectedMomentum()
     raise ValueError(
         "momentum must be True, False, 'simple', 'corrected' or eb.CorrectedMomentum(phi=...), "
         f"got {momentum!r}."

@@ -46,7 +46,11 @@ def directional_sums(
 ) -> tuple[float, float, float]:
     """Return Σ g·v and Σ d·v² along a direction v and, for a positive ``floor``, Σ g²/max(d, floor)."""
     shape = direction.shape
-    if COMPILED is not None and type(direction) is np.ndarray and gradient.shape == curvature.shape == shape:
+    if (
+        COMPILED is not None
+        and type(direction) is np.ndarray
+        and gradient.shape == curvature.shape == shape
+    ):
         arrays = [
             np.ascontiguousarray(array, dtype=np.float64)
             for array in (gradient, curvature, direction)

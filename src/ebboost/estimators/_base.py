@@ -368,7 +368,7 @@ class BaseEBBS(Fitted):
             entrant = lineup.entrant(winner)
             del lineup
             if (
-                interrupt.asked
+                interrupt.is_set
             ):  # who would have won the whole race is not known: it is to be run again
                 keeper = None
             if self.early_stopping and validation is None:
@@ -386,7 +386,7 @@ class BaseEBBS(Fitted):
         with interrupt:
             after = [interrupt] if keeper is None else [keeper, interrupt]
             found = boost(entrant.boosting, watchers, done, after=after, states=states)
-        if interrupt.asked:
+        if interrupt.is_set:
             going_on = "" if keeper is None else f" resume=True goes on from {keeper.folder}."
             warnings.warn(
                 f"fit was interrupted after round {entrant.boosting.n_done}: the model is the best of the rounds run."
@@ -400,7 +400,7 @@ class BaseEBBS(Fitted):
         self.scores_ = device.to_host(found.best.scores)
         self.n_iter_ = found.n_rounds
         self.history_ = history.losses
-        self.stop_reason_ = interrupt.reason if interrupt.asked else found.stop_reason
+        self.stop_reason_ = interrupt.reason if interrupt.is_set else found.stop_reason
         self._preparation, self._column_origin = entrant.preparation, entrant.seen.origin
         # A table in files stays there: what needs it later asks for it, as of a model that was loaded.
         self._fitted_table, self._from_disk = None if table.on_disk else table, table.on_disk
@@ -431,7 +431,7 @@ class BaseEBBS(Fitted):
             )
             with interrupt:
                 winner, done, self.selection_ = choosing.race(
-                    lineup, stages, lambda: interrupt.asked, stopping, lineup.lost
+                    lineup, stages, lambda: interrupt.is_set, stopping, lineup.lost
                 )
         elif (
             "graph" in lineup

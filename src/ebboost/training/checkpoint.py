@@ -228,7 +228,7 @@ class CheckpointCallback(Callback):
         recipe, done = self.recipe, progress.round + 1
         due = recipe.every is not None and done - self._written_round >= recipe.every
         due |= recipe.seconds is not None and time.monotonic() - self._written_at >= recipe.seconds
-        if due or self._never or self.interrupt.asked:
+        if due or self._never or self.interrupt.is_set:
             self._write(done)
 
     def _write(self, done: int) -> None:
