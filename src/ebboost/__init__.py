@@ -16,7 +16,7 @@ from ebboost.boosting.losses import Huber, LogLoss, Loss, Poisson, Quantile, Sof
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
-from ebboost.data.table import ParquetTable
+from ebboost.data.parquet import ParquetTable
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, Intervals, Predictor
 from ebboost.graph import Graph
 from ebboost.inspection import plots as plot

@@ -8,6 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import ebboost as eb
+from ebboost.data import lazy
 from ebboost.data import table as table_module
 from ebboost.data.features import LowRank, with_neighbor_columns, with_smoothed_columns
 from ebboost.data.table import Table
@@ -204,9 +205,9 @@ def test_columns_made_row_by_row_are_those_made_at_once(missing, dtype, order, m
         yield with_smoothed_columns(table, eb.Laplacian(20.0, 5).operator(graph))
 
     at_once = [wider.values for wider in made()]
-    monkeypatch.setattr(table_module, "AT_ONCE", 0)
-    monkeypatch.setattr(table_module, "BLOCK", 1)
-    monkeypatch.setattr(table_module, "SIDE_BY_SIDE", 2)
+    monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)
+    monkeypatch.setattr(lazy, "BLOCK_SIZE", 1)
+    monkeypatch.setattr(table_module, "COLUMN_BATCH", 2)
     for wider, expected in zip(made(), at_once, strict=True):
         assert wider.in_blocks and wider.values.dtype == expected.dtype
         for _ in range(2):

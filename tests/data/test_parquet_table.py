@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ebboost as eb
-from ebboost.data import table as table_module
+from ebboost.data import lazy
 from tests.strategies import random_graph
 
 BARE = {"neighbor_features": None, "feature_smoothing": None, "random_state": 0, "n_jobs": 1}
@@ -35,7 +35,7 @@ def frame(n=600, seed=0):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(table_module, "BLOCK", 5 * 64)
+    monkeypatch.setattr(lazy, "BLOCK_SIZE", 5 * 64)
 
 
 @pytest.fixture

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 
 import ebboost as eb
+from ebboost.data import lazy
 from ebboost.data import table as table_module
 from ebboost.data.labels import Labels
+from ebboost.data.lazy import LazyMatrix
 from ebboost.data.pipeline import FeaturePipeline
-from ebboost.data.table import LazyMatrix, Table
+from ebboost.data.table import Table
 from ebboost.learners import Learner
 from tests.strategies import random_graph
 
@@ -36,9 +38,9 @@ def problem(n=400, kind="float64"):
 @pytest.fixture
 def row_by_row(monkeypatch):
     def force(rows=3):
-        monkeypatch.setattr(table_module, "AT_ONCE", 0)
-        monkeypatch.setattr(table_module, "BLOCK", rows * 23)
-        monkeypatch.setattr(table_module, "SIDE_BY_SIDE", 2)
+        monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)
+        monkeypatch.setattr(lazy, "BLOCK_SIZE", rows * 23)
+        monkeypatch.setattr(table_module, "COLUMN_BATCH", 2)
 
     return force
 
@@ -126,8 +128,8 @@ def test_a_learner_that_finds_other_bins_in_blocks_is_handed_a_matrix(row_by_row
 
 def test_no_matrix_of_all_columns_is_made_to_bin_them(monkeypatch):
     """Five times the columns; but what is held is P_x X, what computing it takes, and a block."""
-    monkeypatch.setattr(table_module, "AT_ONCE", 0)
-    monkeypatch.setattr(table_module, "SIDE_BY_SIDE", 8)
+    monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)
+    monkeypatch.setattr(table_module, "COLUMN_BATCH", 8)
     n = 40_000
     X, graph = np.random.default_rng(0).normal(size=(n, 16)), random_graph(n, 2 * n)
     table = Table(X, tuple(f"x{i}" for i in range(16)), (), tuple(range(16)))

@@ -11,8 +11,11 @@ import pytest
 from scipy import sparse
 
 import ebboost as eb
+from ebboost.data import lazy
 from ebboost.data import table as table_module
-from ebboost.data.table import LazyMatrix, Table, TableReader
+from ebboost.data.lazy import LazyMatrix
+from ebboost.data.reader import TableReader
+from ebboost.data.table import Table
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 COLUMNS = {"n": [1, 2, 3], "f": [0.5, None, 2.5], "t": ["b", None, "a"], "y": [True, False, None]}
@@ -178,7 +181,7 @@ class Doubled:
 @pytest.mark.parametrize("block", [1, 7, 40, 10**6])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns_made_in_blocks_are_those_made_at_once(block, dtype, monkeypatch):
-    monkeypatch.setattr(table_module, "BLOCK", block)
+    monkeypatch.setattr(lazy, "BLOCK_SIZE", block)
     values = np.random.default_rng(0).normal(size=(23, 3)).astype(dtype)
     made, expected = (
         LazyMatrix([values, Doubled(values[:, :2])]),
@@ -206,8 +209,8 @@ def test_few_added_columns_are_made_at_once_and_many_when_asked_for(monkeypatch)
     values = np.arange(12.0).reshape(6, 2)
     few = Table(values, ("a", "b"), (), (0, 1)).with_columns([Doubled(values)], ["c", "d"], [0, 1])
     assert isinstance(few.values, np.ndarray) and few.materialize() is few
-    monkeypatch.setattr(table_module, "AT_ONCE", 20)
-    monkeypatch.setattr(table_module, "BLOCK", 8)
+    monkeypatch.setattr(table_module, "EAGER_LIMIT", 20)
+    monkeypatch.setattr(lazy, "BLOCK_SIZE", 8)
     columns = Doubled(values)
     many = Table(values, ("a", "b"), (), (0, 1)).with_columns([columns], ["c", "d"], [0, 1])
     assert isinstance(many.values, LazyMatrix) and columns.asked == 0
@@ -228,7 +231,7 @@ def test_few_added_columns_are_made_at_once_and_many_when_asked_for(monkeypatch)
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_columns_side_by_side_are_not_copied(container, columns):
     values = container(np.arange(12.0).reshape(3, 4))
-    picked = Table(values, tuple("abcd"), (), (0, 1, 2, 3)).picked(columns)
+    picked = Table(values, tuple("abcd"), (), (0, 1, 2, 3)).select(columns)
     assert picked.names == tuple("abcd"[c] for c in columns) and picked.origin == tuple(columns)
     found = picked.values.toarray() if picked.is_sparse else picked.values
     np.testing.assert_array_equal(found, np.arange(12.0).reshape(3, 4)[:, columns])
@@ -242,8 +245,8 @@ def test_columns_side_by_side_are_not_copied(container, columns):
 )
 def test_batches_of_columns_are_even(width, most, widths, monkeypatch):
     """One column of several would be carried over the graph by another loop."""
-    monkeypatch.setattr(table_module, "AT_ONCE", 1)
-    monkeypatch.setattr(table_module, "SIDE_BY_SIDE", most)
+    monkeypatch.setattr(table_module, "EAGER_LIMIT", 1)
+    monkeypatch.setattr(table_module, "COLUMN_BATCH", most)
     table = Table(np.zeros((6, width)), tuple("abcdefghi"[:width]), (), tuple(range(width)))
     batches = list(table.batches(range(width)))
     assert [len(batch.names) for batch in batches] == widths

@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
-from ebboost.data.table import LARGEST, Table, TableReader
+from ebboost.data.reader import TableReader
+from ebboost.data.table import MAX_VALUE, Table
 from ebboost.graph import Graph
 from ebboost.propagation import Propagation, sweep_on
 
@@ -62,12 +63,14 @@ def smoothed_columns(table: Table, made: Callable[[], Propagation]) -> NewColumn
                 "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with method='gradient' or "
                 "'chebyshev', eb.Kernel(...), or None."
             )
-        blocks = [smoother.apply(table.picked(numeric).values)]
-    elif table.is_spread:
+        blocks = [smoother.apply(table.select(numeric).values)]
+    elif table.is_distributed:
         smoother = made()
         for batch in table.batches(numeric):
             blocks.append(
-                table.own(_smoothed_known(smoother, batch.values, _is_complete(batch.values)))
+                table.local_rows(
+                    _smoothed_known(smoother, batch.values, _is_complete(batch.values))
+                )
             )
     elif numeric:
         blocks = [SmoothedColumns(table, numeric, made)]
@@ -167,14 +170,14 @@ def neighbor_columns(
     """Return statistics over neighbours of every column, and the degrees."""
     adjacency, sums = _weights_and_sums(graph)
     taken, own = _taken(statistics, table.is_sparse), graph.degrees[:, None]
-    if own.max(initial=0.0) > LARGEST:
-        own = np.minimum(own, LARGEST)
+    if own.max(initial=0.0) > MAX_VALUE:
+        own = np.minimum(own, MAX_VALUE)
     names = [f"{statistic}({name})" for statistic in taken for name in table.names]
     origin = [*table.origin] * len(taken)
     if degree:
         names, origin = [*names, "degree", "mean(degree)"], [*origin, -1, -1]
     blocks: list[Any] = []
-    if taken and table.is_spread:
+    if taken and table.is_distributed:
         blocks = _spread_columns(table, adjacency, sums, taken)
     elif taken and table.is_sparse:
         blocks = [
@@ -182,9 +185,9 @@ def neighbor_columns(
         ] * len(taken)
     elif taken:
         blocks = [NeighborColumns(table.values, adjacency, sums, taken)]
-    if degree and (table.is_spread or table.is_sparse):
+    if degree and (table.is_distributed or table.is_sparse):
         columns = np.hstack([own, _all_rows(own, adjacency, sums, ["mean"], nothing=0.0)])
-        blocks.append(sparse.csr_array(columns) if table.is_sparse else table.own(columns))
+        blocks.append(sparse.csr_array(columns) if table.is_sparse else table.local_rows(columns))
     elif degree:
         blocks += [own, NeighborColumns(own, adjacency, sums, ["mean"], nothing=0.0)]
     return NewColumns(blocks, names, origin)
@@ -260,7 +263,7 @@ def _spread_columns(
 ) -> list[Array]:
     """One column after the other: what a worker holds of all rows must be little."""
     made = [
-        table.own(_all_rows(batch.values, adjacency, sums, statistics))
+        table.local_rows(_all_rows(batch.values, adjacency, sums, statistics))
         for batch in table.batches(range(len(table.names)))
     ]
     return [

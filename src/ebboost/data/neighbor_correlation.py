@@ -38,9 +38,7 @@ def neighbor_means(
     return np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0), mass[:, 0] > 0
 
 
-def neighbor_correlation(
-    graph: Graph, nodes: NDArray[np.int64], values: Array
-) -> float:
+def neighbor_correlation(graph: Graph, nodes: NDArray[np.int64], values: Array) -> float:
     """Correlation between values and the mean value of neighbours.
 
     Parameters

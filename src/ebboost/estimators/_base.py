@@ -36,7 +36,8 @@ from ebboost.data import validation as checks
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
-from ebboost.data.table import Table, TableReader
+from ebboost.data.reader import TableReader
+from ebboost.data.table import Table
 from ebboost.estimators._fitted import Fitted, named
 from ebboost.graph import Graphs, check_strengths
 from ebboost.learners import TreeGrower

@@ -15,7 +15,9 @@ from ebboost.backends.devices import Cpu
 from ebboost.boosting.latent_field import LatentField
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
-from ebboost.data.table import ParquetTable, Table, count_rows, rows_of
+from ebboost.data.parquet import ParquetTable
+from ebboost.data.reader import count_rows, rows_of
+from ebboost.data.table import Table
 from ebboost.graph import Graph, Graphs
 from ebboost.model import serialization as modelfile
 from ebboost.model.explain import Explanation, explain

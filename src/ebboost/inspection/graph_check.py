@@ -18,7 +18,8 @@ from sklearn.utils import check_random_state
 
 from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.data import validation as checks
-from ebboost.data.table import Table, TableReader
+from ebboost.data.reader import TableReader
+from ebboost.data.table import Table
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing

@@ -11,7 +11,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.data.table import LazyMatrix, ParquetMatrix, Table
+from ebboost.data.lazy import LazyMatrix
+from ebboost.data.parquet import ParquetMatrix
+from ebboost.data.table import Table
 from ebboost.learners._untrusted import LARGEST, check_tree, refuse_unless
 from ebboost.learners.base import (
     Array,
@@ -456,7 +458,7 @@ def _in_blocks(values: ParquetMatrix | LazyMatrix) -> tuple[Any, Any]:
     import lightgbm
 
     class Rows(lightgbm.Sequence):
-        batch_size = values.rows_a_block
+        batch_size = values.rows_per_block
         sample: Iterator[tuple[int, NDArray[np.float64]]] = iter(())
 
         def __len__(self) -> int:
@@ -494,8 +496,8 @@ def _sampled(
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The rows that will be asked for one by one, which is a slow way to make columns from neighbours: some at a time."""
     if isinstance(values, LazyMatrix):
-        for start in range(0, indices.size, values.rows_a_block):
-            asked = indices[start : start + values.rows_a_block]
+        for start in range(0, indices.size, values.rows_per_block):
+            asked = indices[start : start + values.rows_per_block]
             yield from zip(asked.tolist(), values[asked], strict=True)
 
 

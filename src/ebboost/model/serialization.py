@@ -32,7 +32,8 @@ from ebboost.data.archive import atomic_write, checksums
 from ebboost.data.features import LowRank, NeighborFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
-from ebboost.data.table import Table, TableReader
+from ebboost.data.reader import TableReader
+from ebboost.data.table import Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.learners import Learner
 from ebboost.model import _untrusted as soundness

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebboost.boosting.projection import project_on_tree
 from ebboost.data.parameters import check_number
-from ebboost.data.table import TableReader
+from ebboost.data.reader import TableReader
 from ebboost.learners import as_learner
 
 Array = NDArray[np.float64]

@@ -18,7 +18,8 @@ from ebboost.boosting.callbacks import Callback
 from ebboost.boosting.latent_field import LatentField
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
-from ebboost.data.table import Table, TableReader
+from ebboost.data.reader import TableReader
+from ebboost.data.table import Table
 from ebboost.graph import Graph
 from ebboost.learners import Ensemble, XGBoost, as_learner
 from ebboost.training.checkpoint import as_checkpoint

@@ -229,7 +229,7 @@ class Shard(Table):
         return Table(self.values, self.names, self.categorical, self.origin)
 
     @property
-    def is_spread(self) -> bool:
+    def is_distributed(self) -> bool:
         """Whether other workers hold the rest of the rows."""
         return True
 
@@ -244,7 +244,7 @@ class Shard(Table):
                 (self.origin[column],),
             )
 
-    def own(self, values: Any) -> Any:
+    def local_rows(self, values: Any) -> Any:
         """Return this worker's rows of columns made for all."""
         return self.rows.of(values)
 

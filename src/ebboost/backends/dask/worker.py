@@ -18,7 +18,8 @@ from ebboost.backends.devices import Cpu
 from ebboost.boosting.callbacks import Callback, ProgressBar, RoundInfo
 from ebboost.boosting.iterate import Iterate
 from ebboost.data.labels import Labels
-from ebboost.data.table import Table, TableReader
+from ebboost.data.reader import TableReader
+from ebboost.data.table import Table
 from ebboost.graph import Graph
 from ebboost.learners import Ensemble, Learner, TreeGrower, XGBoost
 from ebboost.propagation import threads
