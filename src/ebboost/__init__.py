@@ -25,7 +25,8 @@ from ebboost.inspection.report import write_report
 from ebboost.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebboost.model.explain import Explanation
 from ebboost.model.serialization import ModelFileError, load
-from ebboost.model_selection.cross_validation import GraphBlockFold, cross_validate
+from ebboost.model_selection.cross_validation import cross_validate
+from ebboost.model_selection.splitters import GraphBlockFold
 from ebboost.model_selection.tuning import tune
 from ebboost.propagation import (
     EdgeWeights,

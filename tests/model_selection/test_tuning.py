@@ -1,3 +1,5 @@
+"""Tuning: the best trial is refitted, never worse than the model as it is; poor trials stop early."""
+
 import sys
 
 import numpy as np
@@ -6,30 +8,25 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import ebboost as eb
-from ebboost.model_selection.cross_validation import GraphBlockFold
-from ebboost.model_selection.tuning import tune
-from tests.strategies import random_graph
+from ebboost import GraphBlockFold, tune
+from tests.model_selection.problems import problem as any_problem
 
 optuna = pytest.importorskip("optuna")
+
+
+def problem():
+    return any_problem(150, neighbor_effect=0.3)
 
 
 def small(kind=eb.EBBSRegressor, **changes):
     return kind(**({"n_estimators": 10, "n_jobs": 1, "learning_rate": 0.1} | changes))
 
 
-def problem(n=150, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    graph = random_graph(n, 3 * n, seed)
-    y = 3 * X[:, 0] + 0.3 * (graph.adjacency @ X[:, 1]) + 0.2 * rng.normal(size=n)
-    return X, y, graph
-
-
 def search(model=None, *, n_trials=4, graph="problem", **changes):
-    X, y, given_graph = problem()
+    X, y, default_graph = problem()
     if isinstance(model, eb.EBBSClassifier):
         y = (y > 0).astype(int)
-    graph = given_graph if graph == "problem" else graph
+    graph = default_graph if graph == "problem" else graph
     options = {"random_state": 0, "verbose": 0} | changes
     return tune(small() if model is None else model, X, y, graph, n_trials=n_trials, **options)
 
@@ -45,10 +42,10 @@ def test_the_best_trial_is_refitted_on_all_labelled_nodes(kind):
     np.testing.assert_array_equal(best.predict(), by_hand.predict())
     assert (
         not hasattr(m, "study_") and m.get_params()["learning_rate"] == 0.1
-    )  # the model given is left alone
+    )  # the model itself is unchanged
 
 
-def test_the_first_trial_is_the_model_as_given_and_the_best_is_never_worse():
+def test_the_first_trial_is_the_model_unchanged_and_the_best_is_never_worse():
     X, y, graph = problem()
     val, train = np.arange(30), np.arange(30, 150)
     m = small(random_state=0, learning_rate=0.01)
@@ -63,10 +60,10 @@ def test_the_first_trial_is_the_model_as_given_and_the_best_is_never_worse():
         random_state=0,
         verbose=0,
     )
-    as_given = clone(m).fit(X, y[train], nodes=train, graph=graph, eval_set=(val, y[val]))
+    unchanged = clone(m).fit(X, y[train], nodes=train, graph=graph, eval_set=(val, y[val]))
     first = best.study_.trials[0]
     assert first.params == {}
-    assert first.value == min(as_given.history_["validation"])
+    assert first.value == min(unchanged.history_["validation"])
     assert min(best.history_["validation"]) == best.study_.best_value <= first.value
     assert best.best_params_  # ten rounds at 0.01 can be beaten
 
@@ -93,7 +90,7 @@ def test_the_same_random_state_gives_the_same_search_and_model():
     ]
 
 
-def test_only_labels_that_were_given_are_looked_at():
+def test_labels_of_other_nodes_are_not_used():
     X, y, graph = problem()
     known = np.arange(100)
     gaps = np.where(np.arange(150) < 100, y, np.nan)
@@ -103,15 +100,15 @@ def test_only_labels_that_were_given_are_looked_at():
     np.testing.assert_array_equal(listed.predict(), with_gaps.predict())
 
 
-def test_the_usual_space_keeps_to_its_bounds_and_the_graph_is_in_it_only_with_edges():
+def test_the_default_space_has_bounds_and_smooths_only_with_edges():
     best = search(n_trials=8)
-    drawn = best.study_.trials[1:]
-    assert all(0.02 <= trial.params["learning_rate"] <= 0.3 for trial in drawn)
-    assert all(7 <= trial.params["num_leaves"] <= 63 for trial in drawn)
+    suggested = best.study_.trials[1:]
+    assert all(0.02 <= trial.params["learning_rate"] <= 0.3 for trial in suggested)
+    assert all(7 <= trial.params["num_leaves"] <= 63 for trial in suggested)
     assert all(
-        ("lam" in trial.params) == (trial.params["smoothing"] == "laplacian") for trial in drawn
+        ("lam" in trial.params) == (trial.params["smoothing"] == "laplacian") for trial in suggested
     )
-    assert {trial.params["smoothing"] for trial in drawn} == {"laplacian", "none"}
+    assert {trial.params["smoothing"] for trial in suggested} == {"laplacian", "none"}
     assert "smoothing" not in search(graph=None).study_.trials[1].params
     assert (
         "smoothing"
@@ -119,7 +116,7 @@ def test_the_usual_space_keeps_to_its_bounds_and_the_graph_is_in_it_only_with_ed
     )
 
 
-def test_other_learners_and_what_else_the_model_was_given_stay():
+def test_other_learners_and_what_else_the_model_wunchanged_stay():
     m = small(learner=Ridge(), smoothing=eb.Laplacian(2.0, method="chebyshev"), n_estimators=3)
     best = search(m, n_trials=6)
     assert "num_leaves" not in best.study_.trials[1].params
@@ -130,7 +127,7 @@ def test_other_learners_and_what_else_the_model_was_given_stay():
 
 
 @pytest.mark.parametrize("as_dict", [True, False])
-def test_a_space_of_your_own(as_dict):
+def test_a_custom_space_is_searched(as_dict):
     space = {
         "learning_rate": lambda trial: trial.suggest_float("rate", 0.2, 0.9),
         "learner__num_leaves": lambda trial: trial.suggest_int("leaves", 2, 5),
@@ -142,19 +139,19 @@ def test_a_space_of_your_own(as_dict):
         if as_dict
         else lambda trial: {name: draw(trial) for name, draw in space.items()},
     )
-    winner = best.study_.best_trial
-    assert winner.number > 0  # ten rounds need a higher rate
+    best_trial = best.study_.best_trial
+    assert best_trial.number > 0  # ten rounds need a higher rate
     assert best.best_params_ == {
-        "learning_rate": winner.params["rate"],
-        "learner__num_leaves": winner.params["leaves"],
+        "learning_rate": best_trial.params["rate"],
+        "learner__num_leaves": best_trial.params["leaves"],
     }
     assert (
-        best.learning_rate == winner.params["rate"]
-        and best.learner.num_leaves == winner.params["leaves"]
+        best.learning_rate == best_trial.params["rate"]
+        and best.learner.num_leaves == best_trial.params["leaves"]
     )
 
 
-def test_poor_trials_are_given_up_in_the_middle_of_a_fit():
+def test_pruned_trials_stop_during_a_fit():
     class AlwaysPrune(optuna.pruners.BasePruner):
         def prune(self, study, trial):
             return True
@@ -168,7 +165,7 @@ def test_poor_trials_are_given_up_in_the_middle_of_a_fit():
     assert best.best_params_ == {}
 
 
-def test_the_median_pruner_gives_up_hopeless_trials_but_not_slow_ones():
+def test_the_median_pruner_stops_poor_trials_but_not_small_learning_rates():
     m = small(n_estimators=150, early_stopping=False)
 
     def last_of_eight(name, usual, last):
@@ -179,7 +176,7 @@ def test_the_median_pruner_gives_up_hopeless_trials_but_not_slow_ones():
     assert hopeless.state.name == "PRUNED" and hopeless.last_step == 10
     slow = last_of_eight(
         "learning_rate", 0.1, 0.05
-    )  # compared where it has walked as far as the others
+    )  # compared where it has the same rounds × rate as the others
     assert slow.state.name == "COMPLETE" and slow.last_step == 15
 
 
@@ -199,11 +196,11 @@ def test_folds_give_the_mean_of_their_losses():
 
 
 @pytest.mark.parametrize("cv", [3, GraphBlockFold(3, random_state=0)])
-def test_folds_of_every_kind(cv):
+def test_integers_and_block_folds_are_accepted_as_cv(cv):
     assert len(search(small(eb.EBBSClassifier), cv=cv, n_trials=2).study_.trials) == 2
 
 
-def test_with_few_labels_the_rounds_of_the_best_trial_are_kept():
+def test_with_few_labels_the_rounds_of_the_best_trial_are_used():
     X, y, graph = problem()
     few = np.where(np.arange(150) < 30, y, np.nan)
     best = tune(
@@ -215,7 +212,7 @@ def test_with_few_labels_the_rounds_of_the_best_trial_are_kept():
         random_state=0,
         verbose=0,
     )
-    assert best.best_params_["n_estimators"] == best.study_.best_trial.user_attrs["rounds"] < 300
+    assert best.best_params_["n_estimators"] == best.study_.best_trial.user_attrs["n_rounds"] < 300
     assert best.n_iter_ <= best.best_params_["n_estimators"]
 
 
@@ -237,7 +234,7 @@ def test_a_study_can_be_continued():
     assert best.study_.best_value == min(trial.value for trial in study.trials)
 
 
-def test_a_line_for_every_trial_and_optuna_is_quiet(capsys):
+def test_verbose_writes_a_line_for_every_trial_and_optuna_writes_none(capsys):
     level = optuna.logging.get_verbosity()
     search(n_trials=2, verbose=1)
     lines = capsys.readouterr().err.splitlines()
@@ -247,15 +244,15 @@ def test_a_line_for_every_trial_and_optuna_is_quiet(capsys):
     assert optuna.logging.get_verbosity() == level
 
 
-def test_a_tuned_model_is_saved_like_any_other(tmp_path):
+def test_a_tuned_model_can_be_saved_and_loaded(tmp_path):
     best = search(n_trials=2)
     best.save(tmp_path / "m.ebb")
     np.testing.assert_allclose(eb.load(tmp_path / "m.ebb").predict(), best.predict())
 
 
-def test_without_optuna_the_message_says_what_to_install(monkeypatch):
+def test_without_optuna_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ImportError, match=r"pip install 'ebboost\[tune\]'"):
+    with pytest.raises(ImportError, match=r"pip install optuna"):
         search()
 
 
@@ -264,34 +261,34 @@ def test_without_optuna_the_message_says_what_to_install(monkeypatch):
     [
         ({"n_trials": 0}, "n_trials must be"),
         ({"cv": 3, "eval_set": ([0], [1.0])}, "cv and eval_set both"),
-        ({"cv": 1}, "cv must be a whole number of at least 2"),
+        ({"cv": 1}, "cv must be an integer >= 2"),
         ({"space": {}}, "space must be a function"),
         ({"space": {"penalty": 3}}, r"space\['penalty'\] must be a function of a trial"),
-        ({"space": lambda _: {"no_such": 3}}, "space sets 'no_such', which is no parameter"),
-        ({"space": lambda _: {"learner__num_leaves": 3}}, "need the part"),
+        ({"space": lambda _: {"no_such": 3}}, "space sets 'no_such', which is not a parameter"),
+        ({"space": lambda _: {"learner__num_leaves": 3}}, "pass the part"),
         ({"space": lambda _: {"loss": "huber"}}, "cannot be compared"),
         ({"study": "maximise"}, "study must minimise"),
     ],
 )
-def test_mistakes_are_named(changes, message):
+def test_invalid_arguments_raise_an_error(changes, message):
     if "study" in changes:
         changes = {"study": optuna.create_study(direction="maximize")}
     with pytest.raises(ValueError, match=message):
         search(small(n_estimators=1), **({"n_trials": 2} | changes))
 
 
-def test_a_space_that_returns_no_dict():
+def test_a_space_that_returns_no_dict_raises_an_error():
     with pytest.raises(TypeError, match="space must return a dict"):
         search(space=lambda _: None)
 
 
-def test_only_our_estimators_can_be_tuned():
+def test_other_estimators_raise_an_error():
     with pytest.raises(
         TypeError, match="model must be an EBBSRegressor or EBBSClassifier, got Ridge"
     ):
         search(Ridge())
 
 
-def test_too_few_labels_to_hold_any_out():
+def test_too_few_labels_to_hold_out_raise_an_error():
     with pytest.raises(ValueError, match="too few to hold a fifth out: pass eval_set"):
         tune(small(), [[0.0], [1.0]], [0.0, 1.0], verbose=0)

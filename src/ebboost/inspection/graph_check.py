@@ -25,7 +25,7 @@ from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
 from ebboost.inspection.data_audit import MIN_ROWS, audit_graph, audit_table
 from ebboost.inspection.formatting import count, figure, percent
-from ebboost.model_selection.cross_validation import GraphBlockFold, labelled_folds
+from ebboost.model_selection.splitters import GraphBlockFold, labelled_folds
 
 Array = NDArray[np.float64]
 Nodes = NDArray[np.int64]

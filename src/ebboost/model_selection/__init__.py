@@ -1,1 +1,1 @@
-"""model_selection."""
+"""Cross-validation, folds and hyperparameter search."""

@@ -1,36 +1,41 @@
-"""Search for good parameters with Optuna, giving up on poor ones while they are still being fitted."""
+"""Hyperparameter search with Optuna, which stops poor trials before their last round."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from ebboost.boosting.callbacks import Callback, RoundInfo, unless_interrupted
 from ebboost.data import validation as checks
+from ebboost.data.parameters import check_number
+from ebboost.data.splitting import hold_out
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import LightGBM, as_learner
-from ebboost.model_selection.cross_validation import labelled_folds
+from ebboost.model_selection.splitters import RandomState, labelled_folds
 from ebboost.propagation import Laplacian
 
-Model = TypeVar("Model")
+Model = TypeVar("Model", bound=BaseEstimator)
 Labelled = tuple[NDArray[np.int64], NDArray[Any]]
-Space = Callable[[Any], Mapping[str, Any]]
+Trial = Any  # optuna.Trial: Optuna is optional
+Study = Any  # optuna.Study
+Suggest = Callable[[Trial], Mapping[str, Any]]
 
-HELD_OUT = 0.2
-# Losses are reported each time the loop has walked this far, rounds × learning rate: every 5 rounds at the usual 0.1.
-# Counted in rounds alone, every small learning rate would look poor early on and be given up.
-REPORT_EVERY = 0.5
-USUAL_RATE = 0.1  # for a model that chooses its own
-WARM_UP = 10
-AS_GIVEN = "as given"
-ROUNDS = "rounds"
+HELD_OUT_FRACTION = 0.2
+# Losses are reported at each step of so much rounds × learning rate: every 5 rounds at a rate of
+# 0.1. Compared by rounds alone, every small learning rate would look poor early and be pruned.
+REPORT_STEP = 0.5
+DEFAULT_RATE = 0.1  # for a model that chooses its own
+WARM_UP_STEPS = 10
+UNCHANGED = "unchanged"
+N_ROUNDS = "n_rounds"
 
 
 def tune(
@@ -41,160 +46,215 @@ def tune(
     *,
     n_trials: int = 30,
     timeout: float | None = None,
-    space: Space | Mapping[str, Callable[[Any], Any]] | None = None,
-    cv: Any = None,
+    space: Suggest | Mapping[str, Callable[[Trial], Any]] | None = None,
+    cv: object = None,
     eval_set: tuple[Any, Any] | None = None,
     nodes: Any = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
     verbose: int = 1,
-    study: Any = None,
+    study: Study = None,
 ) -> Model:
-    """Search for parameters that lower the model's own loss on held-out nodes, and refit with the best.
+    """Search for parameters that lower the model's loss on held-out nodes, and refit with the best.
 
-    The first trial is the model as given, so what comes back is never worse on the held-out nodes. Trials that fall
-    behind the median of the earlier ones are given up before their last round. Only labels in ``y`` and ``eval_set`` are
-    looked at: leave those of test nodes out. Needs Optuna: ``pip install 'ebboost[tune]'``.
+    The first trial is the model as it is, so that the result is never worse on the held-out nodes.
+    Trials that fall behind the median of earlier ones are stopped early. Only the labels in ``y``
+    and ``eval_set`` are used: leave those of test nodes out. Needs Optuna: ``pip install optuna``.
 
     Parameters
     ----------
     model : EBBSRegressor or EBBSClassifier
-        Parameters that are not searched stay as they are; it is cloned, not changed.
+        Parameters that are not searched keep their values. It is cloned, not changed.
     X, y, graph, nodes
         As in ``model.fit``.
     n_trials : int, default=30
-        Sets of parameters to try, the model's own included.
+        Number of trials, the model's own parameters included.
     timeout : float, optional
-        Begin no new trial after this many seconds.
+        Start no new trial after so many seconds.
     space : function or dict, optional
-        What to search: a function of an Optuna trial that returns parameters of the model, or a dict of parameter name
-        to a function of the trial. Default: the learning rate, the size and shrinkage of LightGBM's trees and, with a
-        graph, whether and how far Laplacian smoothing reaches.
+        What to search: a function of an Optuna trial that returns parameters of the model, or a
+        dict of parameter name to a function of the trial. Default: the learning rate, the size and
+        regularisation of LightGBM's trees and, with a graph, whether and how much predictions are
+        smoothed by a Laplacian.
     cv : int, splitter, iterable or GraphBlockFold, optional
-        Score each trial by its mean loss over folds, as in :func:`~ebboost.model_selection.cross_validation.cross_validate`.
+        Score each trial by its mean loss over folds, as in
+        :func:`~ebboost.model_selection.cross_validation.cross_validate`.
     eval_set : (nodes, y), optional
         Score each trial on these nodes. Default, without ``cv``: on a fifth of the labelled nodes.
     random_state : int, RandomState or None, default=None
-        Fixes the search and the held-out nodes, and the model where it has no ``random_state`` of its own.
+        Fixes the search and the held-out nodes, and the model if its ``random_state`` is None.
     verbose : int, default=1
-        1 writes a line for every trial to standard error.
+        1 writes a line for each trial to standard error.
     study : optuna.Study, optional
-        A study of yours, to keep trials in a database, to go on with earlier ones, or for another sampler or pruner.
+        A study of your own: to store trials in a database, to continue earlier ones, or for
+        another sampler or pruner.
 
     Returns
     -------
     model
-        A clone fitted on all labelled nodes, with two attributes more: ``best_params_``, what was changed in the model
-        (nothing if it was best as given), and ``study_``, the Optuna study with every trial. It stops early as
-        ``model.fit`` would, on ``eval_set`` if there is one.
+        A clone fitted on all labelled nodes, with two more attributes: ``best_params_``, the
+        changed parameters (empty if the model was best as it is), and ``study_``, the Optuna study
+        with all trials. It stops early as ``model.fit`` would, on ``eval_set`` if there is one.
 
     Examples
     --------
     >>> import ebboost as eb, numpy as np
-    >>> from ebboost.model_selection.tuning import tune
-    >>> place = np.random.default_rng(0).random((200, 2))
-    >>> y = np.sin(6 * place[:, 0])
+    >>> X = np.random.default_rng(0).random((200, 2))
+    >>> y = np.sin(6 * X[:, 0])
+    >>> g = eb.Graph.build_knn(X, k=6)
     >>> m = eb.EBBSRegressor(n_estimators=20, n_jobs=1)
-    >>> best = tune(m, place, y, eb.Graph.build_knn(place, k=6), n_trials=3, random_state=0, verbose=0)
+    >>> best = eb.tune(m, X, y, g, n_trials=3, random_state=0, verbose=0)
     >>> len(best.study_.trials), best.predict().shape
     (3, (200,))
     """
     optuna = _optuna()
+    _check_arguments(model, n_trials, cv, eval_set)
+    random = check_random_state(random_state)
+    seed = int(random.randint(np.iinfo(np.int32).max))
+    n_rows = _num_samples(X)
+    classifier = is_classifier(model)
+    checks.graph_fits(graph, n_rows, X)
+    known, values, _ = checks.labelled(y, nodes, None, n_rows, classifier, type(model).__name__)
+    pairs = _scoring_pairs(known, values, classifier, graph, n_rows, cv, eval_set, seed)
+    base = clone(model)
+    if base.random_state is None:  # otherwise chance would decide between two trials
+        base.set_params(random_state=seed)
+    suggest = _suggestions(space, base, checks.whole(graph))
+
+    def objective(trial: Trial) -> float:
+        changes = _changes(trial, suggest, base)
+        losses = []
+        rounds = []
+        for number, ((train, labels), validation) in enumerate(pairs):
+            candidate = clone(base).set_params(**changes, verbose=0)
+            # The first fold shows whether a trial is poor; later folds have other losses.
+            rate = candidate.learning_rate or DEFAULT_RATE
+            callbacks = [_Pruning(trial, rate)] if number == 0 else []
+            arguments = {"graph": graph, "nodes": train, "eval_set": validation}
+            candidate.fit(X, labels, **arguments, callbacks=callbacks)
+            losses.append(_best_loss(unless_interrupted(candidate)))
+            rounds.append(candidate.n_iter_)
+        trial.set_user_attr(N_ROUNDS, max(1, round(float(np.mean(rounds)))))
+        return float(np.mean(losses))
+
+    study = _optimize(optuna, study, objective, n_trials, timeout, seed, verbose)
+    best = _best_trial(study)
+    changes = _changes(best, lambda trial: suggest(optuna.trial.FixedTrial(trial.params)), base)
+    tuned: Any = clone(base).set_params(**changes)
+    tuned.fit(X, values, graph=graph, nodes=known, eval_set=eval_set)
+    if tuned.early_stopping and not tuned.history_["validation"]:
+        # Too few labels to hold some out for early stopping: use the rounds of the best trial.
+        changes["n_estimators"] = best.user_attrs[N_ROUNDS]
+        tuned.set_params(**changes).fit(X, values, graph=graph, nodes=known)
+    tuned.study_ = study
+    tuned.best_params_ = changes
+    return tuned
+
+
+def _check_arguments(model: BaseEstimator, n_trials: int, cv: object, eval_set: object) -> None:
     if not has_fit_parameter(model, "nodes") or not has_fit_parameter(model, "callbacks"):
         raise TypeError(
             f"model must be an EBBSRegressor or EBBSClassifier, got {type(model).__name__}."
         )
     if cv is not None and eval_set is not None:
-        raise ValueError("cv and eval_set both say which nodes to score on: give one of them.")
-    if not isinstance(n_trials, (int, np.integer)) or isinstance(n_trials, bool) or n_trials < 1:
-        raise ValueError(f"n_trials must be a whole number of at least 1, got {n_trials!r}.")
-    random = check_random_state(random_state)
-    seed = int(random.randint(np.iinfo(np.int32).max))
-    n_rows = _num_samples(X)
-    checks.graph_fits(graph, n_rows, X)
-    known, values, _ = checks.labelled(
-        y, nodes, None, n_rows, is_classifier(model), type(model).__name__
-    )
-    pairs = _pairs(known, values, model, graph, n_rows, cv, eval_set, seed)
-    base: Any = clone(model)
-    if base.random_state is None:  # or luck would decide between two trials
-        base.set_params(random_state=seed)
-    suggest = _space(space, base, checks.whole(graph))
+        raise ValueError("cv and eval_set both set the nodes to score on: pass one of them.")
+    check_number("n_trials", n_trials, integer=True, low=1)
 
-    def objective(trial: Any) -> float:
-        changes = _changes(trial, suggest, base)
-        losses, rounds = [], []
-        for number, ((train, labels), held) in enumerate(pairs):
-            candidate = clone(base).set_params(**changes, verbose=0)
-            # A fold is enough to see that a trial is poor, and later folds start from other losses.
-            watching = (
-                [_Pruning(trial, candidate.learning_rate or USUAL_RATE)] if number == 0 else []
-            )
-            candidate.fit(X, labels, graph=graph, nodes=train, eval_set=held, callbacks=watching)
-            losses.append(_kept_loss(unless_interrupted(candidate)))
-            rounds.append(candidate.n_iter_)
-        trial.set_user_attr(ROUNDS, max(1, round(float(np.mean(rounds)))))
-        return float(np.mean(losses))
 
+def _scoring_pairs(
+    known: NDArray[np.int64],
+    values: NDArray[Any],
+    classifier: bool,
+    graph: Graphs | None,
+    n_rows: int,
+    cv: object,
+    eval_set: tuple[Any, Any] | None,
+    seed: int,
+) -> list[tuple[Labelled, tuple[Any, Any]]]:
+    """Labels to train on and to score on: one pair, or one for each fold."""
+    if eval_set is not None:
+        return [((known, values), eval_set)]
+    if cv is not None:
+        truth: NDArray[Any] = np.empty(n_rows, dtype=values.dtype)
+        truth[known] = values
+        folds = labelled_folds(
+            cv, known, values, graph, n_rows, stratify=classifier, random_state=seed
+        )
+        return [((train, truth[train]), (test, truth[test])) for train, test in folds]
+    held_out = np.zeros(0, dtype=np.int64)
+    if round(HELD_OUT_FRACTION * values.size) >= 1:
+        train, held_out = hold_out(values, HELD_OUT_FRACTION, seed, stratify=classifier)
+    if classifier and held_out.size:  # a class that is not trained on cannot be scored
+        held_out = held_out[np.isin(values[held_out], values[train])]
+    if not held_out.size:
+        raise ValueError(
+            f"y has {values.size} labels, too few to hold a fifth out: pass eval_set, labelled "
+            "nodes to score on."
+        )
+    train = np.setdiff1d(np.arange(values.size), held_out)
+    return [((known[train], values[train]), (known[held_out], values[held_out]))]
+
+
+def _optimize(
+    optuna: ModuleType,
+    study: Study,
+    objective: Callable[[Trial], float],
+    n_trials: int,
+    timeout: float | None,
+    seed: int,
+    verbose: int,
+) -> Study:
+    """Run the trials, the first of them with the model's own parameters."""
     with _quiet(optuna):
         if study is None:
             study = optuna.create_study(
                 sampler=optuna.samplers.TPESampler(seed=seed),
-                pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=WARM_UP),
+                pruner=optuna.pruners.MedianPruner(
+                    n_startup_trials=5, n_warmup_steps=WARM_UP_STEPS
+                ),
             )
         elif [direction.name for direction in study.directions] != ["MINIMIZE"]:
             raise ValueError(
-                "study must minimise one value, the loss: make it with optuna.create_study()."
+                "study must minimise one value, the loss: create it with optuna.create_study()."
             )
-        if not any(AS_GIVEN in trial.user_attrs for trial in study.trials):
-            study.enqueue_trial({}, user_attrs={AS_GIVEN: True})
-        watchers = [_Report(int(n_trials))] if verbose else []
-        study.optimize(objective, n_trials=int(n_trials), timeout=timeout, callbacks=watchers)
-
-    winner = _best(study)
-    changes = _changes(winner, lambda trial: suggest(optuna.trial.FixedTrial(trial.params)), base)
-    best = (
-        clone(base)
-        .set_params(**changes)
-        .fit(X, values, graph=graph, nodes=known, eval_set=eval_set)
-    )
-    if best.early_stopping and not best.history_["validation"]:
-        # So few labels that none was held out to stop on: the rounds that the trial needed are the best guess.
-        changes["n_estimators"] = winner.user_attrs[ROUNDS]
-        best.set_params(**changes).fit(X, values, graph=graph, nodes=known)
-    best.study_, best.best_params_ = study, changes
-    return best
+        if not any(UNCHANGED in trial.user_attrs for trial in study.trials):
+            study.enqueue_trial({}, user_attrs={UNCHANGED: True})
+        callbacks = [_TrialLog(int(n_trials))] if verbose else []
+        study.optimize(objective, n_trials=int(n_trials), timeout=timeout, callbacks=callbacks)
+    return study
 
 
 # ---------------------------------------------------------------------- what is searched
 
 
-def _space(space: Any, model: Any, graph: Graph | None) -> Space:
+def _suggestions(space: object, model: BaseEstimator, graph: Graph | None) -> Suggest:
+    """The function of a trial that returns parameters."""
     if space is None:
-        return lambda trial: _usual(trial, model, graph)
+        return lambda trial: _default_space(trial, model, graph)
     if callable(space):
         return space
     if not isinstance(space, Mapping) or not space:
         raise ValueError(
-            f"space must be a function of a trial or a dict of parameter name to such, got {space!r}."
+            "space must be a function of a trial or a dict of parameter name to such a function, "
+            f"got {space!r}."
         )
-    for name, draw in space.items():
-        if not callable(draw):
+    for name, suggest in space.items():
+        if not callable(suggest):
             raise ValueError(
-                f"space[{name!r}] must be a function of a trial, such as lambda trial: trial.suggest_float({name!r}, "
-                f"0.01, 1.0), got {draw!r}."
+                f"space[{name!r}] must be a function of a trial, such as lambda trial: "
+                f"trial.suggest_float({name!r}, 0.01, 1.0), got {suggest!r}."
             )
-    return lambda trial: {name: draw(trial) for name, draw in space.items()}
+    return lambda trial: {name: suggest(trial) for name, suggest in space.items()}
 
 
-def _usual(trial: Any, model: Any, graph: Graph | None) -> dict[str, Any]:
-    """Parameters that matter on most tables; what the model does not have, or was given another kind of, stays."""
+def _default_space(trial: Trial, model: BaseEstimator, graph: Graph | None) -> dict[str, Any]:
+    """Parameters that matter on most tables, where the model has them and their usual types."""
     parameters = model.get_params(deep=False)
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if "learning_rate" in parameters:
-        found["learning_rate"] = trial.suggest_float("learning_rate", 0.02, 0.3, log=True)
+        changes["learning_rate"] = trial.suggest_float("learning_rate", 0.02, 0.3, log=True)
     learner = as_learner(parameters["learner"]) if "learner" in parameters else None
     if isinstance(learner, LightGBM):
-        found["learner"] = clone(learner).set_params(
+        changes["learner"] = clone(learner).set_params(
             num_leaves=trial.suggest_int("num_leaves", 7, 63, log=True),
             min_child_samples=trial.suggest_int("min_child_samples", 5, 100, log=True),
             reg_lambda=trial.suggest_float("reg_lambda", 1e-2, 30.0, log=True),
@@ -203,143 +263,97 @@ def _usual(trial: Any, model: Any, graph: Graph | None) -> dict[str, Any]:
     smoothing = parameters.get("smoothing", "no such parameter")
     searchable = isinstance(smoothing, Laplacian) or smoothing in (None, "auto")
     if graph is not None and graph.n_edges and searchable:
-        found["smoothing"] = None
+        changes["smoothing"] = None
         if trial.suggest_categorical("smoothing", ["laplacian", "none"]) == "laplacian":
-            kind = smoothing if isinstance(smoothing, Laplacian) else Laplacian()
-            found["smoothing"] = clone(kind).set_params(
+            smoother = smoothing if isinstance(smoothing, Laplacian) else Laplacian()
+            changes["smoothing"] = clone(smoother).set_params(
                 lam=trial.suggest_float("lam", 0.1, 30.0, log=True),
                 n_steps=trial.suggest_int("n_steps", 1, 8),
             )
-    return found
+    return changes
 
 
-def _changes(trial: Any, suggest: Space, model: Any) -> dict[str, Any]:
-    """Parameters to set on the model: none in the trial that takes it as it is."""
-    if AS_GIVEN in trial.user_attrs:
+def _changes(trial: Trial, suggest: Suggest, model: BaseEstimator) -> dict[str, Any]:
+    """Parameters to set on the model; nothing in the trial of the unchanged model."""
+    if UNCHANGED in trial.user_attrs:
         return {}
     changes = suggest(trial)
     if not isinstance(changes, Mapping):
-        raise TypeError(f"space must return a dict of parameters, it returned {type(changes)}.")
+        raise TypeError(f"space must return a dict of parameters, got {type(changes)}.")
     unknown = sorted(set(changes) - set(model.get_params()))
     if unknown:
         raise ValueError(
-            f"space sets {unknown[0]!r}, which is no parameter of this {type(model).__name__}; there are "
-            f"{sorted(model.get_params())}. Parameters of a part need the part: learner=eb.LightGBM() for "
-            "learner__num_leaves."
+            f"space sets {unknown[0]!r}, which is not a parameter of this {type(model).__name__}; "
+            f"there are {sorted(model.get_params())}. For parameters of a part, such as "
+            "learner__num_leaves, pass the part: learner=eb.LightGBM()."
         )
     if "loss" in changes:
         raise ValueError(
-            "space sets 'loss', but values of different losses cannot be compared: tune once for each loss."
+            "space sets 'loss', but values of different losses cannot be compared: tune once for "
+            "each loss."
         )
     return dict(changes)
 
 
-# ---------------------------------------------------------------------- where trials are scored
+# ---------------------------------------------------------------------- trials
 
 
-def _pairs(
-    known: NDArray[np.int64],
-    values: NDArray[Any],
-    model: Any,
-    graph: Graphs | None,
-    n_rows: int,
-    cv: Any,
-    eval_set: Any,
-    seed: int,
-) -> list[tuple[Labelled, tuple[Any, Any]]]:
-    """What to train on and what to score on: one pair, or one for each fold."""
-    if eval_set is not None:
-        return [((known, values), eval_set)]
-    if cv is None:
-        held = _held_out(values, is_classifier(model), seed)
-        return [((known[~held], values[~held]), (known[held], values[held]))]
-    folds = labelled_folds(
-        cv, known, values, graph, n_rows, stratify=is_classifier(model), random_state=seed
-    )
-    truth: NDArray[Any] = np.empty(n_rows, dtype=values.dtype)
-    truth[known] = values
-    return [((train, truth[train]), (test, truth[test])) for train, test in folds]
-
-
-def _held_out(values: NDArray[Any], classes: bool, seed: int) -> NDArray[np.bool_]:
-    """Draw a share of the labelled nodes, of every class alike; a class of one or two stays in training."""
-    stratum = (
-        np.unique(values, return_inverse=True)[1]
-        if classes
-        else np.zeros(values.size, dtype=np.int64)
-    )
-    held = np.zeros(values.size, dtype=bool)
-    random = np.random.RandomState(seed)
-    for number in range(int(stratum.max()) + 1):
-        members = random.permutation(np.flatnonzero(stratum == number))
-        held[members[: round(HELD_OUT * members.size)]] = True
-    if not held.any():
-        raise ValueError(
-            f"y has {values.size} labels, too few to hold a fifth{' of a class' if classes else ''} out: pass eval_set, "
-            "labelled nodes to score on."
-        )
-    return held
-
-
-def _kept_loss(fitted: Any) -> float:
-    """Validation loss of the round that the model kept; infinite where no tree could be grown."""
+def _best_loss(fitted: Any) -> float:
+    """Validation loss of the model's last round; infinite if there is no tree."""
     losses = fitted.history_["validation"]
     return float(losses[fitted.n_iter_ - 1]) if losses else float("inf")
 
 
-def _best(study: Any) -> Any:
-    """The best trial of ours; the study may hold others. Of equals the first, which is the model as given."""
-    finished = [
+def _best_trial(study: Study) -> Trial:
+    """The best trial of this search, the first of equals; the study may hold other trials."""
+    complete = [
         trial
         for trial in study.trials
-        if trial.state.name == "COMPLETE" and ROUNDS in trial.user_attrs
+        if trial.state.name == "COMPLETE" and N_ROUNDS in trial.user_attrs
     ]
-    return min(finished, key=lambda trial: trial.value)
-
-
-# ---------------------------------------------------------------------- Optuna
+    return min(complete, key=lambda trial: trial.value)
 
 
 class _Pruning(Callback):
-    """Tells Optuna how a trial is doing and gives the trial up when Optuna says so."""
+    """Reports losses to Optuna and ends the trial when Optuna prunes it."""
 
-    def __init__(self, trial: Any, learning_rate: float) -> None:
+    def __init__(self, trial: Trial, learning_rate: float) -> None:
         self.trial = trial
         self.learning_rate = learning_rate
-        self.reported = 0
+        self.step = 0
 
     def after_round(self, progress: RoundInfo) -> None:
-        """Report now and then; the exception leaves ``fit`` and ends the trial."""
-        step = int((progress.round + 1) * self.learning_rate / REPORT_EVERY)
-        if progress.validation_loss is None or step <= self.reported:
+        """Report the loss once a step; the exception leaves ``fit``."""
+        step = int((progress.round + 1) * self.learning_rate / REPORT_STEP)
+        if progress.validation_loss is None or step <= self.step:
             return
-        self.reported = step
+        self.step = step
         self.trial.report(progress.validation_loss, step)
-        if AS_GIVEN not in self.trial.user_attrs and self.trial.should_prune():
+        if UNCHANGED not in self.trial.user_attrs and self.trial.should_prune():
             raise _optuna().TrialPruned()
 
 
-class _Report:
-    """A line for every trial."""
+class _TrialLog:
+    """Writes a line for each trial."""
 
     def __init__(self, n_trials: int) -> None:
         self.n_trials = n_trials
-        self.done = 0
+        self.n_done = 0
         self.start = time.perf_counter()
 
-    def __call__(self, study: Any, trial: Any) -> None:
-        self.done += 1
-        loss = f"loss {trial.value:.5g}" if trial.state.name == "COMPLETE" else "given up early"
-        best = _best(study)
+    def __call__(self, study: Study, trial: Trial) -> None:
+        self.n_done += 1
+        loss = f"loss {trial.value:.5g}" if trial.state.name == "COMPLETE" else "stopped early"
+        best = _best_trial(study)
         sys.stderr.write(
-            f"trial {self.done}/{self.n_trials}  {loss}  best {best.value:.5g} (trial {best.number})  "
-            f"{time.perf_counter() - self.start:.1f} s\n"
+            f"trial {self.n_done}/{self.n_trials}  {loss}  best {best.value:.5g} "
+            f"(trial {best.number})  {time.perf_counter() - self.start:.1f} s\n"
         )
 
 
 @contextmanager
-def _quiet(optuna: Any) -> Iterator[None]:
-    """Silence Optuna's own line per trial: ours says the same."""
+def _quiet(optuna: ModuleType) -> Iterator[None]:
+    """Suppress Optuna's own line for each trial."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
     try:
@@ -348,9 +362,9 @@ def _quiet(optuna: Any) -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def _optuna() -> Any:
+def _optuna() -> ModuleType:
     try:
         import optuna
     except ImportError:
-        raise ImportError("tune needs Optuna: pip install 'ebboost[tune]'.") from None
+        raise ImportError("tune needs Optuna: pip install optuna.") from None
     return optuna
