@@ -1,7 +1,6 @@
-"""How the documentation is built: Sphinx, pages in Markdown, a gallery of the scripts in examples/, no network.
+"""Sphinx configuration: pages in Markdown, a gallery of the scripts in examples/, no network.
 
-Tables are read from benchmarks/results and the description of the rooms from ARCHITECTURE.md whenever the site is built, so
-that neither is written twice.
+Tables of benchmarks/results, ARCHITECTURE.md and CHANGELOG.md are copied into docs/_generated at each build.
 """
 
 import os
@@ -39,7 +38,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autodoc_typehints = "none"  # the docstrings say it in words
+autodoc_typehints = "none"  # types are in the docstrings
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
@@ -53,7 +52,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "show_memory": False,
     "abort_on_example_error": True,
-    "min_reported_time": 1e9,  # seconds say more about the machine than about the example
+    "min_reported_time": 1e9,  # do not print seconds
     "write_computation_times": False,
     "default_thumb_file": str(HERE / "pictures" / "thumbnail.png"),
 }
@@ -99,18 +98,15 @@ def _skip(renderer: Any) -> Any:
     return render
 
 
-# ---------------------------------------------------------------------- what is written elsewhere
+# ---------------------------------------------------------------------- pages from other files
 
 
 def _generate(_app: Any) -> None:
-    """Write docs/_generated: the tables of benchmarks/results, ARCHITECTURE.md and CHANGELOG.md, without their titles."""
+    """Write docs/_generated."""
     folder = HERE / "_generated"
     folder.mkdir(exist_ok=True)
-    rooms = (ROOT / "ARCHITECTURE.md").read_text()
-    rooms = re.sub(
-        r"\A# .*\n.*\n+```\n.*?```\n", "", rooms.replace("\n\n", "\n", 1), flags=re.DOTALL
-    )
-    (folder / "architecture.md").write_text(rooms)
+    architecture = (ROOT / "ARCHITECTURE.md").read_text().partition("\n")[2]
+    (folder / "architecture.md").write_text(architecture)
     (folder / "changelog.md").write_text(
         (ROOT / "CHANGELOG.md").read_text().partition("\n")[2]
     )
@@ -124,7 +120,7 @@ def _generate(_app: Any) -> None:
         for stem, text in tables.items()
     ]
     (folder / "results.md").write_text("\n\n".join(every))
-    # Shown on pages of their own as well, once they are there: all methods side by side, and seconds.
+    # Sections that other pages include.
     side_by_side = re.search(
         r"^## All methods\n(.*?)(?=^## |\Z)",
         tables.get("results", ""),
@@ -139,7 +135,7 @@ def _generate(_app: Any) -> None:
 
 
 def _lowered(text: str) -> str:
-    """Turn a file's title into bold text and its headings into smaller ones, so that it can be part of a page."""
+    """Return Markdown with its title in bold and its headings one level down, to be included in a page."""
     text = re.sub(r"\A# (.*)\n", r"**\1**\n", text)
     return re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
 
@@ -147,17 +143,17 @@ def _lowered(text: str) -> str:
 def _keep_bars(
     _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Let |x| in a docstring be the size of x, and not a substitution of reStructuredText's."""
+    """Escape |x| in docstrings, which reStructuredText reads as a substitution."""
     for number, line in enumerate(lines):
         if "|" in line and not line.lstrip().startswith((">>>", "...")):
-            parts = line.split("``")  # every second one is code
+            parts = line.split("``")  # odd parts are code
             lines[number] = "``".join(
                 part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts)
             )
 
 
 def setup(app: Any) -> None:
-    """Tell Sphinx of all this."""
+    """Connect the functions above to Sphinx."""
     app.connect("autodoc-process-docstring", _keep_bars, priority=100)  # before numpydoc
     app.add_html_math_renderer(
         "mathml", (_skip(_inline), _nothing), (_skip(_display), _nothing)

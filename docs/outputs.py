@@ -1,7 +1,7 @@
-"""What the Python blocks and the commands of a page print: ``python docs/outputs.py [pages]`` writes it below them.
+"""Run the Python blocks and commands of pages: ``python docs/outputs.py [pages]`` writes their output below them.
 
-All blocks of a page are one program, run from top to bottom in an empty folder; the tests compare what they print. A
-``console`` block holds commands after ``$`` and, below each, what it prints in a window of 80 columns.
+All blocks of a page are one program, run from top to bottom in an empty folder; tests compare the output. A ``console``
+block has commands after ``$`` and, below each, its output in a terminal of 80 columns.
 """
 
 import contextlib
@@ -25,29 +25,31 @@ BLOCK = re.compile(
     flags=re.DOTALL | re.MULTILINE,
 )
 STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTILINE)
-OPTIONAL = ("shap",)  # shown on a page, and not worth its size in every set-up
+OPTIONAL = ("shap",)  # used on a page, not installed for the tests
 
 
-def printed(block: str, names: dict[str, object], where: str) -> str | None:
-    """Run a block and return what it printed; None if it needs what is not installed."""
+def run_block(block: str, names: dict[str, object], where: str) -> str | None:
+    """Run a block and return its output; None if it needs a library that is not installed."""
     optional = [name for name in OPTIONAL if f"import {name}\n" in block]
     if any(importlib.util.find_spec(name) is None for name in optional):
         return None
-    caught = io.StringIO()
-    with contextlib.redirect_stdout(caught), warnings.catch_warnings():
-        if optional:  # what they warn of is not ours
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), warnings.catch_warnings():
+        if optional:  # warnings of these libraries
             warnings.simplefilter("ignore")
         exec(compile(block, where, "exec"), names)
-    return caught.getvalue()
+    return output.getvalue()
 
 
-def answered(command: str) -> str:
-    """Run a command in the folder we are in and return what it prints, notes and all."""
+def run_command(command: str) -> str:
+    """Run a command in the current folder and return its output, standard error included."""
     words = shlex.split(command)
     if words[0] == "ebboost" and not set(words) & {"|", "||", ">", ";"}:
-        # Here, and not in a process of its own, which takes a second to begin.
-        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, words[1:], prog_name="ebboost")
-        code, output = done.exit_code, done.output
+        # In this process: a new one takes a second to start.
+        result = CliRunner(env={"COLUMNS": "80"}).invoke(
+            app, words[1:], prog_name="ebboost"
+        )
+        code, output = result.exit_code, result.output
     else:
         shell = f'set -o pipefail; ebboost() {{ "{sys.executable}" -m ebboost "$@"; }}\n{command}'
         source = str(Path(__file__).resolve().parents[1] / "src")
@@ -66,33 +68,33 @@ def answered(command: str) -> str:
     return f"{lines}\n" if lines else ""
 
 
-def filled(text: str, where: str) -> str:
-    """Return a page with what its blocks print below them."""
+def fill(text: str, where: str) -> str:
+    """Return a page with the output of its blocks below them."""
     names: dict[str, object] = {}
 
-    def with_output(found: re.Match[str]) -> str:
-        if found[1] == "console":
+    def with_output(match: re.Match[str]) -> str:
+        if match[1] == "console":
             steps = [
-                f"$ {step[1]}\n{answered(step[1])}" for step in STEP.finditer(found[2])
+                f"$ {step[1]}\n{run_command(step[1])}" for step in STEP.finditer(match[2])
             ]
             return f"```console\n{''.join(steps)}```\n"
-        output = printed(found[2], names, where)
+        output = run_block(match[2], names, where)
         if output is None:
-            return found[0]
+            return match[0]
         below = f"\n```text\n{output}```\n" if output else ""
-        return f"```python\n{found[2]}```\n{below}"
+        return f"```python\n{match[2]}```\n{below}"
 
     return BLOCK.sub(with_output, text)
 
 
 def main() -> None:
-    """Fill the pages named, or all."""
+    """Fill the pages named on the command line, or all."""
     folder = Path(__file__).resolve().parent
     for name in sys.argv[1:] or sorted(page.name for page in folder.glob("*.md")):
         with tempfile.TemporaryDirectory() as empty:
             os.chdir(empty)
             page = folder / name
-            page.write_text(filled(page.read_text(), str(page)))
+            page.write_text(fill(page.read_text(), str(page)))
             os.chdir(folder)
 
 

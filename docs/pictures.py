@@ -1,4 +1,4 @@
-"""The pictures of these pages, drawn with the library itself: ``python docs/pictures.py`` writes docs/pictures."""
+"""Figures of the documentation, drawn with the library: ``python docs/pictures.py`` writes docs/pictures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import FancyBboxPatch
 
 FOLDER = Path(__file__).parent / "pictures"
-# Okabe and Ito's colours, told apart by the colour-blind.
+# The palette of Okabe and Ito, for colour-blind readers.
 BLACK, BLUE, ORANGE, GREEN, GREY, PINK = (
     "#000000",
     "#0072B2",
@@ -30,10 +30,10 @@ STYLE = {
 
 
 def _edges(
-    axes: plt.Axes, place: np.ndarray, graph: eb.Graph, colour: str = "#bbbbbb"
+    axes: plt.Axes, points: np.ndarray, graph: eb.Graph, colour: str = "#bbbbbb"
 ) -> None:
     adjacency = graph.adjacency.tocoo()
-    ends = [(place[i], place[j]) for i, j in zip(*adjacency.coords, strict=True) if i < j]
+    ends = [(points[i], points[j]) for i, j in zip(*adjacency.coords, strict=True) if i < j]
     axes.add_collection(LineCollection(ends, colors=colour, linewidths=1.0, zorder=1))
 
 
@@ -44,36 +44,36 @@ def _bare(axes: plt.Axes) -> None:
 
 
 def _points(n: int = 45, seed: int = 3) -> np.ndarray:
-    """Scattered, and none too close to another."""
-    random, found = np.random.default_rng(seed), []
-    while len(found) < n:
+    """Return random points with a minimum distance."""
+    random, points = np.random.default_rng(seed), []
+    while len(points) < n:
         point = random.random(2)
-        if all(np.hypot(*(point - other)) > 0.09 for other in found):
-            found.append(point)
-    return np.array(found)
+        if all(np.hypot(*(point - other)) > 0.09 for other in points):
+            points.append(point)
+    return np.array(points)
 
 
 def sharing() -> plt.Figure:
-    """f, P f and what the next tree is grown on."""
-    place, random = _points(), np.random.default_rng(0)
-    graph = eb.Graph.build_knn(place, k=3)
-    truth = 2.0 * (place[:, 0] + 0.5 * place[:, 1] > 0.7) - 1.0
-    scores = truth + random.normal(0.0, 0.9, len(place))
-    smoother = eb.Laplacian(2.0, 5).operator(graph)
-    smoothed = smoother.apply(scores)
-    labelled = random.permutation(len(place))[:16]
-    error = np.zeros(len(place))
-    error[labelled] = truth[labelled] - smoothed[labelled]
+    """Scores f, smoothed scores P f, and the gradient that the next tree is fitted to."""
+    points, random = _points(), np.random.default_rng(0)
+    graph = eb.Graph.build_knn(points, k=3)
+    truth = 2.0 * (points[:, 0] + 0.5 * points[:, 1] > 0.7) - 1.0
+    scores = truth + random.normal(0.0, 0.9, len(points))
+    operator = eb.Laplacian(2.0, 5).operator(graph)
+    smoothed = operator.apply(scores)
+    labelled = random.permutation(len(points))[:16]
+    residuals = np.zeros(len(points))
+    residuals[labelled] = truth[labelled] - smoothed[labelled]
     panels = (
-        (scores, "1   trees score every row: f", 2.0),
-        (smoothed, "2   neighbours share: P f", 2.0),
-        (smoother.adjoint(error), "3   what is left, on every row: Pᵀ(y − P f)", 0.35),
+        (scores, "1   scores of the trees: f", 2.0),
+        (smoothed, "2   smoothed over the edges: P f", 2.0),
+        (operator.adjoint(residuals), "3   negative gradient: Pᵀ(y − P f)", 0.35),
     )
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
     for axis, (values, title, limit) in zip(axes, panels, strict=True):
-        _edges(axis, place, graph)
+        _edges(axis, points, graph)
         axis.scatter(
-            *place.T,
+            *points.T,
             c=values,
             cmap="RdBu_r",
             vmin=-limit,
@@ -83,7 +83,7 @@ def sharing() -> plt.Figure:
             zorder=2,
         )
         axis.scatter(
-            *place[labelled].T,
+            *points[labelled].T,
             s=270,
             facecolors="none",
             edgecolors=BLACK,
@@ -92,32 +92,30 @@ def sharing() -> plt.Figure:
         )
         axis.set_title(title)
         _bare(axis)
-    axes[0].set_xlabel("ringed: the label is known")
+    axes[0].set_xlabel("ringed: labelled nodes")
     axes[1].set_xlabel("blue: low, red: high")
-    axes[2].set_xlabel("rows without a label get a gradient too")
+    axes[2].set_xlabel("nonzero on nodes without a label too")
     return figure
 
 
 def field() -> plt.Figure:
-    """Errors at labelled nodes of a line, and the field that they make."""
+    """Residuals at labelled nodes of a path, and the posterior mean of the latent field."""
     n, random = 160, np.random.default_rng(4)
     line = eb.Graph.from_edges(range(n - 1), range(1, n))
     nodes = np.sort(random.permutation(np.r_[3:52, 118:157])[:30])
     errors = 0.5 + 0.9 * np.sin(nodes / 9.0) + random.normal(0.0, 0.3, nodes.size)
     figure, axes = plt.subplots(figsize=(9.5, 3.6), layout="constrained")
     axes.axhline(0.0, color=GREY, linewidth=1.0)
-    axes.plot(
-        nodes, errors, "o", color=BLACK, label="error y − P f where the label is known"
-    )
+    axes.plot(nodes, errors, "o", color=BLACK, label="residual y − P f at labelled nodes")
     for lam, colour, style in ((2.0, BLUE, "--"), (20.0, ORANGE, "-")):
-        spread = (
+        field_mean = (
             eb.LatentField(lam)
             .operator(line, nodes, np.ones(nodes.size))
             .posterior_mean(errors[:, None])[:, 0]
         )
-        axes.plot(spread, style, color=colour, label=f"the field z, λ = {lam:g}")
+        axes.plot(field_mean, style, color=colour, label=f"latent field z, λ = {lam:g}")
     axes.annotate(
-        "no label near: z fades to 0",
+        "no label near: z is 0",
         (85, 0.02),
         (85, 1.0),
         arrowprops={"arrowstyle": "->"},
@@ -129,14 +127,14 @@ def field() -> plt.Figure:
 
 
 def leakage() -> plt.Figure:
-    """Error seen at known labels, with and without each one's own label in the field, and at hidden ones."""
+    """Error at labelled nodes, with and without their own label in the field, and at hidden labels."""
     random, lams = np.random.default_rng(0), np.geomspace(0.1, 50, 12)
-    place = random.random((5000, 2))
-    graph = eb.Graph.build_knn(place, k=6)
-    errors = np.sin(9 * place[:, 0]) * np.cos(8 * place[:, 1]) + random.normal(
-        0.0, 0.5, len(place)
+    points = random.random((5000, 2))
+    graph = eb.Graph.build_knn(points, k=6)
+    errors = np.sin(9 * points[:, 0]) * np.cos(8 * points[:, 1]) + random.normal(
+        0.0, 0.5, len(points)
     )
-    known, hidden = np.split(random.permutation(len(place)), [2500])
+    known, hidden = np.split(random.permutation(len(points)), [2500])
     curves: dict[str, list[float]] = {"own": [], "left out": [], "hidden": []}
     for lam in lams:
         operator = eb.LatentField(lam).operator(graph, known, np.ones(known.size))
@@ -152,47 +150,49 @@ def leakage() -> plt.Figure:
         curves["own"],
         ":",
         color=ORANGE,
-        label="known labels, their own label in the field",
+        label="labelled nodes, own label in the field",
     )
     axes.semilogx(
         lams,
         curves["left out"],
         "-",
         color=BLUE,
-        label="known labels, each left out (closed form)",
+        label="labelled nodes, leave-one-out (closed form)",
     )
-    axes.semilogx(
-        lams, curves["hidden"], "o", color=BLACK, label="labels that were really hidden"
+    axes.semilogx(lams, curves["hidden"], "o", color=BLACK, label="hidden labels")
+    axes.set(
+        xlabel="λ of the latent field", ylabel="root mean squared error", ylim=(0, None)
     )
-    axes.set(xlabel="λ of the field", ylabel="root mean squared error", ylim=(0, None))
     axes.legend(loc="lower right")
     return figure
 
 
 def graphs() -> plt.Figure:
-    """The same places, tied in three ways."""
-    place = np.vstack(
+    """The same points as a nearest-neighbour and as a radius graph."""
+    points = np.vstack(
         [_points(30, 5) * [0.55, 1.0], _points(12, 6) * [0.9, 1.0] + [0.75, 0.0]]
     )
-    tied = {
-        "nearest neighbours: build_knn(k=3)": eb.Graph.build_knn(place, k=3),
-        "all within a distance: build_radius(0.2)": eb.Graph.build_radius(place, 0.2),
+    built = {
+        "nearest neighbours: build_knn(k=3)": eb.Graph.build_knn(points, k=3),
+        "all within a distance: build_radius(0.2)": eb.Graph.build_radius(points, 0.2),
     }
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), layout="constrained")
-    for axis, (title, graph) in zip(axes, tied.items(), strict=True):
-        _edges(axis, place, graph, "#777777")
-        colours = [ORANGE if node in graph.isolates else BLUE for node in range(len(place))]
-        axis.scatter(*place.T, color=colours, s=45, zorder=2)
+    for axis, (title, graph) in zip(axes, built.items(), strict=True):
+        _edges(axis, points, graph, "#777777")
+        colours = [
+            ORANGE if node in graph.isolates else BLUE for node in range(len(points))
+        ]
+        axis.scatter(*points.T, color=colours, s=45, zorder=2)
         axis.set_title(title)
         axis.set_xlabel(
-            f"{graph.n_edges} edges; pieces: {graph.n_components}; alone: {graph.isolates.size} (orange)"
+            f"{graph.n_edges} edges; components: {graph.n_components}; isolated: {graph.isolates.size} (orange)"
         )
         _bare(axis)
     return figure
 
 
 def frequencies() -> plt.Figure:
-    """What each smoother leaves of a score that varies with frequency s."""
+    """Response of each smoother to a component of the scores with graph frequency s."""
     s = np.linspace(0, 2, 200)
     figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
     curves = (
@@ -215,163 +215,120 @@ def frequencies() -> plt.Figure:
     for name, curve, colour, style in curves:
         axes.plot(s, curve, style, color=colour, label=name)
     axes.set(
-        xlabel="frequency s: 0 alike in all neighbours, 2 opposite in each",
-        ylabel="what is left of the score",
+        xlabel="graph frequency s: 0 constant, 2 alternating between neighbours",
+        ylabel="response",
     )
-    axes.set_title("each divided by what it leaves at s = 0")
+    axes.set_title("relative to the response at s = 0")
     axes.legend()
     return figure
 
 
 def prediction() -> plt.Figure:
-    """One prediction as a sum, on the Lucas houses."""
+    """One prediction of the Lucas houses as a sum."""
     X, y, graph, splits = eb.datasets.load_lucas()
     train, test = splits[0]["train"], splits[0]["test"]
     model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(
         X, y[train], nodes=train, graph=graph
     )
-    told = model.explain([int(test[graph.degrees[test] >= 4][40])])[0]
-    own = sorted(told.own.items(), key=lambda part: -abs(part[1]))
+    explanation = model.explain([int(test[graph.degrees[test] >= 4][40])])[0]
+    own = sorted(explanation.own.items(), key=lambda part: -abs(part[1]))
     parts = [(f"its {name}", value, BLUE) for name, value in own[:4]]
     parts.append(("its other columns", sum(value for _, value in own[4:]), BLUE))
     parts.append(
         (
-            f"columns of {len(told.neighbors)} nodes around",
-            sum(told.neighbors.values()),
+            f"columns of {len(explanation.neighbors)} other nodes",
+            sum(explanation.neighbors.values()),
             GREEN,
         )
     )
-    parts.append(("labels known around", sum(told.labels.values()), ORANGE))
+    parts.append(("labels of other nodes", sum(explanation.labels.values()), ORANGE))
     figure, axes = plt.subplots(figsize=(9, 3.9), layout="constrained")
-    at = told.base
+    left = explanation.base
     for row, (_, value, colour) in enumerate(parts):
-        axes.barh(row, value, left=at, color=colour, height=0.62)
+        axes.barh(row, value, left=left, color=colour, height=0.62)
         label = axes.text(
-            max(at, at + value), row, f"  {value:+.3f}", va="center", fontsize=10
+            max(left, left + value), row, f"  {value:+.3f}", va="center", fontsize=10
         )
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
-        at += value
-    axes.axvline(told.base, color=GREY, linewidth=1.0, linestyle=":")
-    axes.axvline(told.score, color=BLACK, linewidth=1.4)
+        left += value
+    axes.axvline(explanation.base, color=GREY, linewidth=1.0, linestyle=":")
+    axes.axvline(explanation.score, color=BLACK, linewidth=1.4)
     axes.text(
-        told.base, -0.75, f"base {told.base:.2f}", ha="center", color=GREY, fontsize=10
+        explanation.base,
+        -0.75,
+        f"base {explanation.base:.2f}",
+        ha="center",
+        color=GREY,
+        fontsize=10,
     )
     axes.text(
-        told.score,
+        explanation.score,
         len(parts) - 0.35,
-        f"predicted {told.score:.2f}  ",
+        f"predicted {explanation.score:.2f}  ",
         ha="right",
         va="top",
         fontsize=10,
     )
     axes.set_yticks(range(len(parts)), [name for name, _, _ in parts])
     axes.set(
-        xlabel="log price", ylim=(len(parts) + 0.1, -1.1), xlim=(told.base - 0.1, at + 0.13)
+        xlabel="log price",
+        ylim=(len(parts) + 0.1, -1.1),
+        xlim=(explanation.base - 0.1, left + 0.13),
     )
     return figure
 
 
 def architecture() -> plt.Figure:
-    """The rooms, and the way of the data through them."""
-    figure, axes = plt.subplots(figsize=(11, 5.2), layout="constrained")
-    axes.set(xlim=(0, 12), ylim=(0, 5.6))
+    """The six layers of packages; imports go down only."""
+    layers = {
+        "6": {"cli": "command ebboost", "testing": "hypothesis strategies"},
+        "5": {
+            "inspection": "check, plots, report",
+            "model_selection": "cross-validation, tuning",
+            "theory": "bounds of the paper",
+        },
+        "4": {"estimators": "EBBSRegressor, EBBSClassifier: parameters, meaning of y"},
+        "3": {
+            "training": "model selection, checkpoints",
+            "model": "fitted model: predict, explain, serve, save",
+        },
+        "2": {
+            "boosting": "meta-loss (7), gradient (8),\nAlgorithm 1, latent field (15)",
+            "learners": "tree on all rows (11): LightGBM,\nXGBoost, CatBoost, scikit-learn",
+            "backends": "threads, CUDA, Dask",
+        },
+        "1": {
+            "graph": "adjacency",
+            "propagation": "P and Pᵀ: (2)–(6),\n(13), (14)",
+            "data": "tables, features,\nlabels",
+            "datasets": "loaders",
+            "_native": "C kernels",
+        },
+    }
+    colours = ("#F3F3F3", "#F3F3F3", "#E6F4EF", "#E6F4EF", "#FDF0E6", "#E8F1F8")
+    figure, axes = plt.subplots(figsize=(11, 6.2), layout="constrained")
+    axes.set(xlim=(-0.4, 12), ylim=(0, 6.1))
     axes.axis("off")
-    kinds = {"data": "#E8F1F8", "maths": "#FDF0E6", "loop": "#E6F4EF", "face": "#F3F3F3"}
-
-    def room(
-        x: float, y: float, w: float, h: float, title: str, text: str, kind: str
-    ) -> None:
-        box = FancyBboxPatch(
-            (x, y),
-            w,
-            h,
-            boxstyle="round,pad=0.02,rounding_size=0.1",
-            fc=kinds[kind],
-            ec="#555555",
-        )
-        axes.add_patch(box)
-        axes.text(
-            x + w / 2,
-            y + h - 0.12,
-            title,
-            ha="center",
-            va="top",
-            weight="bold",
-            fontsize=11,
-        )
-        axes.text(
-            x + w / 2,
-            y + h - 0.47,
-            text,
-            ha="center",
-            va="top",
-            fontsize=9.3,
-            linespacing=1.35,
-        )
-
-    def arrow(
-        start: tuple[float, float],
-        end: tuple[float, float],
-        text: str = "",
-        both: bool = False,
-    ) -> None:
-        style = "<|-|>" if both else "-|>"
-        axes.annotate(
-            "", end, start, arrowprops={"arrowstyle": style, "color": BLACK, "lw": 1.4}
-        )
-        axes.text(
-            (start[0] + end[0]) / 2,
-            (start[1] + end[1]) / 2 + 0.09,
-            text,
-            ha="center",
-            fontsize=9,
-            color="#333333",
-        )
-
-    room(
-        0.1,
-        4.35,
-        11.8,
-        1.15,
-        "estimators/",
-        "the scikit-learn face: fit, predict, explain, save",
-        "face",
-    )
-    axes.text(
-        6.0, 4.58, "checks.py  what you hand over      choosing.py  the race      evaluation.py, tuning.py  folds, Optuna"
-        "      modelfile.py, explaining.py", ha="center", fontsize=9.3,
-    )  # fmt: skip
-    # fmt: off
-    room(0.1, 2.35, 2.1, 1.55, "graph/", "one symmetric matrix,\nfrom_* converts,\nbuild_* computes", "data")
-    room(0.1, 0.35, 2.1, 1.55, "table.py", "pandas, polars, numpy,\nsparse as one Table;\npreparation.py", "data")
-    room(3.1, 2.35, 2.1, 1.55, "smoothing/", "P and Pᵀ:\nLaplacian, Kernel, Robust;\ncompiled sweeps", "maths")
-    room(3.1, 0.35, 2.1, 1.55, "losses.py, labels/", "what an error costs,\nwhat labels say for\ntheir neighbours", "maths")
-    room(6.0, 1.35, 2.1, 1.55, "objective.py", "meta-loss (7),\ngradient (8) on all nodes,\ncurvature", "maths")
-    room(9.0, 2.35, 2.9, 1.55, "boosting.py, momentum.py",
-         "Algorithm 1: knows no array\nand no tree library;\ncallbacks.py watches", "loop")
-    room(9.0, 0.35, 2.9, 1.55, "learners/",
-         "LightGBM, XGBoost, CatBoost,\nscikit-learn: binned once,\none tree a round", "loop")
-    # fmt: on
-    arrow((2.25, 3.1), (3.05, 3.1))
-    arrow((5.25, 3.1), (5.97, 2.45))
-    arrow((5.25, 1.1), (5.97, 1.75))
-    arrow((8.15, 2.4), (8.95, 3.0), "", both=True)
-    arrow((10.45, 2.3), (10.45, 1.95), "", both=True)
-    axes.text(10.6, 2.1, "gradient in, tree out", fontsize=9, va="center")
-    axes.annotate(
-        "",
-        (8.97, 0.2),
-        (2.2, 0.2),
-        arrowprops={"arrowstyle": "-|>", "color": BLACK, "lw": 1.4},
-    )
-    axes.text(5.6, 0.02, "binned once", ha="center", va="center", fontsize=9)
-    arrow((10.45, 3.95), (10.45, 4.3))
-    axes.text(10.6, 4.13, "one ordinary booster", fontsize=9, va="center")
+    for row, (number, packages) in enumerate(layers.items()):
+        bottom = 5.15 - row
+        width = 12 / len(packages)
+        axes.text(-0.3, bottom + 0.42, number, ha="center", va="center", color=GREY)
+        for column, (name, text) in enumerate(packages.items()):
+            corner = (column * width + 0.08, bottom)
+            style = "round,pad=0.02,rounding_size=0.1"
+            box = FancyBboxPatch(
+                corner, width - 0.16, 0.82, boxstyle=style, fc=colours[row], ec=GREY
+            )
+            axes.add_patch(box)
+            middle = (column + 0.5) * width
+            axes.text(middle, bottom + 0.74, name, ha="center", va="top", weight="bold")
+            axes.text(middle, bottom + 0.46, text, ha="center", va="top", fontsize=9)
+    axes.set_title("a package imports from its own layer or a lower one", fontsize=10)
     return figure
 
 
 def plots() -> plt.Figure:
-    """What eb.plot draws of a model of the turnout in US counties."""
+    """The functions of eb.plot on a model of the turnout in US counties."""
     X, y, graph, splits = eb.datasets.load_elect80()
     train = splits[0]["train"]
     model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(
@@ -394,13 +351,13 @@ FIGURES: dict[str, Callable[[], plt.Figure]] = {
 
 
 def main() -> None:
-    """Draw them all."""
+    """Draw all figures."""
     FOLDER.mkdir(exist_ok=True)
     with plt.rc_context(STYLE):
         for name, draw in FIGURES.items():
             figure = draw()
             figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
-            if name == "sharing":  # for examples that draw nothing
+            if name == "sharing":  # for examples without a figure
                 middle = (
                     figure.axes[1]
                     .get_tightbbox()

@@ -1,4 +1,4 @@
-"""Every Python block and every command of the documentation runs, from top to bottom, and prints what stands below it."""
+"""Python blocks and commands of the documentation run, and print the output shown below them."""
 
 import re
 import runpy
@@ -14,61 +14,61 @@ OUTPUTS = runpy.run_path(str(DOCS / "outputs.py"))
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
-def agree(said, printed):
-    """The same lines, numbers within a quarter of each other; of long outputs three lines in five.
+def agree(expected, printed):
+    """Whether lines are equal up to 25 % in their numbers; of long outputs, 60 % of the lines.
 
-    Another processor may round, stop and split a little otherwise, and then a list comes in another order.
+    Another processor may round, stop and split slightly differently, and lists then come in another order.
     """
-    lines = [
-        [(NUMBER.sub("#", line).split(), NUMBER.findall(line)) for line in t.splitlines()]
-        for t in (said, printed)
-    ]
+    expected_lines, printed_lines = (
+        [(NUMBER.sub("#", line).split(), NUMBER.findall(line)) for line in text.splitlines()]
+        for text in (expected, printed)
+    )
 
-    def alike(one, other):
+    def close(one, other):
         pairs = [(float(a), float(b)) for a, b in zip(one[1], other[1], strict=False)]
         return one[0] == other[0] and all(
             abs(a - b) <= 0.25 * max(abs(a), abs(b)) + 0.02 for a, b in pairs
         )
 
-    found = sum(any(alike(line, other) for other in lines[1]) for line in lines[0])
-    return found >= (len(lines[0]) if len(lines[0]) <= 3 else 0.6 * len(lines[0]))
+    n_close = sum(any(close(line, other) for other in printed_lines) for line in expected_lines)
+    n_lines = len(expected_lines)
+    return n_close >= (n_lines if n_lines <= 3 else 0.6 * n_lines)
 
 
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if OUTPUTS["BLOCK"].search(p.read_text())], ids=lambda p: p.stem
 )
-def test_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
+def test_page_runs_and_prints_its_output(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     names: dict[str, object] = {}
     for kind, block, below in OUTPUTS["BLOCK"].findall(page.read_text()):
         if kind == "python":
-            compared = [(block, below, OUTPUTS["printed"](block, names, str(page)))]
+            compared = [(block, below, OUTPUTS["run_block"](block, names, str(page)))]
         else:
             compared = [
-                (*step, OUTPUTS["answered"](step[0])) for step in OUTPUTS["STEP"].findall(block)
+                (*step, OUTPUTS["run_command"](step[0])) for step in OUTPUTS["STEP"].findall(block)
             ]
             assert compared, block
-        for ran, said, printed in compared:
-            if printed is not None and (said or printed):
-                assert agree(said, printed), (
-                    f"{page.name} says\n{said}\nand\n{ran}\nprints\n{printed}"
-                )
+        for code, expected, printed in compared:
+            if printed is not None and (expected or printed):
+                message = f"{page.name} shows\n{expected}\nbut\n{code}\nprints\n{printed}"
+                assert agree(expected, printed), message
 
 
-def test_a_page_is_filled_with_what_its_blocks_print():
+def test_a_page_is_filled_with_the_output_of_its_blocks():
     page = "# Two\n\n```python\nx = 2\n```\n\n```python\nprint(x)\n```\n\n```text\n3\n```\n\nEnd\n"
-    assert OUTPUTS["filled"](page, "page") == page.replace("\n3\n", "\n2\n")
+    assert OUTPUTS["fill"](page, "page") == page.replace("\n3\n", "\n2\n")
     assert not agree("error 3\n", "error 2\n") and agree("error 2.02\n", "error 2\n")
 
 
-def test_a_command_is_filled_with_what_it_prints_and_one_that_fails_is_not(tmp_path, monkeypatch):
+def test_a_command_is_filled_with_its_output_and_a_failing_command_raises(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = "```console\n$ echo one > a; cat a\n$ ebboost --version\nold\n```\n"
     filled = f"```console\n$ echo one > a; cat a\none\n$ ebboost --version\nebboost {eb.__version__}\n```\n"
-    assert OUTPUTS["filled"](page, "page") == filled
+    assert OUTPUTS["fill"](page, "page") == filled
     with pytest.raises(RuntimeError, match="ebboost inspect"):
-        OUTPUTS["filled"]("```console\n$ ebboost inspect nothing.ebb\n```\n", "page")
+        OUTPUTS["fill"]("```console\n$ ebboost inspect nothing.ebb\n```\n", "page")
 
 
 def test_every_public_name_is_in_the_reference():
@@ -87,6 +87,19 @@ def test_every_page_is_in_the_table_of_contents():
     assert [page.stem for page in PAGES if page.stem != "index" and page.stem not in listed] == []
 
 
-def test_every_picture_has_its_script():
+def test_every_picture_has_a_function_that_draws_it():
     drawn = runpy.run_path(str(DOCS / "pictures.py"))["FIGURES"]
     assert {path.stem for path in (DOCS / "pictures").glob("*.svg")} == set(drawn)
+
+
+def test_pages_use_the_vocabulary_of_the_field():
+    words = (
+        r"\b(race[sd]?|rooms?|entrants?|lineup|speaks?|heard|edges lie|told|winner|unlike|tied)\b"
+    )
+    lines = [
+        f"{page.name}:{number} {line}"
+        for page in [*PAGES, DOCS.parent / "README.md", DOCS.parent / "ARCHITECTURE.md"]
+        for number, line in enumerate(page.read_text().splitlines(), start=1)
+        if re.search(words, line)
+    ]
+    assert lines == []

@@ -1,4 +1,4 @@
-"""Every script in examples/ runs as a user would run it, and what it says of the graph holds."""
+"""Every script in examples/ runs, and its claim about the graph holds."""
 
 import re
 import runpy
@@ -24,7 +24,7 @@ def printed_by(capsys):
     return run
 
 
-def test_every_example_is_run_by_one_of_these_tests():
+def test_every_example_is_run():
     source = Path(__file__).read_text()
     assert [script.stem for script in EXAMPLES if f'"{script.stem}"' not in source] == []
 
@@ -33,20 +33,20 @@ def test_every_example_is_run_by_one_of_these_tests():
 def test_the_graph_helps_every_learner(printed_by, name):
     rows = re.findall(r"^(\w.*?) +(\d\.\d+) +(\d\.\d+)$", printed_by(name), flags=re.MULTILINE)
     assert len(rows) >= 2
-    for learner, without, through in rows:
-        assert float(through) < float(without), learner
+    for learner, without, with_graph in rows:
+        assert float(with_graph) < float(without), learner
 
 
-def test_columns_of_neighbours_help_and_the_graph_in_training_helps_more(printed_by):
-    plain, columns, through = map(float, re.findall(r"sales (0\.\d+)", printed_by("house_prices")))
-    assert plain < columns < through
+def test_neighbour_features_help_and_training_with_the_graph_helps_more(printed_by):
+    plain, features, default = map(float, re.findall(r"sales (0\.\d+)", printed_by("house_prices")))
+    assert plain < features < default
 
 
-def test_a_map_is_filled_better_through_its_contiguity(printed_by):
-    through, without = map(float, re.findall(r"squares (0\.\d+)", printed_by("map_in_map_out")))
-    assert through < without
+def test_contiguity_helps_to_predict_polygons(printed_by):
+    with_graph, without = map(float, re.findall(r"squares (0\.\d+)", printed_by("polygons")))
+    assert with_graph < without
 
 
-def test_a_new_town_is_predicted_better_the_more_of_it_is_known(printed_by):
+def test_error_on_a_new_graph_falls_with_the_number_of_labels(printed_by):
     errors = list(map(float, re.findall(r"RMSE (0\.\d+)", printed_by("new_town"))))
     assert len(errors) >= 5 and errors[-1] < errors[2] < errors[0]

@@ -15,17 +15,37 @@ import ebboost as eb
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_readme_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
+def test_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) >= 4
+    assert blocks
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, str(README), "exec"), names)
     assert "chosen by" in capsys.readouterr().out
     assert (tmp_path / "houses.ebb").exists()
-    low, high = names["low"], names["high"]
-    assert isinstance(low, np.ndarray) and isinstance(high, np.ndarray) and (low < high).all()
+    intervals = names["intervals"]
+    assert (intervals.lower < intervals.upper).all()
+    assert np.array_equal(intervals.prediction, names["predictions"])
+
+
+def test_commands_are_those_of_the_command_line():
+    commands = re.findall(r"^ebboost (\w+)", README.read_text(), flags=re.MULTILINE)
+    listed = subprocess.run(
+        [sys.executable, "-m", "ebboost", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert commands and all(re.search(rf"\b{command}\b", listed) for command in commands)
+
+
+def test_links_lead_to_files():
+    links = re.findall(r"\]\(([^):]+)\)", README.read_text())
+    assert links and [link for link in links if not (README.parent / link).exists()] == []
+
+
+def test_no_page_tells_to_install_from_a_registry():
+    pages = [README, README.parent / "ARCHITECTURE.md", *README.parent.glob("docs/*.md")]
+    pattern = re.compile(r"pip install [^\n`]*(?<![\w./])ebboost\b")
+    assert [page.name for page in pages if pattern.search(page.read_text())] == []
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

@@ -1,9 +1,9 @@
 """
-A map in, a map out
-===================
+Polygons with geopandas and libpysal
+====================================
 
-The Lucas houses as a map of squares: polygons in a GeoDataFrame, contiguity from libpysal, and predictions with their
-intervals as new columns of the same map. Half of the squares keep their price hidden.
+The Lucas houses aggregated to squares: polygons in a GeoDataFrame, contiguity from libpysal, predictions and intervals as
+new columns. The price of half of the squares is hidden.
 """
 
 import geopandas
@@ -25,21 +25,21 @@ cells = geopandas.GeoDataFrame(
 )
 
 # %%
-# Squares that touch are neighbours. The ids of the map's index become those of the graph.
+# Squares that touch are neighbours. The index of the GeoDataFrame becomes the node ids of the graph.
 graph = eb.Graph.from_libpysal(libpysal.graph.Graph.build_contiguity(cells, rook=False))
 print(graph.summary())
 
 # %%
-# Labels as a column with gaps; one prediction for every square.
+# Labels are a column with missing values; every square is predicted.
 hidden = np.random.default_rng(0).random(len(cells)) < 0.5
 columns = cells.drop(columns=["geometry", "price"])
 known = cells["price"].where(~hidden)
 model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(columns, known, graph=graph)
 cells["predicted"], cells["low"], cells["high"] = model.predict(interval=0.9)
 plain = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(columns, known)
-guesses = {"through the graph": cells["predicted"], "without it": plain.predict()}
-for name, guess in guesses.items():
-    error = np.sqrt(np.mean((guess - cells["price"])[hidden] ** 2))
+compared = {"with the graph": cells["predicted"], "without": plain.predict()}
+for name, predictions in compared.items():
+    error = np.sqrt(np.mean((predictions - cells["price"])[hidden] ** 2))
     print(f"{name:20}RMSE of the log price at hidden squares {error:.3f}")
 
 # %%
