@@ -9,10 +9,10 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 import ebboost as eb
-from ebboost.backends._cuda import CudaEdges, CudaGraph
+from ebboost.backends._cuda import CudaGraph, CudaSweep
 from ebboost.backends.devices import Cpu, Cuda
 from ebboost.data.labels import Labels
-from ebboost.propagation._sweep import Sweep
+from ebboost.propagation import sweep_on
 
 MOVES = (np.asarray,)
 
@@ -108,14 +108,18 @@ def _wrapped(value: Any) -> Any:
     return Elsewhere(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
-class EdgesElsewhere(CudaEdges):
+class EdgesElsewhere(CudaSweep):
     """Those of a GPU, swept by the CPU's loops."""
 
     def __init__(self, adjacency: Any) -> None:
-        self.shape, self._sweep = adjacency.shape, Sweep(adjacency)
+        self.n_nodes, self.shape, self._sweep = (
+            adjacency.shape[0],
+            adjacency.shape,
+            sweep_on(adjacency),
+        )
 
     def __abs__(self) -> "EdgesElsewhere":
-        return EdgesElsewhere(abs(self._sweep._adjacency))
+        return EdgesElsewhere(abs(self._sweep.adjacency))
 
     def __call__(
         self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None

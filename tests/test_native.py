@@ -5,18 +5,18 @@ from ebboost import _native as compiled
 
 def test_a_library_of_another_version_is_not_used(monkeypatch):
     monkeypatch.setattr(compiled, "VERSION", -1)
-    assert compiled._compiled() is None
+    assert compiled._load() is None
 
 
 def test_a_broken_library_is_not_used(monkeypatch, tmp_path):
     (tmp_path / "libkernels.so").write_bytes(b"not a library")
     monkeypatch.setattr(compiled, "FOLDER", tmp_path)
-    assert compiled._compiled() is None
+    assert compiled._load() is None
 
 
 def test_where_none_was_built_there_is_none(monkeypatch, tmp_path):
     monkeypatch.setattr(compiled, "FOLDER", tmp_path)
-    assert compiled._compiled() is None
+    assert compiled._load() is None
 
 
 @pytest.mark.parametrize("ends", [[0, 10], [0, 4, 10], [0, 1, 2, 3, 10]])

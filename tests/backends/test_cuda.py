@@ -5,7 +5,7 @@ import pytest
 
 import ebboost as eb
 from ebboost.backends.devices import Cuda
-from ebboost.propagation._sweep import Sweep
+from ebboost.propagation import sweep_on
 from tests.backends.test_devices import SETTINGS, after_a_crash, problem
 from tests.propagation.test_operators import SMOOTHERS, describe_parameters
 
@@ -14,7 +14,7 @@ if not cupy.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
 from ebboost.backends import _cuda  # noqa: E402
-from ebboost.backends._cuda import CudaEdges, CudaGraph  # noqa: E402
+from ebboost.backends._cuda import CudaGraph, CudaSweep  # noqa: E402
 
 
 def graph_with_hubs(weighted: bool) -> eb.Graph:
@@ -40,7 +40,7 @@ def test_a_sweep_is_the_sweep_of_the_cpu(width, short, weighted):
     n, kind = graph.n_nodes, np.float32 if short else np.float64
     v, source = rng.normal(size=(2, n) if width is None else (2, n, width)).astype(kind)
     scale, keep = rng.normal(size=(2, n)).astype(kind)
-    edges, sweep = CudaEdges(graph.adjacency), Sweep(graph.adjacency)
+    edges, sweep = CudaSweep(graph.adjacency), sweep_on(graph.adjacency)
     for terms in (
         {},
         {"scale": scale},
@@ -63,7 +63,7 @@ def test_a_sweep_is_the_sweep_of_the_cpu(width, short, weighted):
 def test_any_number_of_threads_may_share_a_row(lanes):
     graph = graph_with_hubs(True)
     v = np.random.default_rng(0).normal(size=(graph.n_nodes, 2))
-    edges = CudaEdges(graph.adjacency)
+    edges = CudaSweep(graph.adjacency)
     edges.lanes = lanes
     np.testing.assert_allclose(
         (edges @ cupy.asarray(v)).get(), graph.adjacency @ v, rtol=0, atol=1e-10
@@ -72,13 +72,13 @@ def test_any_number_of_threads_may_share_a_row(lanes):
 
 def test_a_sweep_is_the_same_each_time():
     graph = graph_with_hubs(True)
-    v, edges = cupy.random.default_rng(0).random((graph.n_nodes, 3)), CudaEdges(graph.adjacency)
+    v, edges = cupy.random.default_rng(0).random((graph.n_nodes, 3)), CudaSweep(graph.adjacency)
     assert (edges(v) == edges(v)).all()
 
 
 def test_scores_of_another_length_are_refused():
     with pytest.raises(ValueError, match="a row for each of the 9100 nodes"):
-        CudaEdges(graph_with_hubs(False).adjacency)(cupy.ones(5))
+        CudaSweep(graph_with_hubs(False).adjacency)(cupy.ones(5))
 
 
 @pytest.fixture
@@ -112,11 +112,11 @@ def scores_to_sweep(n):
 @pytest.mark.parametrize("name", scores_to_sweep(1))
 def test_a_sweep_by_tiles_is_as_exact_as_float32(name, tiles_at_once):
     graph = graph_of_several_tiles()
-    n, rng, edges = graph.n_nodes, np.random.default_rng(2), CudaEdges(graph.adjacency)
+    n, rng, edges = graph.n_nodes, np.random.default_rng(2), CudaSweep(graph.adjacency)
     v = scores_to_sweep(n)[name].astype(np.float32)
     scale, keep = rng.normal(size=(2, n)).astype(np.float32)
     source = (float(np.abs(v).max()) * rng.normal(size=n)).astype(np.float32)
-    sweep, size = Sweep(graph.adjacency), np.abs(v).max().astype(np.float64)
+    sweep, size = sweep_on(graph.adjacency), np.abs(v).max().astype(np.float64)
     neighbours = np.diff(graph.adjacency.indptr)
     for terms in (
         {},
@@ -143,7 +143,7 @@ def test_a_sweep_by_tiles_is_as_exact_as_float32(name, tiles_at_once):
 def test_a_sweep_by_tiles_is_the_same_each_time(tiles_at_once):
     graph = graph_of_several_tiles()
     edges, v = (
-        CudaEdges(graph.adjacency),
+        CudaSweep(graph.adjacency),
         cupy.random.default_rng(0).random(graph.n_nodes, dtype=np.float32),
     )
     assert (edges(v) == edges(v)).all()
@@ -152,7 +152,7 @@ def test_a_sweep_by_tiles_is_the_same_each_time(tiles_at_once):
 
 def test_what_is_no_number_stays_none_in_tiles(tiles_at_once):
     graph = graph_of_several_tiles()
-    edges, v = CudaEdges(graph.adjacency), cupy.zeros(graph.n_nodes, dtype=np.float32)
+    edges, v = CudaSweep(graph.adjacency), cupy.zeros(graph.n_nodes, dtype=np.float32)
     assert (edges(v) == 0).all()
     for wrong in (np.inf, -np.inf, np.nan):
         v[5] = wrong
@@ -163,9 +163,9 @@ def test_tiles_are_for_one_column_of_float32(tiles_at_once, monkeypatch):
     monkeypatch.setattr(_cuda.Tiles, "__call__", lambda *_: pytest.fail("tiles were used"))
     graph = graph_with_hubs(False)
     rng = cupy.random.default_rng(0)
-    CudaEdges(graph.adjacency)(rng.random(graph.n_nodes))
-    CudaEdges(graph.adjacency)(rng.random((graph.n_nodes, 2), dtype=np.float32))
-    CudaEdges(graph_with_hubs(True).adjacency)(rng.random(graph.n_nodes, dtype=np.float32))
+    CudaSweep(graph.adjacency)(rng.random(graph.n_nodes))
+    CudaSweep(graph.adjacency)(rng.random((graph.n_nodes, 2), dtype=np.float32))
+    CudaSweep(graph_with_hubs(True).adjacency)(rng.random(graph.n_nodes, dtype=np.float32))
 
 
 @pytest.mark.parametrize("smoother", SMOOTHERS, ids=describe_parameters)

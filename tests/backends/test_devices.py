@@ -10,7 +10,8 @@ import ebboost as eb
 from ebboost.backends import devices
 from ebboost.estimators import _base
 from ebboost.learners.xgboost import XGBoostGrower
-from ebboost.propagation import _solver as _solve
+from ebboost.propagation import SparseSolver
+from ebboost.propagation._cg import column_sums
 from tests.elsewhere import EdgesElsewhere, Elsewhere, ElsewhereDevice
 from tests.strategies import random_graph
 
@@ -29,7 +30,10 @@ SETTINGS = {
     "exact": {"smoothing": eb.Laplacian(2.0, method="exact"), "labels": "none"},
     "kernel": {"smoothing": eb.Kernel("diffusion", normalized=False, sigma=0.5), "labels": "none"},
     "field": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field"},
-    "similarity": {"smoothing": None, "labels": eb.LatentField(0.5, 0.05, normalized=False, similarity=True)},
+    "similarity": {
+        "smoothing": None,
+        "labels": eb.LatentField(0.5, 0.05, normalized=False, similarity=True),
+    },
     "leave-one-out": {"smoothing": eb.Laplacian(1.0, 2), "labels": "leave-one-out"},
     "masked": {"smoothing": eb.Laplacian(1.0, 2), "labels": "masked"},
     "momentum": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "momentum": "corrected"},
@@ -53,7 +57,7 @@ def problem(n=300, n_labelled=150):
 def pair(monkeypatch, model, X, y, graph):
     """The same fit here and elsewhere, with trees that are grown here."""
     monkeypatch.setattr(
-        _solve.SparseSolver, "direct_up_to", 0
+        SparseSolver, "direct_up_to", 0
     )  # conjugate gradients, which are all there is elsewhere
     here = model.fit(X, y, graph=graph)
     told = here.predict_proba() if hasattr(here, "classes_") else here.predict()
@@ -160,8 +164,8 @@ def test_systems_that_need_no_more_are_solved_in_float32():
 @pytest.mark.parametrize("n", [0, 3, 256, 1_000])
 def test_columns_are_summed_in_pieces(n):
     columns = np.random.default_rng(0).integers(-9, 9, (n, 3)).astype(np.float64)
-    np.testing.assert_array_equal(_solve.sums(Elsewhere(columns)).held, columns.sum(axis=0))
-    np.testing.assert_array_equal(_solve.sums(columns), columns.sum(axis=0))
+    np.testing.assert_array_equal(column_sums(Elsewhere(columns)).held, columns.sum(axis=0))
+    np.testing.assert_array_equal(column_sums(columns), columns.sum(axis=0))
 
 
 def test_a_system_beyond_float32_is_solved_in_full_precision():

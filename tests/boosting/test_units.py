@@ -10,7 +10,7 @@ import ebboost as eb
 from ebboost.boosting import loop as boosting
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
-from ebboost.propagation import SparseSolver, _sweep
+from ebboost.propagation import SparseSolver, _compiled
 from tests.strategies import graphs, random_graph
 
 SMOOTHERS = [
@@ -80,8 +80,8 @@ def test_a_fit_on_a_large_graph_is_that_of_double_precision_to_a_percent(labels,
 @pytest.mark.parametrize("loops", ["compiled", "scipy"])
 def test_a_solver_that_stopped_early_names_the_remedy(loops, columns, monkeypatch):
     if loops == "scipy":
-        monkeypatch.setattr(_sweep, "COMPILED", None)
-    elif _sweep.COMPILED is None:
+        monkeypatch.setattr(_compiled, "COMPILED", None)
+    elif _compiled.COMPILED is None:
         pytest.skip("the loops were not compiled here")
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
     monkeypatch.setattr(SparseSolver, "max_iterations", 2)

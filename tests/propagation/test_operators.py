@@ -13,9 +13,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import ebboost as eb
-from ebboost.propagation import IdentityOperator
+from ebboost.propagation import IdentityOperator, SparseSolver
+from ebboost.propagation._cg import ratio
 from ebboost.propagation._matrix import GraphMatrix, LaplacianSystem
-from ebboost.propagation._solver import SparseSolver, ratio
 from tests.strategies import graphs, random_graph, signed_graphs
 
 METHODS = ["gradient", "jacobi", "chebyshev", "exact"]

@@ -39,10 +39,10 @@ needs_loops = pytest.mark.skipif(_order.COMPILED is None, reason="no compiler")
 @given(graph=graphs(), seed=st.integers(0, 100))
 def test_pairs_and_fours_are_of_all_nodes_and_rows_read_no_more_than_before(graph, seed):
     nodes = np.random.default_rng(seed).permutation(graph.n_nodes).astype(np.int32)
-    order, lengths = _order._shared(graph.adjacency, nodes), np.diff(graph.adjacency.indptr)
+    order, lengths = _order.shared_order(graph.adjacency, nodes), np.diff(graph.adjacency.indptr)
     assert np.array_equal(np.sort(order.nodes), np.arange(graph.n_nodes))
     assert np.array_equal(np.sort(order.rows), np.arange(graph.n_nodes))
-    assert np.array_equal(order.nodes[order.place], np.arange(graph.n_nodes))
+    assert np.array_equal(order.nodes[order.position], np.arange(graph.n_nodes))
     read, own = order.lengths, lengths[order.nodes[order.rows]]
     assert ((read <= own) & (4 * read >= own)).all() and (np.diff(read) >= 0).all()
 
@@ -97,7 +97,7 @@ def test_sums_are_shared_only_where_that_spares_much():
 def test_rows_of_one_length_follow_each_other_within_a_window():
     graph = eb.Graph.build_knn(np.random.default_rng(0).random((9000, 2)), k=5)
     order, lengths = row_order(graph.adjacency), np.diff(graph.adjacency.indptr)
-    assert np.array_equal(order.nodes[order.place], np.arange(9000)) and order.rows is None
+    assert np.array_equal(order.nodes[order.position], np.arange(9000)) and order.rows is None
     assert np.array_equal(order.lengths, lengths[order.nodes])
     for first in range(0, 9000, _order.WINDOW):
         within = order.nodes[first : first + _order.WINDOW]

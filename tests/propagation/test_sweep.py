@@ -14,28 +14,26 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import ebboost as eb
-from ebboost._native import threads
-from ebboost.propagation import _ordering as _order
-from ebboost.propagation import _sweep
-from ebboost.propagation._matrix import GraphMatrix
-from ebboost.propagation._ordering import row_order
-from ebboost.propagation._sweep import Sweep, stepped, sweep_on
+from ebboost._native import COMPILED, threads
+from ebboost.propagation import GraphMatrix, _compiled, sweep_on
+from ebboost.propagation._compiled import CompiledSweep
+from ebboost.propagation._ordering import row_order, shared_order
+from ebboost.propagation._sweep import ScipySweep, Steps, Sweep
 from tests.strategies import graphs
 
-compiled = pytest.mark.skipif(_sweep.COMPILED is None, reason="no compiler")
+compiled = pytest.mark.skipif(COMPILED is None, reason="no compiler")
 LOOPS = ["scipy", pytest.param("compiled", marks=compiled), pytest.param("shared", marks=compiled)]
+DOUBLE = np.dtype(np.float64)
 
 
-def swept_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
-    sweep = Sweep(adjacency)
+def sweep_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
+    """The sweep by some loops; "shared" reads sums of pairs and fours whether that pays or not."""
     if loops == "scipy":
-        sweep._compiled = None
-    if loops == "shared" and sweep._unit:  # whether that is worth it or not
-        sweep._known_order = _order._shared(
-            adjacency, np.arange(adjacency.shape[0], dtype=np.int32)
-        )
-        assert sweep._sums
-    return sweep
+        return ScipySweep(adjacency)
+    if loops == "compiled" or not (adjacency.data == 1.0).all():
+        return CompiledSweep(adjacency)
+    nodes = np.arange(adjacency.shape[0], dtype=np.int32)
+    return CompiledSweep(adjacency, shared_order(adjacency, nodes))
 
 
 @pytest.mark.parametrize("loops", LOOPS)
@@ -52,7 +50,7 @@ def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
     scale, keep = rng.normal(size=(2, n)).astype(dtype)
     terms = {"scale": scale, "keep": keep, "source": source}
     terms = {name: term for bit, (name, term) in enumerate(terms.items()) if given_terms >> bit & 1}
-    found = swept_by(loops, graph.adjacency)(v, **terms)
+    found = sweep_by(loops, graph.adjacency)(v, **terms)
 
     def columnwise(name, default):
         vector = terms.get(name, np.full(n, default)).astype(np.float64)
@@ -75,21 +73,21 @@ def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
 @pytest.mark.parametrize("bits", [16, 32])
 @pytest.mark.parametrize("kind", ["unit", "weighted", "shared"])
 @pytest.mark.parametrize("n_nodes", [1, 3, 4, 5, 203])
-def test_rows_of_any_length_are_summed(bits, kind, n_nodes):
+def test_rows_of_any_length_are_summed(bits, kind, n_nodes, monkeypatch):
+    monkeypatch.setattr(_compiled, "SHORT_LENGTH", 1 << 16 if bits == 16 else 0)
     weighted, loops = kind == "weighted", "shared" if kind == "shared" else "compiled"
     rng = np.random.default_rng(n_nodes)
     dense = rng.normal(size=(n_nodes, n_nodes)) if weighted else np.ones((n_nodes, n_nodes))
     kept = rng.random(dense.shape) < rng.random((n_nodes, 1)) ** 4  # rows from empty to full
     kept[:: n_nodes // 4 + 1] = True
-    sweep = swept_by(loops, sparse.csr_array(np.where(kept, dense, 0.0)))
-    sweep._bits = bits
+    sweep = sweep_by(loops, sparse.csr_array(np.where(kept, dense, 0.0)))
     v, right = rng.normal(size=(2, n_nodes))
     np.testing.assert_allclose(sweep(v), np.where(kept, dense, 0.0) @ v, atol=1e-12)
     diagonal = 3.0 * n_nodes + rng.random(n_nodes)
-    symmetric = swept_by(
+    symmetric = sweep_by(
         loops, sparse.csr_array(np.where(kept & kept.T, (dense + dense.T) / 2, 0.0))
     )
-    symmetric._bits = bits
+    assert sweep.layout(DOUBLE).bits == bits
     z, _ = symmetric.conjugate_gradients(
         right, diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100
     )
@@ -107,13 +105,13 @@ def test_steps_are_sweeps_between_two_scalings(loops, graph, short, count, width
     rng, n, dtype = np.random.default_rng(0), graph.n_nodes, np.float32 if short else np.float64
     scores = rng.normal(size=n if width is None else (n, width)).astype(dtype)
     root, scale, keep = (rng.random((3, n)) + 0.1).astype(dtype)
-    sweep = swept_by(loops, graph.adjacency)
+    sweep = sweep_by(loops, graph.adjacency)
     at_root = root if width is None else root[:, None]
     expected = v = at_root * scores
     for _ in range(count):
         expected = sweep(expected, scale, keep, dtype(0.3) * v)
     for _ in range(2):  # the second time in memory that was written to
-        found = sweep.steps(scores, root, scale, keep, 0.3, count)
+        found = sweep.steps(root, scale, keep, 0.3, count)(scores)
         np.testing.assert_allclose(
             found, expected / at_root, rtol=1e-4 if short else 1e-12, atol=1e-5 if short else 1e-12
         )
@@ -130,7 +128,7 @@ def test_one_adjacency_is_laid_out_once():
 @pytest.mark.parametrize("kind", ["unit", "weighted", pytest.param("shared", marks=compiled)])
 @pytest.mark.parametrize("width", [1, 3])
 def test_threads_change_no_bit(kind, width, monkeypatch):
-    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 100)
     rng, n = np.random.default_rng(0), 20_000
     if kind == "shared":
         adjacency = eb.Graph.build_knn(rng.random((n, 2)), k=12).adjacency
@@ -138,47 +136,49 @@ def test_threads_change_no_bit(kind, width, monkeypatch):
         ends = np.sort(rng.integers(0, n, (40_000, 2)), axis=1)
         weight = rng.random(40_000) if kind == "weighted" else None
         adjacency = eb.Graph.from_edges(ends[:, 0], ends[:, 1], weight=weight, n_nodes=n).adjacency
-    sweep, v = Sweep(adjacency), rng.normal(size=(n, width))
+    sweep, v = sweep_on(adjacency), rng.normal(size=(n, width))
     root, scale, keep = rng.random((3, n)) + 0.5
-    alone, steps = sweep(v, source=v), sweep.steps(v, root, scale, keep, 0.3, 3)
+    alone, steps = sweep(v, source=v), sweep.steps(root, scale, keep, 0.3, 3)(v)
     with threads(3):
-        together, steps_together = sweep(v, source=v), sweep.steps(v, root, scale, keep, 0.3, 3)
-    assert bool(sweep._sums) == (kind == "shared") and len(set(sweep._shares(3))) == 4
+        together, steps_together = sweep(v, source=v), sweep.steps(root, scale, keep, 0.3, 3)(v)
+    if COMPILED is not None:
+        assert (sweep.order.rows is not None) == (kind == "shared")
+        assert len(set(sweep.order.ranges.split(3))) == 4
     np.testing.assert_array_equal(alone, together)
     np.testing.assert_array_equal(steps, steps_together)
     np.testing.assert_allclose(alone, adjacency @ v + v, atol=1e-12)
 
 
 @compiled
-def test_threads_have_about_as_much_to_do_each_or_are_left_alone(monkeypatch):
-    """One column of a graph that reads sums is cut at windows, of which a small graph has one; several are cut anywhere."""
-    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+def test_threads_read_equal_shares_of_the_rows(monkeypatch):
+    """Rows with sums are divided at windows, of which a small graph has one; others anywhere."""
+    monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 100)
     adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((4000, 2)), k=12).adjacency
-    sweep, degrees = Sweep(adjacency), np.diff(adjacency.indptr)
+    sweep, degrees = sweep_on(adjacency), np.diff(adjacency.indptr)
     with threads(3):
-        assert sweep._sums and sweep._n_threads(1) == 1 and sweep._n_threads(5) == 3
-    read = np.add.reduceat(degrees[sweep._in_turn[1]], sweep._shares(3, wide=True)[:-1])
+        assert sweep.order.rows is not None and sweep.layout(DOUBLE).n_threads == 1
+    read = np.add.reduceat(degrees[sweep.order.wide_nodes], sweep.order.wide_ranges.split(3)[:-1])
     np.testing.assert_allclose(read, degrees.sum() / 3, rtol=0.01)
 
 
 @compiled
 def test_several_columns_are_summed_in_the_order_of_a_graph_without_sums():
-    """They read no sums, and rows of one length after the other are a quarter faster."""
+    """They read no sums, and rows sorted by length are a quarter faster."""
     adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((6000, 2)), k=12).adjacency
-    sweep = Sweep(adjacency)
-    assert sweep._sums
-    np.testing.assert_array_equal(sweep._in_turn[1], row_order(adjacency).nodes)
+    order = sweep_on(adjacency).order
+    assert order.rows is not None
+    np.testing.assert_array_equal(order.wide_nodes, row_order(adjacency).nodes)
 
 
 def _sweep_in_child(size: int) -> float:
     adjacency = eb.Graph.from_edges(np.arange(size - 1), np.arange(1, size), n_nodes=size).adjacency
     with threads(2):
-        return float(Sweep(adjacency)(np.ones(size)).sum())
+        return float(sweep_on(adjacency)(np.ones(size)).sum())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_process_makes_threads_of_its_own(monkeypatch):
-    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 100)
     expected = _sweep_in_child(1000)  # the parent's threads are running now
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(_sweep_in_child, (1000,)).get(timeout=30) == expected == 1998.0
@@ -190,7 +190,7 @@ def test_a_graph_matrix_is_its_closed_form(loops, graph, strength):
     rng, n = np.random.default_rng(1), graph.n_nodes
     diagonal, root = rng.normal(size=n), rng.random(n) + 0.1
     matrix = GraphMatrix(graph.adjacency, diagonal, strength, root)
-    matrix.sweep = swept_by(loops, graph.adjacency)
+    matrix.sweep = sweep_by(loops, graph.adjacency)
     dense = np.diag(diagonal) - strength * root[:, None] * graph.adjacency.toarray() * root[None, :]
     np.testing.assert_allclose(matrix.csr.toarray(), dense, atol=1e-12)
     for v in (rng.normal(size=n), rng.normal(size=(n, 3))):
@@ -204,7 +204,7 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
     n = graph.n_nodes
     diagonal = graph.degrees + np.linspace(0.1, 2.0, n)
     right, size = np.cos(np.arange(n)), np.linspace(0.5, 2.0, n)
-    z, reached = Sweep(graph.adjacency).conjugate_gradients(
+    z, reached = sweep_on(graph.adjacency).conjugate_gradients(
         right, diagonal, 1 / diagonal, size, 1e-10, 1000
     )
     dense = np.diag(diagonal) - graph.adjacency.toarray()
@@ -217,14 +217,14 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
 def test_compiled_conjugate_gradients_stop_when_told():
     adjacency = eb.Graph.from_edges(np.arange(99), np.arange(1, 100), n_nodes=100).adjacency
     diagonal = np.asarray(adjacency.sum(axis=1)).ravel() + 1e-3
-    _, reached = Sweep(adjacency).conjugate_gradients(
+    _, reached = sweep_on(adjacency).conjugate_gradients(
         np.ones(100), diagonal, 1 / diagonal, np.ones(100), 1e-12, 3
     )
     assert reached > 1e-3
 
 
 def test_without_a_library_there_is_scipy(monkeypatch):
-    monkeypatch.setattr(_sweep, "COMPILED", None)
+    monkeypatch.setattr(_compiled, "COMPILED", None)
     rng = np.random.default_rng(0)
     X, ends = rng.normal(size=(1500, 3)), np.sort(rng.integers(0, 1500, (4000, 2)), axis=1)
     graph = eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=1500)
@@ -265,7 +265,7 @@ def test_how_scores_lie_in_memory_does_not_matter(smoother, dtype, layout):
 
 @pytest.mark.parametrize("loops", LOOPS)
 def test_terms_of_another_float_type_are_converted(loops):
-    sweep, v = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.arange(3.0)
+    sweep, v = sweep_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.arange(3.0)
     expected = sweep(v, scale=v, source=v)
     for dtype in (np.int64, np.float32, np.longdouble):
         np.testing.assert_allclose(
@@ -276,7 +276,7 @@ def test_terms_of_another_float_type_are_converted(loops):
 
 @pytest.mark.parametrize("loops", LOOPS)
 def test_memory_that_does_not_fit_is_refused(loops):
-    sweep = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency)
+    sweep = sweep_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency)
     with pytest.raises(ValueError, match="a row for each of the 3 nodes"):
         sweep(np.ones(2))
     for out in (np.empty(2), np.empty(3, dtype=np.float32), np.empty((3, 2), order="F")):
@@ -300,19 +300,19 @@ def test_more_nodes_than_16_bits_can_number(n_nodes):
         np.arange(n_nodes), (np.arange(n_nodes) + 1) % n_nodes, n_nodes=n_nodes
     ).adjacency
     v = np.random.default_rng(0).normal(size=n_nodes)
-    np.testing.assert_allclose(Sweep(ring)(v), np.roll(v, 1) + np.roll(v, -1), atol=1e-12)
+    np.testing.assert_allclose(sweep_on(ring)(v), np.roll(v, 1) + np.roll(v, -1), atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_steps_by_several_threads_are_those_of_one(dtype, monkeypatch):
-    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 100)
     rng = np.random.default_rng(0)
     ends = np.sort(rng.integers(0, 3000, (20_000, 2)), axis=1)
-    sweep = Sweep(eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=3000).adjacency)
+    sweep = sweep_on(eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=3000).adjacency)
     scores, root, scale, keep = (rng.random((4, 3000)) + 0.1).astype(dtype)
-    alone = sweep.steps(scores, root, 0.01 * scale, keep, 0.3, 4)
+    alone = sweep.steps(root, 0.01 * scale, keep, 0.3, 4)(scores)
     with threads(3):
-        together = sweep.steps(scores, root, 0.01 * scale, keep, 0.3, 4)
+        together = sweep.steps(root, 0.01 * scale, keep, 0.3, 4)(scores)
     np.testing.assert_array_equal(alone, together)
 
 
@@ -330,60 +330,50 @@ def test_a_sweep_goes_with_its_last_operator():
 
 
 @compiled
-def test_threads_that_come_first_together_lay_a_graph_out_once(monkeypatch):
-    """Laid out twice, the first layout would be freed while a thread reads it."""
-    made, n = [], 300
+def test_concurrent_first_steps_build_one_layout(monkeypatch):
+    built, n = [], 300
 
-    def slowly(what, make):
-        def made_slowly(*arguments, **named):
-            made.append(what)
-            time.sleep(0.02)  # so that all threads are there before anything is
-            return make(*arguments, **named)
+    def slowly(name, build):
+        def build_slowly(*arguments, **named):
+            built.append(name)
+            time.sleep(0.02)  # so that all threads arrive before anything is built
+            return build(*arguments, **named)
 
-        return made_slowly
+        return build_slowly
 
-    monkeypatch.setattr(_sweep, "row_order", slowly("order", _sweep.row_order))
-    monkeypatch.setattr(_sweep, "_addresses", slowly("edges", _sweep._addresses))
-    monkeypatch.setattr(Sweep, "_arranged", slowly("vector", Sweep._arranged))
+    monkeypatch.setattr(_compiled, "row_order", slowly("order", row_order))
+    monkeypatch.setattr(_compiled, "Layout", slowly("layout", _compiled.Layout))
     rng = np.random.default_rng(0)
     graph = eb.Graph.from_edges(np.arange(n - 1), np.arange(1, n), weight=rng.random(n - 1))
-    sweep, start = Sweep(graph.adjacency), threading.Barrier(3)
+    sweep, start = sweep_on(graph.adjacency), threading.Barrier(3)
     scores, root, scale, keep = (rng.random((4, n)) + 0.1).astype(np.float32)
 
-    def steps(_):
+    steps = sweep.steps(root, scale, keep, 0.3, 4)
+
+    def first(_):
         start.wait()
-        return sweep.steps(scores, root, scale, keep, 0.3, 4)
+        return steps(scores)
 
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(steps, range(3)))
-    assert sorted(made) == [
-        "edges",
-        "edges",
-        "order",
-        "vector",
-        "vector",
-        "vector",
-    ]  # as written, and as float32
-    for other in found:
-        np.testing.assert_array_equal(
-            other, Sweep(graph.adjacency).steps(scores, root, scale, keep, 0.3, 4)
-        )
+        results = list(pool.map(first, range(3)))
+    assert built == ["order", "layout"]
+    for result in results:
+        np.testing.assert_array_equal(result, steps(scores))
 
 
 @compiled
 @pytest.mark.parametrize("what", ["sweep", "solve"])
-def test_threads_that_come_first_together_look_for_one_order(what, monkeypatch):
-    """Looked for twice, one order would be freed while a thread reads it, and all would wait for both."""
-    made = []
+def test_concurrent_first_sweeps_search_one_order(what, monkeypatch):
+    built = []
 
     def slowly(*arguments, **named):
-        made.append(what)
-        time.sleep(0.02)  # so that all threads are there before the order is
+        built.append(what)
+        time.sleep(0.02)  # so that all threads arrive before the order is
         return row_order(*arguments, **named)
 
-    monkeypatch.setattr(_sweep, "row_order", slowly)
+    monkeypatch.setattr(_compiled, "row_order", slowly)
     adjacency = eb.Graph.build_knn(np.random.default_rng(0).random((300, 2)), k=14).adjacency
-    sweep, start, ones = Sweep(adjacency), threading.Barrier(3), np.ones(300)
+    sweep, start, ones = sweep_on(adjacency), threading.Barrier(3), np.ones(300)
     diagonal = adjacency.sum(axis=1) + 1.0
 
     def first(_):
@@ -393,9 +383,9 @@ def test_threads_that_come_first_together_look_for_one_order(what, monkeypatch):
         return sweep.conjugate_gradients(ones, diagonal, 1 / diagonal, ones, 1e-10, 100)[0]
 
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(first, range(3)))
-    assert made == [what]
-    for one in found:
+        results = list(pool.map(first, range(3)))
+    assert built == [what]
+    for one in results:
         np.testing.assert_allclose(one, diagonal - 1.0 if what == "sweep" else 1.0, rtol=1e-9)
 
 
@@ -403,7 +393,7 @@ def test_threads_that_come_first_together_look_for_one_order(what, monkeypatch):
 @pytest.mark.parametrize("n_nodes", [7, 8, 9])
 def test_a_solve_that_overflowed_does_not_spoil_the_next(n_nodes):
     adjacency = eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes)).adjacency
-    sweep, diagonal, right = Sweep(adjacency), np.full(n_nodes, 3.0), np.ones(n_nodes)
+    sweep, diagonal, right = sweep_on(adjacency), np.full(n_nodes, 3.0), np.ones(n_nodes)
     given = diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100
     expected, _ = sweep.conjugate_gradients(right, *given)
     _, reached = sweep.conjugate_gradients(1e200 * right, *given)
@@ -416,12 +406,12 @@ def test_a_solve_that_overflowed_does_not_spoil_the_next(n_nodes):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_steps_of_several_columns_are_sweeps_one_after_the_other(dtype, layout):
     rng = np.random.default_rng(0)
-    sweep = Sweep(eb.Graph.build_knn(rng.random((60, 2)), k=4).adjacency)
+    sweep = sweep_on(eb.Graph.build_knn(rng.random((60, 2)), k=4).adjacency)
     scores = rng.normal(size=(60, 5)).astype(dtype)
     root, scale, keep = (rng.random((3, 60)) + 0.1).astype(dtype)
-    expected = stepped(sweep, scores, root, scale, keep, 0.3, 3)
+    expected = Steps(sweep, root, scale, keep, 0.3, 3)(scores)
     laid_out = LAYOUTS.get(layout, np.asarray)(scores)
-    np.testing.assert_array_equal(sweep.steps(laid_out, root, scale, keep, 0.3, 3), expected)
+    np.testing.assert_array_equal(sweep.steps(root, scale, keep, 0.3, 3)(laid_out), expected)
     np.testing.assert_array_equal(laid_out, scores)  # left as it was
 
 
@@ -458,7 +448,7 @@ def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, s
     rows = rng.integers(0, n, rng.integers(1, 2 * n))
     table = np.full((rows.size, 3 * width + 1), 7.0)
     out = [table[:, i * width : (i + 1) * width] if asked >> i & 1 else None for i in range(3)]
-    swept_by(loops, graph.adjacency).neighbor_statistics(
+    sweep_by(loops, graph.adjacency).neighbor_statistics(
         values, rows, None if missing else graph.degrees, out, -1.0
     )
     for part, expected in zip(out, literal(graph.adjacency, values, rows, -1.0), strict=True):
@@ -470,9 +460,9 @@ def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, s
 @compiled
 def test_what_is_around_a_node_takes_no_order(monkeypatch):
     """To find one takes longer than to look."""
-    monkeypatch.setattr(_sweep, "row_order", None)
+    monkeypatch.setattr(_compiled, "row_order", None)
     adjacency, out = eb.Graph.from_edges([0, 1], [1, 2]).adjacency, np.empty((3, 1))
-    Sweep(adjacency).neighbor_statistics(
+    sweep_on(adjacency).neighbor_statistics(
         np.array([[1.0], [2.0], [3.0]]), np.arange(3), None, [out, None, None], 0.0
     )
     assert out.ravel().tolist() == [2.0, 2.0, 2.0]
@@ -482,7 +472,7 @@ def test_what_is_around_a_node_takes_no_order(monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_around_a_node_does_not_depend_on_who_looks(weighted, monkeypatch):
     """Threads, scipy's product and the compiled loop add up in the same order: the same bits."""
-    monkeypatch.setattr(_sweep, "WORTH_A_THREAD", 100)
+    monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 100)
     rng = np.random.default_rng(0)
     ends = np.sort(rng.integers(0, 3000, (20_000, 2)), axis=1)
     weight = rng.random(20_000) if weighted else None
@@ -493,7 +483,7 @@ def test_what_is_around_a_node_does_not_depend_on_who_looks(weighted, monkeypatc
         found[who] = np.empty((3000, 27))
         with threads(3 if who == "together" else 1):
             parts = np.split(found[who], 3, axis=1)
-            swept_by("scipy" if who == "numpy" else "compiled", adjacency).neighbor_statistics(
+            sweep_by("scipy" if who == "numpy" else "compiled", adjacency).neighbor_statistics(
                 values, rows, None, parts, np.nan
             )
     np.testing.assert_array_equal(found["alone"], found["together"])
@@ -502,7 +492,7 @@ def test_what_is_around_a_node_does_not_depend_on_who_looks(weighted, monkeypatc
 
 @pytest.mark.parametrize("loops", LOOPS)
 def test_a_place_to_write_to_that_does_not_fit_is_refused(loops):
-    sweep, values = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones((3, 2))
+    sweep, values = sweep_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones((3, 2))
     for rows, out in (([0, 3], np.empty((2, 2))), ([-1], np.empty((1, 2)))):
         with pytest.raises(ValueError, match="those of 3 nodes"):
             sweep.neighbor_statistics(values, np.array(rows), None, [out, None, None], 0.0)
@@ -513,6 +503,6 @@ def test_a_place_to_write_to_that_does_not_fit_is_refused(loops):
 
 @pytest.mark.parametrize("loops", LOOPS)
 def test_steps_of_scores_that_lie_across_are_refused(loops):
-    sweep, ones = swept_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones(3)
+    sweep, ones = sweep_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones(3)
     with pytest.raises(ValueError, match="a row for each of the 3 nodes"):
-        sweep.steps(np.ones((1, 3)), ones, ones, ones, 0.5, 1)
+        sweep.steps(ones, ones, ones, 0.5, 1)(np.ones((1, 3)))

@@ -1,10 +1,10 @@
 """A graph on the GPU: its edges, swept by `_sweep.cu` or `_tiles.cu`, and the numbers of its nodes.
 
-Operators built on a :class:`CudaGraph` are on the GPU with it, and take and give CuPy arrays. CuPy is imported here when a
-graph is moved, and never otherwise.
+Operators built on a :class:`CudaGraph` are on the GPU with it, and take and return CuPy arrays.
+CuPy is imported when a graph is moved, and not before.
 """
 
-from collections.abc import Sequence
+import copy
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,19 @@ from scipy import sparse
 
 from ebboost.backends._tiles import SPARE, TILE, tiled, worthwhile
 from ebboost.graph import Graph
-from ebboost.propagation._solver import ratio
-from ebboost.propagation._sweep import stepped, sweep_on
+from ebboost.propagation import Sweep, sweep_on
 
+#: Threads of a block of `_sweep.cu`, and of `_tiles.cu`, which needs all of a multiprocessor's.
 THREADS = 256
 TILE_THREADS = 1024
+#: Loads that a thread has under way at once.
 BATCH = 4
-#: Rows with more neighbours than this have a block of threads to themselves; no more add up in `_tiles.cu`.
+#: Rows with more neighbours have a block of threads each; no more add up in `_tiles.cu`.
 HUB = 256
 SHARED_MEMORY = "MaxSharedMemoryPerBlockOptin"
-#: Conjugate gradients ask how far they are once in so many iterations: the GPU must stop for an answer.
-LOOK_EVERY = 4
-#: Of the right side: systems to be solved no closer are tried in float32, for so many iterations.
-LOOSE, SHORT_TRY = 5e-5, 50
+#: Relative residuals from which on a system is first tried in float32, for SHORT_TRY iterations.
+LOOSE = 5e-5
+SHORT_TRY = 50
 
 
 class CudaGraph:
@@ -35,58 +35,68 @@ class CudaGraph:
     Parameters
     ----------
     host : Graph
+        The graph in host memory.
     """
 
     def __init__(self, host: Graph) -> None:
         import cupy
 
-        self.host, self.n_nodes, self.is_signed = host, host.n_nodes, host.is_signed
+        self.host = host
+        self.n_nodes = host.n_nodes
+        self.is_signed = host.is_signed
         self.degrees = cupy.asarray(host.degrees)
-        self.adjacency = CudaEdges(host.adjacency)
+        self.adjacency = CudaSweep(host.adjacency)
+
+    @property
+    def parent(self) -> Graph:
+        """The host graph whose spectrum bounds that of this one."""
+        return self.host.parent
 
     @cached_property
     def unsigned(self) -> "CudaGraph":
         """The same graph with all weights positive."""
-        return CudaGraph(self.host.unsigned) if self.is_signed else self
+        return type(self)(self.host.unsigned) if self.is_signed else self
 
     def similar_neighborhoods(self, k: int = 10) -> "CudaGraph":
         """Return the graph of :meth:`Graph.similar_neighborhoods`."""
-        return CudaGraph(self.host.similar_neighborhoods(k))
+        return type(self)(self.host.similar_neighborhoods(k))
 
 
-class CudaEdges:
-    """A symmetric adjacency on the GPU, ready to be swept: see :class:`Sweep`, whose methods these are.
+class CudaSweep(Sweep):
+    """A symmetric adjacency on the GPU and the sweep over it.
 
-    Weights that are all one are not kept, others in each float type that is asked for. Where all are one, the edges of a
-    large graph are kept a second time, in the order in which one column of float32 is swept three times as fast.
+    Weights that are all one are not stored, others in each float type in use. Where all are one,
+    the edges of a large graph are stored a second time, in the order in which one column of float32
+    is swept three times as fast.
+
+    Parameters
+    ----------
+    adjacency : csr_array
     """
+
+    #: The GPU must stop for a look at the residual.
+    check_every = 4
 
     def __init__(self, adjacency: sparse.csr_array) -> None:
         import cupy
 
+        super().__init__(adjacency.shape[0])
         self.shape = adjacency.shape
-        lengths = np.diff(adjacency.indptr)
         self._start = cupy.asarray(adjacency.indptr, dtype=np.int64)
         self._column = cupy.asarray(adjacency.indices, dtype=np.int32)
-        self._hubs = cupy.asarray(np.flatnonzero(lengths > HUB), dtype=np.int32)
-        self._weights: dict[Any, Any] = {}
+        hubs = np.flatnonzero(np.diff(adjacency.indptr) > HUB)
+        self._hubs = cupy.asarray(hubs, dtype=np.int32)
+        self._weights: dict[np.dtype[Any], Any] = {}
         if not (adjacency.data == 1.0).all():
             self._weights[np.dtype(np.float64)] = cupy.asarray(adjacency.data, dtype=np.float64)
-        # As many threads for a row as leave each a few neighbours to add up: with fewer they wait, with more they idle.
+        # As many threads for a row as leave each a few neighbours: fewer wait, more idle.
         mean = adjacency.nnz / max(adjacency.shape[0], 1)
         self.lanes = int(np.clip(2 ** np.round(np.log2(max(mean, 1.0) / 2.0)), 2, 32))
 
-    @property
-    def is_weighted(self) -> bool:
-        """Whether some weight is other than one."""
-        return bool(self._weights)
-
-    def __abs__(self) -> "CudaEdges":
-        same: CudaEdges = object.__new__(CudaEdges)
-        same.__dict__ |= self.__dict__ | {
-            "_weights": {kind: abs(weight) for kind, weight in self._weights.items()}
-        }
-        return same
+    def __abs__(self) -> "CudaSweep":
+        other = copy.copy(self)
+        other._weights = {dtype: abs(weights) for dtype, weights in self._weights.items()}
+        return other
 
     def __matmul__(self, v: Any) -> Any:
         return self(v)
@@ -94,89 +104,62 @@ class CudaEdges:
     def __call__(
         self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None
     ) -> Any:
-        """Return scale∘(A v) + keep∘v + source, for v of shape (n,) or (n, c), float32 or float64."""
+        """Return scale∘(A v) + keep∘v + source."""
         import cupy
 
         v = cupy.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
-        if len(v) != self.shape[0]:
-            raise ValueError(
-                f"Scores must have a row for each of the {self.shape[0]} nodes, got shape {v.shape}."
-            )
+        self.check_rows(v)
         out = cupy.empty_like(v) if out is None else out
         width = 1 if v.ndim == 1 else v.shape[1]
-        given = [
-            0 if part is None else cupy.ascontiguousarray(part, dtype=v.dtype)
-            for part in (scale, keep, source)
+        terms = [
+            0 if term is None else cupy.ascontiguousarray(term, dtype=v.dtype)
+            for term in (scale, keep, source)
         ]
         tiles = self._tiles if width == 1 and v.dtype == np.float32 else None
         if tiles is not None:
-            tiles(v, given, out)
+            tiles(v, terms, out)
         if tiles is None or self._hubs.size:
-            self._by_rows(v, width, given, out, only_hubs=tiles is not None)
+            self._by_rows(v, width, terms, out, only_hubs=tiles is not None)
         return out
 
     def _by_rows(self, v: Any, width: int, terms: list[Any], out: Any, only_hubs: bool) -> None:
         columns = min(2 ** int(np.ceil(np.log2(max(width, 1)))), 32)
         lanes = max(self.lanes, columns)
-        sweep, hubs = _kernels(v.dtype == np.float32, lanes, columns, self.is_weighted)
-        rest = (self._start, self._column, self._weights_like(v), *terms, v, out)
-        blocks_of_columns = -(-width // columns)
+        sweep, hubs = _kernels(v.dtype == np.float32, lanes, columns, bool(self._weights))
+        arguments = (self._start, self._column, self._weights_in(v.dtype), *terms, v, out)
+        column_blocks = -(-width // columns)
         if not only_hubs:
             blocks = -(-len(v) // (THREADS // lanes))
-            sweep((blocks, blocks_of_columns), (THREADS,), (len(v), width, HUB, *rest))
+            sweep((blocks, column_blocks), (THREADS,), (len(v), width, HUB, *arguments))
         if self._hubs.size:
-            hubs((self._hubs.size, blocks_of_columns), (THREADS,), (self._hubs, width, *rest))
+            hubs((self._hubs.size, column_blocks), (THREADS,), (self._hubs, width, *arguments))
 
     @cached_property
     def _tiles(self) -> "Tiles | None":
-        rows = _rows_held()
-        fit = not self.is_weighted and worthwhile(self.shape[0], self._column.size, rows)
+        rows = _rows_in_shared_memory()
+        fit = not self._weights and worthwhile(self.n_nodes, self._column.size, rows)
         return Tiles(self._start, self._column, rows) if fit else None
 
-    def _weights_like(self, v: Any) -> Any:
-        if self._weights and v.dtype not in self._weights:
-            self._weights[v.dtype] = self._weights[np.dtype(np.float64)].astype(v.dtype)
-        return self._weights.get(v.dtype, 0)
-
-    def steps(self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> Any:
-        """Return v/root after ``count`` sweeps v ← scale∘(A v) + keep∘v + α v⁰ from v⁰ = root∘scores."""
-        return stepped(self, scores, root, scale, keep, alpha, count)
+    def _weights_in(self, dtype: np.dtype[Any]) -> Any:
+        if self._weights and dtype not in self._weights:
+            self._weights[dtype] = self._weights[np.dtype(np.float64)].astype(dtype)
+        return self._weights.get(dtype, 0)
 
     def conjugate_gradients(
-        self, right: Any, diagonal: Any, inverse: Any, size: Any, target: float, most: int
+        self, right: Any, diagonal: Any, inverse: Any, size: Any, target: float, max_iterations: int
     ) -> tuple[Any, float]:
-        """Solve (diag(diagonal) − A) z = right, one column; as :meth:`Sweep.conjugate_gradients`."""
-        system = right, diagonal, inverse, size
+        """Solve (diag(diagonal) − A) z = right, in float32 where that is precise enough."""
+        solve = super().conjugate_gradients
         if target > LOOSE * float(np.sqrt(((size * right) ** 2).sum())):
-            z, reached = self._solved(
-                [part.astype(np.float32) for part in system], target, min(most, SHORT_TRY)
-            )
-            if reached <= target:
-                return z.astype(np.float64), reached
-        return self._solved(system, target, most)
-
-    def _solved(self, system: Sequence[Any], target: float, most: int) -> tuple[Any, float]:
-        right, diagonal, inverse, size = system
-        z, residual, minus = np.zeros_like(right), right.copy(), -np.ones_like(right)
-        direction = preconditioned = inverse * residual
-        product = (residual * preconditioned).sum()
-        for iteration in range(most + 1):
-            if iteration % LOOK_EVERY == 0 or iteration == most:
-                reached = float(np.sqrt(((size * residual) ** 2).sum()))
-                if not reached > target:  # of what are no numbers, neither is
-                    break
-            image = self(direction, scale=minus, keep=diagonal)
-            step = ratio(product, (direction * image).sum())
-            z += step * direction
-            residual -= step * image
-            preconditioned = inverse * residual
-            last, product = product, (residual * preconditioned).sum()
-            direction = preconditioned + ratio(product, last) * direction
-        return z, reached
+            short = (vector.astype(np.float32) for vector in (right, diagonal, inverse, size))
+            z, length = solve(*short, target, min(max_iterations, SHORT_TRY))
+            if length <= target:
+                return z.astype(np.float64), length
+        return solve(right, diagonal, inverse, size, target, max_iterations)
 
 
 class Tiles:
-    """The edges of a large graph as `_tiles.cu` takes them, but for those of hubs.
+    """The edges of a large graph, but for those of hubs, as `_tiles.cu` takes them.
 
     Parameters
     ----------
@@ -196,41 +179,39 @@ class Tiles:
         cupy.get_default_memory_pool().free_all_blocks()  # what sorting took
 
     def __call__(self, v: Any, terms: list[Any], out: Any) -> None:
-        """Write scale∘(A v) + keep∘v + source to ``out``; each of the three ``terms`` may be 0, for none."""
+        """Write scale∘(A v) + keep∘v + source to ``out``; a term that is 0 is left out."""
         import cupy
 
-        n_nodes, n_ranges = len(v), self._tiled.first.size - 1
+        n_nodes = len(v)
+        n_ranges = self._tiled.first.size - 1
         sums = cupy.zeros(2 * n_nodes + 1, dtype=np.int32)
         most = sums[2 * n_nodes :]
         largest, tiles, finished = _tile_kernels()
-        threads, blocks = (TILE_THREADS,), (self._n_blocks,)
+        threads = (TILE_THREADS,)
+        blocks = (self._n_blocks,)
         largest(blocks, threads, (n_nodes, v, most))
-        given = (n_ranges, self._rows, n_nodes, *self._tiled, most, v, sums)
-        tiles(blocks, threads, given, shared_mem=8 * (self._rows + SPARE))
+        arguments = (n_ranges, self._rows, n_nodes, *self._tiled, most, v, sums)
+        tiles(blocks, threads, arguments, shared_mem=8 * (self._rows + SPARE))
         finished((-(-n_nodes // TILE_THREADS),), threads, (n_nodes, most, sums, *terms, v, out))
 
 
-def _rows_held() -> int:
-    """Rows whose sums, two of four bytes to each, fill the shared memory of a block of threads."""
+@sweep_on.register
+def _(adjacency: CudaSweep) -> CudaSweep:
+    return adjacency
+
+
+def _rows_in_shared_memory() -> int:
+    """Rows whose sums, two of four bytes each, fill the shared memory of a block of threads."""
     import cupy
 
     return int(min(cupy.cuda.Device().attributes[SHARED_MEMORY] // 8, TILE) - SPARE)
 
 
-@sweep_on.register
-def _(adjacency: CudaEdges) -> CudaEdges:
-    return adjacency
-
-
 @lru_cache
 def _kernels(short: bool, lanes: int, columns: int, weighted: bool) -> tuple[Any, Any]:
-    named = {
-        "REAL": "float" if short else "double",
-        "LANES": lanes,
-        "COLUMNS": columns,
-        "WEIGHTED": int(weighted),
-    }
-    module = _compiled("_sweep.cu", named | {"BATCH": BATCH, "THREADS": THREADS})
+    real = "float" if short else "double"
+    sizes = {"LANES": lanes, "COLUMNS": columns, "BATCH": BATCH, "THREADS": THREADS}
+    module = _compiled("_sweep.cu", {"REAL": real, "WEIGHTED": int(weighted)} | sizes)
     return module.get_function("sweep"), module.get_function("hubs")
 
 
@@ -244,10 +225,9 @@ def _tile_kernels() -> tuple[Any, Any, Any]:
     return module.get_function("largest"), tiles, module.get_function("finished")
 
 
-def _compiled(file: str, named: dict[str, Any]) -> Any:
+def _compiled(file: str, macros: dict[str, object]) -> Any:
     import cupy
 
     source = Path(__file__).with_name(file).read_text(encoding="utf-8")
-    return cupy.RawModule(
-        code=source, options=tuple(f"-D{name}={value}" for name, value in named.items())
-    )
+    options = tuple(f"-D{name}={value}" for name, value in macros.items())
+    return cupy.RawModule(code=source, options=options)

@@ -1,7 +1,7 @@
 """Structure of a graph: immutable symmetric weights, node ids, and what is computed from them."""
 
 import copy
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -48,8 +48,6 @@ class GraphStructure:
         self._node_ids = None if node_ids is None else _read_only(node_ids.copy())
         self._part_of = part_of
         self._similar: dict[int, Self] = {}
-        #: Cache of the largest eigenvalues of Laplacians of this graph, by their parameters.
-        self.spectra: dict[Hashable, float] = {}
         if not np.isfinite(self.degrees).all():
             node = int(np.flatnonzero(~np.isfinite(self.degrees))[0])
             raise ValueError(

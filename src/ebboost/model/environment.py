@@ -5,7 +5,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ebboost.propagation import _sweep
+from ebboost import _native
 
 PACKAGES = (
     "ebboost",
@@ -38,7 +38,7 @@ def environment(threads: int | None) -> dict[str, Any]:
         "machine": platform.machine(),
         "system": platform.system(),
     }
-    loops = "scipy" if _sweep.COMPILED is None else "compiled"
+    loops = "scipy" if _native.COMPILED is None else "compiled"
     return (
         machine | versions() | {"sweeps": loops} | ({} if threads is None else {"threads": threads})
     )

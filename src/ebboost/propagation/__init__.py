@@ -7,9 +7,11 @@ linear, but is such a linear one at each point.
 
 from ebboost._native import allowed_threads, threads
 from ebboost.propagation._bounds import Contraction
+from ebboost.propagation._cg import conjugate_gradients
+from ebboost.propagation._compiled import sweep_on
 from ebboost.propagation._matrix import GraphMatrix
 from ebboost.propagation._solver import SparseSolver
-from ebboost.propagation._sweep import Sweep, stepped, sweep_on
+from ebboost.propagation._sweep import Sweep
 from ebboost.propagation.base import IdentityOperator, Propagation, PropagationOperator, Smoother
 from ebboost.propagation.kernel import Kernel
 from ebboost.propagation.laplacian import Laplacian
@@ -29,7 +31,7 @@ __all__ = [
     "SparseSolver",
     "Sweep",
     "allowed_threads",
-    "stepped",
+    "conjugate_gradients",
     "sweep_on",
     "threads",
 ]

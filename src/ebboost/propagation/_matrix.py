@@ -2,6 +2,7 @@
 
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ebboost.graph import Graph
-from ebboost.propagation._sweep import sweep_on
+from ebboost.propagation._compiled import sweep_on
 
 
 class GraphMatrix(LinearOperator):
@@ -85,6 +86,10 @@ def columnwise(vector: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[Any
     return vector if scores.ndim == 1 else vector[:, None]
 
 
+#: Of each graph, by λ and Laplacian.
+_largest_eigenvalues: WeakKeyDictionary[Any, dict[tuple[float, bool], float]] = WeakKeyDictionary()
+
+
 class LaplacianSystem:
     """I + λL, with L = D − A or L̂ = I − Ŝ, Ŝ = D̃^{-1/2}(A+I)D̃^{-1/2}.
 
@@ -116,16 +121,13 @@ class LaplacianSystem:
         Lanczos approaches it from below, hence the percent; Gershgorin's circles are a bound that needs no
         iteration, and the answer where Lanczos does not converge.
         """
-        whole = getattr(
-            self._graph, "host", self._graph
-        ).parent  # of a graph on a GPU, that from which it was moved
-        what = self.lam, self.normalized
-        if what not in whole.spectra:
-            system = (
-                self if whole is self._graph else LaplacianSystem(whole, self.lam, self.normalized)
-            )
-            whole.spectra[what] = system._largest()
-        return whole.spectra[what]
+        parent = self._graph.parent
+        known = _largest_eigenvalues.setdefault(parent, {})
+        key = (self.lam, self.normalized)
+        if key not in known:
+            system = self if parent is self._graph else LaplacianSystem(parent, *key)
+            known[key] = system._largest()
+        return known[key]
 
     def _largest(self) -> float:
         gershgorin = 1.0 + 2.0 * self.lam * (

@@ -162,26 +162,20 @@ class GradientSteps(PropagationOperator):
         super().__init__(system.n_nodes)
         self.n_steps, self.alpha = n_steps, alpha
         self._matrix = system.matrix
-        self._kept = 1.0 - alpha * system.diagonal
-        self._kept[np.abs(self._kept) < 1e-15] = 0.0
-        self.nonnegative = bool((self._kept >= 0).all()) and not system.signed
-        self._by_type: dict[bool, Any] = {}
+        keep = 1.0 - alpha * system.diagonal
+        keep[np.abs(keep) < 1e-15] = 0.0
+        self.nonnegative = bool((keep >= 0).all()) and not system.signed
+        # In v = R z the weights of the edges are those of the adjacency:
+        # v ← (1−αδ)∘v + αc r²∘(A v) + α r∘f.
+        root = self._matrix.root
+        scale = alpha * self._matrix.strength * root**2
+        self._steps = self._matrix.sweep.steps(root, scale, keep, alpha, n_steps)
 
     def apply(self, scores: Any) -> Any:
         """Take the k steps; sparse scores stay sparse."""
         if sparse.issparse(scores):
             return self._on_sparse(scores)
-        # In v = R z the weights of the edges are those of the adjacency: v ← (1−αδ)∘v + αc r²∘(A v) + α r∘f.
-        return self._matrix.sweep.steps(scores, *self._vectors(scores), self.alpha, self.n_steps)
-
-    def _vectors(self, scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """r, αc r² and 1 − αδ in the float type of the scores, converted once."""
-        short = scores.dtype == np.float32
-        if short not in self._by_type:
-            root = self._matrix.root
-            vectors = (root, self.alpha * self._matrix.strength * root**2, self._kept)
-            self._by_type[short] = tuple(like(vector, scores) for vector in vectors)
-        return self._by_type[short]
+        return self._steps(scores)
 
     def _on_sparse(self, scores: Any) -> Any:
         z, matrix = scores, self._matrix.csr

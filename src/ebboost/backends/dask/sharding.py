@@ -12,7 +12,7 @@ from scipy import sparse
 from ebboost.backends.dask.collectives import Collective
 from ebboost.data.table import Table
 from ebboost.graph import Graph
-from ebboost.propagation import Sweep, stepped, sweep_on
+from ebboost.propagation import Sweep, sweep_on
 from ebboost.training.checkpoint import fingerprint_of
 
 # Relative residuals from which on conjugate gradients may speak in float32, which halves what they send.
@@ -77,7 +77,6 @@ class BlockGraph:
         self.n_nodes, self.n_edges = rows.n_nodes, part.n_edges
         self.degrees, self.is_signed = part.degrees, part.is_signed
         self.adjacency = RowBlock(part.adjacency, rows, peers)
-        self.spectra: dict[Any, float] = {}  # as a Graph keeps them
 
     @property
     def parent(self) -> "BlockGraph":
@@ -120,11 +119,13 @@ def _(adjacency: RowBlock) -> "BlockSweep":
     return adjacency.sweep
 
 
-class BlockSweep:
+class BlockSweep(Sweep):
     """A :class:`Sweep` of which each worker does its rows."""
 
     def __init__(self, adjacency: RowBlock) -> None:
-        self.rows, self.peers, self._local = adjacency.rows, adjacency.peers, Sweep(adjacency.block)
+        super().__init__(adjacency.shape[0])
+        self.rows, self.peers = adjacency.rows, adjacency.peers
+        self._local = sweep_on(adjacency.block)
 
     def __call__(
         self,
@@ -142,13 +143,6 @@ class BlockSweep:
         out[...] = found
         return out
 
-    def steps(
-        self, scores: Any, root: Any, scale: Any, keep: Any, alpha: float, count: int
-    ) -> NDArray[Any]:
-        """Return v/root after ``count`` sweeps v ← scale∘(A v) + keep∘v + α v⁰ from v⁰ = root∘scores."""
-        found: NDArray[Any] = stepped(self, scores, root, scale, keep, alpha, count)
-        return found
-
     def conjugate_gradients(
         self,
         right: NDArray[np.float64],
@@ -158,7 +152,7 @@ class BlockSweep:
         target: float,
         most: int,
     ) -> tuple[NDArray[np.float64], float]:
-        """Solve (diag(diagonal) − A) z = right, one column; stops as :meth:`Sweep.conjugate_gradients` does.
+        """Solve (diag(diagonal) − A) z = right, one column; stops as those of :class:`Sweep` do.
 
         Each worker has its rows of every vector but one, the preconditioned residual, which the product needs whole. The
         recurrences are those of Chronopoulos and Gear (1989), in which the sums that decide when to stop travel with that

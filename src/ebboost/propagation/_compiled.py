@@ -1,0 +1,373 @@
+"""Sweeps by the loops of `kernels.c`, over several threads where a graph is large."""
+
+import copy
+import threading
+from collections.abc import Callable, Sequence
+from functools import singledispatch
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ebboost._native import COMPILED, allowed_threads, by_threads
+from ebboost.propagation._ordering import (
+    EIGHT,
+    WINDOW,
+    Order,
+    RowRanges,
+    addresses,
+    padded_length,
+    row_order,
+)
+from ebboost.propagation._sweep import ScipySweep, Steps
+
+#: Products of numbers below which starting a thread costs more than it saves.
+WORTH_A_THREAD = 1_000_000
+#: Vectors up to this length are indexed in 16 bits.
+SHORT_LENGTH = 1 << 16
+
+Array = NDArray[np.float64]
+Vector = NDArray[Any]
+Address = int | None
+DOUBLE = np.dtype(np.float64)
+SINGLE = np.dtype(np.float32)
+
+
+class Rows:
+    """Vectors of one length and where each of them lies."""
+
+    def __init__(self, vectors: Vector) -> None:
+        self.vectors = vectors
+        first = vectors.ctypes.data
+        self.addresses = [first + row * vectors.strides[0] for row in range(len(vectors))]
+
+
+class Layout:
+    """The rows of an adjacency as the loops read them for one column of scores.
+
+    Eight rows of about one length are read in turns, see `kernels.c`. A vector in this layout has
+    the order of ``order.nodes``, at least one zero behind the last node, and, where ``sums_at`` is
+    not 0, the sums of its pairs and fours from there on. A layout does not change and is shared by
+    threads.
+
+    Parameters
+    ----------
+    adjacency : csr_array
+    order : Order
+    is_unit : bool
+        Whether all weights are one; they are then not read.
+    """
+
+    def __init__(self, adjacency: sparse.csr_array, order: Order, is_unit: bool) -> None:
+        self.n_nodes = adjacency.shape[0]
+        self.n_entries = int(adjacency.nnz)
+        self.order = order
+        n_rows = padded_length(self.n_nodes)
+        self.sums_at = 0 if order.rows is None else n_rows
+        self.size = n_rows + self.sums_at // 2 + self.sums_at // 4
+        self.bits = 16 if self.size <= SHORT_LENGTH else 32
+        lengths = np.zeros(n_rows, dtype=np.int32)
+        lengths[: self.n_nodes] = order.lengths
+        eights = lengths.reshape(-1, EIGHT)
+        turns = np.minimum(eights.max(axis=1), 2 * eights.min(axis=1) + EIGHT)
+        self._start = np.concatenate([[0], (EIGHT * turns.astype(np.int64)).cumsum()])
+        rest = (eights - turns[:, None]).ravel()
+        self._rest_row = np.flatnonzero(rest > 0).astype(np.int32)
+        rest_ends = rest[self._rest_row].astype(np.int64).cumsum()
+        self._rest_start = self._start[-1] + np.concatenate([[0], rest_ends])
+        size = int(self._rest_start[-1])
+        self._column = np.full(size, self.n_nodes, np.uint16 if self.bits == 16 else np.int32)
+        self._weights: Vector | None = None if is_unit else np.zeros(size)
+        self._row: NDArray[np.int32] | None = None
+        if order.rows is not None:
+            self._row = np.arange(n_rows, dtype=np.int32)
+            self._row[: self.n_nodes] = order.rows
+        self.edges = self._edges()
+        data = None if is_unit else np.ascontiguousarray(adjacency.data, dtype=np.float64)
+        csr = addresses(order.nodes, order.position, adjacency.indptr, adjacency.indices, data)
+        inside = np.zeros(n_rows // 4, dtype=np.uint8)
+        entries = np.empty(1 + int(np.diff(adjacency.indptr).max(initial=0)), dtype=np.int32)
+        arrange = getattr(COMPILED, f"ebboost_arranged_{self.bits}")
+        arrange(self.n_nodes, *csr, *addresses(inside, entries), *self.edges)
+        self.order_at = order.nodes.ctypes.data
+
+    def _edges(self) -> tuple[int | None, ...]:
+        """EDGES of the loops: addresses of arrays that are held as long as the layout."""
+        rest = (self._rest_row.size, *addresses(self._rest_row, self._rest_start))
+        edges = addresses(self._start, self._column, self._weights)
+        return (*edges, *rest, self.sums_at, *addresses(self._row))
+
+    def astype(self, dtype: np.dtype[Any]) -> "Layout":
+        """Return the layout with weights in a float type."""
+        if self._weights is None or self._weights.dtype == dtype:
+            return self
+        other = copy.copy(self)
+        other._weights = self._weights.astype(dtype)
+        other.edges = other._edges()
+        return other
+
+    def work(self, count: int, dtype: np.dtype[Any]) -> Vector:
+        """Return ``count`` vectors to write to."""
+        vectors = np.empty((count, self.size), dtype=dtype)
+        vectors[:, self.n_nodes : padded_length(self.n_nodes)] = 0.0
+        return vectors
+
+    def arrange(self, *vectors: Vector) -> Vector:
+        """Return numbers of nodes in this layout, a row for each vector."""
+        out = self.work(len(vectors), vectors[0].dtype)
+        for vector, row in zip(vectors, out, strict=True):
+            arguments = (self.sums_at, self.order_at, *addresses(vector, row))
+            self.run(f"{_real(vector.dtype)}_arrange", *arguments)
+        return out
+
+    def restore(self, vector: Vector, out: Vector) -> None:
+        """Write a vector in this layout as numbers of nodes."""
+        self.run(f"{_real(out.dtype)}_put_back", self.order_at, *addresses(vector, out))
+
+    @property
+    def n_threads(self) -> int:
+        """How many threads a sweep pays for; rows with sums are divided at windows."""
+        count = n_threads(self.n_entries)
+        return min(count, 1 + (self.n_nodes - 1) // WINDOW) if self.sums_at else count
+
+    def run(self, name: str, *arguments: object) -> None:
+        """Run a loop over all rows, by several threads where that pays."""
+        loop = getattr(COMPILED, f"ebboost_{name}")
+        run_ranges(loop, self.order.ranges, self.n_threads, arguments)
+
+
+class CompiledSweep(ScipySweep):
+    """The edges of one graph, swept by the compiled loops.
+
+    One column of scores is swept in a :class:`Layout`, made when it is first needed; several are
+    swept over the adjacency as it is.
+
+    Parameters
+    ----------
+    adjacency : csr_array
+        With indices of 32 bits.
+    order : Order, optional
+        The order of its rows; by default :func:`row_order` decides.
+    """
+
+    def __init__(self, adjacency: sparse.csr_array, order: Order | None = None) -> None:
+        super().__init__(adjacency)
+        self._is_unit = bool((adjacency.data == 1.0).all())
+        self._order = order
+        self._layouts: dict[np.dtype[Any], Layout] = {}
+        self._lock = threading.Lock()  # what is made once, is made by one thread
+
+    @property
+    def order(self) -> Order:
+        """The order in which rows are summed."""
+        with self._lock:
+            if self._order is None:
+                self._order = row_order(self.adjacency, can_share=self._is_unit)
+            return self._order
+
+    def layout(self, dtype: np.dtype[Any]) -> Layout:
+        """Return the layout for one column of a float type."""
+        order = self.order
+        with self._lock:
+            if not self._layouts:
+                self._layouts[DOUBLE] = Layout(self.adjacency, order, self._is_unit)
+            if dtype not in self._layouts:
+                self._layouts[dtype] = self._layouts[DOUBLE].astype(dtype)
+            return self._layouts[dtype]
+
+    def __call__(
+        self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None
+    ) -> Any:
+        """Return scale∘(A v) + keep∘v + source."""
+        v, out = self._checked(v, out)
+        scale, keep, source = (
+            None if term is None else np.ascontiguousarray(term, dtype=v.dtype)
+            for term in (scale, keep, source)
+        )
+        if v.size != self.n_nodes:
+            self.sweep_columns(v, out, scale, keep, source)
+            return out
+        layout = self.layout(v.dtype)
+        arranged = [
+            np.full(layout.size, default, v.dtype) if term is None else layout.arrange(term)
+            for term, default in ((scale, 1.0), (keep, 0.0), (source, 0.0))
+        ]
+        now = layout.arrange(v)
+        then = np.empty(layout.size, v.dtype)
+        sweep = f"{_real(v.dtype)}_narrow_{layout.bits}"
+        layout.run(sweep, *layout.edges, *addresses(*arranged, now, then))
+        layout.restore(then, out)
+        return out
+
+    def sweep_columns(
+        self,
+        v: Vector,
+        out: Vector,
+        scale: Vector | None,
+        keep: Vector | None,
+        source: Vector | None,
+        root: Vector | None = None,
+        alpha: float = 0.0,
+    ) -> None:
+        """Sweep several columns; with ``root``, the source is α root∘source."""
+        width = v.shape[1]
+        stride = width if source is None else source.strides[0] // source.itemsize
+        order = self.order
+        terms = (*addresses(scale, keep, source), stride, *addresses(root), alpha)
+        rows = (*addresses(order.wide_nodes), *self._csr(v.dtype))
+        loop = getattr(COMPILED, f"ebboost_wide_{_real(v.dtype)}")
+        count = n_threads(self.adjacency.nnz * width)
+        run_ranges(loop, order.wide_ranges, count, (width, *rows, *terms, *addresses(v, out)))
+
+    def _csr(self, dtype: np.dtype[Any]) -> list[int | None]:
+        adjacency = self.adjacency_in(dtype)
+        return addresses(
+            adjacency.indptr, adjacency.indices, None if self._is_unit else adjacency.data
+        )
+
+    def steps(self, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> "CompiledSteps":
+        """Return the map of scores that :class:`Steps` describes."""
+        return CompiledSteps(self, root, scale, keep, alpha, count)
+
+    def conjugate_gradients(
+        self,
+        right: Array,
+        diagonal: Array,
+        inverse: Array,
+        size: Array,
+        target: float,
+        max_iterations: int,
+    ) -> tuple[Array, float]:
+        """Solve (diag(diagonal) − A) z = right, one column."""
+        layout = self.layout(DOUBLE)
+        residual, *system = layout.arrange(right, diagonal, inverse, size)
+        z, direction, image = layout.work(3, DOUBLE)
+        length = np.zeros(1)
+        solve = getattr(COMPILED, f"ebboost_solve_{layout.bits}")
+        work = addresses(z, residual, direction, image, length)
+        solve(self.n_nodes, *layout.edges, *addresses(*system), target, max_iterations, *work)
+        solution = np.empty(self.n_nodes)
+        layout.restore(z, solution)
+        return solution, float(length[0])
+
+    def _write_statistics(
+        self,
+        values: NDArray[Any],
+        rows: NDArray[np.int64],
+        sums: Array | None,
+        out: Sequence[Array | None],
+        nothing: float,
+    ) -> None:
+        """All columns in one pass over the edges of the rows."""
+        width = values.shape[1]
+        stride = next(table.strides[0] for table in out if table is not None) // 8
+        nodes = (width, *addresses(rows), *self._csr(DOUBLE), *addresses(sums, values))
+        share = rows.size / self.n_nodes
+        count = n_threads(int(share * self.adjacency.nnz * width))
+        ends = np.linspace(0, rows.size, count + 1).astype(int).tolist()
+        loop = getattr(COMPILED, f"ebboost_around_{_real(values.dtype)}")
+        by_threads(loop, ends, (*nodes, nothing, stride, *addresses(*out)))
+
+
+class CompiledSteps(Steps):
+    """Steps whose vectors stay in the layout of one column from the first sweep to the last."""
+
+    sweep: CompiledSweep
+
+    def __init__(
+        self, sweep: CompiledSweep, root: Any, scale: Any, keep: Any, alpha: float, count: int
+    ) -> None:
+        super().__init__(sweep, root, scale, keep, alpha, count)
+        self._arranged: dict[np.dtype[Any], Rows] = {}
+        # Vectors to write to that no thread is using: fresh memory costs as much as a sweep.
+        self._free: dict[np.dtype[Any], list[Rows]] = {SINGLE: [], DOUBLE: []}
+
+    def __call__(self, scores: Any) -> Any:
+        """Return the scores after the steps."""
+        self.sweep.check_rows(scores)
+        dtype = SINGLE if scores.dtype == np.float32 else DOUBLE
+        if scores.size != self.sweep.n_nodes:
+            return self._columns(scores.astype(dtype, copy=False))
+        scores = np.ascontiguousarray(scores, dtype=dtype)
+        layout = self.sweep.layout(dtype)
+        arranged = self._arranged.get(dtype)
+        if arranged is None:
+            arranged = self._arranged[dtype] = Rows(layout.arrange(*self.vectors(dtype)))
+        free = self._free[dtype]
+        work = free.pop() if free else Rows(layout.work(3, dtype))
+        out = np.empty_like(scores)
+        self._run(layout, arranged, work, *addresses(scores, out))
+        free.append(work)
+        return out
+
+    def _run(
+        self, layout: Layout, arranged: Rows, work: Rows, scores: Address, out: Address
+    ) -> None:
+        root, scale, keep = arranged.addresses
+        v, source, other = work.addresses
+        real = "float" if arranged.vectors.dtype == np.float32 else "double"
+        begin = (root, self.alpha, scores, v, source)
+        if layout.n_threads == 1:
+            steps = getattr(COMPILED, f"ebboost_{real}_steps_{layout.bits}")
+            head = (layout.n_nodes, layout.order_at, *layout.edges)
+            steps(*head, root, scale, keep, self.alpha, self.count, scores, v, source, other, out)
+            return
+        layout.run(f"{real}_begin", layout.sums_at, layout.order_at, *begin)
+        for _ in range(self.count):
+            edges = (*layout.edges, scale, keep, source)
+            layout.run(f"{real}_narrow_{layout.bits}", *edges, v, other)
+            v, other = other, v
+        layout.run(f"{real}_end", layout.order_at, root, v, out)
+
+    def _columns(self, scores: Vector) -> Vector:
+        """Several columns, without a copy of the source."""
+        if scores.strides[1] != scores.itemsize or scores.strides[0] % scores.itemsize:
+            scores = np.ascontiguousarray(scores)
+        root, scale, keep = self.vectors(scores.dtype)
+        v = np.ascontiguousarray(root[:, None] * scores)
+        other = np.empty_like(v)
+        for _ in range(self.count):
+            self.sweep.sweep_columns(v, other, scale, keep, scores, root, self.alpha)
+            v, other = other, v
+        v /= root[:, None]
+        return v
+
+
+def n_threads(n_products: int) -> int:
+    """Return how many threads that many products of numbers pay for."""
+    return min(allowed_threads(), 1 + n_products // WORTH_A_THREAD)
+
+
+def run_ranges(
+    loop: Callable[..., None], ranges: RowRanges, count: int, arguments: Sequence[object]
+) -> None:
+    """Run a loop over all rows, by ``count`` threads."""
+    if count == 1:
+        loop(0, ranges.n_rows, *arguments)
+    else:
+        by_threads(loop, ranges.split(count), arguments)
+
+
+def _real(dtype: np.dtype[Any]) -> str:
+    return "float" if dtype == np.float32 else "double"
+
+
+_sweeps: WeakValueDictionary[tuple[int, int], ScipySweep] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+@singledispatch
+def sweep_on(adjacency: Any) -> Any:
+    """Return the sweep of an adjacency, shared by all operators on it.
+
+    An adjacency on a GPU or a cluster registers a sweep of its own.
+    """
+    compiled = COMPILED is not None and adjacency.indices.dtype == np.int32
+    key = (id(adjacency.indices), id(adjacency.data))  # both live as long as their sweep does
+    with _lock:
+        sweep = _sweeps.get(key)
+        if sweep is None:
+            sweep = _sweeps[key] = (CompiledSweep if compiled else ScipySweep)(adjacency)
+    return sweep
