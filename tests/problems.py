@@ -38,3 +38,17 @@ def fixed_regressor(**changes):
         "learner": eb.LightGBM(),
     }
     return eb.EBBSRegressor(**(settings | changes))
+
+
+def loss_data(loss, seed, m=30):
+    """Random scores and targets of shape (m, c) that the loss is defined for."""
+    rng = np.random.default_rng(seed)
+    c = 4 if isinstance(loss, eb.Softmax) else 1
+    scores = rng.normal(size=(m, c))
+    if isinstance(loss, eb.Softmax):
+        return scores, np.eye(c)[rng.integers(0, c, m)]
+    if isinstance(loss, eb.LogLoss):
+        return scores, rng.integers(0, 2, (m, 1)).astype(float)
+    if isinstance(loss, eb.Poisson):
+        return scores, rng.poisson(2.0, (m, 1)).astype(float)
+    return scores, rng.normal(scale=2.0, size=(m, 1))

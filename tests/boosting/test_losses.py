@@ -1,3 +1,5 @@
+"""Losses against finite differences, bounds, scikit-learn and their best constants."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,47 +7,37 @@ from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
 import ebboost as eb
+from tests.problems import loss_data
 
 REGRESSION = [eb.SquaredError(), eb.Huber(0.7), eb.Quantile(0.3, 1e-3), eb.Poisson()]
 BOUNDED = [eb.SquaredError(), eb.Huber(0.7)]
-
-
-def make(loss: eb.Loss, seed: int, m: int = 30) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    c = 4 if isinstance(loss, eb.Softmax) else 1
-    scores = rng.normal(size=(m, c))
-    if isinstance(loss, eb.Softmax):
-        return scores, np.eye(c)[rng.integers(0, c, m)]
-    if isinstance(loss, eb.LogLoss):
-        return scores, rng.integers(0, 2, (m, 1)).astype(float)
-    if isinstance(loss, eb.Poisson):
-        return scores, rng.poisson(2.0, (m, 1)).astype(float)
-    return scores, rng.normal(scale=2.0, size=(m, 1))
 
 
 @pytest.mark.parametrize("loss", [*REGRESSION, eb.LogLoss(), eb.Softmax()], ids=repr)
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
 def test_gradient_is_the_finite_difference_of_the_value(loss, seed):
-    scores, target = make(loss, seed)
+    scores, target = loss_data(loss, seed)
     gradient, h = loss.gradient(scores, target), 1e-6
     for column in range(scores.shape[1]):
         move = np.zeros_like(scores)
         move[:, column] = h
-        slope = (loss.value(scores + move, target) - loss.value(scores - move, target)) / (2 * h)
+        difference = (loss.value(scores + move, target) - loss.value(scores - move, target)) / (
+            2 * h
+        )
         near_kink = (
             np.abs(scores - target)[:, 0] < 1e-5
             if scores.shape[1] == 1
             else np.zeros(len(scores), bool)
         )
-        np.testing.assert_allclose(slope[~near_kink], gradient[~near_kink, column], atol=1e-6)
+        np.testing.assert_allclose(difference[~near_kink], gradient[~near_kink, column], atol=1e-6)
 
 
 @pytest.mark.parametrize("loss", BOUNDED, ids=repr)
 @given(seed=st.integers(0, 10_000), scale=st.floats(1e-3, 30.0))
 @settings(max_examples=30, deadline=None)
 def test_parabola_of_the_curvature_lies_above_the_loss(loss, seed, scale):
-    scores, target = make(loss, seed)
+    scores, target = loss_data(loss, seed)
     move = scale * np.random.default_rng(seed + 1).normal(size=scores.shape)
     curvature = np.broadcast_to(loss.curvature(scores, target), scores.shape)
     above = (
@@ -60,20 +52,20 @@ def test_parabola_of_the_curvature_lies_above_the_loss(loss, seed, scale):
     "loss", [eb.SquaredError(), eb.Poisson(), eb.LogLoss(), eb.Softmax()], ids=repr
 )
 def test_curvature_of_smooth_losses_is_the_second_derivative(loss):
-    scores, target = make(loss, 0, 50)
+    scores, target = loss_data(loss, 0, 50)
     curvature, h = np.broadcast_to(loss.curvature(scores, target), scores.shape), 1e-6
     for column in range(scores.shape[1]):
         move = np.zeros_like(scores)
         move[:, column] = h
-        bend = (loss.gradient(scores + move, target) - loss.gradient(scores - move, target)) / (
-            2 * h
-        )
-        np.testing.assert_allclose(bend[:, column], curvature[:, column], rtol=1e-6)
+        difference = (
+            loss.gradient(scores + move, target) - loss.gradient(scores - move, target)
+        ) / (2 * h)
+        np.testing.assert_allclose(difference[:, column], curvature[:, column], rtol=1e-6)
 
 
 def test_quantile_parabola_lies_above_up_to_its_rounding():
     loss = eb.Quantile(0.2, 1e-9)
-    scores, target = make(loss, 0, 500)
+    scores, target = loss_data(loss, 0, 500)
     move = np.random.default_rng(1).normal(size=scores.shape)
     above = loss.value(scores, target) + (loss.gradient(scores, target) * move)[:, 0]
     above += 0.5 * (loss.curvature(scores, target) * move**2)[:, 0]
@@ -82,7 +74,7 @@ def test_quantile_parabola_lies_above_up_to_its_rounding():
 
 @pytest.mark.parametrize("loss", [*REGRESSION, eb.LogLoss(), eb.Softmax()], ids=repr)
 def test_initial_score_is_the_best_constant(loss):
-    _, target = make(loss, 3, 200)
+    _, target = loss_data(loss, 3, 200)
     weight = np.random.default_rng(0).random(200)
     start = loss.initial(target, weight)
     total = weight @ loss.value(np.tile(start, (200, 1)), target)
@@ -97,13 +89,13 @@ def test_initial_score_is_the_best_constant(loss):
 
 
 def test_cross_entropy_and_links_agree_with_scikit_learn():
-    scores, target = make(eb.Softmax(), 0)
+    scores, target = loss_data(eb.Softmax(), 0)
     probability = eb.Softmax().inverse_link(scores)
     np.testing.assert_allclose(probability.sum(1), 1.0)
     assert eb.Softmax().value(scores, target).mean() == pytest.approx(
         log_loss(target.argmax(1), probability)
     )
-    scores, target = make(eb.LogLoss(), 0)
+    scores, target = loss_data(eb.LogLoss(), 0)
     expected = log_loss(target[:, 0], eb.LogLoss().inverse_link(scores))
     assert eb.LogLoss().value(scores, target).mean() == pytest.approx(expected)
 

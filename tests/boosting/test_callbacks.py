@@ -1,0 +1,136 @@
+"""Early stopping, history, progress bar and callbacks of one's own."""
+
+import io
+
+import numpy as np
+import pytest
+
+import ebboost as eb
+from ebboost.boosting.callbacks import History
+from tests.problems import fixed_regressor, neighbor_sums
+
+
+def test_best_round_is_restored_on_validation_nodes():
+    X, y, graph = neighbor_sums(n=400, n_labelled=400)
+    train, held = np.arange(0, 200), np.arange(200, 400)
+    m = fixed_regressor(
+        n_estimators=400, early_stopping=True, n_iter_no_change=15, learning_rate=0.5
+    )
+    m.fit(X, y[train], nodes=train, graph=graph, eval_set=(held, y[held]))
+    losses = np.array(m.history_["validation"])
+    assert m.n_iter_ == losses.argmin() + 1
+    assert losses.size == m.n_iter_ + 15
+    assert 0.5 * np.mean((m.predict()[held] - y[held]) ** 2) == pytest.approx(losses.min())
+    assert m.stop_reason_ == "the validation loss no longer improved"
+
+
+def test_labels_are_held_out_when_no_eval_set_is_given():
+    X, y, graph = neighbor_sums(n=400, n_labelled=400)
+    assert (
+        len(fixed_regressor(early_stopping=True).fit(X, y, graph=graph).history_["validation"]) > 0
+    )
+    assert fixed_regressor(early_stopping=False).fit(X, y, graph=graph).history_["validation"] == []
+    few = np.where(np.arange(400) < 30, y, np.nan)
+    assert (
+        fixed_regressor(early_stopping=True).fit(X, few, graph=graph).history_["validation"] == []
+    )
+
+
+def test_callbacks_see_every_round_and_can_stop():
+    X, y, graph = neighbor_sums()
+    seen = []
+
+    class Watch(eb.Callback):
+        def after_round(self, progress):
+            seen.append((progress.round, progress.training_loss, len(progress.model.weights)))
+            return progress.round == 6
+
+    m = fixed_regressor().fit(X, y, graph=graph, callbacks=[Watch()])
+    assert [round_ for round_, _, _ in seen] == list(range(7))
+    assert [loss for _, loss, _ in seen] == m.history_["training"]
+    assert m.n_iter_ == seen[-1][2] == 7
+
+
+def test_progress_bar_shows_round_losses_and_time():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    X, y, graph = neighbor_sums(n_labelled=200)
+    for stream in (Terminal(), io.StringIO()):
+        bar = eb.ProgressBar(every=0.0, stream=stream)
+        fixed_regressor().fit(X, y, graph=graph, nodes=None, callbacks=[bar])
+        text = stream.getvalue()
+        assert "round 25/25" in text
+        assert "loss" in text and "s left" in text
+        assert text.endswith("s\n")
+        assert ("\r" in text) == stream.isatty()
+
+
+def test_verbose_writes_to_standard_error(capsys):
+    X, y, graph = neighbor_sums()
+    fixed_regressor(verbose=1, early_stopping=True).fit(X, y, graph=graph)
+    captured = capsys.readouterr()
+    assert "validation" in captured.err
+    assert captured.out == ""
+
+
+def test_n_iter_no_change_must_be_a_positive_integer():
+    with pytest.raises(ValueError, match="n_iter_no_change"):
+        eb.EarlyStopping(0)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
+def test_min_improvement_must_be_in_the_unit_interval(share):
+    with pytest.raises(ValueError, match="min_improvement"):
+        eb.EarlyStopping(5, min_improvement=share)
+
+
+def rounds_until_stopped(stopping, losses):
+    from ebboost.boosting.callbacks import RoundInfo
+
+    stopping.before_training(len(losses))
+    for number, loss in enumerate(losses):
+        if stopping.after_round(RoundInfo(number, len(losses), 0.0, loss, None, 1.0, 1.0)):
+            return number + 1
+    return None
+
+
+def test_min_improvement_stops_slow_descent():
+    falling = [0.99**t for t in range(30)]
+    level = [falling[-1] * 0.9999**t for t in range(1, 100)]
+    assert rounds_until_stopped(eb.EarlyStopping(10), falling + level) is None
+    # Ten rounds at 1 % gain 9.6 %; at .01 %, .1 %: the stop comes once a percent needs more than the last ten rounds.
+    stopping = eb.EarlyStopping(10, min_improvement=0.01)
+    assert rounds_until_stopped(stopping, falling + level) == 30 + 10
+    assert stopping.reason == "the last 10 rounds lowered the validation loss by less than 1 %"
+    stopping.before_training(10)  # another fit
+    assert stopping.reason == eb.EarlyStopping.reason
+    assert rounds_until_stopped(eb.EarlyStopping(10, min_improvement=0.01), falling) is None
+
+
+def test_min_improvement_is_relative_to_the_best_loss():
+    jumping = [-1.0, -0.5] * 20
+    assert rounds_until_stopped(eb.EarlyStopping(10), jumping) == 11
+    sinking = [-1.0 - 0.1 * t for t in range(40)]
+    assert rounds_until_stopped(eb.EarlyStopping(10, min_improvement=0.01), sinking) is None
+
+
+def test_min_improvement_is_set_only_for_default_early_stopping():
+    X, y, graph = neighbor_sums()
+    m = fixed_regressor(early_stopping=True).fit(X, y, graph=graph)
+    assert m._stopping(10_000).min_improvement == 0.01
+    assert m._stopping(1_000).min_improvement == 0.0
+    assert m.set_params(n_iter_no_change=15)._stopping(10_000).min_improvement == 0.0
+    assert (
+        fixed_regressor(loss="huber").fit(X, y, graph=graph)._stopping(10_000).min_improvement
+        == 0.0
+    )
+
+
+def test_history_records_increasing_seconds():
+    history = History()
+    X, y, graph = neighbor_sums()
+    fixed_regressor().fit(X, y, graph=graph, callbacks=[history])
+    assert len(history.losses["seconds"]) == 25
+    assert (np.diff(history.losses["seconds"]) > 0).all()
