@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.learners._untrusted import MOST_DEPTH, check_tree
+from ebboost.learners._untrusted import MAX_DEPTH, check_tree
 from tests.model.test_serialization import NAMED, TABLE, N, fitted
 
 
@@ -395,6 +395,6 @@ def test_a_tree_too_deep_to_be_walked_is_refused():
         )
         return left, right
 
-    check_tree(*chain(MOST_DEPTH - 1), "tree 0")
+    check_tree(*chain(MAX_DEPTH - 1), "tree 0")
     with pytest.raises(ValueError, match="deeper than"):
-        check_tree(*chain(MOST_DEPTH), "tree 0")
+        check_tree(*chain(MAX_DEPTH), "tree 0")

@@ -306,7 +306,7 @@ def test_what_needs_pickle_must_be_allowed_when_written_and_when_read(tmp_path):
     ids=["goss", "bagging", "bynode"],
 )
 def test_draws_that_cannot_be_repeated_are_refused_before_the_first_round(learner, name, tmp_path):
-    with pytest.raises(ValueError, match=f"checkpoint: what .* draws with {name}"):
+    with pytest.raises(ValueError, match=f"checkpoint: the random draws of .* with {name}"):
         regressor(learner=learner).fit(X, Y, graph=GRAPH, checkpoint=tmp_path)
     assert os.listdir(tmp_path) == []
 

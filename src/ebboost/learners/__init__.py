@@ -1,6 +1,4 @@
-"""Weak learners. A learner is a recipe; ``learner.start(table, …)`` bins the table once and then grows trees on it."""
-
-from typing import Any
+"""Weak learners: LightGBM, XGBoost, CatBoost, scikit-learn regressors and learners of your own."""
 
 from sklearn.base import is_regressor
 
@@ -30,8 +28,8 @@ LEARNERS: dict[str, type[Learner]] = {
 }
 
 
-def as_learner(learner: Any) -> Learner:
-    """Turn the ``learner`` parameter into a learner: a name, a learner, a regressor or a list of regressors."""
+def as_learner(learner: object) -> Learner:
+    """Learner of an estimator's parameter: a name, a learner, a regressor or a list of them."""
     if isinstance(learner, Learner):
         return learner
     if isinstance(learner, str) and learner in LEARNERS:
@@ -39,6 +37,6 @@ def as_learner(learner: Any) -> Learner:
     if isinstance(learner, (list, tuple)) or (hasattr(learner, "fit") and is_regressor(learner)):
         return ScikitLearn(learner)
     raise ValueError(
-        f"learner must be one of {sorted(LEARNERS)}, a learner such as eb.LightGBM(num_leaves=15), a scikit-learn "
-        f"regressor or a list of them, got {learner!r}."
+        f"learner must be one of {sorted(LEARNERS)}, a learner such as "
+        f"eb.LightGBM(num_leaves=15), a scikit-learn regressor or a list of them, got {learner!r}."
     )

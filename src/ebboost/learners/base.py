@@ -1,8 +1,9 @@
-"""What the boosting loop, the estimators and the model file know of a tree library."""
+"""Interfaces between the boosting loop, model files and a library of weak learners."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,135 +18,200 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pickled:
-    """Something of a learner's state that has no plain format: a checkpoint keeps it only if it may pickle."""
+    """Part of a grower's state that only pickle can store; checkpoints write it if pickle is allowed."""
 
-    content: Any
+    content: object
 
 
 class Learner(BaseEstimator, ABC):
-    """A recipe for weak learners: parameters and nothing else."""
+    """Parameters of a weak learner; subclass it to boost with a library of your own.
 
-    #: Whether columns of category codes can be handed over as they are; otherwise they are target-encoded first.
-    takes_categories = True
-    #: Whether it bins a table that is read a block at a time.
-    takes_blocks = False
-    #: Whether it then finds the same bins: a table that is in memory is handed over in blocks only to such a learner.
-    same_from_blocks = False
-    #: The name under which the model file finds the class again.
+    A subclass stores its parameters in ``__init__``, as scikit-learn estimators do, sets ``name``
+    and implements :meth:`start` and :meth:`load`.
+
+    Attributes
+    ----------
+    name : str
+        Name by which model files and messages refer to the learner.
+    devices : tuple of str
+        Devices on which it grows trees.
+    takes_categories : bool
+        Whether it splits on category codes; otherwise categorical columns are target-encoded.
+    takes_blocks : bool
+        Whether it bins a table that is read from files block by block.
+    same_from_blocks : bool
+        Whether bins found from blocks equal those found from the table in memory.
+    """
+
     name: str
-    #: Where it can grow trees.
     devices: tuple[str, ...] = ("cpu",)
+    takes_categories = True
+    takes_blocks = False
+    same_from_blocks = False
 
     @abstractmethod
     def start(
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
     ) -> "TreeGrower":
-        """Bin the table and get ready to grow."""
+        """Bin a table and return a grower without trees.
+
+        Parameters
+        ----------
+        table : Table
+        n_outputs : int
+            Number of scores per node: 1 for regression, the number of classes otherwise.
+        seed : int
+        n_jobs : int
+            Number of threads.
+        device : {"cpu", "cuda"}
+
+        Returns
+        -------
+        TreeGrower
+
+        Raises
+        ------
+        ValueError
+            If the learner does not support the device or one of its parameters.
+        """
 
     @classmethod
     @abstractmethod
     def load(cls, files: dict[str, bytes]) -> "Ensemble":
-        """Read back what :meth:`Ensemble.files` wrote."""
+        """Return the ensemble that :meth:`Ensemble.files` wrote.
+
+        Parameters
+        ----------
+        files : dict of bytes
+            All entries of the model file by name. They are not trusted: read nothing here that
+            :meth:`Ensemble.check` has to check first.
+        """
 
 
 class TreeGrower(ABC):
-    """An ensemble under construction, holding the binned table."""
+    """A binned table and the trees grown on it so far."""
 
     @abstractmethod
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Grow one tree per output and return its values on all nodes, unscaled.
-
-        None if there is no split left: no weight is then handed to :meth:`compile` for this round.
+        """Grow one tree per output and return its values at all nodes.
 
         Parameters
         ----------
         gradient : ndarray of shape (n, c)
         curvature : ndarray of shape (n, 1) or (n, c)
-            The tree fits −gradient/curvature, each node weighted by its curvature: a constant curvature is (11).
+            The tree fits −gradient/curvature by least squares, each node weighted by its
+            curvature; a constant curvature gives equation (11).
+
+        Returns
+        -------
+        ndarray of shape (n, c) or None
+            None if no split improves the fit; the round then has no weight in :meth:`compile`.
         """
-
-    def clone_with_shared_bins(self) -> "TreeGrower | None":
-        """Return another ensemble that begins from nothing on the same bins; None if that saves nothing."""
-        return None
-
-    def free(self) -> None:  # noqa: B027
-        """Drop what was grown, of which nothing will be asked any more, but for what :meth:`beside` shares."""
 
     @abstractmethod
     def compile(self, weights: Sequence[float]) -> "Ensemble":
-        """Return Σ_t weights[t] · tree_t as one ordinary model; trees beyond the weights are dropped."""
-
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint must keep: plain values, text, bytes, arrays, or :class:`Pickled`.
-
-        What is grown after :meth:`restore`, on the same table with the same seed, must be what would have been grown
-        here, bit for bit.
-        """
-        raise ValueError(
-            f"checkpoint: {type(self).__name__} has no state() that could be kept; fit without it."
-        )
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state` returned, on an ensemble that has grown nothing yet: needed where that is."""
-        raise ValueError(
-            f"checkpoint: {type(self).__name__} has no restore() that could go on from one."
-        )
-
-
-class Ensemble(ABC):
-    """A finished sum of trees."""
-
-    @abstractmethod
-    def predict(self, table: Table) -> Array:
-        """Scores f(X), shape (n, c)."""
-
-    @abstractmethod
-    def importances(self) -> Array:
-        """How much each column of the table was used, not normalised."""
-
-    def contributions(self, table: Table) -> Array | None:
-        """TreeSHAP values, shape (n, c, d + 1), the last being the mean; None if the learner has none to give."""
-        return None
-
-    @abstractmethod
-    def files(self) -> dict[str, bytes]:
-        """The model in the library's own plain format."""
-
-    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:  # noqa: B027
-        """Refuse trees from a file that are not sound, or not for this table, with a ``ValueError``.
-
-        Called before anything is predicted with them. A learner whose library checks what it reads needs none.
+        """Return Σ_t weights[t] · tree_t as one model; trees beyond the weights are dropped.
 
         Parameters
         ----------
-        n_columns, n_outputs : int
-            Of the table that the trees see, and of their scores.
+        weights : sequence of float
+            One for each call of :meth:`grow` that returned values.
+        """
+
+    def clone_with_shared_bins(self) -> "TreeGrower | None":
+        """Return a grower without trees on the same binned table, or None if unsupported."""
+        return None
+
+    def free(self) -> None:  # noqa: B027
+        """Release the trees; only :meth:`clone_with_shared_bins` may be called afterwards."""
+
+    def state(self) -> dict[str, Any]:
+        """Return the content of a checkpoint: numbers, text, bytes, arrays or :class:`Pickled`.
+
+        A grower with the same table, parameters and seed continues from it, after
+        :meth:`restore`, bit for bit as this one would.
+        """
+        raise ValueError(f"checkpoint: {type(self).__name__} has no state(); fit without one.")
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from what :meth:`state` returned; called before any :meth:`grow`."""
+        raise ValueError(f"checkpoint: {type(self).__name__} has no restore(); fit without one.")
+
+
+class Ensemble(ABC):
+    """A trained sum of weak learners."""
+
+    @abstractmethod
+    def predict(self, table: Table) -> Array:
+        """Return scores f(X), an array of shape (n, c)."""
+
+    @abstractmethod
+    def importances(self) -> Array:
+        """Return the importance of each column of the table, not normalised."""
+
+    @abstractmethod
+    def files(self) -> dict[str, bytes]:
+        """Return the model in the library's own text format, by file name."""
+
+    def contributions(self, table: Table) -> Array | None:
+        """Return TreeSHAP values of shape (n, c, d + 1), the mean last; None if unsupported."""
+        return None
+
+    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:  # noqa: B027
+        """Raise ``ValueError`` if trees from a file are malformed or made for another table.
+
+        Called once after :meth:`Learner.load`, before any other method.
+
+        Parameters
+        ----------
+        n_columns : int
+            Columns of the table that the trees split.
+        n_outputs : int
         categories : dict
-            How many categories each column of codes has.
+            Number of categories of each column of category codes.
         """
 
 
-def plain_values(table: Table) -> Any:
-    """The table as the tree libraries know it: their sparse readers take scipy's matrices, not its arrays."""
+def library_values(table: Table) -> Any:
+    """The values as tree libraries accept them: scipy sparse matrices, not sparse arrays."""
     return sparse.csr_matrix(table.values) if table.is_sparse else table.values
 
 
+def newton_target(gradient: Array, curvature: Array) -> tuple[Array, Array]:
+    """Targets −gradient/curvature and weights for learners that fit labels.
+
+    Both are 0 where the curvature is negligible.
+    """
+    is_used = curvature > 1e-12 * curvature.max()
+    target = np.divide(-gradient, curvature, out=np.zeros_like(gradient), where=is_used)
+    return target, np.where(is_used, curvature, 0.0)
+
+
+def import_library(name: str, option: str, packages: str) -> Any:
+    """Import an optional library or name the packages that an option needs."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(f"{option} needs {name}: pip install {packages}") from None
+
+
 def check_params(
-    params: Mapping[str, Any] | None, refused: Mapping[str, Sequence[Any]], name: str
+    params: Mapping[str, object] | None, unsupported: Mapping[str, Sequence[object]], name: str
 ) -> None:
-    """Refuse settings of a library under which its model is no sum of its trees, each times a number of its own."""
+    """Raise ``ValueError`` for library parameters under which a model is no weighted sum of trees."""
     for key, value in (params or {}).items():
-        if value in refused.get(key, ()):
+        if value in unsupported.get(key, ()):
             raise ValueError(
-                f"learner={name!r}: params={{{key!r}: {value!r}}} cannot be used here. The loop gives each tree a weight of "
-                "its own, which needs one number in each leaf and trees that stay as they were grown: leave it out."
+                f"learner={name!r}: params={{{key!r}: {value!r}}} is not supported. Trees must have "
+                "one number in each leaf and stay unchanged once grown: remove it."
             )
 
 
 def check_device(device: str, supported: tuple[str, ...], name: str) -> None:
-    """Refuse a device that this learner cannot run on."""
+    """Raise ``ValueError`` for a device that a learner does not support."""
     if device not in supported:
-        remedy = "pass learner='xgboost' (pip install 'ebboost[cuda]'), or device='cpu'"
         raise ValueError(
-            f"device={device!r} is not available with learner={name!r}, which runs on {', '.join(supported)}: {remedy}."
+            f"device={device!r} is not available with learner={name!r}, which runs on "
+            f"{', '.join(supported)}: pass learner='xgboost' (pip install cupy-cuda12x xgboost), "
+            "or device='cpu'."
         )

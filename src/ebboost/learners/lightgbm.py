@@ -1,10 +1,14 @@
-"""LightGBM trees: one booster, binned once, fed our gradient each round."""
+"""LightGBM trees: one booster on a table binned once, boosted with a custom gradient each round.
+
+Training uses LightGBM's documented interface: ``Booster.update`` takes the gradient, and
+``Booster.eval_train`` hands out its buffer of scores, which the next update then uses again. One
+private hook, with a fallback, is in :func:`_block_dataset`.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from ctypes import byref, c_int, c_int64, c_void_p
-from itertools import chain, repeat
+from functools import cached_property
 from typing import Any
 from zlib import crc32
 
@@ -13,8 +17,9 @@ from numpy.typing import NDArray
 
 from ebboost.data.lazy import LazyMatrix
 from ebboost.data.parquet import ParquetMatrix
+from ebboost.data.schema import require
 from ebboost.data.table import Table
-from ebboost.learners._untrusted import LARGEST, check_tree, refuse_unless
+from ebboost.learners._untrusted import check_lightgbm
 from ebboost.learners.base import (
     Array,
     Ensemble,
@@ -22,17 +27,37 @@ from ebboost.learners.base import (
     TreeGrower,
     check_device,
     check_params,
-    plain_values,
+    import_library,
+    library_values,
 )
 from ebboost.propagation import allowed_threads
 
-FEW_ROWS = 200
-LOOKED_AT = 4_096  # rows
-# Trees that are changed when others come, or averaged, or have lines for leaves; by all names of each parameter.
-REFUSED: dict[str, Sequence[Any]] = {
+FEW_ROWS = 200  # predicted sooner by one thread than by several
+# By every name of a parameter: trees that later rounds change, averages of trees, linear leaves.
+UNSUPPORTED: dict[str, Sequence[object]] = {
     **dict.fromkeys(("boosting", "boosting_type", "boost"), ("dart", "rf", "random_forest")),
     **dict.fromkeys(("linear_tree", "linear_trees"), (True, "true", "True", "1")),
 }
+# By every name: parameters that draw at each split, whose number depends on the data. Each round
+# then gets a seed of its own, or a resumed fit could not repeat the draws.
+DRAWS_AT_SPLITS = {
+    "extra_trees",
+    "extra_tree",
+    "feature_fraction_bynode",
+    "sub_feature_bynode",
+    "colsample_bynode",
+}
+# Values, as LightGBM writes them, with which the draws of a round do not depend on the gradient.
+REPEATABLE = {
+    "data_sample_strategy": ("bagging",),
+    "use_quantized_grad": ("0",),
+    "bagging_freq": ("0", "1"),
+}
+_SETTING = re.compile(r"^\[(\w+): (.*)\]$", flags=re.MULTILINE)
+_SETTINGS = re.compile(r"(?<=\nparameters:\n)(?:\[.*\]\n)*(?=\nend of parameters\n)")
+_TREE = re.compile(r"^Tree=\d+\n", flags=re.MULTILINE)
+_TREE_SIZES = re.compile(r"^tree_sizes=.*$", flags=re.MULTILINE)
+_LEAF_VALUES = re.compile(r"^leaf_value=(.*)$", flags=re.MULTILINE)
 
 
 class LightGBM(Learner):
@@ -41,25 +66,29 @@ class LightGBM(Learner):
     Parameters
     ----------
     num_leaves : int, default=31
+        Largest number of leaves of a tree.
     max_depth : int, default=-1
-        No limit by default.
+        Largest depth of a tree; −1 for no limit.
     min_child_samples : int, default=20
-        Fewest rows in a leaf. LightGBM counts rows by their share of the curvature, so nodes far from any label
-        count less.
+        Smallest number of rows in a leaf. LightGBM estimates it from the sum of curvatures, so
+        nodes far from any label count less.
     reg_lambda : float, default=0.0
-        L2 shrinkage of leaf values.
+        L2 penalty on leaf values.
     colsample_bytree : float, default=1.0
-        Share of the columns each tree may use.
+        Fraction of the columns that each tree may split.
     subsample : float, default=1.0
-        Share of the rows each tree is grown on.
+        Fraction of the rows that each tree is grown on.
     max_bin : int, default=255
+        Largest number of bins of a column.
     params : dict, optional
-        Any other LightGBM parameter, by its own name; not linear leaves, DART or random forests, which are no sums of trees.
+        Further parameters of LightGBM by its own names; ``linear_tree``, DART and random forests
+        are not supported.
 
     Examples
     --------
     >>> import ebboost as eb
-    >>> eb.EBBSRegressor(learner=eb.LightGBM(num_leaves=15, colsample_bytree=0.5)).get_params()["learner__num_leaves"]
+    >>> learner = eb.LightGBM(num_leaves=15, colsample_bytree=0.5)
+    >>> eb.EBBSRegressor(learner=learner).get_params()["learner__num_leaves"]
     15
     """
 
@@ -90,17 +119,16 @@ class LightGBM(Learner):
     def start(
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
     ) -> "LightGBMGrower":
-        """Bin the table."""
+        """Bin the table; see :meth:`Learner.start`."""
         check_device(device, self.devices, self.name)
-        check_params(self.params, REFUSED, self.name)
-        drawn = (
-            self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0
-        )  # LightGBM aborts where it draws no row
-        own = {
+        check_params(self.params, UNSUPPORTED, self.name)
+        # LightGBM aborts if it draws no row.
+        subsample = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0
+        params = {
             "objective": "none",
             "metric": "none",
             "num_class": n_outputs,
-            "learning_rate": 1.0,  # the loop finds the step
+            "learning_rate": 1.0,  # the loop chooses the step
             "boost_from_average": False,
             "feature_pre_filter": False,  # or LightGBM aborts on tables of a few rows
             "num_leaves": self.num_leaves,
@@ -109,483 +137,294 @@ class LightGBM(Learner):
             "min_sum_hessian_in_leaf": 1e-3,
             "lambda_l2": self.reg_lambda,
             "feature_fraction": self.colsample_bytree,
-            "bagging_fraction": drawn,
-            "bagging_freq": int(drawn < 1.0),
+            "bagging_fraction": subsample,
+            "bagging_freq": int(subsample < 1.0),
             "max_bin": self.max_bin,
             "seed": seed,
-            # Without these two LightGBM times both ways of building histograms and keeps the faster: the model
-            # would then depend on how busy the machine was.
+            # Without these two LightGBM times both ways of building histograms and takes the
+            # faster: the model would depend on the load of the machine.
             "deterministic": True,
             "force_col_wise": True,
             "num_threads": n_jobs,
             "verbosity": -1,
         }
-        return LightGBMGrower(table, {**own, **(self.params or {})}, n_outputs)
+        return LightGBMGrower(table, {**params, **(self.params or {})}, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "LightGBMEnsemble":
-        """Read LightGBM's text format."""
+        """Return the ensemble in LightGBM's text format; see :meth:`Learner.load`."""
         return LightGBMEnsemble(files["trees.txt"].decode("ascii"))
 
 
 class LightGBMGrower(TreeGrower):
-    """A live LightGBM booster and the scores of its last round."""
+    """A LightGBM booster in training and the scores after its last round."""
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
-        import lightgbm
+        self._lightgbm = import_library("lightgbm", "learner='lightgbm'", "lightgbm")
+        self._params = params
+        self._shape = (table.n_rows, n_outputs)
+        self._data = self._dataset(table).construct()
+        # A table without a column to split on is a fatal error to LightGBM, printed as one too.
+        columns = range(table.values.shape[1])
+        self._constant = not any(self._data.feature_num_bin(column) for column in columns)
+        self._start()
 
-        self._lightgbm, self._params = lightgbm, params
-        dataset, values = (
-            _in_blocks(table.values) if table.in_blocks else (lightgbm.Dataset, plain_values(table))
-        )
-        self._data = dataset(
+    def _dataset(self, table: Table) -> Any:
+        dataset, values = self._lightgbm.Dataset, library_values(table)
+        if table.in_blocks:
+            dataset, values = _block_dataset(table.values)
+        return dataset(
             values,
             label=np.zeros(table.n_rows, dtype=np.float32),
             categorical_feature=list(table.categorical),
-            params=params,
+            params=self._params,
             free_raw_data=True,
         )
-        # LightGBM calls a table without a column to split by a fatal error, on the terminal too: one of zeros, or nearly so.
-        self._data.construct()
-        split_by = any(
-            self._data.feature_num_bin(column) > 0 for column in range(table.values.shape[1])
-        )
-        self._constant = not split_by or (not table.is_sparse and not _varies(table))
-        self._shape = (table.n_rows, n_outputs)
-        self._start()
 
     def _start(self) -> None:
-        self._booster: Any = self._new_booster()
-        self._scores: Any = np.zeros(self._shape)
-        self._updates = 0
-        self._redrawn = not _DRAWN_AT_SPLITS.isdisjoint(self._params)
-        self._last_curvature: Any = None, None
-
-    def _new_booster(self) -> Any:
-        booster = self._lightgbm.Booster(self._params, self._data)
-        grown, n_outputs = booster.num_model_per_iteration(), self._shape[1]
-        if grown != n_outputs:  # LightGBM would read and write beyond gradients and scores
+        self._booster: Any = self._lightgbm.Booster(self._params, self._data)
+        n_trees = self._booster.num_model_per_iteration()
+        if n_trees != self._shape[1]:
             raise ValueError(
-                f"params: with num_class={self._params['num_class']!r}, LightGBM grows {grown} trees a round, not the "
-                f"{n_outputs} that are asked for; leave it out."
+                f"params: with num_class={self._params['num_class']!r}, LightGBM grows {n_trees} "
+                f"trees a round, not the {self._shape[1]} expected; remove it."
             )
-        # As LightGBM itself does before it takes the first gradient: what it draws from then on depends on it.
-        return booster if self._constant else booster.reset_parameter({"objective": "none"})
+        self._scores = np.zeros(self._shape, order="F")  # as LightGBM's buffer
+        self._n_updates = 0
+        self._n_empty = 0  # rounds without a split at the start, whose trees LightGBM keeps
+        self._n_grown = 0
+        self._restored: list[str] = []  # trees from a checkpoint
+        self._last_curvature: tuple[Array, NDArray[np.float32]] | None = None
 
     def clone_with_shared_bins(self) -> "LightGBMGrower":
-        """Return another booster on the same bins, which take as long to find as many trees to grow."""
+        """Return a new booster on the same bins, which take as long to find as many trees."""
         other = copy(self)
         other._start()
         return other
 
     def free(self) -> None:
-        """Drop the booster and keep the bins."""
-        self._booster = self._scores = self._last_curvature = None
+        """Release the booster but not the bins."""
+        del self._booster, self._scores, self._last_curvature
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Add one tree per output to the booster."""
-        if self._constant:
+        """Grow one tree per output; see :meth:`TreeGrower.grow`."""
+        if self._constant or not self._update(gradient, curvature):
             return None
-        if self._update(gradient, curvature):
-            return None
-        before, self._scores = self._scores, self._read_scores()
-        return self._scores - before
+        tree = np.empty(self._shape)
+
+        def read_scores(scores: Array, _: object) -> list[object]:
+            scores = scores.reshape(self._shape)
+            np.subtract(scores, self._scores, out=self._scores)
+            np.copyto(tree, self._scores)
+            np.copyto(self._scores, scores)
+            return []
+
+        self._booster.eval_train(read_scores)
+        return tree
 
     def _update(self, gradient: Array, curvature: Array) -> bool:
-        """Hand a gradient over, as LightGBM's ``Booster.update`` does, which reads the scores of all rows before."""
-        if self._redrawn:
-            seed = crc32(f"{self._params['seed']} {self._updates}".encode()) >> 1
-            self._booster.reset_parameter({"feature_fraction_seed": seed, "extra_seed": seed})
-        self._updates += 1
-        if self._last_curvature[0] is not curvature or curvature.flags.writeable:
-            self._last_curvature = curvature, self._as_fed(curvature)
-        parts, finished = (self._as_fed(gradient), self._last_curvature[1]), c_int(0)
-        self._call(
-            "BoosterUpdateOneIterCustom",
-            *(c_void_p(part.ctypes.data) for part in parts),
-            byref(finished),
+        """Boost one round and return whether any tree has a split."""
+        booster = self._booster
+        if not DRAWS_AT_SPLITS.isdisjoint(self._params):
+            seed = crc32(f"{self._params['seed']} {self._n_updates}".encode()) >> 1
+            booster.reset_parameter({"feature_fraction_seed": seed, "extra_seed": seed})
+        self._n_updates += 1
+        last = self._last_curvature
+        if last is None or last[0] is not curvature or curvature.flags.writeable:
+            last = self._last_curvature = (curvature, self._flat(curvature))
+        flat_gradient = self._flat(gradient)
+        flat_curvature = last[1]
+        # A checkpoint of another booster on the same bins may have set scores to start from:
+        # LightGBM would otherwise read the table, and them, again.
+        booster.train_set_version = self._data.version
+        if booster.update(fobj=lambda *_: (flat_gradient, flat_curvature)):
+            if not self._n_grown:
+                self._n_empty = booster.current_iteration()
+            return False
+        self._n_grown += 1
+        return True
+
+    def _flat(self, values: Array) -> NDArray[np.float32]:
+        """One output after the other, in single precision."""
+        by_output = np.broadcast_to(values, self._shape).T
+        return np.ascontiguousarray(by_output, dtype=np.float32).ravel()
+
+    def _text(self, n_rounds: int) -> str:
+        """The first rounds in LightGBM's text format; all rounds if ``n_rounds`` is 0."""
+        n_own = n_rounds - len(self._restored) // self._shape[1]
+        text: str = self._booster.model_to_string(
+            num_iteration=n_own if n_own > 0 else -1, start_iteration=self._n_empty
         )
-        return finished.value == 1
-
-    def _as_fed(self, values: Array) -> NDArray[np.float32]:
-        """One output after the other."""
-        return np.ascontiguousarray(np.broadcast_to(values, self._shape).T, dtype=np.float32)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        """Call LightGBM's C interface for the booster."""
-        basic = self._lightgbm.basic
-        basic._safe_call(getattr(basic._LIB, f"LGBM_{name}")(self._booster._handle, *arguments))
+        if not self._restored:
+            return text
+        head, trees, rest = split_text(text)
+        trees = self._restored + (trees if n_own > 0 or not n_rounds else [])
+        return join_text(head, trees[: n_rounds * self._shape[1] or None], rest)
 
     def state(self) -> dict[str, Any]:
-        """Return the trees, their exact scores, and how often columns and rows were drawn."""
-        text = self._booster.model_to_string(num_iteration=-1)
+        """Return the trees, their exact scores and how many rounds drew columns and rows."""
+        text = self._text(0)
         settings = dict(_SETTING.findall(text))
-        for name, fine in _DRAWN_AGAIN.items():
-            if settings.get(name, fine[0]) not in fine:
+        for name, repeatable in REPEATABLE.items():
+            if settings.get(name, repeatable[0]) not in repeatable:
                 raise ValueError(
-                    f"checkpoint: what LightGBM draws with {name}={settings[name]} cannot be drawn again where a fit was "
-                    "left; leave it out, or fit without a checkpoint."
+                    f"checkpoint: the random draws of LightGBM with {name}={settings[name]} cannot "
+                    "be repeated when a fit resumes; remove it, or fit without a checkpoint."
                 )
-        draws = any(
-            float(settings[name]) < 1.0 for name in ("feature_fraction", "bagging_fraction")
-        )
+        fractions = ("feature_fraction", "bagging_fraction")
         return {
             "trees": text.encode(),
-            "scores": self._scores,
-            "updates": self._updates,
-            "draws": draws,
+            "scores": np.array(self._scores, order="C"),
+            "updates": self._n_updates,
+            "draws": any(float(settings[name]) < 1.0 for name in fractions),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Make a booster of the trees whose next scores and draws are those of the one that was left.
+        """Start a booster whose next scores and draws are those of the one in the checkpoint.
 
-        Its scores start from the kept ones, to the last bit. Its random numbers, which no file holds, are drawn as often
-        as they were: what a round draws does not depend on the gradient, and without one no tree comes of it.
+        The scores are exact because the booster starts from them. Random numbers, which no file
+        holds, are drawn as often as before: a round with gradient 0 draws, and grows nothing.
         """
         if not state["updates"]:
             return
-        earlier = self._lightgbm.Booster(model_str=state["trees"].decode())
-        self._scores = state["scores"]
-        self._data.set_init_score(self._scores if self._shape[1] > 1 else self._scores[:, 0])
-        self._booster = self._new_booster()
-        self._call("BoosterMerge", earlier._handle)
-        nothing, one = np.zeros(self._shape), np.ones((1, 1))
+        self._set_init_score(state["scores"])
+        self._start()
+        self._set_init_score(np.zeros(self._shape))  # for boosters that share the bins
+        np.copyto(self._scores, state["scores"])
+        self._restored = split_text(state["trees"].decode())[1]
         for _ in range(state["updates"] if state["draws"] else 0):
-            self._update(nothing, one)
-        self._updates = state["updates"]
+            self._update(np.zeros(self._shape), np.ones((1, 1)))
+        self._n_updates = state["updates"]
 
-    def _read_scores(self) -> Array:
-        """Scores of all rows after the last round."""
-        scores, training, count = np.empty(self._shape[::-1]), c_int(0), c_int64(0)
-        self._call("BoosterGetPredict", training, byref(count), c_void_p(scores.ctypes.data))
-        return np.ascontiguousarray(scores.T)
+    def _set_init_score(self, scores: Array) -> None:
+        self._data.set_init_score(scores if self._shape[1] > 1 else scores[:, 0])
 
     def compile(self, weights: Sequence[float]) -> "LightGBMEnsemble":
-        """Scale the leaves in the booster's text; on the live booster its score cache would go stale."""
-        rounds = len(weights)
-        text = self._booster.model_to_string(num_iteration=rounds or -1)
-        return LightGBMEnsemble(text, [w for w in weights for _ in range(self._shape[1])])
+        """Return the weighted sum; see :meth:`TreeGrower.compile`."""
+        weight_of_tree = [weight for weight in weights for _ in range(self._shape[1])]
+        return LightGBMEnsemble(self._text(len(weights)), weight_of_tree)
 
 
-# Parameters, by all their names, that draw for each split: LightGBM is then given a seed each round, as the number of splits
-# depends on the data and a fit taken up again could not draw as often.
-_DRAWN_AT_SPLITS = {
-    "extra_trees",
-    "extra_tree",
-    "feature_fraction_bynode",
-    "sub_feature_bynode",
-    "colsample_bynode",
-}
-# The values, as LightGBM writes them, with which draws can be repeated; with others they depend on the data.
-_DRAWN_AGAIN = {
-    "data_sample_strategy": ("bagging",),
-    "use_quantized_grad": ("0",),
-    "bagging_freq": ("0", "1"),
-}
-_SETTING = re.compile(r"^\[(\w+): (.*)\]$", flags=re.MULTILINE)
-_TREE = re.compile(r"^(?=Tree=\d+$)", flags=re.MULTILINE)
-_END = re.compile(r"^(?=end of trees$)", flags=re.MULTILINE)
-_VALUES = re.compile(r"^(leaf_value|internal_value)=(.*)$", flags=re.MULTILINE)
-_SIZES = re.compile(r"^tree_sizes=.*$", flags=re.MULTILINE)
-_WHOLE = re.compile(r"-?\d{1,9}(?: -?\d{1,9})*", flags=re.ASCII)
-_REAL = re.compile(
-    rf"{(_TOKEN := r'-?(?:[0-9]{1,24}(?:[.][0-9]{1,24})?(?:e[-+]?[0-9]{1,3})?|inf)')}(?: {_TOKEN})*"
-)
-_REST = re.compile(
-    r"end of trees\n\nfeature_importances:\n(?:[^\s=]+=[^\s=]+\n)*"
-    r"\nparameters:\n\nend of parameters\n\npandas_categorical:null\n",
-    flags=re.ASCII,
-)
-_PARAMETERS = re.compile(r"(?<=\nparameters:\n)(?:\[.*\]\n)*(?=\nend of parameters\n)")
-_HEAD_KEYS = (
-    "version",
-    "num_class",
-    "num_tree_per_iteration",
-    "label_index",
-    "max_feature_idx",
-    "feature_names",
-    "monotone_constraints",
-    "feature_infos",
-    "tree_sizes",
-)
-_TREE_KEYS = (
-    "num_leaves",
-    "num_cat",
-    "split_feature",
-    "split_gain",
-    "threshold",
-    "decision_type",
-    "left_child",
-    "right_child",
-    "leaf_value",
-    "leaf_weight",
-    "leaf_count",
-    "internal_value",
-    "internal_weight",
-    "internal_count",
-    "cat_boundaries",
-    "cat_threshold",
-    "is_linear",
-    "shrinkage",
-)
+class LightGBMEnsemble(Ensemble):
+    """A model in LightGBM's text format, parsed when first used.
 
-
-def _weighted(text: str, weights: Sequence[float]) -> str:
-    """LightGBM's text with the values of each tree multiplied by its weight, 0 beyond the weights given.
-
-    The header tells the length of each tree's text, by which it is cut up when it is read.
+    Parameters
+    ----------
+    text : str
+    weights : sequence of float, optional
+        Factor of each tree, 0 for trees beyond them. Leaf values are multiplied when the model is
+        parsed; values of inner nodes, which no prediction uses, stay as they are.
     """
-    head, trees, rest = _parts(text)
 
-    def scaled(tree: str, weight: float) -> str:
-        def line(found: re.Match[str]) -> str:
-            return f"{found[1]}=" + " ".join(
-                repr(float(weight * float(value))) for value in found[2].split()
-            )
+    def __init__(self, text: str, weights: Sequence[float] | None = None) -> None:
+        self._text = text
+        self._weights = weights
 
-        return _VALUES.sub(line, tree)
+    @cached_property
+    def booster(self) -> Any:
+        """The ``lightgbm.Booster``, for SHAP and other tools that read LightGBM models."""
+        lightgbm = import_library("lightgbm", "learner='lightgbm'", "lightgbm")
+        booster = lightgbm.Booster(model_str=self._text)
+        booster.params.setdefault("objective", "custom")  # SHAP expects it
+        if self._weights is None:
+            return booster
+        weights = self._weights
+        for tree, leaf_values in enumerate(_LEAF_VALUES.findall(self._text)):
+            weight = weights[tree] if tree < len(weights) else 0.0
+            for leaf, value in enumerate(leaf_values.split()):
+                booster.set_leaf_output(tree, leaf, weight * float(value))
+        return booster
 
-    padded = chain(weights, repeat(0.0))
-    trees = [scaled(tree, weight) for tree, weight in zip(trees, padded, strict=False)]
-    sizes = "tree_sizes=" + " ".join(str(len(tree)) for tree in trees)
-    return "".join([_SIZES.sub(sizes, head), *trees, rest])
+    def predict(self, table: Table) -> Array:
+        """Return scores; see :meth:`Ensemble.predict`."""
+        n_threads = 1 if table.n_rows <= FEW_ROWS else allowed_threads()
+        scores = self.booster.predict(library_values(table), raw_score=True, num_threads=n_threads)
+        return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
+
+    def importances(self) -> Array:
+        """Return the total gain of the splits on each column."""
+        return np.asarray(self.booster.feature_importance("gain"), dtype=np.float64)
+
+    def contributions(self, table: Table) -> Array:
+        """Return LightGBM's TreeSHAP values; see :meth:`Ensemble.contributions`."""
+        values = table.values.toarray() if table.is_sparse else table.values
+        flat = self.booster.predict(values, pred_contrib=True, num_threads=allowed_threads())
+        return np.asarray(flat).reshape(table.n_rows, -1, len(table.names) + 1)
+
+    def files(self) -> dict[str, bytes]:
+        """Return LightGBM's text without its parameters of training, which are in the manifest."""
+        text = self._text if self._weights is None else self.booster.model_to_string()
+        return {"trees.txt": _SETTINGS.sub("", text).encode()}
+
+    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
+        """Check the text before LightGBM parses it; see :meth:`Ensemble.check`."""
+        parts = split_text(self._text)
+        plain = re.fullmatch(r"[\n -~]*", self._text) and join_text(*parts) == self._text
+        require(plain, "trees.txt: malformed text, or tree_sizes are wrong")
+        check_lightgbm(*parts, n_columns, n_outputs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "booster"}
 
 
-def _parts(text: str) -> tuple[str, list[str], str]:
-    """What stands before the trees, each tree, and what comes after."""
-    before, *rest = _END.split(text, maxsplit=1)
+def split_text(text: str) -> tuple[str, list[str], str]:
+    """LightGBM's text before the trees, the lines of each tree, and the text after them."""
+    before, end, rest = text.partition("end of trees\n")
     head, *trees = _TREE.split(before)
-    return head, trees, "".join(rest)
+    return head, trees, end + rest
 
 
-def _told(lines: list[str], keys: Sequence[str], optional: Sequence[str]) -> dict[str, str]:
-    """Lines ``key=value`` in the order of LightGBM's writer, none twice, none but these."""
-    told = dict(line.partition("=")[::2] for line in lines)
-    wanted = [key for key in keys if key in told or key not in optional]
-    refuse_unless(
-        len(told) == len(lines) and list(told) == wanted, f"lines must be {', '.join(wanted)}"
-    )
-    return told
+def join_text(head: str, trees: Sequence[str], rest: str) -> str:
+    """LightGBM's text of these trees; its head lists the length of each."""
+    numbered = [f"Tree={number}\n{tree}" for number, tree in enumerate(trees)]
+    sizes = " ".join(str(len(tree)) for tree in numbered)
+    return "".join([_TREE_SIZES.sub(f"tree_sizes={sizes}", head), *numbered, rest])
 
 
-def _check_one(text: str, number: int, n_columns: int) -> None:
-    """A tree of LightGBM: internal nodes 0 … n-2 and leaves −1 … −n, splits on numbers and on sets of categories."""
-    name, lines = f"tree {number}", text.rstrip("\n").split("\n")
-    refuse_unless(lines[0] == f"Tree={number}", f"{name} is called {lines[0][:20]!r}")
-    told = _told(lines[1:], _TREE_KEYS, optional=("cat_boundaries", "cat_threshold"))
+def _block_dataset(values: ParquetMatrix | LazyMatrix) -> tuple[Any, Any]:
+    """A kind of LightGBM's Dataset for values in blocks, and the data to hand it.
 
-    def whole(key: str, size: int | None, least: int, most: int) -> NDArray[np.int64]:
-        refuse_unless(
-            _WHOLE.fullmatch(told[key]) or not (told[key] or size),
-            f"{key} of {name} must be whole numbers",
-        )
-        found = np.array(told[key].split(), dtype=np.int64)
-        refuse_unless(size is None or found.size == size, f"{key} of {name} must be {size} numbers")
-        refuse_unless(((found >= least) & (found <= most)).all(), f"{key} of {name} out of range")
-        return found
-
-    def real(key: str, size: int, finite: bool = True) -> NDArray[np.float64]:
-        # Not whatever Python would read: of "1_0", LightGBM makes an end of the process.
-        refuse_unless(
-            _REAL.fullmatch(told[key]) or not (told[key] or size),
-            f"{key} of {name} must be numbers",
-        )
-        found = np.array(told[key].split(), dtype=np.float64)
-        refuse_unless(found.size == size, f"{key} of {name} must be {size} numbers")
-        refuse_unless(not finite or (np.abs(found) <= LARGEST).all(), f"{key} of {name} not finite")
-        return found
-
-    n_leaves = int(whole("num_leaves", 1, 1, 131_072)[0])
-    n_splits, counted = n_leaves - 1, n_leaves if n_leaves > 1 or told["leaf_weight"] else 0
-    n_sets = int(whole("num_cat", 1, 0, n_splits)[0])
-    refuse_unless(
-        told["is_linear"] == "0", f"{name} has linear leaves, which model files do not hold"
-    )
-    whole("split_feature", n_splits, 0, n_columns - 1)
-    threshold, kind = (
-        real("threshold", n_splits, finite=False),
-        whole("decision_type", n_splits, 0, 11),
-    )
-    real("split_gain", n_splits, finite=False)
-    left, right = (
-        whole(key, n_splits, -n_leaves, n_splits - 1) for key in ("left_child", "right_child")
-    )
-    nodes = np.full((2, n_splits + n_leaves), -1)
-    for side, children in enumerate((left, right)):
-        nodes[side, :n_splits] = np.where(children < 0, n_splits + ~children, children)
-    check_tree(nodes[0], nodes[1], name)
-    for key, size in (("leaf_value", n_leaves), ("leaf_weight", counted), ("shrinkage", 1)):
-        real(key, size)
-    for key in ("internal_value", "internal_weight"):
-        real(key, n_splits)
-    whole("leaf_count", counted, 0, 2**31 - 1)
-    whole("internal_count", n_splits, 0, 2**31 - 1)
-    by_set = kind % 2 == 1
-    refuse_unless(
-        np.isin(threshold[by_set], np.arange(n_sets)).all(),
-        f"a split of {name} names no set of categories",
-    )
-    refuse_unless(
-        ("cat_boundaries" in told) == ("cat_threshold" in told) == (n_sets > 0),
-        f"num_cat of {name}",
-    )
-    if n_sets:
-        boundaries = whole("cat_boundaries", n_sets + 1, 0, 2**31 - 1)
-        refuse_unless(
-            boundaries[0] == 0 and (np.diff(boundaries) >= 0).all(), f"cat_boundaries of {name}"
-        )
-        words = told["cat_threshold"].split(" ")
-        sound = len(words) == boundaries[-1] and all(
-            word.isdecimal() and int(word) < 2**32 for word in words
-        )
-        refuse_unless(sound, f"cat_threshold of {name}")
-
-
-def _varies(table: Table) -> bool:
-    """Whether any column holds two values, a missing one counting as a value."""
-    first: Any = None
-    for block in table.blocks():
-        first = block.values[:1] if first is None else first
-        for start in range(0, block.n_rows, LOOKED_AT):  # nearly always, the first few tell
-            values = block.values[start : start + LOOKED_AT]
-            if ((values != first) & ~(np.isnan(values) & np.isnan(first))).any():
-                return True
-    return False
-
-
-def _in_blocks(values: ParquetMatrix | LazyMatrix) -> tuple[Any, Any]:
-    """A kind of LightGBM's Dataset for values that come in blocks, and the rows as it asks for them: a sample, then all."""
+    LightGBM asks for a sample of rows one by one and then for all rows by slices. The hook
+    ``_create_sample_indices`` is private: it says which rows come next, so that columns made from
+    those of neighbours are made for many rows at once. If LightGBM does not call it, each row of
+    the sample is made on its own.
+    """
     import lightgbm
 
-    class Rows(lightgbm.Sequence):
+    class BlockSequence(lightgbm.Sequence):
         batch_size = values.rows_per_block
         sample: Iterator[tuple[int, NDArray[np.float64]]] = iter(())
 
         def __len__(self) -> int:
             return int(values.shape[0])
 
-        def __getitem__(self, place: Any) -> NDArray[np.float64]:
-            if isinstance(place, slice):
-                self.sample = iter(())
-                return values.rows(place.start, place.stop)
-            row, found = next(self.sample, (-1, None))
-            if found is None or row != place:  # not asked for as foretold: one at a time, then
-                found = values.rows(int(place), int(place) + 1)[0]
-            return found.astype(np.float64, copy=False)
+        def __getitem__(self, index: Any) -> NDArray[np.float64]:
+            if isinstance(index, slice):
+                return values.rows(index.start, index.stop)
+            row, row_values = next(self.sample, (-1, np.empty(0)))
+            if row != index:
+                row_values = values.rows(int(index), int(index) + 1)[0]
+            return row_values.astype(np.float64, copy=False)
 
-    rows = Rows()
+    sequence = BlockSequence()
 
-    class InBlocks(lightgbm.Dataset):
+    class BlockDataset(lightgbm.Dataset):
         def get_params(self) -> dict[str, Any]:
-            return dict(
-                self.params
-            )  # to sample rows with, it needs all of them: seed and silence too
+            return dict(self.params)  # rows are then sampled as from a table in memory
 
-        def _create_sample_indices(
-            self, *told: Any, **named: Any
-        ) -> Any:  # positions or names, by version
-            indices = super()._create_sample_indices(*told, **named)
-            rows.sample = _sampled(values, indices)
+        def _create_sample_indices(self, *args: Any, **kwargs: Any) -> NDArray[np.int32]:
+            indices: NDArray[np.int32] = super()._create_sample_indices(*args, **kwargs)
+            if isinstance(values, LazyMatrix):
+                sequence.sample = _rows_at(values, indices)
             return indices
 
-    return InBlocks, rows
+    return BlockDataset, sequence
 
 
-def _sampled(
-    values: ParquetMatrix | LazyMatrix, indices: NDArray[np.int32]
+def _rows_at(
+    values: LazyMatrix, indices: NDArray[np.int32]
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """The rows that will be asked for one by one, which is a slow way to make columns from neighbours: some at a time."""
-    if isinstance(values, LazyMatrix):
-        for start in range(0, indices.size, values.rows_per_block):
-            asked = indices[start : start + values.rows_per_block]
-            yield from zip(asked.tolist(), values[asked], strict=True)
-
-
-class LightGBMEnsemble(Ensemble):
-    """A booster in LightGBM's text format, parsed when first needed.
-
-    Parameters
-    ----------
-    text : str
-    weights : sequence of float, optional
-        What to multiply each tree by: written into the text when that is first read, as it takes longer than some rounds.
-    """
-
-    def __init__(self, text: str, weights: Sequence[float] | None = None) -> None:
-        self._told = text, weights
-        self._parsed: Any = None
-
-    @property
-    def _text(self) -> str:
-        text, weights = self._told  # both at once: another thread may be writing them
-        if weights is not None:
-            text = _weighted(text, weights)
-            self._told = text, None
-        return text
-
-    @property
-    def booster(self) -> Any:
-        """The ``lightgbm.Booster``: for SHAP and everything else that knows LightGBM."""
-        if self._parsed is None:
-            import lightgbm
-
-            self._parsed = lightgbm.Booster(model_str=self._text)
-            self._parsed.params.setdefault("objective", "custom")  # not in files; SHAP looks for it
-        return self._parsed
-
-    def predict(self, table: Table) -> Array:
-        """Sum the trees."""
-        # For a few rows, waking a second thread takes longer than the rows.
-        threads = 1 if table.n_rows <= FEW_ROWS else allowed_threads()
-        scores = self.booster.predict(plain_values(table), raw_score=True, num_threads=threads)
-        return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
-
-    def importances(self) -> Array:
-        """Total gain of the splits on each column."""
-        return np.asarray(self.booster.feature_importance("gain"), dtype=np.float64)
-
-    def contributions(self, table: Table) -> Array:
-        """TreeSHAP values, by LightGBM."""
-        values = table.values.toarray() if table.is_sparse else table.values
-        flat = np.asarray(
-            self.booster.predict(values, pred_contrib=True, num_threads=allowed_threads())
-        )
-        return flat.reshape(table.n_rows, -1, len(table.names) + 1)
-
-    def files(self) -> dict[str, bytes]:
-        """LightGBM's text format, without the settings of training: they are in the manifest, and LightGBM reads them."""
-        return {"trees.txt": _PARAMETERS.sub("", self._text).encode()}
-
-    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
-        """Read the text by its grammar, line by line: LightGBM itself checks how many numbers there are, not which."""
-        head, trees, rest = _parts(self._text)
-        refuse_unless(
-            self._text.isascii() and "\r" not in self._text and "\0" not in self._text,
-            "not plain text",
-        )
-        lines = head.split("\n")
-        refuse_unless(lines[0] == "tree" and lines[-2:] == ["", ""], "the head")
-        told = _told(lines[1:-2], _HEAD_KEYS, optional=("monotone_constraints",))
-        for key, value in (
-            ("num_class", n_outputs),
-            ("num_tree_per_iteration", n_outputs),
-            ("label_index", 0),
-        ):
-            refuse_unless(told[key] == str(value), f"{key} must be {value}")
-        refuse_unless(told["version"] == "v4", "version must be v4")
-        refuse_unless(
-            told["max_feature_idx"] == str(n_columns - 1), f"they are not for {n_columns} columns"
-        )
-        for key in ("feature_names", "feature_infos", "monotone_constraints"):
-            words = told[key].split(" ") if key in told else ["0"] * n_columns
-            refuse_unless(len(words) == n_columns and all(words), f"{key} for {n_columns} columns")
-        refuse_unless(
-            told["tree_sizes"] == " ".join(str(len(tree)) for tree in trees), "tree_sizes"
-        )
-        refuse_unless(len(trees) % n_outputs == 0, f"there are not {n_outputs} in each round")
-        refuse_unless(_REST.fullmatch(rest), "what follows the last tree")
-        for number, tree in enumerate(trees):
-            _check_one(tree, number, n_columns)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_told": self._told, "_parsed": None}
+    """Rows with their indices, made a block at a time."""
+    for start in range(0, indices.size, values.rows_per_block):
+        block = indices[start : start + values.rows_per_block]
+        yield from zip(block.tolist(), values[block], strict=True)

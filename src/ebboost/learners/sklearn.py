@@ -1,4 +1,4 @@
-"""Any scikit-learn regressor as a weak learner, or a list of them of which one is drawn each round."""
+"""Any scikit-learn regressor as a weak learner, or several of which each round draws one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,19 +17,20 @@ from ebboost.learners.base import (
     Pickled,
     TreeGrower,
     check_device,
-    plain_values,
+    library_values,
+    newton_target,
 )
 
 
 class ScikitLearn(Learner):
-    """Weak learners made by cloning scikit-learn regressors.
+    """Clones of scikit-learn regressors.
 
     Parameters
     ----------
     regressor : regressor or list of regressors
-        Of a list, one is drawn at random each round. Regressors that take ``sample_weight`` are fitted to
-        −gradient/curvature with the curvature as weight; others to the plain residual of (11). Missing values are
-        replaced by column means for regressors that do not take them.
+        From a list, one is drawn at random each round. Regressors with ``sample_weight`` are fitted
+        to −gradient/curvature with the curvature as weight, others to the negative gradient of
+        (11). Missing values are replaced by column means for regressors that do not accept them.
 
     Examples
     --------
@@ -48,152 +49,152 @@ class ScikitLearn(Learner):
     def start(
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
     ) -> "ScikitLearnGrower":
-        """Keep the table."""
+        """Check the regressors; see :meth:`Learner.start`."""
         check_device(device, self.devices, self.name)
-        drawn_from = (
-            list(self.regressor) if isinstance(self.regressor, (list, tuple)) else [self.regressor]
-        )
-        if not drawn_from:
-            raise ValueError("learner is an empty list: name at least one regressor.")
-        for position, candidate in enumerate(drawn_from):
-            if not hasattr(candidate, "fit") or not hasattr(candidate, "predict"):
+        is_list = isinstance(self.regressor, list | tuple)
+        regressors = list(self.regressor) if is_list else [self.regressor]
+        if not regressors:
+            raise ValueError("learner must have at least one regressor, got an empty list.")
+        for position, regressor in enumerate(regressors):
+            if not hasattr(regressor, "fit") or not hasattr(regressor, "predict"):
                 raise TypeError(
-                    f"learner[{position}] must be a scikit-learn regressor, got {candidate!r}."
+                    f"learner[{position}] must be a scikit-learn regressor, got {regressor!r}."
                 )
-        return ScikitLearnGrower(table, drawn_from, n_outputs, np.random.default_rng(seed))
+        return ScikitLearnGrower(table, regressors, n_outputs, np.random.default_rng(seed))
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> Ensemble:
-        """Never reached: such models are not written."""
+        """Raise ``ValueError``: such models are not written."""
         raise ValueError("A model file cannot hold scikit-learn regressors.")
 
 
 class ScikitLearnGrower(TreeGrower):
-    """The table and the regressors fitted so far, one list of outputs per round."""
+    """A table and the regressors fitted to it, one list of outputs per round."""
 
     def __init__(
-        self, table: Table, drawn_from: list[Any], n_outputs: int, random: np.random.Generator
+        self, table: Table, regressors: list[Any], n_outputs: int, random: np.random.Generator
     ) -> None:
-        self._fill = _column_means(table)
-        self._table, self._drawn_from, self._random = table, drawn_from, random
+        self._table = table
+        self._column_means = _column_means(table)
+        self._regressors = regressors
+        self._random = random
         self._shape = (table.n_rows, n_outputs)
         self._rounds: list[list[Any]] = []
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Fit one regressor per output."""
+        """Fit one regressor per output; see :meth:`TreeGrower.grow`."""
         if not gradient.any():
             return None
         curvature = np.broadcast_to(curvature, self._shape)
-        template = self._drawn_from[self._random.integers(len(self._drawn_from))]
-        fitted, values = [], np.empty(self._shape)
-        X = _filled(self._table, self._fill, template)
+        template = self._regressors[self._random.integers(len(self._regressors))]
+        X = _impute(self._table, self._column_means, template)
+        values = np.empty(self._shape)
+        fitted = []
         for output in range(self._shape[1]):
             regressor = clone(template)
-            if (
-                "random_state" in regressor.get_params()
-                and regressor.get_params()["random_state"] is None
-            ):
+            if regressor.get_params().get("random_state", 0) is None:
                 regressor.set_params(random_state=int(self._random.integers(2**31 - 1)))
-            residual, weight = -gradient[:, output], curvature[:, output]
             if has_fit_parameter(regressor, "sample_weight"):
-                heard = weight > 1e-12 * weight.max()
-                target = np.divide(residual, weight, out=np.zeros_like(residual), where=heard)
-                regressor.fit(X, target, sample_weight=np.where(heard, weight, 0.0))
+                target, weight = newton_target(gradient[:, output], curvature[:, output])
+                regressor.fit(X, target, sample_weight=weight)
             else:
-                regressor.fit(X, residual)
+                regressor.fit(X, -gradient[:, output])
             fitted.append(regressor)
             values[:, output] = np.asarray(regressor.predict(X)).ravel()
         self._rounds.append(fitted)
         return values
 
     def state(self) -> dict[str, Any]:
-        """Return the regressors and where chance stands."""
+        """Return the regressors and the state of the random generator."""
         return {"rounds": Pickled(self._rounds), "random": self._random.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take both up again."""
-        self._rounds, self._random.bit_generator.state = state["rounds"], state["random"]
+        """Continue from a checkpoint; see :meth:`TreeGrower.restore`."""
+        self._rounds = state["rounds"]
+        self._random.bit_generator.state = state["random"]
 
     def compile(self, weights: Sequence[float]) -> "ScikitLearnEnsemble":
-        """Keep the regressors whose weight is not 0."""
-        kept = [(w, fitted) for w, fitted in zip(weights, self._rounds, strict=False) if w != 0.0]
-        return ScikitLearnEnsemble(kept, self._fill, self._shape[1], len(self._table.names))
+        """Return the weighted sum of the regressors; see :meth:`TreeGrower.compile`."""
+        pairs = zip(weights, self._rounds, strict=False)
+        rounds = [(weight, fitted) for weight, fitted in pairs if weight != 0.0]
+        n_columns = len(self._table.names)
+        return ScikitLearnEnsemble(rounds, self._column_means, self._shape[1], n_columns)
 
 
 class ScikitLearnEnsemble(Ensemble):
-    """A weighted list of regressors."""
+    """A weighted sum of regressors."""
 
     def __init__(
         self,
         rounds: list[tuple[float, list[Any]]],
-        fill: NDArray[np.float64] | None,
+        column_means: Array | None,
         n_outputs: int,
         n_columns: int,
     ) -> None:
         self.rounds = rounds
-        self._fill, self._n_outputs, self._n_columns = fill, n_outputs, n_columns
+        self._column_means = column_means
+        self._n_outputs = n_outputs
+        self._n_columns = n_columns
 
     def predict(self, table: Table) -> Array:
-        """Sum the regressors."""
+        """Return scores; see :meth:`Ensemble.predict`."""
         scores = np.zeros((table.n_rows, self._n_outputs))
         for weight, fitted in self.rounds:
             for output, regressor in enumerate(fitted):
-                X = _filled(table, self._fill, regressor)
+                X = _impute(table, self._column_means, regressor)
                 scores[:, output] += weight * np.asarray(regressor.predict(X)).ravel()
         return scores
 
     def importances(self) -> Array:
-        """Sum the regressors' own importances, or the sizes of their coefficients, times their weights."""
+        """Return the weighted sum of importances, or of absolute coefficients."""
         total = np.zeros(self._n_columns)
         for weight, fitted in self.rounds:
             for regressor in fitted:
-                own = getattr(regressor, "feature_importances_", None)
-                if own is None:
-                    own = np.abs(
-                        np.asarray(getattr(regressor, "coef_", np.zeros(self._n_columns)))
-                    ).ravel()
-                total += abs(weight) * np.asarray(own)
+                importances = getattr(regressor, "feature_importances_", None)
+                if importances is None:
+                    coefficients = getattr(regressor, "coef_", np.zeros(self._n_columns))
+                    importances = np.abs(np.asarray(coefficients)).ravel()
+                total += abs(weight) * np.asarray(importances)
         return total
 
     def files(self) -> dict[str, bytes]:
-        """Refuse: scikit-learn has no format but pickle."""
+        """Raise ``ValueError``: scikit-learn has no format but pickle."""
         raise ValueError(
-            "A model built from scikit-learn regressors cannot be saved without pickle, which could run code when "
-            "loaded. Use learner='lightgbm', 'xgboost' or 'catboost', or joblib.dump(model, path) if whoever loads it "
-            "trusts you."
+            "A model of scikit-learn regressors cannot be saved without pickle, which could run "
+            "code when loaded. Use learner='lightgbm', 'xgboost' or 'catboost', or "
+            "joblib.dump(model, path) if whoever loads it trusts you."
         )
 
 
-def _column_means(table: Table) -> NDArray[np.float64] | None:
-    """Means of the known values of each column, if any value is missing."""
+def _column_means(table: Table) -> Array | None:
+    """Means of the known values of each column; None if no value is missing."""
     values = table.values
     missing = np.isnan(values.data if table.is_sparse else values)
     if not missing.any():
         return None
-    if table.is_sparse:
-        column, width = values.indices, values.shape[1]
-        total = np.bincount(column, np.where(missing, 0.0, values.data), width)
-        return np.asarray(
-            total / np.maximum(table.n_rows - np.bincount(column[missing], minlength=width), 1)
-        )
-    return np.where(missing, 0.0, values).sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
+    if not table.is_sparse:
+        n_known = np.maximum((~missing).sum(axis=0), 1)
+        return np.asarray(np.where(missing, 0.0, values).sum(axis=0) / n_known)
+    n_columns = values.shape[1]
+    total = np.bincount(values.indices, np.where(missing, 0.0, values.data), n_columns)
+    n_missing = np.bincount(values.indices[missing], minlength=n_columns)
+    return np.asarray(total / np.maximum(table.n_rows - n_missing, 1))
 
 
-def _filled(table: Table, fill: NDArray[np.float64] | None, regressor: Any) -> Any:
-    fill = np.zeros(len(table.names)) if fill is None else fill
-    if (
-        table.is_sparse
-    ):  # trees of scikit-learn know only short indices, and no missing value among sparse ones
-        values = plain_values(table)
-        values.indices, values.indptr = (
-            values.indices.astype(np.int32),
-            values.indptr.astype(np.int32),
-        )
+def _impute(table: Table, column_means: Array | None, regressor: Any) -> Any:
+    """The values of a table, missing ones replaced if the regressor does not accept them."""
+    means: NDArray[np.float64] = (
+        np.zeros(len(table.names)) if column_means is None else column_means
+    )
+    if table.is_sparse:  # trees of scikit-learn take 32-bit indices and no missing sparse values
+        values = library_values(table)
+        values.indices = values.indices.astype(np.int32)
+        values.indptr = values.indptr.astype(np.int32)
         missing = np.isnan(values.data)
         if missing.any():
-            values.data = np.where(missing, fill[values.indices], values.data)
+            values.data = np.where(missing, means[values.indices], values.data)
         return values
     missing = np.isnan(table.values)
     if get_tags(regressor).input_tags.allow_nan or not missing.any():
         return table.values
-    return np.where(missing, fill, table.values)
+    return np.where(missing, means, table.values)

@@ -1,15 +1,14 @@
-"""XGBoost trees: one booster on a QuantileDMatrix, boosted with our gradient each round."""
+"""XGBoost trees: one booster on a QuantileDMatrix, boosted with a custom gradient each round."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ebboost.backends.devices import cupy
-from ebboost.data.archive import parse_json
 from ebboost.data.table import Table
-from ebboost.learners._untrusted import check_tree, keys, numbers, refuse_unless, whole_numbers
+from ebboost.learners._untrusted import check_xgboost
 from ebboost.learners.base import (
     Array,
     Ensemble,
@@ -17,75 +16,52 @@ from ebboost.learners.base import (
     TreeGrower,
     check_device,
     check_params,
-    plain_values,
+    import_library,
+    library_values,
 )
 from ebboost.propagation import allowed_threads
 
-# What a file says of the objective, which is not used: the gradient comes from outside.
-OBJECTIVE = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
-LEARNER_PARTS = (
-    "attributes",
-    "feature_names",
-    "feature_types",
-    "gradient_booster",
-    "learner_model_param",
-    "objective",
-)
-MODEL_PARTS = ("cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees")
-# The first ten have an entry for each node.
-TREE_PARTS = (
-    "base_weights",
-    "default_left",
-    "left_children",
-    "loss_changes",
-    "parents",
-    "right_children",
-    "split_conditions",
-    "split_indices",
-    "split_type",
-    "sum_hessian",
-    "id",
-    "categories",
-    "categories_nodes",
-    "categories_segments",
-    "categories_sizes",
-    "tree_param",
-)
-# Trees that are changed when others come, no trees at all, vectors for leaves; several trees to a round are not counted so.
-REFUSED = {
+# Trees that later rounds change, linear models, vector leaves, several trees a round.
+UNSUPPORTED: dict[str, Sequence[object]] = {
     "booster": ("dart", "gblinear"),
     "multi_strategy": ("multi_output_tree",),
     "num_parallel_tree": range(2, 1_000_000),
 }
-MOVED_AT_ONCE = 16_000_000  # entries of a table
+COPIED_AT_ONCE = 16_000_000  # entries of a table moved to the GPU
 
 
 def _xgboost() -> Any:
-    try:
-        import xgboost
-    except ImportError:
-        raise ImportError(
-            "learner='xgboost' needs XGBoost: pip install 'ebboost[xgboost]'."
-        ) from None
-    return xgboost
+    return import_library("xgboost", "learner='xgboost'", "xgboost")
 
 
 class XGBoost(Learner):
     """Depth-wise histogram trees of XGBoost.
 
-    To XGBoost an entry that a sparse matrix leaves out is missing: each split learns which way those rows go.
+    XGBoost treats the zeros of a sparse matrix as missing values: each split learns which side they
+    go to.
 
     Parameters
     ----------
     max_depth : int, default=6
+        Largest depth of a tree.
     min_child_weight : float, default=1.0
-        Least sum of curvature in a leaf.
+        Smallest sum of curvatures in a leaf.
     reg_lambda : float, default=0.0
-        L2 shrinkage of leaf values.
-    colsample_bytree, subsample : float, default=1.0
+        L2 penalty on leaf values.
+    colsample_bytree : float, default=1.0
+        Fraction of the columns that each tree may split.
+    subsample : float, default=1.0
+        Fraction of the rows that each tree is grown on.
     max_bin : int, default=256
+        Largest number of bins of a column.
     params : dict, optional
-        Any other XGBoost parameter, by its own name; not other boosters than ``gbtree``, nor several trees to a round.
+        Further parameters of XGBoost by its own names; only the booster ``gbtree`` with one tree a
+        round is supported.
+
+    Examples
+    --------
+    >>> import ebboost as eb
+    >>> model = eb.EBBSRegressor(learner=eb.XGBoost(max_depth=4))
     """
 
     name = "xgboost"
@@ -113,13 +89,13 @@ class XGBoost(Learner):
     def start(
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
     ) -> "XGBoostGrower":
-        """Bin the table."""
+        """Bin the table; see :meth:`Learner.start`."""
         check_device(device, self.devices, self.name)
-        check_params(self.params, REFUSED, self.name)
-        own = {
+        check_params(self.params, UNSUPPORTED, self.name)
+        params = {
             "device": device,
             "tree_method": "hist",
-            "eta": 1.0,  # the loop finds the step
+            "eta": 1.0,  # the loop chooses the step
             "base_score": 0.0,
             "max_depth": self.max_depth,
             "min_child_weight": self.min_child_weight,
@@ -128,135 +104,137 @@ class XGBoost(Learner):
             "subsample": self.subsample,
             "max_bin": self.max_bin,
             "seed": seed,
-            # Otherwise XGBoost draws from one stream for all boosters of a thread, whoever else may use it.
+            # Otherwise all boosters of a thread draw from one stream.
             "seed_per_iteration": True,
             "nthread": n_jobs,
             "num_target": n_outputs,
             "disable_default_eval_metric": True,
             "verbosity": 0,
         }
-        return XGBoostGrower(table, {**own, **(self.params or {})}, n_outputs)
+        return XGBoostGrower(table, {**params, **(self.params or {})}, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "XGBoostEnsemble":
-        """Read XGBoost's JSON format."""
+        """Return the ensemble in XGBoost's JSON format; see :meth:`Learner.load`."""
         return XGBoostEnsemble(files["trees.json"])
 
 
 class XGBoostGrower(TreeGrower):
-    """A live XGBoost booster."""
+    """An XGBoost booster in training."""
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
         xgboost = _xgboost()
-        self._on_gpu: Any = None  # a dense table, if that is where the trees grow
-        settings: dict[str, Any] = {"max_bin": params["max_bin"], "nthread": params["nthread"]}
         if params["device"] == "cuda" and not xgboost.build_info().get("USE_CUDA"):
             raise ImportError(
-                "device='cuda' needs XGBoost's full wheel, and the one installed knows no GPU: pip uninstall "
-                "xgboost-cpu, then pip install 'ebboost[cuda]'."
+                "device='cuda' needs XGBoost's full wheel, the installed one has no GPU support: "
+                "pip uninstall xgboost-cpu, then pip install xgboost"
             )
+        self._params = params
+        self._shape = (table.n_rows, n_outputs)
+        self._gpu_values: Any = None  # a dense table, if trees are grown on the GPU
+        options = {"max_bin": params["max_bin"], "nthread": params["nthread"]}
         if table.on_disk:
-            self._data = xgboost.QuantileDMatrix(
-                _blocks(table), **settings, enable_categorical=True
-            )
+            blocks = _block_iterator(table)
+            self._data = xgboost.QuantileDMatrix(blocks, **options, enable_categorical=True)
         else:
-            values = plain_values(table)
+            values = library_values(table)
             if params["device"] == "cuda" and not table.is_sparse:
-                values = self._on_gpu = _moved(values)
-            self._data = xgboost.QuantileDMatrix(values, **settings, **_types(table))
+                values = self._gpu_values = _to_gpu(values)
+            self._data = xgboost.QuantileDMatrix(values, **options, **_column_types(table))
         self._booster = xgboost.Booster(params, [self._data])
-        self._params, self._shape = params, (table.n_rows, n_outputs)
-        self._rounds = 0
-        self._empty: list[int] = []  # rounds in which nothing was grown: no weight is theirs
-        self._earlier: list[
-            Any
-        ] = []  # trees of a checkpoint, in whose place the booster has empty ones
+        self._n_rounds = 0
+        self._empty_rounds: list[int] = []  # without a split, and without a weight
+        self._restored: list[Any] = []  # trees from a checkpoint, where the booster has empty ones
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
-        """Add one tree per output and read its values alone: differences of float32 scores would lose digits."""
+        """Grow one tree per output; see :meth:`TreeGrower.grow`.
+
+        The values are those of the new tree alone: differences of float32 scores lose digits.
+        """
         curvature = np.ascontiguousarray(np.broadcast_to(curvature, self._shape), like=gradient)
         gradient = np.ascontiguousarray(gradient, like=gradient)
-        self._booster.boost(self._data, self._rounds, grad=gradient, hess=curvature)
-        self._rounds += 1
-        tree = np.asarray(self._newest_values(), dtype=np.float64, like=gradient).reshape(
-            self._shape
-        )
-        # On a cluster these are some rows of the tree; whether it is empty, it must say itself.
+        self._booster.boost(self._data, self._n_rounds, grad=gradient, hess=curvature)
+        self._n_rounds += 1
+        values = np.asarray(self._newest_values(), dtype=np.float64, like=gradient)
+        tree: Array = values.reshape(self._shape)
+        # On a cluster these are some of the rows: whether the tree is empty, only its dump tells.
         if tree.any() or not self._newest_is_empty():
             return tree
-        self._empty.append(self._rounds - 1)
+        self._empty_rounds.append(self._n_rounds - 1)
         return None
 
-    def free(self) -> None:
-        """Drop the trees and the bins, which are not shared."""
-        self._booster = self._data = self._on_gpu = None
-
     def _newest_is_empty(self) -> bool:
-        newest = self._booster[self._rounds - 1 : self._rounds]
+        newest = self._booster[self._n_rounds - 1 : self._n_rounds]
         return all(tree.startswith("0:leaf") for tree in newest.get_dump())
 
     def _newest_values(self) -> Any:
-        """Where the table is on the GPU, read there; XGBoost's predictions from bins come by way of the CPU."""
-        only = (self._rounds - 1, self._rounds)
-        if self._on_gpu is None:
-            return self._booster.predict(self._data, output_margin=True, iteration_range=only)
+        """Values of the newest trees, on the GPU if the table is there too."""
+        newest = (self._n_rounds - 1, self._n_rounds)
+        if self._gpu_values is None:
+            return self._booster.predict(self._data, output_margin=True, iteration_range=newest)
+        # Predictions from bins would go by way of the CPU.
         return self._booster.inplace_predict(
-            self._on_gpu, predict_type="margin", iteration_range=only
+            self._gpu_values, predict_type="margin", iteration_range=newest
         )
 
+    def free(self) -> None:
+        """Release trees and bins, which are not shared."""
+        self._booster = self._data = self._gpu_values = None
+
     def state(self) -> dict[str, Any]:
-        """Return the trees."""
+        """Return the trees; see :meth:`TreeGrower.state`."""
         for name in ("colsample_bylevel", "colsample_bynode"):
             if self._params.get(name, 1) != 1:
                 raise ValueError(
-                    f"checkpoint: what XGBoost draws with {name}={self._params[name]!r} cannot be drawn again where a fit "
-                    "was left; leave it out, or fit without a checkpoint."
+                    f"checkpoint: the random draws of XGBoost with {name}={self._params[name]!r} "
+                    "cannot be repeated when a fit resumes; remove it, or fit without a checkpoint."
                 )
-        model = json.dumps(self._trees(self._rounds)[0]).encode()
-        return {"model": model, "rounds": self._rounds, "empty": self._empty}
+        model = json.dumps(self._model(self._n_rounds)).encode()
+        return {"model": model, "rounds": self._n_rounds, "empty": self._empty_rounds}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take the trees up again, and bring the column sampler, which no file holds, to where it stood.
+        """Continue from a checkpoint, with the column sampler, which no file holds, where it was.
 
-        What it draws does not depend on the gradient: as many rounds with none are drawn and leave empty trees.
+        What it draws does not depend on the gradient: as many rounds with gradient 0 are boosted,
+        whose empty trees stand for those of the checkpoint.
         """
-        self._rounds, self._empty = state["rounds"], state["empty"]
-        if not self._rounds:
+        self._n_rounds = state["rounds"]
+        self._empty_rounds = state["empty"]
+        if not self._n_rounds:
             return
         if self._params["subsample"] == self._params["colsample_bytree"] == 1.0:
-            # The file has the base score of every output, and XGBoost refuses to be told it once for all.
-            told = {name: value for name, value in self._params.items() if name != "base_score"}
-            self._booster = _xgboost().Booster(
-                told, [self._data], model_file=bytearray(state["model"])
-            )
+            # The model has a base score for each output: XGBoost rejects a scalar besides.
+            params = {name: value for name, value in self._params.items() if name != "base_score"}
+            model = bytearray(state["model"])
+            self._booster = _xgboost().Booster(params, [self._data], model_file=model)
             return
-        self._earlier = json.loads(state["model"])["learner"]["gradient_booster"]["model"]["trees"]
-        nothing, one = np.zeros(self._shape), np.ones(self._shape)
-        for number in range(self._rounds):
-            self._booster.boost(self._data, number, grad=nothing, hess=one)
+        self._restored = _trees(json.loads(state["model"]))
+        zero = np.zeros(self._shape)
+        one = np.ones(self._shape)
+        for number in range(self._n_rounds):
+            self._booster.boost(self._data, number, grad=zero, hess=one)
 
-    def _trees(self, rounds: int) -> tuple[dict[str, Any], list[Any]]:
-        """The first rounds in XGBoost's JSON format, and the list of trees in it."""
-        model: dict[str, Any] = (
-            json.loads(self._booster[:rounds].save_raw("json")) if rounds else {}
-        )
-        trees: list[Any] = model["learner"]["gradient_booster"]["model"]["trees"] if rounds else []
-        earlier = self._earlier[: len(trees)]
-        trees[: len(earlier)] = earlier
-        return model, trees
+    def _model(self, n_rounds: int) -> dict[str, Any]:
+        """The first rounds in XGBoost's JSON format."""
+        if not n_rounds:
+            return {}
+        model: dict[str, Any] = json.loads(self._booster[:n_rounds].save_raw("json"))
+        trees = _trees(model)
+        trees[: len(self._restored)] = self._restored[: len(trees)]
+        return model
 
     def compile(self, weights: Sequence[float]) -> "XGBoostEnsemble":
-        """Scale the leaves in XGBoost's JSON format."""
+        """Return the weighted sum; see :meth:`TreeGrower.compile`."""
         weights = list(weights)
-        for number in self._empty:
+        for number in self._empty_rounds:
             if number < len(weights):
                 weights.insert(number, 0.0)
         weights = weights or [0.0]
-        model, trees = self._trees(len(weights))
-        per_round = self._shape[1]
-        for index, tree in enumerate(trees):
-            weight = weights[index // per_round]
+        model = self._model(len(weights))
+        for index, tree in enumerate(_trees(model)):
+            weight = weights[index // self._shape[1]]
             tree["base_weights"] = [weight * value for value in tree["base_weights"]]
+            # Thresholds of splits, values of leaves.
             tree["split_conditions"] = [
                 weight * value if child == -1 else value
                 for value, child in zip(
@@ -267,27 +245,23 @@ class XGBoostGrower(TreeGrower):
 
 
 class XGBoostEnsemble(Ensemble):
-    """A booster in XGBoost's JSON format, parsed when first needed."""
+    """A model in XGBoost's JSON format, parsed when first used."""
 
-    def __init__(self, text: bytes) -> None:
-        self._text = text
-        self._parsed: Any = None
+    def __init__(self, content: bytes) -> None:
+        self._content = content
 
-    @property
+    @cached_property
     def booster(self) -> Any:
         """The ``xgboost.Booster``."""
-        if self._parsed is None:
-            self._parsed = _xgboost().Booster(model_file=bytearray(self._text))
-        return self._parsed
+        return _xgboost().Booster(model_file=bytearray(self._content))
 
     def predict(self, table: Table) -> Array:
-        """Sum the trees."""
-        data = _xgboost().DMatrix(plain_values(table), nthread=allowed_threads(), **_types(table))
-        scores = self.booster.predict(data, output_margin=True)
+        """Return scores; see :meth:`Ensemble.predict`."""
+        scores = self.booster.predict(_matrix(table), output_margin=True)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:
-        """Total gain of the splits on each column."""
+        """Return the total gain of the splits on each column."""
         gains = self.booster.get_score(importance_type="total_gain")
         result = np.zeros(self.booster.num_features())
         for key, gain in gains.items():
@@ -295,151 +269,66 @@ class XGBoostEnsemble(Ensemble):
         return result
 
     def contributions(self, table: Table) -> Array:
-        """TreeSHAP values, by XGBoost."""
-        data = _xgboost().DMatrix(plain_values(table), nthread=allowed_threads(), **_types(table))
-        flat = np.asarray(self.booster.predict(data, pred_contribs=True), dtype=np.float64)
+        """Return XGBoost's TreeSHAP values; see :meth:`Ensemble.contributions`."""
+        flat = np.asarray(self.booster.predict(_matrix(table), pred_contribs=True), np.float64)
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 
     def files(self) -> dict[str, bytes]:
-        """XGBoost's JSON format."""
-        return {"trees.json": self._text}
+        """Return XGBoost's JSON format."""
+        return {"trees.json": self._content}
 
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
-        """Check every part of the JSON; XGBoost's own reader checks lengths, not what they lead to."""
-        whole = keys(parse_json(self._text), ("learner", "version"), "the file")
-        version = whole_numbers(whole["version"], 0, 999, "version")
-        refuse_unless(version.size == 3 and version[0] >= 3, "version")
-        learner = keys(whole["learner"], LEARNER_PARTS, "the learner")
-        refuse_unless(
-            learner["attributes"] == {} and learner["feature_names"] == [], "names and attributes"
-        )
-        kinds = (
-            ["c" if column in categories else "q" for column in range(n_columns)]
-            if categories
-            else []
-        )
-        refuse_unless(learner["feature_types"] == kinds, "feature_types are not those of the table")
-        refuse_unless(learner["objective"] == OBJECTIVE, "the objective")
-        told = learner["learner_model_param"]
-        base = "[" + ",".join(["0E0"] * n_outputs) + "]"
-        wanted = {
-            "num_class": "0",
-            "num_feature": str(n_columns),
-            "num_target": str(n_outputs),
-            "base_score": base,
-        }
-        refuse_unless(
-            isinstance(told, dict) and told == {**wanted, "boost_from_average": "0"},
-            f"not {wanted}",
-        )
-        booster = keys(learner["gradient_booster"], ("model", "name"), "the booster")
-        refuse_unless(booster["name"] == "gbtree", "the booster must be gbtree")
-        model = keys(booster["model"], MODEL_PARTS, "the model")
-        refuse_unless(
-            model["cats"] == {"enc": [], "feature_segments": [], "sorted_idx": []}, "cats"
-        )
-        trees = model["trees"]
-        refuse_unless(
-            isinstance(trees, list) and trees and len(trees) % n_outputs == 0, "how many there are"
-        )
-        rounds = len(trees) // n_outputs
-        told = {"num_parallel_tree": "1", "num_trees": str(len(trees))}
-        refuse_unless(model["gbtree_model_param"] == told, "gbtree_model_param")
-        _check_equal(
-            model["iteration_indptr"], np.arange(rounds + 1) * n_outputs, "iteration_indptr"
-        )
-        _check_equal(model["tree_info"], np.tile(np.arange(n_outputs), rounds), "tree_info")
-        for number, tree in enumerate(trees):
-            _check_one(tree, number, n_columns, categories)
+        """Check the JSON before XGBoost parses it; see :meth:`Ensemble.check`."""
+        check_xgboost(self._content, n_columns, n_outputs, categories)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_text": self._text, "_parsed": None}
+        return {"_content": self._content}
 
 
-def _check_equal(values: Any, wanted: Any, what: str) -> None:
-    refuse_unless(np.array_equal(whole_numbers(values, 0, 2**62, what), wanted), what)
+def _trees(model: dict[str, Any]) -> list[Any]:
+    """The list of trees in XGBoost's JSON format."""
+    trees: list[Any] = model["learner"]["gradient_booster"]["model"]["trees"]
+    return trees
 
 
-def _check_one(tree: Any, number: int, n_columns: int, categories: Mapping[int, int]) -> None:
-    name, longest = f"tree {number}", np.iinfo(np.int32).max
-    _check_equal([keys(tree, TREE_PARTS, name)["id"]], [number], f"id of {name}")
-    left, right = (
-        whole_numbers(tree[part], -1, longest, part) for part in ("left_children", "right_children")
-    )
-    size = left.size
-    for part in TREE_PARTS[:10]:
-        refuse_unless(
-            isinstance(tree[part], list) and len(tree[part]) == size,
-            f"{part} of {name} must be {size} long",
-        )
-    told = {
-        "num_deleted": "0",
-        "num_feature": str(n_columns),
-        "num_nodes": str(size),
-        "size_leaf_vector": "1",
-    }
-    refuse_unless(tree["tree_param"] == told, f"tree_param of {name}")
-    check_tree(left, right, name)
-    inner, by_set = left != -1, whole_numbers(tree["split_type"], 0, 1, "split_type") == 1
-    column = whole_numbers(tree["split_indices"], 0, n_columns - 1, "split_indices")
-    whole_numbers(tree["default_left"], 0, 1, "default_left")
-    parents = np.full(size, longest)
-    for children in (left, right):
-        parents[children[inner]] = np.flatnonzero(inner)
-    _check_equal(tree["parents"], parents, f"parents of {name}")
-    for part in ("base_weights", "split_conditions", "loss_changes", "sum_hessian"):
-        refuse_unless(
-            set(map(type, tree[part])) == {float}, f"{part} of {name} must be numbers with a point"
-        )
-        numbers(tree[part], f"{part} of {name}", 1e30)  # XGBoost adds up in single precision
-    refuse_unless((inner | ~by_set).all(), f"a leaf of {name} splits")
-    # Sets of categories, one after the other: the library makes room for the largest code of each.
-    counts = whole_numbers(tree["categories_sizes"], 0, longest, "categories_sizes")
-    codes = whole_numbers(tree["categories"], 0, longest, "categories")
-    begins = np.cumsum(counts) - counts
-    _check_equal(tree["categories_nodes"], np.flatnonzero(by_set), f"categories_nodes of {name}")
-    _check_equal(tree["categories_segments"], begins, f"categories_segments of {name}")
-    refuse_unless(
-        counts.size == by_set.sum() and counts.sum() == codes.size, f"categories_sizes of {name}"
-    )
-    known = np.array([categories.get(at, 0) for at in column[by_set].tolist()], dtype=np.int64)
-    refuse_unless(
-        (codes < np.repeat(known, counts)).all(),
-        f"categories of {name} that the table does not have",
-    )
-
-
-def _blocks(table: Table) -> Any:
-    """The blocks of a table in files, as XGBoost asks for them, from the start as often as it likes."""
-    kinds = _types(table).get("feature_types")
-
-    class Blocks(_xgboost().DataIter):  # type: ignore[misc]
-        def reset(self) -> None:
-            self.ahead = table.blocks()
-
-        def next(self, input_data: Any) -> bool:
-            block = next(self.ahead, None)
-            if block is not None:
-                input_data(data=block.values, feature_types=kinds)
-            return block is not None
-
-    return Blocks()
-
-
-def _moved(values: Array) -> Any:
-    """The table on the GPU as float32, to which XGBoost rounds every table; some rows at a time, to need little more."""
-    array = cupy().empty(values.shape, dtype=np.float32)
-    rows = max(MOVED_AT_ONCE // max(values.shape[1], 1), 1)
-    for start in range(0, len(values), rows):
-        array[start : start + rows].set(
-            np.ascontiguousarray(values[start : start + rows], dtype=np.float32)
-        )
-    return array
-
-
-def _types(table: Table) -> dict[str, Any]:
+def _column_types(table: Table) -> dict[str, Any]:
     if not table.categorical:
         return {}
     categorical = set(table.categorical)
     kinds = ["c" if column in categorical else "q" for column in range(len(table.names))]
     return {"feature_types": kinds, "enable_categorical": True}
+
+
+def _matrix(table: Table) -> Any:
+    values = library_values(table)
+    return _xgboost().DMatrix(values, nthread=allowed_threads(), **_column_types(table))
+
+
+def _block_iterator(table: Table) -> Any:
+    """The blocks of a table in files, which XGBoost reads several times."""
+    kinds = _column_types(table).get("feature_types")
+
+    class BlockIterator(_xgboost().DataIter):  # type: ignore[misc]
+        blocks: Iterator[Table]
+
+        def reset(self) -> None:
+            self.blocks = table.blocks()
+
+        def next(self, input_data: Any) -> bool:
+            block = next(self.blocks, None)
+            if block is not None:
+                input_data(data=block.values, feature_types=kinds)
+            return block is not None
+
+    return BlockIterator()
+
+
+def _to_gpu(values: Array) -> Any:
+    """The values on the GPU in single precision, as XGBoost stores them, copied in parts."""
+    cupy = import_library("cupy", "device='cuda'", "cupy-cuda12x")
+    array = cupy.empty(values.shape, dtype=np.float32)
+    n_rows = max(COPIED_AT_ONCE // max(values.shape[1], 1), 1)
+    for start in range(0, len(values), n_rows):
+        part = values[start : start + n_rows]
+        array[start : start + n_rows].set(np.ascontiguousarray(part, dtype=np.float32))
+    return array

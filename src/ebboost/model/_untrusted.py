@@ -14,10 +14,10 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data.schema import LARGEST
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_strengths
 from ebboost.graph.ids import check_unique_ids
-from ebboost.learners._untrusted import LARGEST
 from ebboost.propagation import Smoother
 
 # No model needs more of anything that is repeated at prediction: a file asking for it means harm.
