@@ -8,10 +8,6 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import ebboost as eb
-from ebboost.data import lazy
-from ebboost.data import table as table_module
-from ebboost.data.features import LowRank, with_neighbor_columns, with_smoothed_columns
-from ebboost.data.table import Table
 from tests.strategies import graphs, random_graph
 
 
@@ -86,19 +82,6 @@ def test_wrong_use_is_refused_by_name():
         features.transform([[1.0]])
 
 
-def test_low_rank_projects_new_tables_as_the_old():
-    X = sparse.random_array((80, 40), density=0.2, format="csr", rng=np.random.default_rng(0))
-    table = Table(X, tuple(map(str, range(40))), (), tuple(range(40)))
-    condenser = LowRank(8)
-    first = condenser.fit_transform(table, seed=0)
-    assert first.values.shape == (80, 8)
-    np.testing.assert_allclose(condenser.transform(table).values, first.values)
-    weighted = condenser._weighted(X).toarray()
-    kept = np.linalg.norm(first.values) ** 2
-    best = (np.linalg.svd(weighted, compute_uv=False)[:8] ** 2).sum()
-    assert 0.95 * best <= kept <= best * (1 + 1e-9)
-
-
 def normalized_adjacency(graph):
     scale = np.diag(1.0 / np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0)))
     return scale @ graph.adjacency.toarray() @ scale
@@ -158,60 +141,9 @@ def test_spectral_features_need_the_rows_of_the_fitted_graph():
         eb.SpectralFeatures().fit([[1.0]])
 
 
-def test_columns_remember_where_they_came_from():
-    table = with_neighbor_columns(
-        Table(np.ones((3, 2)), ("a", "b"), (), (0, 1)), random_graph(3, 3), ("mean",), True
-    )
-    assert table.names == ("a", "b", "mean(a)", "mean(b)", "degree", "mean(degree)")
-    assert table.origin == (0, 1, 0, 1, -1, -1)
-
-
-@pytest.mark.parametrize("missing", [False, True])
-def test_columns_beside_a_category_are_smoothed_each_for_itself(missing):
-    rng, graph = np.random.default_rng(0), random_graph(40, 80)
-    values = rng.normal(size=(40, 4))
-    values[:, 1] = rng.integers(0, 3, 40)
-    if missing:
-        values[rng.random(40) < 0.3, 2] = np.nan
-    smoother = eb.Laplacian(20.0, 5).operator(graph)
-    found = with_smoothed_columns(
-        Table(values, ("a", "kind", "b", "c"), (1,), (0, 1, 2, 3)), smoother
-    )
-    for place, column in enumerate((0, 2, 3)):
-        alone = with_smoothed_columns(Table(values[:, [column]].copy(), ("x",), (), (0,)), smoother)
-        np.testing.assert_allclose(found.values[:, 4 + place], alone.values[:, 1])
-
-
 def test_a_statistic_named_twice_is_there_twice():
     rng, graph = np.random.default_rng(0), random_graph(40, 80)
     X = rng.normal(size=(40, 2))
     once = eb.NeighborFeatures(["max", "mean"], degree=False).fit_transform(X, graph=graph)
     twice = eb.NeighborFeatures(["max", "mean", "max"], degree=False).fit_transform(X, graph=graph)
     np.testing.assert_array_equal(twice, np.hstack([once, once[:, 2:4]]))
-
-
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_columns_made_row_by_row_are_those_made_at_once(missing, dtype, order, monkeypatch):
-    rng, graph = np.random.default_rng(0), random_graph(60, 150)
-    X = np.asarray(rng.normal(size=(60, 5)).astype(dtype), order=order)
-    if missing:
-        X[rng.random(X.shape) < 0.3] = np.nan
-    table = Table(X, tuple("abcde"), (1,), (0, 1, 2, 3, 4))
-
-    def made():
-        yield with_neighbor_columns(table, graph, ("mean", "min", "max"), True)
-        yield with_smoothed_columns(table, eb.Laplacian(20.0, 5).operator(graph))
-
-    at_once = [wider.values for wider in made()]
-    monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)
-    monkeypatch.setattr(lazy, "BLOCK_SIZE", 1)
-    monkeypatch.setattr(table_module, "COLUMN_BATCH", 2)
-    for wider, expected in zip(made(), at_once, strict=True):
-        assert wider.in_blocks and wider.values.dtype == expected.dtype
-        for _ in range(2):
-            np.testing.assert_array_equal(
-                np.concatenate([block.values for block in wider.blocks()]), expected
-            )
-            wider.release()

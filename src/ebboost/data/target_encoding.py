@@ -1,11 +1,9 @@
-"""Category columns as numbers for learners that cannot split on categories: CatBoost's ordered target statistics.
+"""Category columns as numbers: CatBoost's ordered target statistics.
 
-A labelled node is encoded from the labels that come *before* it in a random order, never from its own, not even in
-the mean that small categories are shrunk to; all other nodes from every training label. No other label is ever looked
-at.
+A labelled node is encoded from the labels that come *before* it in a random order, never from its own,
+not even in the mean that small categories are shrunk to; all other nodes from every training label. No
+other label is used.
 """
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +16,27 @@ PRIOR_STRENGTH = 1.0
 
 
 class OrderedTargetEncoder:
-    """Replaces each category column by the mean target of its category, one column per output.
+    """Mean target of each category, with one column per output, for learners without categories.
+
+    Attributes
+    ----------
+    prior : ndarray of shape (n_outputs,)
+        Mean target, to which the means of small categories are shrunk.
+    means : dict of int to ndarray of shape (n_categories + 1, n_outputs)
+        Means of each encoded column; row 0 is that of missing categories.
 
     Examples
     --------
+    Category 0 has the labels 1 and 3, encoded as (1 + 3 + mean) / 3; category 1 has none.
+
     >>> import numpy as np
     >>> from ebboost.data.table import Table
     >>> from ebboost.data.labels import Labels
-    >>> table = Table(np.array([[0.0], [0.0], [1.0], [0.0]]), ("colour",), categorical=(0,), origin=(0,))
+    >>> codes = np.array([[0.0], [0.0], [1.0], [0.0]])
+    >>> table = Table(codes, ("colour",), categorical=(0,), origin=(0,))
     >>> labels = Labels(np.array([0, 1]), np.array([[1.0], [3.0]]), np.ones(2))
     >>> encoded = OrderedTargetEncoder().fit_transform(table, labels, seed=0)
-    >>> encoded.values[2:].ravel().tolist()  # never seen: the mean; seen twice: (1 + 3 + mean) / 3
+    >>> encoded.values[2:].ravel().tolist()
     [2.0, 2.0]
     """
 
@@ -37,47 +45,61 @@ class OrderedTargetEncoder:
         self.means: dict[int, Array] = {}
 
     def fit_transform(self, table: Table, labels: Labels, seed: int) -> Table:
-        """Learn from the training labels and encode the table they belong to."""
+        """Learn the means and encode the table that the labels belong to.
+
+        Parameters
+        ----------
+        table : Table
+            Its categorical columns are encoded.
+        labels : Labels
+            Training labels of some of its rows.
+        seed : int
+            Of the random order of the labels.
+
+        Returns
+        -------
+        Table
+            Without categorical columns.
+        """
         self.prior = np.average(labels.target, axis=0, weights=labels.weight)
         order = np.random.default_rng(seed).permutation(labels.nodes.size)
-        nodes, target, weight = labels.nodes[order], labels.target[order], labels.weight[order]
-        earlier_prior = _mean_before(target, weight)
+        nodes = labels.nodes[order]
+        target = labels.target[order]
+        weight = labels.weight[order]
+        prior_before = _mean_before(target, weight)
         encoded = {}
         for column in table.categorical:
             groups = _groups(table.values[:, column])
             sums, counts = _totals(groups[nodes], target, weight, int(groups.max()) + 1)
-            self.means[column] = _shrunk(sums, counts, self.prior)
+            self.means[column] = _shrink(sums, counts, self.prior)
             encoded[column] = self.means[column][groups]
-            earlier_sums, earlier_counts = _before(groups[nodes], target, weight)
-            encoded[column][nodes] = _shrunk(earlier_sums, earlier_counts, earlier_prior)
-        return self._replaced(table, encoded)
+            sums_before, counts_before = _totals_before(groups[nodes], target, weight)
+            encoded[column][nodes] = _shrink(sums_before, counts_before, prior_before)
+        return _replace_columns(table, encoded)
 
     def transform(self, table: Table) -> Table:
-        """Encode another table with the means learned."""
+        """Encode another table with the learned means."""
         encoded = {}
         for column in table.categorical:
             means = np.vstack([self.means[column], self.prior])
             encoded[column] = means[np.minimum(_groups(table.values[:, column]), len(means) - 1)]
-        return self._replaced(table, encoded)
-
-    def _replaced(self, table: Table, encoded: dict[int, Array]) -> Table:
-        blocks: list[Any] = []
-        names: list[str] = []
-        origin: list[int] = []
-        for column, name in enumerate(table.names):
-            block = encoded.get(column, table.values[:, [column]])
-            blocks.append(block)
-            names += [name] * block.shape[1]
-            origin += [table.origin[column]] * block.shape[1]
-        return Table(np.hstack(blocks), tuple(names), (), tuple(origin))
+        return _replace_columns(table, encoded)
 
 
-def _shrunk(sums: Array, counts: Array, prior: Array) -> Array:
+def _replace_columns(table: Table, encoded: dict[int, Array]) -> Table:
+    columns = [encoded.get(i, table.values[:, [i]]) for i in range(len(table.names))]
+    widths = [block.shape[1] for block in columns]
+    source = np.repeat(np.arange(len(widths)), widths).tolist()
+    names = tuple(table.names[i] for i in source)
+    return Table(np.hstack(columns), names, (), tuple(table.origin[i] for i in source))
+
+
+def _shrink(sums: Array, counts: Array, prior: Array) -> Array:
     return (sums + PRIOR_STRENGTH * prior) / (counts[:, None] + PRIOR_STRENGTH)
 
 
 def _mean_before(target: Array, weight: Array) -> Array:
-    """Mean of the earlier rows of every group. The first row has none: it takes the mean of all the others."""
+    """Return the mean of all earlier rows; for the first row, that of all the others."""
     means = np.zeros_like(target)
     if len(target) > 1:
         means[0] = np.average(target[1:], axis=0, weights=weight[1:])
@@ -86,28 +108,29 @@ def _mean_before(target: Array, weight: Array) -> Array:
 
 
 def _groups(codes: Array) -> NDArray[np.int64]:
-    """Codes as whole numbers; a missing category is group 0, category k is group k + 1."""
+    """Return codes as integers: 0 for a missing category, k + 1 for category k."""
     return np.where(np.isnan(codes), -1.0, codes).astype(np.int64) + 1
 
 
 def _totals(
     groups: NDArray[np.int64], target: Array, weight: Array, n_groups: int
 ) -> tuple[Array, Array]:
+    """Return weighted sums and weights of each group."""
     counts: Array = np.bincount(groups, weights=weight, minlength=n_groups).astype(np.float64)
     sums = [np.bincount(groups, weights=weight * column, minlength=n_groups) for column in target.T]
     return np.column_stack(sums), counts
 
 
-def _before(groups: NDArray[np.int64], target: Array, weight: Array) -> tuple[Array, Array]:
-    """Sums and counts over the earlier rows of the same group."""
+def _totals_before(groups: NDArray[np.int64], target: Array, weight: Array) -> tuple[Array, Array]:
+    """Return weighted sums and weights over the earlier rows of the same group."""
     order = np.argsort(groups, kind="stable")
     first = np.searchsorted(groups[order], groups[order], side="left")
-    sums, counts = np.empty_like(target), np.empty_like(weight)
-    running = np.vstack(
-        [np.zeros(target.shape[1]), np.cumsum(weight[order, None] * target[order], axis=0)]
-    )
+    zero = np.zeros(target.shape[1])
+    running = np.vstack([zero, np.cumsum(weight[order, None] * target[order], axis=0)])
     mass = np.concatenate([[0.0], np.cumsum(weight[order])])
     position = np.arange(groups.size)
+    sums = np.empty_like(target)
+    counts = np.empty_like(weight)
     sums[order] = running[position] - running[first]
     counts[order] = mass[position] - mass[first]
     return sums, counts

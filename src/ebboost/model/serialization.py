@@ -29,8 +29,10 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
 from ebboost.data.archive import atomic_write, checksums
-from ebboost.data.features import LowRank, NeighborFeatures
+from ebboost.data.features import NeighborFeatures
+from ebboost.data.graph_columns import STATISTICS
 from ebboost.data.labels import Labels
+from ebboost.data.low_rank import LowRank
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
@@ -416,7 +418,7 @@ def _preparation(
     require(isinstance(asked, NeighborFeatures | None), "neighbor_features are none")
     require(isinstance(found.feature_smoothing, Smoother | None), "feature_smoothing is none")
     require(
-        asked is None or len(asked.statistics) <= len(features.STATISTICS),
+        asked is None or len(asked.statistics) <= len(STATISTICS),
         "too many statistics of neighbours",
     )
     if "directions" in arrays:

@@ -19,8 +19,9 @@ from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.objective import Objective
-from ebboost.data.features import LowRank, NeighborFeatures
+from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
+from ebboost.data.low_rank import LowRank
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table
 from ebboost.graph import Graph

@@ -14,7 +14,7 @@ import ebboost as eb
 from ebboost.backends.dask import client as _client
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, RowBlock, Rows, Shard
 from ebboost.boosting.latent_field import LatentField
-from ebboost.data.features import with_neighbor_columns, with_smoothed_columns
+from ebboost.data.graph_columns import neighbor_columns, smoothed_columns
 from ebboost.data.table import Table
 from ebboost.propagation import sweep_on
 
@@ -175,12 +175,13 @@ def test_columns_of_neighbours_are_made_column_by_column_in_the_same_order():
         Table(X, names, (3,), (0, 1, 2, 3)),
         Shard(X, names, (3,), (0, 1, 2, 3), everyone, peers),
     )
-    whole = with_neighbor_columns(table, graph, ("mean", "min", "max"), True)
-    parts = with_neighbor_columns(shard, block, ("mean", "min", "max"), True)
+    whole = table.with_columns(*neighbor_columns(table, graph, ("mean", "min", "max"), True))
+    parts = shard.with_columns(*neighbor_columns(shard, block, ("mean", "min", "max"), True))
     assert parts.names == whole.names and parts.origin == whole.origin
     np.testing.assert_allclose(parts.values, whole.values)
-    whole = with_smoothed_columns(table, eb.Laplacian().operator(graph))
-    parts = with_smoothed_columns(shard, eb.Laplacian().operator(block))
+    smoother = eb.Laplacian()
+    whole = table.with_columns(*smoothed_columns(table, lambda: smoother.operator(graph)))
+    parts = shard.with_columns(*smoothed_columns(shard, lambda: smoother.operator(block)))
     assert parts.names == whole.names
     np.testing.assert_allclose(parts.values, whole.values)
 
