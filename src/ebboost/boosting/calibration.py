@@ -1,4 +1,4 @@
-"""Equation (15) for classifiers: a latent field of Y − p, its strength and the temperature of the scores."""
+"""Equation (15) for classifiers: a latent field of Y − p, and the temperature of the scores."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,12 @@ MIN_GAIN = 1e-9
 class ProbabilityField:
     """A latent field in the space of probabilities, with a strength that keeps them calibrated.
 
-    With p = g(u/T) the probabilities of the smoothed scores at temperature T, z = K W (Y − p) on the labelled
-    nodes and p̂ ∝ max(p + s·z, ε). As the rows of Y − p add up to 0, so do those of z. Without node i's own label
-    the correction is (z_i − w_i K_ii (Y − p)_i)/(1 − w_i K_ii), by the same rank-one update as for numbers.
-    T and s minimise the log-loss of the validation nodes; without any, T is 1 and s minimises the log-loss of the
-    labelled nodes, each without its own label.
+    With p = g(u/T) the probabilities of the smoothed scores at temperature T, z = K W (Y − p) on
+    the labelled nodes and p̂ ∝ max(p + s·z, ε). As the rows of Y − p add up to 0, so do those of z.
+    Without node i's own label the correction is (z_i − w_i K_ii (Y − p)_i)/(1 − w_i K_ii), by the
+    same rank-one update as for numbers. T and s minimise the log-loss of the validation nodes;
+    without any, T is 1 and s minimises the log-loss of the labelled nodes, each without its own
+    label.
 
     Parameters
     ----------
@@ -31,9 +32,9 @@ class ProbabilityField:
         s; 0 leaves the probabilities as they are.
     """
 
-    #: Values of T: steps of about 20 %, from sharper to flatter. GRID_T
+    #: Values of T: steps of about 20 %, from sharper to flatter.
     temperatures = (0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
-    #: Values of s: none of the field, all of it, and quarters between. GRID_S
+    #: Values of s: none of the field, all of it, and quarters between.
     strengths = (0.0, 0.25, 0.5, 0.75, 1.0)
 
     def __init__(self, temperature: float = 1.0, strength: float = 0.0) -> None:
@@ -98,7 +99,7 @@ class ProbabilityField:
 
 
 def expected_calibration_error(probabilities: Array, target: Array, n_bins: int = 15) -> float:
-    """Return the mean gap between the probability of the predicted class and its accuracy, over bins."""
+    """Return the mean gap between confidence and accuracy of the predicted class, over bins."""
     confidence = probabilities.max(axis=1)
     is_correct = probabilities.argmax(axis=1) == one_hot(target).argmax(axis=1)
     bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)

@@ -1,4 +1,4 @@
-"""Callbacks of the boosting loop: history, early stopping, Ctrl-C, a progress bar; subclass your own."""
+"""Callbacks of the boosting loop: history, early stopping, Ctrl-C, progress bar, base class."""
 
 import signal
 import sys
@@ -30,8 +30,8 @@ class RoundInfo:
     step : float
         The step along the new tree.
     cosine : float
-        The cosine of the angle between the new tree and the negative gradient that it was grown on (of
-        two trees, the smaller).
+        The cosine of the angle between the new tree and the negative gradient that it was grown on
+        (of two trees, the smaller).
     """
 
     round: int
@@ -145,15 +145,15 @@ class History(Callback):
 
 
 class EarlyStopping(Callback):
-    """Stop when the validation loss has not improved for some rounds; return the model of the best round.
+    """Stop when the validation loss no longer improves, and return the model of the best round.
 
     Parameters
     ----------
     n_iter_no_change : int, default=50
         Rounds to wait for an improvement.
     min_improvement : float, default=0.0
-        Also stop when the best loss fell by less than this share over the last ``n_iter_no_change`` rounds.
-        The last percent can cost as many rounds as all the rest.
+        Also stop when the best loss fell by less than this share over the last ``n_iter_no_change``
+        rounds. The last percent can cost as many rounds as all the rest.
 
     Examples
     --------
@@ -227,7 +227,8 @@ class Interrupt(Callback):
     """
 
     reason = "it was interrupted"
-    #: A second Ctrl-C within so many seconds raises even if another fit has begun: it ends loops over fits.
+    #: A second Ctrl-C within so many seconds raises even if another fit has begun: it ends loops
+    #: over fits.
     grace_seconds = 2.0
     _last = -grace_seconds
 
@@ -257,7 +258,7 @@ class Interrupt(Callback):
 
 
 def unless_interrupted(model: Model) -> Model:
-    """Return a fitted model, or raise KeyboardInterrupt if its fit was interrupted: for loops over fits."""
+    """Return a fitted model, or raise KeyboardInterrupt if its fit was interrupted."""
     if getattr(model, "stop_reason_", None) == Interrupt.reason:
         raise KeyboardInterrupt
     return model

@@ -1,4 +1,4 @@
-"""A point f of the function space that boosting searches: a weighted sum of trees, and P applied to it."""
+"""A point f of the function space: a weighted sum of trees, and P applied to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ class Iterate:
     scores : ndarray of shape (n, c)
         f on every node.
     propagated : ndarray or callable
-        P f, if P is linear: it then moves as the scores do. Otherwise a function of the iterate that
-        computes it on first use. Objectives may append columns of their own.
+        P f, if P is linear: it then moves as the scores do. Otherwise a function of the iterate
+        that computes it on first use. Objectives may append columns of their own.
     weights : tuple of float
         The weight of each tree grown so far.
     cache : dict

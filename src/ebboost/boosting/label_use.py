@@ -1,4 +1,4 @@
-"""The objective that trains with each use of known labels: none, the latent field of (15), or masked labels."""
+"""The objective for each use of known labels: none, the latent field (15), masked labels."""
 
 from ebboost.boosting.latent_field import FieldObjective, LatentField, LeaveOneOutObjective
 from ebboost.boosting.losses import Loss, SquaredError
@@ -21,14 +21,15 @@ def objective_for(
 ) -> Objective:
     """Return the objective for a use of labels; None trains on the meta-loss (7) as it stands.
 
-    The latent field needs the squared error and a graph, otherwise (7) is used too. ``seed`` draws the masks
-    of :class:`MaskedLabels`, which need a linear operator. Leave-one-out residuals need edges of positive weight.
+    The latent field needs the squared error and a graph, otherwise (7) is used too. ``seed`` draws
+    the masks of :class:`MaskedLabels`, which need a linear operator. Leave-one-out residuals need
+    edges of positive weight.
     """
     if isinstance(label_use, MaskedLabels):
         if not isinstance(operator, PropagationOperator):
             raise ValueError(
-                "smoothing must be linear with labels='masked', which smooths labels and errors like "
-                "scores. Use smoothing=eb.Laplacian(), or labels='field', 'leave-one-out' or 'none'."
+                "smoothing must be linear with labels='masked', which smooths labels like scores. "
+                "Use smoothing=eb.Laplacian(), or labels='field', 'leave-one-out' or 'none'."
             )
         return MaskedObjective(operator, loss, labels, validation, penalty, label_use, seed)
     if isinstance(label_use, LatentField) and graph is not None and type(loss) is SquaredError:

@@ -1,16 +1,16 @@
-"""Equation (15): residuals of labelled nodes as a latent field over the graph, and its two objectives.
+"""Equation (15): residuals as a latent field over the graph, and two objectives to train with it.
 
-The residuals e = y − u of the labelled nodes, u = init_score + P f, are explained by a Gaussian Markov random
-field z with precision matrix λL + τI: z = K W e with K = (W + λL + τI)⁻¹ minimises
+The residuals e = y − u of the labelled nodes, u = init_score + P f, are explained by a Gaussian
+Markov random field z with precision matrix λL + τI: z = K W e with K = (W + λL + τI)⁻¹ minimises
 ‖e − z‖²_W + zᵀ(λL + τI)z. The prediction is u + z, which is (15) with K for P where W = I.
 
-If trees were trained on e − z, they would see their own labels in z. Two objectives avoid that. Both are fixed
-quadratics in f, so that every round descends:
+If trees were trained on e − z, they would see their own labels in z. Two objectives avoid that.
+Both are fixed quadratics in f, so that every round descends:
 
-* :class:`FieldObjective`: z minimised out, ½ eᵀW(e − z), which is generalised least squares. A residual that
-  neighbours share costs less than one that stands alone. One solve a round.
-* :class:`LeaveOneOutObjective`: squared leave-one-out residuals, in closed form by a rank-one update:
-  e_i − z_i^(−i) = (e_i − z_i)/(1 − w_i K_ii). Two solves a round and the diagonal of K.
+* :class:`FieldObjective`: z minimised out, ½ eᵀW(e − z), which is generalised least squares. A
+  residual that neighbours share costs less than one that stands alone. One solve a round.
+* :class:`LeaveOneOutObjective`: squared leave-one-out residuals, in closed form by a rank-one
+  update: e_i − z_i^(−i) = (e_i − z_i)/(1 − w_i K_ii). Two solves a round and the diagonal of K.
 """
 
 from functools import cached_property
@@ -33,8 +33,8 @@ Array = NDArray[np.float64]
 SOLVE_TOLERANCE = 1e-10
 # Relative accuracy of solves during training, on graphs that train in double precision.
 TRAINING_TOLERANCE = 1e-6
-# On larger graphs training solves stop at this share of τ, and at MAX_TRAINING_TOLERANCE: the error left in z is
-# at most the residual of the solve over τ, the least eigenvalue that K⁻¹ can have.
+# On larger graphs training solves stop at this share of τ, and at MAX_TRAINING_TOLERANCE: the error
+# left in z is at most the residual of the solve over τ, the least eigenvalue that K⁻¹ can have.
 LOOSE_SHARE_OF_TAU = 0.4
 MAX_TRAINING_TOLERANCE = 0.1
 # Least τ: K⁻¹ must stay positive definite.
@@ -54,16 +54,18 @@ class LatentField(BaseEstimator):
     Parameters
     ----------
     lam : float, default=2.0
-        λ, the weight of differences between neighbours in the prior of the field. Edge weights are divided by
-        √(d_i d_j) first (see ``normalized``), so that one value suits sparse and dense graphs.
+        λ, the weight of differences between neighbours in the prior of the field. Edge weights are
+        divided by √(d_i d_j) first (see ``normalized``), so that one value suits sparse and dense
+        graphs.
     tau : float, default=0.05
-        τ, the weight of the field itself, which shrinks it to zero: a node far from labelled nodes is
-        predicted by the trees alone.
+        τ, the weight of the field itself, which shrinks it to zero: a node far from labelled nodes
+        is predicted by the trees alone.
     leave_one_out : bool, default=False
-        Train on leave-one-out residuals (:class:`LeaveOneOutObjective`) rather than by generalised least
-        squares (:class:`FieldObjective`).
+        Train on leave-one-out residuals (:class:`LeaveOneOutObjective`) rather than by generalised
+        least squares (:class:`FieldObjective`).
     unlabelled : float, default=0.0
-        ε_u, the weight of a zero residual at nodes without a label; 1 is the paper's error smoothing.
+        ε_u, the weight of a zero residual at nodes without a label; 1 is the paper's error
+        smoothing.
     normalized : bool, default=True
         Whether edge weights are divided by √(d_i d_j).
     similarity : bool, default=False
@@ -128,8 +130,8 @@ class LatentField(BaseEstimator):
 class FieldPosterior:
     """The posterior of a latent field given residuals at labelled nodes.
 
-    The precision matrix is K⁻¹ = W + λL + τI, with L the Laplacian of D^{-1/2}AD^{-1/2} (of A, if not
-    ``normalized``) and W the weights of the labels.
+    The precision matrix is K⁻¹ = W + λL + τI, with L the Laplacian of D^{-1/2}AD^{-1/2} (of A, if
+    not ``normalized``) and W the weights of the labels.
     """
 
     #: Up to this many nodes the diagonal of K is exact, beyond it is estimated.
@@ -162,7 +164,7 @@ class FieldPosterior:
             row_sums = root * (graph.unsigned.adjacency @ root)
         on_nodes = np.full_like(degrees, float(unlabelled))
         on_nodes[nodes] = self.weight
-        # Without edges, a node's field could take its whole residual; it is shrunk as if it had one neighbour.
+        # The field of a node without edges is shrunk as if it had one neighbour.
         row_sums = np.where(degrees > 0, row_sums, float(normalized))
         matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * row_sums, lam, root)
         # w_i + τ, by which each row of K⁻¹ exceeds its off-diagonal entries.
@@ -194,11 +196,12 @@ class FieldPosterior:
     ) -> tuple[NDArray[np.int64], Array]:
         """Return the nodes near ``nodes`` and K v there, for v that is zero elsewhere.
 
-        No entry of K v, there or beyond, is off by more than ``tolerance``·max |v|. The system is solved on a
-        neighbourhood, as if z were 0 outside of it. Its residual is then nonzero only on the ring around the
-        neighbourhood, and as row i of K⁻¹ exceeds its off-diagonal entries by w_i + τ, no entry of z is off by
-        more than the largest residual over the least w_i + τ. The radius grows by half until that is small
-        enough; from a quarter of all nodes on, the full system is solved.
+        No entry of K v, there or beyond, is off by more than ``tolerance``·max |v|. The system is
+        solved on a neighbourhood, as if z were 0 outside of it. Its residual is then nonzero only
+        on the ring around the neighbourhood, and as row i of K⁻¹ exceeds its off-diagonal entries
+        by w_i + τ, no entry of z is off by more than the largest residual over the least w_i + τ.
+        The radius grows by half until that is small enough; from a quarter of all nodes on, the
+        full system is solved.
         """
         matrix = self._solver.matrix
         floor = float(self._dominance.min())
@@ -229,7 +232,7 @@ class FieldPosterior:
             radius += radius // 2
 
     def leave_one_out(self, residuals: Array) -> Array:
-        """Return e_i − z_i^(−i), the residual at each labelled node without its own label in the field."""
+        """Return e_i − z_i^(−i), residuals of labelled nodes without their own label in the field."""
         diagonal = self.diagonal
         own = ((self.weight - self.unlabelled) * diagonal)[:, None]
         mean = self.posterior_mean(residuals)[self.nodes]
@@ -240,8 +243,9 @@ class FieldPosterior:
     def diagonal(self) -> Array:
         """K_ii at the labelled nodes.
 
-        Exact up to 10 000 nodes. Beyond, the mean of v ⊙ K v over 128 random sign vectors, whose standard error
-        at node i is √(Σ_{j≠i} K_ij² / 128), clipped to the bounds 1/(K⁻¹)_ii ≤ K_ii ≤ 1/(w_i + τ).
+        Exact up to 10 000 nodes. Beyond, the mean of v ⊙ K v over 128 random sign vectors, whose
+        standard error at node i is √(Σ_{j≠i} K_ij² / 128), within the bounds
+        1/(K⁻¹)_ii ≤ K_ii ≤ 1/(w_i + τ).
         """
         if self._diagonal is None:
             is_small = self.n_nodes <= self.exact_diagonal_up_to
@@ -275,11 +279,12 @@ class FieldPosterior:
 class FieldObjective(Objective):
     """½ eᵀW(e − z): generalised least squares, the squared error with the field minimised out.
 
-    The smoothed scores of iterates have a second block of columns, K W (P f) on all nodes, so that z needs no
-    solve of its own. As W − WKW ≼ W, the curvature of the squared error majorises this objective too.
+    The smoothed scores of iterates have a second block of columns, K W (P f) on all nodes, so that
+    z needs no solve of its own. As W − WKW ≼ W, the curvature of the squared error majorises this
+    objective too.
     """
 
-    # Solves during training are not exact: a value may rise by this share through their error alone.
+    # Solves during training are not exact: their error alone may raise a value by this share.
     descent_tolerance = 1e-3
 
     def __init__(
@@ -346,7 +351,10 @@ class FieldObjective(Objective):
 
 
 class LeaveOneOutObjective(FieldObjective):
-    """½ Σ w_i (e_i − z_i^(−i))²: squared leave-one-out residuals S e, S = diag(1/(1 − w K_ii)) (I − K W)."""
+    """½ Σ w_i (e_i − z_i^(−i))²: squared leave-one-out residuals.
+
+    They are S e with S = diag(1/(1 − w K_ii)) (I − K W).
+    """
 
     @cached_property
     def _leverage(self) -> Array:
@@ -372,7 +380,7 @@ class LeaveOneOutObjective(FieldObjective):
         return self._adjoint(self.labels.weight[:, None] * field - weighted, point)
 
     def curvature(self, point: Iterate) -> Array:
-        """Return the row sums of (|S|P)ᵀ W |S|P, where |S| is S without signs: no entry of K is negative."""
+        """Return the row sums of (|S|P)ᵀ W |S|P, with |S| known because K has no negative entry."""
         if self._fixed_curvature is not None and self.operator.linear:
             return self._fixed_curvature
         operator = self.linearize(point)

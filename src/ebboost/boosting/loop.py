@@ -1,7 +1,7 @@
 """Algorithm 1: propagate, pull the gradient back to every node, grow a tree on it, step along it.
 
-The loop imports no array library, no tree library and no smoother: it combines what the objective and the
-learner return. Everything that watches it (early stopping, progress, history) is a callback.
+The loop imports no array library, no tree library and no smoother: it combines what the objective
+and the learner return. Early stopping, progress and history are callbacks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,8 @@ from ebboost.boosting.objective import NonFiniteError, Objective
 from ebboost.boosting.projection import project_on_tree
 from ebboost.learners.base import TreeGrower
 
-# A randomised learner may recover from a round without descent; training stops after this many in a row. Not tuned.
+# A randomised learner may recover from a round without descent; training stops after this many in a
+# row. Not tuned.
 STALLED_ROUNDS = 10
 # Halvings of a step before it is given up: 2⁻³⁰ of a step is below the precision of the trees.
 MAX_HALVINGS = 30
@@ -26,8 +27,8 @@ MAX_HALVINGS = 30
 class Boosting:
     """The rounds of Algorithm 1 as an iterator that can be paused, checkpointed and resumed.
 
-    With momentum the gradient is taken at a point ahead of f; f itself stays a weighted sum of the trees grown so
-    far, and so does the final model.
+    With momentum the gradient is taken at a point ahead of f; f itself stays a weighted sum of the
+    trees grown so far, and so does the final model.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class Boosting:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what :meth:`state` returned: the next round is the one that would have come."""
+        """Continue from what :meth:`state` returned."""
         self.n_rounds = state["n_rounds"]
         self._n_trees = state["n_trees"]
         self._n_stalled = state["n_stalled"]
@@ -147,7 +148,7 @@ class Boosting:
 def _line_search(
     objective: Objective, point: Iterate, step: float, tree: Array, smoothed_tree: Array
 ) -> tuple[Iterate, float]:
-    """Halve the step until the loss does not rise; a step along a true majoriser is taken as it is."""
+    """Halve the step until the loss does not rise: never needed if the curvature is a bound."""
     before = objective.value(point)
     for _ in range(MAX_HALVINGS):
         model = point.take_step(step, tree, smoothed_tree)

@@ -1,7 +1,7 @@
-"""The losses D(g(f̃), y) of the meta-loss (7): value, gradient, curvature, link and initial score of each.
+"""The losses D(g(f̃), y) of the meta-loss (7): value, gradient, curvature, link, initial score.
 
-Scores and targets are arrays of shape (m, c), one row per labelled node. A loss of your own is a subclass of
-:class:`Loss` with ``value``, ``gradient`` and, if known, ``curvature``::
+Scores and targets are arrays of shape (m, c), one row per labelled node. A loss of your own is a
+subclass of :class:`Loss` with ``value``, ``gradient`` and, if known, ``curvature``::
 
     class LogCosh(eb.Loss):
         def value(self, scores, target):
@@ -25,12 +25,13 @@ from sklearn.base import BaseEstimator
 from ebboost.data.parameters import check_number
 
 Array = NDArray[np.float64]
-# Least p(1 − p) of the classification losses. It bounds the Newton step of a single node, |p − y|/(p(1 − p)), by
-# 10⁴ where the model is certain and wrong. MIN_CURVATURE_ORIGIN
+# Least p(1 − p) of the classification losses: it bounds the Newton step of a node where the model
+# is certain and wrong. MIN_CURVATURE_ORIGIN
 MIN_CURVATURE = 1e-4
 # Huber's delta in robust standard deviations: 95 % efficiency for normal errors (Huber, 1964).
 HUBER_DELTA = 1.345
-# Width of the band around the label in which the quantile loss is rounded, in robust standard deviations. Not tuned.
+# Width of the band around the label in which the quantile loss is rounded, in robust standard
+# deviations. Not tuned.
 QUANTILE_ROUNDING = 0.05
 # Median absolute deviation to standard deviation, for normal errors.
 MAD_TO_STD = 1.4826
@@ -41,9 +42,10 @@ MIN_SHARE = 1e-12
 class Loss(BaseEstimator, ABC):
     """A loss on scores; the loss of a node depends on that node alone.
 
-    Subclasses define :meth:`value` and :meth:`gradient`, and override the rest where the defaults (identity
-    link, unit curvature, mean as initial score) do not fit. Constructor parameters follow scikit-learn's
-    conventions: they are stored under their own names and checked in :meth:`prepared`.
+    Subclasses define :meth:`value` and :meth:`gradient`, and override the rest where the defaults
+    (identity link, unit curvature, mean as initial score) do not fit. Constructor parameters follow
+    scikit-learn's conventions: they are stored under their own names and checked in
+    :meth:`prepared`.
     """
 
     #: Whether ``curvature`` does not depend on the scores, so that it is computed once.
@@ -80,10 +82,10 @@ class Loss(BaseEstimator, ABC):
         """
 
     def curvature(self, scores: Array, target: Array) -> Array | float:
-        """Return h such that a parabola of curvature h through the current scores lies above the loss.
+        """Return h such that a parabola of curvature h at the scores lies above the loss.
 
-        Steps taken with it never raise the loss. If there is no such bound (Poisson), return the second
-        derivative; the line search then shortens steps that go too far.
+        Steps taken with it never raise the loss. If there is no such bound (Poisson), return the
+        second derivative; the line search then shortens steps that go too far.
 
         Parameters
         ----------
@@ -96,7 +98,7 @@ class Loss(BaseEstimator, ABC):
         return 1.0
 
     def prepared(self, target: Array, weight: Array) -> "Loss":
-        """Return this loss with parameters checked, and with defaults that depend on the labels filled in.
+        """Return this loss, its parameters checked and defaults computed from the labels.
 
         Parameters
         ----------
@@ -130,10 +132,10 @@ class Loss(BaseEstimator, ABC):
         return mean
 
     def label_scale(self, target: Array, weight: Array) -> float:
-        """Return the spread of the labels in units of the scores: the root mean square first Newton step.
+        """Return the spread of the labels as scores: the root mean square of first Newton steps.
 
-        This is the standard deviation for squared error, the coefficient of variation for Poisson, and
-        1/√(p(1−p)) for two classes with shares p and 1 − p.
+        This is the standard deviation for squared error, the coefficient of variation for Poisson,
+        and 1/√(p(1−p)) for two classes with shares p and 1 − p.
 
         Parameters
         ----------
@@ -199,7 +201,8 @@ class Huber(Loss):
     Parameters
     ----------
     delta : float, optional
-        Where it turns linear, in the units of y. Default: 1.345 robust standard deviations of the labels.
+        Where it turns linear, in the units of y. Default: 1.345 robust standard deviations of the
+        labels.
     """
 
     def __init__(self, delta: float | None = None) -> None:
@@ -235,8 +238,8 @@ class Quantile(Loss):
     alpha : float, default=0.5
         The quantile, between 0 and 1.
     rounding : float, optional
-        Half-width of the band around the label in which the curvature is bounded, in the units of y.
-        Default: a twentieth of the robust standard deviation of the labels.
+        Half-width of the band around the label in which the curvature is bounded, in the units of
+        y. Default: a twentieth of the robust standard deviation of the labels.
     """
 
     def __init__(self, alpha: float = 0.5, rounding: float | None = None) -> None:
@@ -261,7 +264,7 @@ class Quantile(Loss):
         return np.where(target > scores, -self.alpha, 1.0 - self.alpha)
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """Return 1/(2|r|), from |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000), bounded near r = 0."""
+        """Return 1/(2|r|), bounded: |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000)."""
         return 0.5 / (np.abs(scores - target) + self.rounding)
 
 
@@ -308,7 +311,7 @@ class LogLoss(Loss):
         return _sigmoid(scores) - target
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """Return the second derivative p(1 − p); with its bound ¼, confident models learn more slowly."""
+        """Return the second derivative p(1 − p), which learns faster than its bound ¼."""
         probability = _sigmoid(scores)
         return np.maximum(probability * (1.0 - probability), MIN_CURVATURE)
 
@@ -336,7 +339,7 @@ class Softmax(Loss):
         return _softmax(scores) - target
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """Return the diagonal p(1 − p) of the Hessian; its bound ½ (Böhning, 1992) learns more slowly."""
+        """Return the diagonal p(1 − p) of the Hessian; its bound ½ (Böhning, 1992) is slower."""
         probability = _softmax(scores)
         return np.maximum(probability * (1.0 - probability), MIN_CURVATURE)
 

@@ -1,4 +1,4 @@
-"""Equation (15) as published: a random share of the labels is shown each round, the others are predicted."""
+"""Equation (15) as published: some labels are shown each round, the others are predicted."""
 
 from typing import Any
 
@@ -50,10 +50,10 @@ class MaskedLabels(BaseEstimator):
 
 
 class MaskedObjective(Objective):
-    """The loss of the labels that are hidden this round, predicted from the scores and the shown labels.
+    """The loss of the labels hidden this round, predicted from scores and shown labels.
 
-    It changes from round to round, so that no round descends by construction. As published there is no line
-    search: the step is the gradient of Σ(y − f̃)², twice that of the losses here.
+    It changes from round to round, so that no round descends by construction. As published there is
+    no line search: the step is the gradient of Σ(y − f̃)², twice that of the losses here.
     """
 
     descent_tolerance = float("inf")
@@ -108,7 +108,7 @@ class MaskedObjective(Objective):
         return self._total_loss(hidden, scores) / max(float(hidden.weight.sum()), 1e-300)
 
     def gradient(self, point: Iterate) -> Array:
-        """Return the gradient of the hidden labels' loss through both smoothings, for a new mask."""
+        """Return the gradient of the loss of the labels that a new mask hides."""
         self._draw_mask()
         shown = self.labels.subset(self._is_shown)
         hidden = self.labels.subset(~self._is_shown)
@@ -137,7 +137,7 @@ class MaskedObjective(Objective):
 def masked_prediction(
     masked: MaskedLabels, operator: Propagation, scores: Array, shown: Labels, init_score: Array
 ) -> Array:
-    """Return the published prediction from shown labels: errors smoothed (15), labels inserted, smoothed."""
+    """Return the published prediction: errors smoothed (15), labels inserted, smoothed again."""
     prediction = scores
     target = shown.target - init_score
     if masked.smooth_errors:

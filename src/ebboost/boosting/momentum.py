@@ -1,14 +1,16 @@
-"""Nesterov's acceleration of Algorithm 1: the point g where the gradient is taken, and the second model h.
+"""Nesterov's acceleration of Algorithm 1: the point g of the gradient and the second model h.
 
-Each round takes the gradient at g = (1−θ)f + θh with θ_t = 2/(t+2) and steps from g to the next f. The forms
-differ in how h moves. The *simple* form moves it along the same tree by η/θ. That is Nesterov's step only if the
-tree is the gradient; what a weak learner misses, h misses for good, enlarged by 1/θ. The *corrected* form (Lu,
-Karimireddy, Ponomareva and Mirrokni, "Accelerating gradient boosting machines", 2020), the one of Theorem 1,
-grows a second tree on the gradient plus what earlier second trees missed of it, and moves h along that tree by
-φη/θ. Then h + (what is still missing) takes exact gradient steps, whatever the learner.
+Each round takes the gradient at g = (1−θ)f + θh with θ_t = 2/(t+2) and steps from g to the next f.
+The forms differ in how h moves. The *simple* form moves it along the same tree by η/θ. That is
+Nesterov's step only if the tree is the gradient; what a weak learner misses, h misses for good,
+enlarged by 1/θ. The *corrected* form (Lu, Karimireddy, Ponomareva and Mirrokni, "Accelerating
+gradient boosting machines", 2020), the one of Theorem 1, grows a second tree on the gradient plus
+what earlier second trees missed of it, and moves h along that tree by φη/θ. Then h + (what is still
+missing) takes exact gradient steps, whatever the learner.
 
-Both may overshoot: errors of weak learners accumulate in h and grow with t, and with small trees the loss would
-eventually diverge. So when a round has raised the loss, h restarts at f (O'Donoghue and Candès, 2015).
+Both may overshoot: errors of weak learners accumulate in h and grow with t, and with small trees
+the loss would eventually diverge. So when a round has raised the loss, h restarts at f (O'Donoghue
+and Candès, 2015).
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from ebboost.learners.base import TreeGrower
 
 @dataclass(frozen=True)
 class BoostingStep:
-    """A round's gradient and curvature, the tree fitted to them, P applied to it, and the step along it."""
+    """Gradient, curvature, tree, smoothed tree and step of a round."""
 
     gradient: Array
     curvature: Array
@@ -36,7 +38,7 @@ class BoostingStep:
 
 
 class MomentumState:
-    """The second sequence of one run; of this base class, none: the gradient is taken at f itself."""
+    """The second sequence of one run; none here: the gradient is taken at f itself."""
 
     #: Cosine of the angle between a second tree and its gradient; 1 if there is no second tree.
     cosine = 1.0
@@ -102,12 +104,13 @@ class CorrectedMomentum(Momentum):
     Parameters
     ----------
     phi : float, default=0.2
-        φ, between 0 and 1: the share of Nesterov's step that h takes. The theorem asks for φ ≤ Γ⁴/(4+Γ²), where
-        Γ is the minimum cosine angle of the learner (:func:`ebboost.theory.convergence.largest_phi`): 0.2 for
-        Γ = 1, and far less for small trees, which in practice allow more than the theorem grants them.
+        φ, between 0 and 1: the share of Nesterov's step that h takes. The theorem asks for φ ≤
+        Γ⁴/(4+Γ²), where Γ is the minimum cosine angle of the learner
+        (:func:`ebboost.theory.convergence.largest_phi`): 0.2 for Γ = 1, and far less for small
+        trees, which in practice allow more than the theorem grants them.
     restart : bool, default=True
-        Restart h at f when a round has raised the loss. Theorem 1 holds up to the first restart. Without
-        restarts, and with φ beyond what it allows, the loss may diverge.
+        Restart h at f when a round has raised the loss. Theorem 1 holds up to the first restart.
+        Without restarts, and with φ beyond what it allows, the loss may diverge.
 
     Examples
     --------
@@ -168,7 +171,8 @@ class _Corrected(_Simple):
         super().__init__(objective, restart)
         self._learner = learner
         self._rate = rate
-        # What second trees have not fitted yet, as a gradient: −curvature × (its target − its values).
+        # What second trees have not fitted yet, as a gradient: −curvature × (its target − its
+        # values).
         self._missing: Array | float = 0.0
 
     def update(self, model: Iterate, step: BoostingStep) -> Iterate:

@@ -1,7 +1,7 @@
 """The meta-loss (7) as a function of the base scores f, its gradient (8) and its curvature.
 
-Predictions are ``init_score + P f``. Trees are fitted to a gradient and a curvature of *every* node,
-labelled or not; they never see the labels.
+Predictions are ``init_score + P f``. Trees are fitted to a gradient and a curvature of *every*
+node, labelled or not; they never see the labels.
 """
 
 import math
@@ -18,14 +18,14 @@ from ebboost.data.labels import Labels
 from ebboost.propagation import Propagation, PropagationOperator
 
 Array = NDArray[np.float64]
-# Nodes up to which training propagates in float64 and solves to full accuracy. Trees are grown on float32
-# gradients anyway, and on larger graphs half the bytes take nearly half the time. Everything that is
-# reported after training is in float64.
+# Nodes up to which training propagates in float64 and solves to full accuracy. Trees are grown on
+# float32 gradients anyway, and on larger graphs half the bytes take nearly half the time.
+# Everything that is reported after training is in float64.
 DOUBLE_PRECISION_UP_TO = 10_000
 
 
 class NonFiniteError(ValueError):
-    """A loss or a score that is not finite, at a node that the message names; the loop adds the round."""
+    """A loss or score that is not finite; the message names the node, the loop adds the round."""
 
 
 def trains_in_double_precision(n_nodes: int) -> bool:
@@ -60,9 +60,9 @@ class Objective:
     init_score : ndarray of shape (c,)
         Constant score to start from.
     unit : float
-        Curvature of a typical label at the start. Trees are fitted to gradients and curvatures in this
-        unit, so that their regularisation means the same for labels in cents and in dollars, and for P
-        and a multiple of P.
+        Curvature of a typical label at the start. Trees are fitted to gradients and curvatures in
+        this unit, so that their regularisation means the same for labels in cents and in dollars,
+        and for P and a multiple of P.
     double_precision : bool
         Whether training propagates in float64.
     """
@@ -115,7 +115,7 @@ class Objective:
         self.double_precision = state["double_precision"]
 
     def linearize(self, point: Iterate) -> PropagationOperator:
-        """Return P as a linear map at a point; only the last one is cached, because it may be large."""
+        """Return P as a linear map at a point; only the last one, which may be large, is cached."""
         if self.operator.linear:
             return self.operator.linearize(point.scores)
         if self._linearization is None or self._linearization[0] is not point:
@@ -146,7 +146,7 @@ class Objective:
     def _parabola_minimum(
         self, gradient: float, curvature: float, point: Iterate, tree: Array
     ) -> float:
-        """Step at the minimum of a parabola along the tree, given its derivatives without the penalty."""
+        """Minimum of a parabola along the tree, from its derivatives without the penalty."""
         if self.penalty:
             gradient += self.penalty * float((point.scores * tree).sum())
             curvature += self.penalty * float((tree**2).sum())
@@ -173,7 +173,7 @@ class Objective:
         return gradient + self.penalty * point.scores if self.penalty else gradient
 
     def _in_training_precision(self, apply: Callable[[Array], Array], scores: Array) -> Array:
-        """P or Pᵀ applied in float32 on large graphs, until a result leaves the range of float32."""
+        """P or Pᵀ applied, on large graphs in float32 until a result leaves its range."""
         if not self.double_precision:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 result = apply(scores.astype(np.float32))
@@ -184,12 +184,13 @@ class Objective:
         return apply(scores).astype(np.float64, copy=False)
 
     def curvature(self, point: Iterate) -> Array:
-        """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian of the loss by f.
+        """Return d, shape (n, 1) or (n, c), such that diag(d) majorises the Hessian by f.
 
-        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1), and any matrix that bounds |P| may stand in
-        for P. Where labels are few this is far less than the constant ‖P‖² h_max, which is used if no such
-        bound is known. With P = I it makes the fit plain boosting on the labelled rows: a node out of reach
-        of every label has no curvature and no influence on where a tree splits.
+        For P without negative entries PᵀHP ≼ diag(Pᵀ H P 1), and any matrix that bounds |P| may
+        stand in for P. Where labels are few this is far less than the constant ‖P‖² h_max, which is
+        used if no such bound is known. With P = I it makes the fit plain boosting on the labelled
+        rows: a node out of reach of every label has no curvature and no influence on where a tree
+        splits.
         """
         if self._fixed_curvature is not None:
             return self._fixed_curvature
@@ -209,22 +210,22 @@ class Objective:
         return curvature
 
     def _freeze_curvature(self, curvature: Array) -> Array:
-        """Store the curvature for all rounds, read-only: learners may cache what they derive from it."""
+        """Store the curvature for all rounds, read-only: learners may cache what depends on it."""
         if isinstance(curvature, np.ndarray):
             curvature.flags.writeable = False
         self._fixed_curvature = curvature
         return curvature
 
     def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
-        """Return P h for a new tree's values h on all nodes; P that is not linear is taken at ``point``."""
+        """Return P h for a tree's values h on all nodes; P is linearised at ``point``."""
         operator = self.operator if point is None else self.linearize(point)
         return self._augment(self._in_training_precision(operator.apply, tree))
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
         """Return η minimising the parabola above the loss along the tree.
 
-        For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the labelled
-        nodes. Where the curvature of the loss is no bound, η is at most 1.
+        For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the
+        labelled nodes. Where the curvature of the loss is no bound, η is at most 1.
         """
         gradient, curvature, _ = directional_sums(
             self._loss_gradient(point),
@@ -280,8 +281,8 @@ def evaluate_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arr
     Raises
     ------
     NonFiniteError
-        If an entry is NaN, or a gradient or curvature infinite, or a curvature negative. An infinite value
-        is returned: the line search steps back from it.
+        If an entry is NaN, or a gradient or curvature infinite, or a curvature negative. An
+        infinite value is returned: the line search steps back from it.
     ValueError
         If the array has another shape than the scores call for.
     """
@@ -314,11 +315,11 @@ def _non_finite(
     node = int(labels.nodes[row])
     if not np.isfinite(scores).all():
         return NonFiniteError(
-            f"the scores {scores} of node {node} are not finite: a tree or the propagation overflowed. "
-            "Rescale y or the edge weights of the graph, or lower learning_rate."
+            f"the scores {scores} of node {node} are not finite: a tree or the propagation "
+            "overflowed. Rescale y or the edge weights of the graph, or lower learning_rate."
         )
     condition = "finite and not negative" if method == "curvature" else "finite"
     return NonFiniteError(
-        f"the {method} of {loss!r} is {entry} at node {node}, where the scores are {scores} and the "
-        f"target is {labels.target[row].tolist()}. It must be {condition} for every score."
+        f"the {method} of {loss!r} is {entry} at node {node}, where the scores are {scores} and "
+        f"the target is {labels.target[row].tolist()}. It must be {condition} for every score."
     )

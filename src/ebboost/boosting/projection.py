@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from ebboost._native import COMPILED
 
 Array = NDArray[np.float64]
-# Curvatures below this share of the largest are rounding errors: nodes there have no gradient either.
+# Curvatures below this share of the largest are rounding errors: nodes there have no gradient
+# either.
 NEGLIGIBLE_CURVATURE = 1e-12
 
 
@@ -29,10 +30,10 @@ class Projection(NamedTuple):
 
 
 def project_on_tree(gradient: Array, curvature: Array, tree: Array) -> Projection:
-    """Return the projection of r = −gradient/curvature on a tree, in the norm ‖v‖² = Σ curvature·v².
+    """Return the projection of −gradient/curvature on a tree, for ‖v‖² = Σ curvature·v².
 
-    Trees are fitted in this norm, and the loss is 1-smooth in it, because the curvature majorises its
-    Hessian. With a constant curvature it is the norm of the paper.
+    Trees are fitted in this norm, and the loss is 1-smooth in it, because the curvature majorises
+    its Hessian. With a constant curvature it is the norm of the paper.
     """
     floor = NEGLIGIBLE_CURVATURE * float(curvature.max()) or 1.0
     inner, tree_norm, gradient_norm = directional_sums(gradient, curvature, tree, floor)
@@ -44,7 +45,7 @@ def project_on_tree(gradient: Array, curvature: Array, tree: Array) -> Projectio
 def directional_sums(
     gradient: Array, curvature: Array, direction: Array, floor: float = 0.0
 ) -> tuple[float, float, float]:
-    """Return Σ g·v and Σ d·v² along a direction v and, for a positive ``floor``, Σ g²/max(d, floor)."""
+    """Return Σ g·v, Σ d·v² and, for a positive ``floor``, Σ g²/max(d, floor), else 0."""
     shape = direction.shape
     if (
         COMPILED is not None
@@ -73,7 +74,7 @@ def directional_sums(
 
 
 def _sum_of_products(first: Array, *others: Array) -> np.float64:
-    """Sum of entrywise products: by einsum, which allocates no temporaries, except on a GPU, where it is slow."""
+    """Sum of entrywise products, by einsum, which allocates nothing but is slow on a GPU."""
     if isinstance(first, np.ndarray):
         total: np.float64 = np.einsum(",".join(["ij"] * (1 + len(others))) + "->", first, *others)
         return total

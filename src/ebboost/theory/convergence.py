@@ -1,4 +1,4 @@
-"""The guarantees of the paper as numbers, and a fitted model compared with them: ``eb.convergence``."""
+"""``eb.convergence``: the guarantees of the paper as numbers, and a fit compared with them."""
 
 from ebboost.theory.lemmas import Constants, constants, steps_for
 from ebboost.theory.report import ConvergenceReport, report

@@ -1,8 +1,9 @@
 """Lemmas 1–3: the constants of a smoother on a graph, and the distance of P^(k) from P*.
 
-Lemmas 2 and 3 give σ^(k) as the largest singular value of P over the labelled rows. The Hessian of ½‖P f − y‖² is
-PᵀP, so it is the *square* of that value, plus ε under Lemma 3. The paper's losses are not halved: all constants of
-smoothness and convexity are half of those of its losses. For the exponent c see
+Lemmas 2 and 3 give σ^(k) as the largest singular value of P over the labelled rows. The Hessian of
+½‖P f − y‖² is PᵀP, so it is the *square* of that value, plus ε under Lemma 3. The paper's losses
+are not halved: all constants of smoothness and convexity are half of those of its losses. For the
+exponent c see
 :class:`ebboost.propagation.Contraction`.
 """
 
@@ -67,7 +68,8 @@ def constants(
     Returns
     -------
     Constants
-        Eigenvalues come from Lanczos iterations: σ from above by at most a percent, σ^(k) to six digits.
+        Eigenvalues come from Lanczos iterations: σ from above by at most a percent, σ^(k) to six
+        digits.
 
     Examples
     --------

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost.boosting.iterate import Iterate
@@ -15,33 +14,38 @@ from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum, NoMomentum, as_momentum
 from ebboost.boosting.objective import Objective
-from ebboost.propagation import IdentityOperator, Laplacian
+from ebboost.propagation import IdentityOperator, Laplacian, conjugate_gradients
 from ebboost.theory.lemmas import Constants, constants
 from ebboost.theory.theorems import corollary_1, largest_phi, theorem_1
 from ebboost.training import selection
 
 Array = NDArray[np.float64]
+# Conjugate gradients for the optimum of Corollary 1; a loose optimum would only loosen its bound.
+RELATIVE_TOLERANCE = 1e-8
+MAX_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True, repr=False)
 class ConvergenceReport:
-    """A fit compared with what is proved of it; print it, or plot ``loss`` and ``bound`` against ``rounds``.
+    """A fit compared with its bound; print it, or plot ``loss`` and ``bound`` against ``rounds``.
 
     Attributes
     ----------
     rounds, loss : ndarray
         t = 0, 1, … and the mean training loss after t rounds, penalty included.
     bound : ndarray or None
-        What the least loss so far is proved to stay below, if the premises hold; NaN where the theorem does not
-        apply: before the first round of momentum, and after a restart. None if no theorem applies to the run.
+        What the least loss so far is proved to stay below, if the premises hold; NaN where the
+        theorem does not apply: before the first round of momentum, and after a restart. None if no
+        theorem applies to the run.
     guarantee : str
         Which theorem that is, and whether its premises hold as far as can be checked.
     optimum : float or None
-        ℓ(f*): of the f* compared with under Theorem 1, of the minimiser over all functions of the columns under
-        Corollary 1.
+        ℓ(f*): of the f* compared with under Theorem 1, of the minimiser over all functions of the
+        columns under Corollary 1.
     gamma : float
-        The smallest cosine between a tree and its negative gradient in the run. Near the end of a long run, when
-        no tree can fit what is left of the gradient, it goes to 0 and the bounds become loose.
+        The smallest cosine between a tree and its negative gradient in the run. Near the end of a
+        long run, when no tree can fit what is left of the gradient, it goes to 0 and the bounds
+        become loose.
     phi, beta : float or None
         φ of the momentum, and the rate of Corollary 1.
     monotone : bool
@@ -54,15 +58,15 @@ class ConvergenceReport:
 
     rounds: NDArray[np.int64]
     loss: Array
-    bound: Array | None
-    guarantee: str
-    optimum: float | None
     gamma: float
-    phi: float | None
-    beta: float | None
     monotone: bool
-    smoothing: Constants | None
-    propagation_gap: float | None
+    guarantee: str
+    bound: Array | None = None
+    optimum: float | None = None
+    phi: float | None = None
+    beta: float | None = None
+    smoothing: Constants | None = None
+    propagation_gap: float | None = None
 
     def summary(self) -> str:
         """Return the report in a few lines.
@@ -71,11 +75,11 @@ class ConvergenceReport:
         -------
         str
         """
+        n_rounds = len(self.loss) - 1
         n_rises = int((np.diff(self.loss) > 0).sum())
         trend = "never rose" if self.monotone else f"rose in {n_rises} rounds"
         lines = [
-            f"training loss   {self.loss[0]:.4g} → {self.loss[-1]:.4g} in {len(self.loss) - 1} rounds; "
-            f"it {trend}",
+            f"training loss   {self.loss[0]:.4g} → {self.loss[-1]:.4g} in {n_rounds} rounds; it {trend}",
             f"guarantee       {self.guarantee}",
         ]
         if self.bound is not None and self.optimum is not None:
@@ -101,36 +105,6 @@ class ConvergenceReport:
     __repr__ = summary
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A fitted model with the objective it was fitted to and its losses."""
-
-    model: Any
-    objective: Objective
-    loss: Array
-    cosines: list[float]
-    learning_rate: float
-
-    @property
-    def gamma(self) -> float:
-        return min(max(min(self.cosines), 0.0), 1.0)
-
-    @property
-    def rises(self) -> NDArray[np.int64]:
-        """Rounds that raised the loss."""
-        allowed = self.objective.descent_tolerance * np.abs(self.loss[:-1])
-        return np.flatnonzero(np.diff(self.loss) > allowed)
-
-
-@dataclass(frozen=True)
-class _Guarantee:
-    text: str
-    bound: Array | None = None
-    optimum: float | None = None
-    phi: float | None = None
-    beta: float | None = None
-
-
 def report(model: Any, reference: Any = None) -> ConvergenceReport:
     """Compare the training loss of a fitted model with the bounds of the theorems.
 
@@ -139,8 +113,8 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
     model : EBBSRegressor
         Fitted with squared error and a fixed objective (``labels`` other than ``"masked"``).
     reference : EBBSRegressor, optional
-        Theorem 1 compares the loss with that of an f*, which may be any sum of trees, for example that of this
-        model, fitted to the same data for longer. Default: of the model itself.
+        Theorem 1 compares the loss with that of an f*, which may be any sum of trees, for example
+        that of this model, fitted to the same data for longer. Default: of the model itself.
 
     Returns
     -------
@@ -164,38 +138,34 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
     True
     """
     check_is_fitted(model, "ensemble_")
-    objective = _objective(model)
     cosines = model.history_.get("cosine")
     if not cosines:
         raise ValueError("model.history_ has no cosines: the model grew no tree.")
-    run = _Run(
-        model,
-        objective,
-        np.array([objective.value(objective.start()), *model.history_["training"]]),
-        cosines,
-        model.learning_rate
-        or selection.sized_rate(False, objective.labels.nodes.size, model._reader.is_sparse),
+    objective = _objective(model)
+    loss = np.array([objective.value(objective.start()), *model.history_["training"]])
+    allowed = objective.descent_tolerance * np.abs(loss[:-1])
+    rises = np.flatnonzero(np.diff(loss) > allowed)
+    gamma = min(max(min(cosines), 0.0), 1.0)
+    rate = model.learning_rate or selection.sized_rate(
+        False, objective.labels.nodes.size, model._reader.is_sparse
     )
-    guarantee = _guarantee(run, model if reference is None else reference)
-    lemmas = None
-    gap = None
+    momentum = as_momentum(model.momentum)
+    if isinstance(momentum, CorrectedMomentum):
+        scores = (model if reference is None else reference).scores_
+        guarantee = _theorem_1(objective, momentum, scores, loss.size, rises, gamma, rate)
+    elif isinstance(momentum, NoMomentum) and model.penalty > 0:
+        guarantee = _corollary_1(objective, _equal_rows(model), loss, cosines, rate)
+    elif isinstance(momentum, NoMomentum):
+        text = "every round descends; a rate needs momentum='corrected' (Theorem 1) or penalty > 0"
+        guarantee = {"guarantee": f"{text} (Corollary 1)"}
+    else:
+        guarantee = {"guarantee": "none: the simple momentum is not that of Theorem 1"}
     if isinstance(model.smoothing_, Laplacian) and model.graph_ is not None:
         nodes = objective.labels.nodes
         lemmas = constants(model.graph_, model.smoothing_, nodes, float(model.penalty))
-        gap = _propagation_gap(model, objective, lemmas.error)
-    return ConvergenceReport(
-        rounds=np.arange(run.loss.size),
-        loss=run.loss,
-        bound=guarantee.bound,
-        guarantee=guarantee.text,
-        optimum=guarantee.optimum,
-        gamma=run.gamma,
-        phi=guarantee.phi,
-        beta=guarantee.beta,
-        monotone=not run.rises.size,
-        smoothing=lemmas,
-        propagation_gap=gap,
-    )
+        guarantee["smoothing"] = lemmas
+        guarantee["propagation_gap"] = _propagation_gap(model, objective, lemmas.error)
+    return ConvergenceReport(np.arange(loss.size), loss, gamma, not rises.size, **guarantee)
 
 
 def _objective(model: Any) -> Objective:
@@ -224,87 +194,77 @@ def _objective(model: Any) -> Objective:
     return objective
 
 
-def _guarantee(run: _Run, reference: Any) -> _Guarantee:
-    momentum = as_momentum(run.model.momentum)
-    if isinstance(momentum, CorrectedMomentum):
-        return _from_theorem_1(run, momentum, reference.scores_)
-    if not isinstance(momentum, NoMomentum):
-        return _Guarantee("none: the simple momentum is not that of Theorem 1")
-    if run.model.penalty > 0:
-        return _from_corollary_1(run)
-    return _Guarantee(
-        "every round descends; a rate needs momentum='corrected' (Theorem 1) or penalty > 0 "
-        "(Corollary 1)"
-    )
-
-
-def _from_theorem_1(run: _Run, momentum: CorrectedMomentum, scores: Array) -> _Guarantee:
-    objective = run.objective
-    curvature = objective.curvature(objective.start())
+def _theorem_1(
+    objective: Objective,
+    momentum: CorrectedMomentum,
+    scores: Array,
+    n_losses: int,
+    rises: NDArray[np.int64],
+    gamma: float,
+    rate: float,
+) -> dict[str, Any]:
+    """Theorem 1 with the f* of these scores."""
     optimum = objective.value(Iterate(scores, objective.propagate(scores)))
+    curvature = objective.curvature(objective.start())
     distance = float(np.sqrt((curvature * scores**2).sum()))
     phi = float(momentum.phi)
-    rounds = np.arange(run.loss.size)
-    # The theorems are about the sum over labels, the history has the mean.
-    total_weight = objective.labels.total_weight
-    gap = theorem_1(rounds, distance, phi, learning_rate=run.learning_rate) / total_weight
-    bound = optimum + gap
+    gap = theorem_1(np.arange(n_losses), distance, phi, learning_rate=rate)
+    # The theorem is about the sum over labels, the history has the mean.
+    bound = optimum + gap / objective.labels.total_weight
     bound[0] = np.nan
-    largest = largest_phi(run.gamma)
+    largest = largest_phi(gamma)
     relation = "within" if phi <= largest * (1.0 + 1e-9) else "beyond"
     text = f"Theorem 1, O(1/t²); φ = {phi:g} is {relation} the {largest:.2g} it is proved for"
-    if momentum.restart and run.rises.size:
-        first = run.rises[0]
-        bound[first + 2 :] = np.nan
-        text += f"; restarted after round {first + 1}, up to which it holds"
-    return _Guarantee(text, bound, optimum, phi=phi)
+    if momentum.restart and rises.size:
+        bound[rises[0] + 2 :] = np.nan
+        text += f"; restarted after round {rises[0] + 1}, up to which it holds"
+    return {"guarantee": text, "bound": bound, "optimum": optimum, "phi": phi}
 
 
-def _from_corollary_1(run: _Run) -> _Guarantee:
-    objective = run.objective
+def _corollary_1(
+    objective: Objective, groups: sparse.csr_array, loss: Array, cosines: list[float], rate: float
+) -> dict[str, Any]:
+    """Corollary 1 with the cosine of each round."""
     curvature = objective.curvature(objective.start())
-    optimum = objective.value(_minimizer(run.model, objective, curvature))
-    mu = run.model.penalty / float(curvature.max())
+    optimum = objective.value(_minimizer(objective, groups, curvature))
+    mu = objective.penalty / float(curvature.max())
+    factors = [
+        float(corollary_1(1, 1.0, max(cosine, 0.0), mu=mu, learning_rate=rate))
+        for cosine in cosines
+    ]
+    beta = max(factors)
+    return {
+        "guarantee": f"Corollary 1, with the angle of each round; β = {beta:.6g} for the smallest",
+        "bound": optimum + (loss[0] - optimum) * np.cumprod([1.0, *factors]),
+        "optimum": optimum,
+        "beta": beta,
+    }
 
-    def beta(gamma: float) -> float:
-        return float(corollary_1(1, 1.0, gamma, mu=mu, learning_rate=run.learning_rate))
 
-    factors = [beta(max(cosine, 0.0)) for cosine in run.cosines]
-    bound = optimum + (run.loss[0] - optimum) * np.cumprod([1.0, *factors])
-    largest = beta(run.gamma)
-    text = f"Corollary 1, with the angle of each round; β = {largest:.6g} for the smallest"
-    return _Guarantee(text, bound, optimum, beta=largest)
-
-
-def _minimizer(model: Any, objective: Objective, curvature: Array) -> Iterate:
+def _minimizer(objective: Objective, groups: sparse.csr_array, curvature: Array) -> Iterate:
     """The f that minimises a penalised quadratic over all functions of the columns."""
-    groups = _equal_rows(model)
     start = objective.start()
-    shape = (groups.shape[1], start.scores.shape[1])
     constant = groups.T @ objective.gradient(start)
 
     def iterate(values: Array) -> Iterate:
-        scores: Array = groups @ values.reshape(shape)
+        scores: Array = groups @ values
         return Iterate(scores, objective.propagate(scores))
 
     def hessian(values: Array) -> Array:
-        image: Array = (groups.T @ objective.gradient(iterate(values)) - constant).ravel()
-        return image
+        product: Array = groups.T @ objective.gradient(iterate(values)) - constant
+        return product
 
-    scale = 1.0 / (groups.T @ np.broadcast_to(curvature, start.scores.shape)).ravel()
-    size = (constant.size, constant.size)
-    operator = LinearOperator(size, matvec=hessian, dtype=np.float64)
-    preconditioner = LinearOperator(
-        size, matvec=lambda values: scale * values.ravel(), dtype=np.float64
-    )
-    return iterate(cg(operator, -constant.ravel(), rtol=1e-8, maxiter=10_000, M=preconditioner)[0])
+    target = RELATIVE_TOLERANCE * np.sqrt((constant**2).sum(axis=0))
+    diagonal = groups.T @ np.broadcast_to(curvature, start.scores.shape)
+    values, _ = conjugate_gradients(hessian, -constant, 1.0 / diagonal, target, MAX_ITERATIONS)
+    return iterate(values)
 
 
 def _equal_rows(model: Any) -> sparse.csr_array:
-    """Groups of nodes with equal columns, which no tree separates, as an n × groups matrix of 0 and 1.
+    """Nodes with equal columns, which no tree separates, as an n × groups matrix of 0 and 1.
 
-    A model file does not contain the table, and sparse tables are not compared. Then every node is its own group,
-    which lowers the optimum and so keeps the bound true.
+    A model file does not contain the table, and sparse tables are not compared. Then every node is
+    its own group, which lowers the optimum and so keeps the bound true.
     """
     n_nodes = len(model.scores_)
     table = model._fitted_table
@@ -317,7 +277,7 @@ def _equal_rows(model: Any) -> sparse.csr_array:
 
 
 def _propagation_gap(model: Any, objective: Objective, error: float) -> float:
-    """|ℓ^(k)(f) − ℓ*(f)| ≤ δ‖f‖‖P*f − y‖ + ½δ²‖f‖², δ = ‖P^(k) − P*‖, as in the proof of Theorem 1."""
+    """|ℓ^(k)(f) − ℓ*(f)| ≤ δ‖f‖‖P*f − y‖ + ½δ²‖f‖², δ = ‖P^(k) − P*‖: (30)–(32)."""
     if error == 0.0:
         return 0.0
     labels = objective.labels

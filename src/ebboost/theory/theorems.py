@@ -2,19 +2,23 @@
 
 The bounds are those that can be proved, which differ from what the appendix prints:
 
-* Its losses are not halved, ours are (½‖P f − y‖² + ½ε‖f‖²). The optimum is the same and ε means the same.
-* The proof of Theorem 1 takes a bound for P^(k) − P* over to its labelled rows. Rows of an error need not shrink
-  when its norm does; here they do, because (P^(0) − P*) and the polynomial r_k(A) commute.
-* The bound of Theorem 1, taken over from Lu et al., is printed as σ‖f*‖²/(2φ(t+1)²). The potential argument from
-  which φ ≤ Γ⁴/(4+Γ²) comes (see :func:`theorem_1`) gives four times that, because θ_{t−1}² is 4/(t+1)².
-* Γ is defined as a minimum over all gradients. Two nodes with equal columns can have gradients that no function of
-  the columns fits, so that minimum is often 0. The theorems need it over gradients in the span of the learners, as
-  Lu and Mazumder define it, and Corollary 1 for one run only over the gradients of that run.
+* Its losses are not halved, ours are (½‖P f − y‖² + ½ε‖f‖²). The optimum is the same and ε means
+  the same.
+* The proof of Theorem 1 takes a bound for P^(k) − P* over to its labelled rows. Rows of an error
+  need not shrink when its norm does; here they do, because (P^(0) − P*) and the polynomial r_k(A)
+  commute.
+* The bound of Theorem 1, taken over from Lu et al., is printed as σ‖f*‖²/(2φ(t+1)²). The potential
+  argument from which φ ≤ Γ⁴/(4+Γ²) comes (see :func:`theorem_1`) gives four times that, because
+  θ_{t−1}² is 4/(t+1)².
+* Γ is defined as a minimum over all gradients. Two nodes with equal columns can have gradients that
+  no function of the columns fits, so that minimum is often 0. The theorems need it over gradients
+  in the span of the learners, as Lu and Mazumder define it, and Corollary 1 for one run only over
+  the gradients of that run.
 
-One thing is stronger here: trees are fitted, and steps measured, in the norm ‖v‖²_D = Σ d_i v_i² of the curvature D
-that majorises the Hessian (:meth:`Objective.curvature`). In that norm the loss is 1-smooth, and both proofs hold
-word for word with σ = 1, angles and distances being taken in it. A step found by line search descends at least as
-far as the fixed step of the proofs.
+One thing is stronger here: trees are fitted, and steps measured, in the norm ‖v‖²_D = Σ d_i v_i² of
+the curvature D that majorises the Hessian (:meth:`Objective.curvature`). In that norm the loss is
+1-smooth, and both proofs hold word for word with σ = 1, angles and distances being taken in it. A
+step found by line search descends at least as far as the fixed step of the proofs.
 """
 
 import numpy as np
@@ -39,10 +43,10 @@ def minimum_cosine(
 ) -> float:
     """Estimate Γ (20), the minimum cosine angle of a learner on a table, from random gradients.
 
-    Γ is the smallest cosine, over *all* gradients, between a negative gradient and the tree grown on it. This is
-    the smallest over ``n_draws`` draws of normal noise: more than Γ, never less, and so a number to compare learners
-    and tables by, not a proof. Noise is hard to fit; the gradients of a fit begin easier
-    (``model.history_["cosine"]``) and become like it.
+    Γ is the smallest cosine, over *all* gradients, between a negative gradient and the tree grown
+    on it. This is the smallest over ``n_draws`` draws of normal noise: more than Γ, never less, and
+    so a number to compare learners and tables by, not a proof. Noise is hard to fit; the gradients
+    of a fit begin easier (``model.history_["cosine"]``) and become like it.
 
     Parameters
     ----------
@@ -77,7 +81,7 @@ def minimum_cosine(
     learner = as_learner(learner)
     if table.categorical and not learner.takes_categories:
         raise ValueError(
-            f"{learner!r} does not support categories: encode the categorical columns of X or drop them."
+            f"{learner!r} does not support categories: encode or drop the categorical columns."
         )
     weight = np.ones(table.n_rows) if curvature is None else np.asarray(curvature, dtype=np.float64)
     if weight.shape != (table.n_rows,) or not (weight >= 0).all():
@@ -126,10 +130,10 @@ def theorem_1(
     sigma: float = 1.0,
     learning_rate: float = 1.0,
 ) -> Array:
-    """Return the bound on ℓ(f_t) − ℓ(f*) after t ≥ 1 rounds with corrected momentum: 2σ‖f*‖²/(νφ(t+1)²).
+    """Return the bound 2σ‖f*‖²/(νφ(t+1)²) on ℓ(f_t) − ℓ(f*) with corrected momentum, t ≥ 1.
 
-    It holds if φ ≤ Γ⁴/(4+Γ²), for the optimum f* and, with the least loss so far for ℓ(f_t), for *every* f* in the
-    span of the learners. The error of P^(k) comes on top of it.
+    It holds if φ ≤ Γ⁴/(4+Γ²), for the optimum f* and, with the least loss so far for ℓ(f_t), for
+    *every* f* in the span of the learners. The error of P^(k) comes on top of it.
 
     Parameters
     ----------
@@ -150,11 +154,12 @@ def theorem_1(
 
     Notes
     -----
-    The proof in short, with η = ν/σ and r the negative gradient at g. A round descends by ηΓ²‖r‖²/2 at least, and
-    convexity at g gives Δ' ≤ (1−θ)Δ + θ⟨r, f* − h⟩ − ηΓ²‖r‖²/2 for Δ = ℓ(f) − ℓ(f*). Let e be what the second tree
-    missed of its target. Then ĥ = h + (φη/θ)e takes exact steps, ĥ' = ĥ + (φη/θ)r, so that Δ/θ² + ‖f* − ĥ‖²/(2φη)
-    falls but for sums of (η/2)(φ‖R‖² + 2φ⟨R, E⟩ − Γ²‖R‖²) with R = r/θ and E = e/θ of the round before. As
-    ‖E'‖² ≤ (1−Γ²)‖R + E‖², Σ‖E‖² is at most 4Σ‖R‖²/Γ⁴, and those sums are not positive if φ(1 + 4/Γ²) ≤ Γ².
+    The proof in short, with η = ν/σ and r the negative gradient at g. A round descends by ηΓ²‖r‖²/2
+    at least, and convexity at g gives Δ' ≤ (1−θ)Δ + θ⟨r, f* − h⟩ − ηΓ²‖r‖²/2 for Δ = ℓ(f) − ℓ(f*).
+    Let e be what the second tree missed of its target. Then ĥ = h + (φη/θ)e takes exact steps, ĥ' =
+    ĥ + (φη/θ)r, so that Δ/θ² + ‖f* − ĥ‖²/(2φη) falls but for sums of (η/2)(φ‖R‖² + 2φ⟨R, E⟩ −
+    Γ²‖R‖²) with R = r/θ and E = e/θ of the round before. As ‖E'‖² ≤ (1−Γ²)‖R + E‖², Σ‖E‖² is at
+    most 4Σ‖R‖²/Γ⁴, and those sums are not positive if φ(1 + 4/Γ²) ≤ Γ².
 
     Examples
     --------
@@ -176,7 +181,7 @@ def corollary_1(
     sigma: float = 1.0,
     learning_rate: float = 1.0,
 ) -> Array:
-    """Return the bound on ℓ(f_t) − ℓ(f*) after t rounds without momentum and with a penalty: βᵗ(ℓ(f_0) − ℓ(f*)).
+    """Return the bound βᵗ(ℓ(f_0) − ℓ(f*)) on ℓ(f_t) − ℓ(f*) without momentum, with a penalty.
 
     β = 1 − ν(2−ν)Γ²μ/σ; the paper's is that with ν = 1.
 
@@ -189,7 +194,8 @@ def corollary_1(
     gamma : float
         Γ, or the smallest cosine of the run: the proof needs no more.
     mu, sigma : float
-        Strong convexity and smoothness in one norm, such as ε and σ^(k) (Lemma 3), or ε/max d and 1.
+        Strong convexity and smoothness in one norm, such as ε and σ^(k) (Lemma 3), or ε/max d and
+        1.
     learning_rate : float, default=1.0
         ν.
 
