@@ -1,12 +1,13 @@
-"""Fit, predict, save and load whatever `ebboost.testing` draws: each must end in finite predictions or in our own error.
+"""Fit, predict, save and load random cases: each must end in finite predictions or a clear error.
 
     python tools/fuzz_fits.py --seconds 300 --seed 0
-    python tools/fuzz_fits.py --seed 17 --case 31        # one case of one batch again, with its traceback
+    python tools/fuzz_fits.py --seed 17 --case 31        # one case again, with its traceback
 
-Cases are run in a process of their own, a batch at a time, so that a crash or a hang costs a batch and is reported. What
-counts as a mistake: an error that was not raised by ebboost (or by scikit-learn's checks of an argument, in its words), a
-warning from numpy, scipy or a tree library, a prediction that is not finite or of another length, a model that predicts
-otherwise once it was saved and loaded, a crash, a hang.
+Cases come from tests/strategies.py and run in a process of their own, a batch at a time, so that a
+crash or a hang costs a batch and is reported. What counts as a failure: an error that was not
+raised by ebboost (or by scikit-learn's checks of an argument), a warning from numpy, scipy or a
+tree library, a prediction that is not finite or of another length, a model that predicts
+differently once it was saved and loaded, a crash, a hang.
 """
 
 import argparse
@@ -26,37 +27,40 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import ebboost as eb
-from ebboost.testing import Case, cases
+from ebboost.testing import Case
 
-OURS = str(Path(eb.__file__).parent)
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.strategies import hard_cases
+
+PACKAGE = str(Path(eb.__file__).parent)
 BATCH = 100
-# Our own, and what a regressor of the user's says of the columns it is given.
-WORDS_OF_WARNINGS = ("Conjugate gradients", "directions", "column-vector", "ill-conditioned matrix")
+# Warnings of ebboost itself, and of regressors that are used as learners.
+EXPECTED_WARNINGS = ("Conjugate gradients", "directions", "column-vector", "ill-conditioned matrix")
 
 
-class Mistake(Exception):
-    """What a user must never meet."""
+class Failure(Exception):
+    """An outcome that must not occur."""
 
 
 def run(case: Case, folder: str) -> str:
     """Fit and use one case; the kind of outcome."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        outcome = _fitted_and_used(case, folder)
+        outcome = _fit_and_use(case, folder)
     for warning in caught:
-        if not any(words in str(warning.message) for words in WORDS_OF_WARNINGS):
-            raise Mistake(
+        if not any(words in str(warning.message) for words in EXPECTED_WARNINGS):
+            raise Failure(
                 f"{warning.category.__name__} from {warning.filename}:{warning.lineno}: {warning.message}"
             )
     return outcome
 
 
-def _fitted_and_used(case: Case, folder: str) -> str:
+def _fit_and_use(case: Case, folder: str) -> str:
     model, n = case.estimator, len(case.y)
     try:
         model.fit(case.X, case.y, graph=case.graph, **case.fit)
     except (ValueError, TypeError) as error:
-        return f"fit refused: {_named(error)}"
+        return f"fit refused: {_origin(error)}"
     _finite(model, None, n)
     model.summary()
     _finite_array(model.feature_importances_, model.n_features_in_)
@@ -64,9 +68,9 @@ def _fitted_and_used(case: Case, folder: str) -> str:
     try:
         _finite(model, case.X, n, **new)
     except (ValueError, TypeError) as error:
-        return f"fitted; new graph refused: {_named(error)}"
+        return f"fitted; new graph refused: {_origin(error)}"
     if not (model.predict(nodes=[n - 1, 0]) == model.predict()[[n - 1, 0]]).all():
-        raise Mistake("some nodes are predicted otherwise than all are")
+        raise Failure("some nodes are predicted differently on their own")
     trained = set(model._training.nodes.tolist())
     if unknown := [node for node in range(n) if node not in trained]:
         known = [
@@ -78,24 +82,24 @@ def _fitted_and_used(case: Case, folder: str) -> str:
             )
             _finite_array(predicted, n)
         except (ValueError, TypeError) as error:
-            _named(error)
+            _origin(error)
     path = os.path.join(folder, "model.ebb")
     try:
         model.save(path)
     except ValueError as error:
-        return f"fitted; save refused: {_named(error)}"
+        return f"fitted; save refused: {_origin(error)}"
     again = eb.load(path)
     if not np.array_equal(again.predict(), model.predict()):
-        raise Mistake("a loaded model predicts otherwise")
+        raise Failure("a loaded model predicts differently")
     if not np.array_equal(again.predict(case.X, **new), model.predict(case.X, **new)):
-        raise Mistake("a loaded model predicts otherwise on a new graph")
+        raise Failure("a loaded model predicts differently on a new graph")
     try:
         for part in model.explain([0, n - 1] if n > 1 else [0]):
             scale = max(abs(part.score), abs(part.base), 1.0)
             if not abs(part.total - part.score) <= 1e-3 * scale:
-                raise Mistake(f"an explanation adds up to {part.total}, not to {part.score}")
+                raise Failure(f"an explanation adds up to {part.total}, not to {part.score}")
     except (ValueError, TypeError) as error:
-        return f"fitted; explain refused: {_named(error)}"
+        return f"fitted; explain refused: {_origin(error)}"
     return "fitted"
 
 
@@ -104,31 +108,33 @@ def _finite(model: Any, X: Any, n: int, **arguments: Any) -> None:
         probabilities = model.predict_proba(X, **arguments)
         _finite_array(probabilities, n)
         if not np.allclose(probabilities.sum(axis=1), 1.0) or probabilities.min() < 0:
-            raise Mistake("probabilities do not add up to 1")
+            raise Failure("probabilities do not add up to 1")
         if len(model.predict(X, **arguments)) != n:
-            raise Mistake("a class for each node was expected")
+            raise Failure("a class for each node was expected")
         return
     _finite_array(model.predict(X, **arguments), n)
     if model.conformity_scores_.size:
-        told = model.predict(X, interval=0.8, **arguments)
-        if not (told.lower <= told.prediction).all() or not (told.upper >= told.prediction).all():
-            raise Mistake("a prediction lies outside of its interval")
+        intervals = model.predict(X, interval=0.8, **arguments)
+        below = intervals.lower <= intervals.prediction
+        above = intervals.prediction <= intervals.upper
+        if not (below & above).all():
+            raise Failure("a prediction lies outside of its interval")
 
 
 def _finite_array(values: Any, n: int) -> None:
     if len(values) != n or not np.isfinite(values).all():
-        raise Mistake(f"expected {n} finite numbers, got {np.asarray(values)!r:.200}")
+        raise Failure(f"expected {n} finite numbers, got {np.asarray(values)!r:.200}")
 
 
-def _named(error: Exception) -> str:
-    """Our own message, or a mistake."""
+def _origin(error: Exception) -> str:
+    """Where an error was raised, if by ebboost; else a failure."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1].filename
     checked_by_sklearn = "sklearn/utils/validation.py" in last.replace(
         os.sep, "/"
     ) and "learners" not in "".join(frame.filename for frame in frames)
-    if (not last.startswith(OURS) and not checked_by_sklearn) or not str(error):
-        raise Mistake(
+    if (not last.startswith(PACKAGE) and not checked_by_sklearn) or not str(error):
+        raise Failure(
             f"an error from {last}:{frames[-1].lineno}: {type(error).__name__}: {error}"
         ) from error
     return f"{type(error).__name__} in {Path(last).name}:{frames[-1].lineno}"
@@ -138,7 +144,7 @@ def batch(number: int, nodes: int, only: int | None = None) -> None:
     """Run the cases of one batch, a line of JSON before and after each."""
     count = -1
 
-    def say(**what: Any) -> None:
+    def emit(**what: Any) -> None:
         print(json.dumps(what), flush=True)
 
     @seed(number)
@@ -149,7 +155,7 @@ def batch(number: int, nodes: int, only: int | None = None) -> None:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(cases(extreme=True, max_nodes=nodes))
+    @given(hard_cases(max_nodes=nodes))
     def each(case: Case) -> None:
         nonlocal count
         count += 1
@@ -157,20 +163,19 @@ def batch(number: int, nodes: int, only: int | None = None) -> None:
             return
         if only is not None:
             print(_shown(case))
-        say(start=count, case=_shown(case))
+        emit(start=count, case=_shown(case))
         try:
             with tempfile.TemporaryDirectory() as folder:
                 outcome = run(case, folder)
         except Exception as error:
             if only is not None:
                 traceback.print_exc()
-            place = [
-                f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(OURS)
-            ]
-            where = f" via {Path(place[-1].filename).name}:{place[-1].lineno}" if place else ""
-            say(mistake=f"{type(error).__name__}: {str(error)[:400]}{where}")
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [frame for frame in frames if frame.filename.startswith(PACKAGE)]
+            where = f" via {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+            emit(failure=f"{type(error).__name__}: {str(error)[:400]}{where}")
         else:
-            say(outcome=outcome)
+            emit(outcome=outcome)
 
     each()
 
@@ -183,21 +188,19 @@ def _shown(case: Case) -> str:
 
 
 def supervise(seconds: float, first: int, limit: float, nodes: int) -> int:
-    """Run batches until the time is up; the number of mistakes."""
-    end, outcomes, mistakes, number, executed = (
-        time.monotonic() + seconds,
-        Counter[str](),
-        [],
-        first,
-        0,
-    )
+    """Run batches until the time is up; return the number of failures."""
+    end = time.monotonic() + seconds
+    outcomes = Counter[str]()
+    failures = []
+    number = first
+    executed = 0
     while time.monotonic() < end:
         command = [sys.executable, __file__, "--batch", str(number), "--nodes", str(nodes)]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as worker:
             try:
-                said, errors = worker.communicate(timeout=limit)
+                output, errors = worker.communicate(timeout=limit)
                 died = (
                     None
                     if worker.returncode == 0
@@ -205,29 +208,30 @@ def supervise(seconds: float, first: int, limit: float, nodes: int) -> int:
                 )
             except subprocess.TimeoutExpired:
                 worker.kill()
-                said, errors = worker.communicate()
+                output, errors = worker.communicate()
                 died = f"hang: the batch took more than {limit:g} s"
         running: dict[str, Any] = {}
-        for line in said.splitlines():
-            told = json.loads(line) if line.startswith("{") else {}
-            if "start" in told:
-                running, executed = told, executed + 1
-            elif "outcome" in told:
-                outcomes[told["outcome"]] += 1
+        for line in output.splitlines():
+            event = json.loads(line) if line.startswith("{") else {}
+            if "start" in event:
+                running = event
+                executed += 1
+            elif "outcome" in event:
+                outcomes[event["outcome"]] += 1
                 running = {}
-            elif "mistake" in told:
-                mistakes.append((number, running["start"], told["mistake"], running["case"]))
+            elif "failure" in event:
+                failures.append((number, running["start"], event["failure"], running["case"]))
                 running = {}
         if died is not None:
-            mistakes.append((number, running.get("start", -1), died, running.get("case", "")))
+            failures.append((number, running.get("start", -1), died, running.get("case", "")))
         number += 1
     print(f"{executed} cases in batches {first} to {number - 1}")
     for outcome, count in outcomes.most_common():
         print(f"{count:6d}  {outcome}")
-    print(f"{len(mistakes):6d}  mistakes")
-    for found_in, case, what, shown in mistakes:
-        print(f"\n--seed {found_in} --case {case}: {what}\n    {shown}")
-    return len(mistakes)
+    print(f"{len(failures):6d}  failures")
+    for batch_number, case, what, shown in failures:
+        print(f"\n--seed {batch_number} --case {case}: {what}\n    {shown}")
+    return len(failures)
 
 
 def main() -> None:
@@ -246,13 +250,13 @@ def main() -> None:
     )
     parser.add_argument("--case", type=int, help="run one case of the batch --seed here")
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
-    given_to = parser.parse_args()
-    if given_to.batch is not None:
-        batch(given_to.batch, given_to.nodes)
-    elif given_to.case is not None:
-        batch(given_to.seed, given_to.nodes, given_to.case)
+    arguments = parser.parse_args()
+    if arguments.batch is not None:
+        batch(arguments.batch, arguments.nodes)
+    elif arguments.case is not None:
+        batch(arguments.seed, arguments.nodes, arguments.case)
     else:
-        sys.exit(supervise(given_to.seconds, given_to.seed, given_to.limit, given_to.nodes) > 0)
+        sys.exit(supervise(arguments.seconds, arguments.seed, arguments.limit, arguments.nodes) > 0)
 
 
 if __name__ == "__main__":

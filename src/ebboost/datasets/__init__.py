@@ -1,4 +1,4 @@
-"""Data sets: two that ship with the package, and a reader for folders in the format that the field uses."""
+"""Data sets: two that ship with the package, and a reader for folders of GNN benchmarks."""
 
 from ebboost.datasets._elect80 import load_elect80
 from ebboost.datasets._folder import load_folder

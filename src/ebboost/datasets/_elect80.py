@@ -1,33 +1,29 @@
-"""Turnout in the US presidential election of 1980 by county (spData's `elect80`, CC0); made by tools/make_elect80.py."""
-
-from importlib import resources
-from typing import Any
+"""Turnout in the US presidential election of 1980 by county: R's spData::elect80, CC0."""
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
-from ebboost.datasets._pandas import pandas_for
+from ebboost.datasets._common import Dataset, import_pandas, read_archive
 from ebboost.graph import Graph
 
 N_SPLITS = 5
 TRAIN_SHARE = 0.6
 
 
-def load_elect80() -> tuple[Any, NDArray[np.float64], Graph, list[dict[str, NDArray[np.int64]]]]:
-    """3 107 US counties in 1980, and which of them share a border: predict the turnout.
+def load_elect80() -> Dataset:
+    """Load 3 107 US counties in 1980 and their borders; the target is the turnout.
 
     Returns
     -------
     X : pandas.DataFrame
-        Per head of the voting-age population: ``pc_college``, ``pc_homeownership`` and ``pc_income`` (thousands of
-        dollars). The index is the FIPS code of the county, the id of its node.
+        Per head of the voting-age population: ``pc_college``, ``pc_homeownership`` and
+        ``pc_income`` (thousands of dollars). The index is the FIPS code of the county.
     y : ndarray
-        ``pc_turnout``, votes per head of the voting-age population. Complete; hide the test labels before you fit.
+        ``pc_turnout``, votes per head of the voting-age population. Complete: remove the test
+        labels before you fit.
     graph : Graph
-        Its ``node_ids`` are FIPS codes.
+        Counties that share a border; ``node_ids`` are FIPS codes.
     splits : list of dict
-        Five random splits of our own, 60 % ``"train"`` and 40 % ``"test"``: the source has none.
+        Five random splits, 60 % ``"train"`` and 40 % ``"test"``; the source has none.
 
     Examples
     --------
@@ -36,26 +32,15 @@ def load_elect80() -> tuple[Any, NDArray[np.float64], Graph, list[dict[str, NDAr
     >>> X.shape, g.n_edges, len(splits), g.node_ids[0]
     ((3107, 3), 9063, 5, '01001')
     """
-    pandas = pandas_for("load_elect80")
-    with (
-        (resources.files("ebboost.datasets") / "elect80.npz").open("rb") as file,
-        np.load(file) as stored,
-    ):
-        arrays = {name: stored[name] for name in stored.files}
-    source = np.cumsum(arrays.pop("edge_source_steps"), dtype=np.int64)
-    positions = Graph.from_edges(
-        source, source + arrays.pop("edge_length"), n_nodes=arrays["fips"].size
-    )
+    pandas = import_pandas("load_elect80")
+    arrays, graph = read_archive("elect80.npz")
     codes = np.array([f"{code:05d}" for code in arrays.pop("fips").tolist()], dtype=object)
-    graph = Graph(sparse.csr_array(positions.adjacency), codes)
     columns = {name: values.astype(np.float64) for name, values in arrays.items()}
     y = columns.pop("pc_turnout")
     X = pandas.DataFrame(columns, index=pandas.Index(codes, name="fips"))
-    orders = [np.random.RandomState(number).permutation(y.size) for number in range(N_SPLITS)]
-    cut = round(TRAIN_SHARE * y.size)
-    return (
-        X,
-        y,
-        graph,
-        [{"train": np.sort(order[:cut]), "test": np.sort(order[cut:])} for order in orders],
-    )
+    n_train = round(TRAIN_SHARE * y.size)
+    splits = []
+    for seed in range(N_SPLITS):
+        order = np.random.RandomState(seed).permutation(y.size)
+        splits.append({"train": np.sort(order[:n_train]), "test": np.sort(order[n_train:])})
+    return X, y, Graph(graph.adjacency, codes), splits

@@ -1,33 +1,34 @@
-"""House sales in Lucas County, Ohio, 1993 to 1998 (spData's `house`, CC0); made by tools/make_lucas.py."""
+"""House sales in Lucas County, Ohio, 1993 to 1998: R's spData::house, CC0."""
 
-from importlib import resources
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebboost.datasets._pandas import pandas_for
-from ebboost.graph import Graph
+from ebboost.datasets._common import Dataset, import_pandas, read_archive
+
+LAST_TRAINING_YEAR = 1996
 
 
-def load_lucas(
-    task: str = "price", *, coordinates: bool = False
-) -> tuple[Any, NDArray[Any], Graph, list[dict[str, NDArray[np.int64]]]]:
-    """25 357 house sales and which houses are neighbours.
+def load_lucas(task: str = "price", *, coordinates: bool = False) -> Dataset:
+    """Load 25 357 house sales and which houses are neighbours.
 
     Parameters
     ----------
     task : {"price", "wall"}, default="price"
-        Predict the natural log of the price in dollars, or the kind of outer wall (7 classes).
+        Predict the natural logarithm of the price in dollars, or the kind of outer wall
+        (7 classes).
     coordinates : bool, default=False
-        Keep ``x`` and ``y`` (metres) among the columns. As plain features they explain most of what the graph does.
+        Whether to keep ``x`` and ``y`` (metres) among the columns. As features they explain most
+        of what the graph does.
 
     Returns
     -------
     X : pandas.DataFrame
+        A row for each sale.
     y : ndarray
-        Complete; hide the test labels before you fit.
+        Complete: remove the test labels before you fit.
     graph : Graph
+        Neighbouring houses.
     splits : list of dict
         One split by time: ``"train"`` are sales up to 1996, ``"test"`` those of 1997 and 1998.
 
@@ -40,33 +41,19 @@ def load_lucas(
     """
     if task not in ("price", "wall"):
         raise ValueError(f"task must be 'price' or 'wall', got {task!r}.")
-    pandas = pandas_for("load_lucas")
-    with (
-        (resources.files("ebboost.datasets") / "lucas.npz").open("rb") as file,
-        np.load(file) as stored,
-    ):
-        arrays = {name: stored[name] for name in stored.files}
-    source = np.cumsum(arrays.pop("edge_source_steps"), dtype=np.int64)
-    graph = Graph.from_edges(
-        source, source + arrays.pop("edge_length"), n_nodes=arrays["price"].size
-    )
+    pandas = import_pandas("load_lucas")
+    arrays, graph = read_archive("lucas.npz")
     columns: dict[str, Any] = {}
     for name, values in arrays.items():
-        if ":" in name:
-            continue
-        if f"{name}:categories" in arrays:
-            columns[name] = pandas.Categorical.from_codes(
-                values, arrays[f"{name}:categories"].tolist()
-            )
-        else:
+        categories = arrays.get(f"{name}:categories")
+        if categories is not None:
+            columns[name] = pandas.Categorical.from_codes(values, categories.tolist())
+        elif ":" not in name:
             columns[name] = values.astype(np.int64)
     X = pandas.DataFrame(columns)
-    y = (
-        np.log(X.pop("price").to_numpy())
-        if task == "price"
-        else X.pop("wall").to_numpy(dtype=object)
-    )
+    target = X.pop(task)
+    y = np.log(target.to_numpy()) if task == "price" else target.to_numpy(dtype=object)
     if not coordinates:
         X = X.drop(columns=["x", "y"])
-    early = X["syear"].to_numpy() <= 1996
-    return X, y, graph, [{"train": np.flatnonzero(early), "test": np.flatnonzero(~early)}]
+    in_train = X["syear"].to_numpy() <= LAST_TRAINING_YEAR
+    return X, y, graph, [{"train": np.flatnonzero(in_train), "test": np.flatnonzero(~in_train)}]

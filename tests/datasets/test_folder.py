@@ -1,4 +1,4 @@
-"""The data set that ships, and folders in the format of the field."""
+"""Folders in the format of GNN benchmarks."""
 
 import json
 from pathlib import Path
@@ -11,66 +11,6 @@ import ebboost as eb
 
 SHARED = Path(__file__).parents[2] / "../shared/datasets"
 
-
-@pytest.mark.parametrize("task", ["price", "wall"])
-def test_lucas_is_what_its_source_says(task):
-    X, y, graph, splits = eb.datasets.load_lucas(task)
-    assert X.shape == (25_357, 15) and y.shape == (25_357,)
-    assert (graph.n_nodes, graph.n_edges) == (25_357, 37_437)
-    assert not {"avalue", "x", "y", task} & set(X.columns)
-    train, test = splits[0]["train"], splits[0]["test"]
-    assert sorted([*train, *test]) == list(range(25_357))
-    assert X["syear"].iloc[train].max() == 1996 and X["syear"].iloc[test].min() == 1997
-    if task == "price":
-        assert np.isfinite(y).all() and np.exp([y.min(), y.max()]).round().tolist() == [
-            2000,
-            875_000,
-        ]
-    else:
-        assert len(set(y)) == 7 and all(isinstance(kind, str) for kind in set(y))
-
-
-def test_lucas_gives_coordinates_only_if_asked_and_refuses_other_tasks():
-    X, *_ = eb.datasets.load_lucas(coordinates=True)
-    assert {"x", "y"} <= set(X.columns)
-    with pytest.raises(ValueError, match="'price' or 'wall', got 'rent'"):
-        eb.datasets.load_lucas("rent")
-
-
-@pytest.mark.skipif(not (SHARED / "lucas").exists(), reason="the original data set is not at hand")
-def test_lucas_edges_tie_houses_that_lie_close():
-    X, _, graph, _ = eb.datasets.load_lucas(coordinates=True)
-    edges = graph.adjacency.tocoo()
-    place = X[["x", "y"]].to_numpy(dtype=float)
-    length = np.linalg.norm(place[edges.coords[0]] - place[edges.coords[1]], axis=1)
-    assert np.median(length) < 0.01 * np.linalg.norm(np.ptp(place, axis=0))
-
-
-def test_elect80_is_what_its_source_says():
-    X, y, graph, splits = eb.datasets.load_elect80()
-    assert X.shape == (3107, 3) and (graph.n_nodes, graph.n_edges) == (3107, 9063)
-    assert X.index.tolist() == graph.node_ids.tolist() and graph.node_ids[0] == "01001"
-    assert "pc_turnout" not in X.columns and np.isfinite(y).all() and 0 < y.min() < y.max() < 2
-    assert len(splits) == 5
-    for split in splits:
-        assert sorted([*split["train"], *split["test"]]) == list(range(3107))
-    assert splits[0]["test"].tolist() != splits[1]["test"].tolist()
-
-
-@pytest.mark.skipif(
-    not (SHARED / "elect80").exists(), reason="the original data set is not at hand"
-)
-def test_elect80_keeps_the_original_columns_and_edges():
-    X, y, graph, _ = eb.datasets.load_elect80()
-    original = pd.read_csv(SHARED / "elect80/nodes.csv", dtype={"FIPS": str})
-    assert original["FIPS"].tolist() == graph.node_ids.tolist()
-    np.testing.assert_allclose(X, original[X.columns], rtol=1e-6)
-    np.testing.assert_allclose(y, original["pc_turnout"], rtol=1e-6)
-    edges = pd.read_csv(SHARED / "elect80/edges.csv")
-    assert (graph.adjacency[edges["src"].to_numpy(), edges["dst"].to_numpy()] == 1).all()
-
-
-# ---------------------------------------------------------------------- folders
 
 GRAPHML = """<graphml><graph edgedefault="undirected">
 <node id="2"/><node id="0"/><node id="1"/><node id="3"/><edge source="2" target="0"/></graph></graphml>"""
@@ -94,7 +34,7 @@ def folder(tmp_path, **changes):
     return tmp_path
 
 
-def test_a_folder_is_read_as_written(tmp_path):
+def test_a_folder_is_read_into_table_labels_graph_and_splits(tmp_path):
     X, y, graph, splits = eb.datasets.load_folder(
         str(folder(tmp_path, **{"y.csv": "price\n1\n2\nnan\n4.5\n"}))
     )
@@ -141,7 +81,7 @@ def test_a_missing_folder_is_named(tmp_path):
         ("y.csv", "y\n1\n2\n3\n", ["y.csv has 3 rows", "X.csv has 4"]),
         ("y.csv", "y,z\n1,2\n1,2\n1,2\n1,2\n", ["y.csv must have one column", "'z'"]),
         ("graph.graphml", "<graphml>", ["graph.graphml", "line 1"]),
-        ("graph.graphml", "edges", ["graph.graphml", "not a GraphML file"]),
+        ("graph.graphml", "edges", ["graph.graphml", "cannot be read as GraphML"]),
         ("graph.graphml", GRAPHML.replace('"3"', '"4"'), ["graph.graphml", "not in nodes", "'4'"]),
         (
             "graph.graphml",
@@ -166,15 +106,15 @@ def test_a_missing_folder_is_named(tmp_path):
         ("masks.json", masks(train=[0, 1], test=[1]), ["split 0", "row 1 is listed twice"]),
     ],
 )
-def test_a_broken_folder_is_refused_with_the_file_and_the_place(tmp_path, name, content, words):
+def test_an_invalid_file_raises_an_error_that_names_it(tmp_path, name, content, words):
     with pytest.raises(ValueError) as caught:
         eb.datasets.load_folder(folder(tmp_path, **{"y.csv": "y\n1\n2\n3\n4\n", name: content}))
     for word in words:
         assert word in str(caught.value)
 
 
-@pytest.mark.skipif(not (SHARED / "county").exists(), reason="the data set is not at hand")
-def test_county_is_what_its_authors_say():
+@pytest.mark.skipif(not (SHARED / "county").exists(), reason="the data set is not available")
+def test_county_has_the_size_that_its_authors_state():
     X, y, graph, splits = eb.datasets.load_folder(SHARED / "county")
     assert X.shape == (3217, 7) and int(X.isna().sum().sum()) == 524 and np.isfinite(y).all()
     assert (graph.n_nodes, graph.n_edges) == (3217, 9467)
