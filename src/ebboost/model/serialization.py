@@ -93,7 +93,7 @@ class ModelFileError(ValueError):
     ...     eb.load(path)
     ... except eb.ModelFileError as error:
     ...     print(str(error).removeprefix(path))
-     is not an ebboost model, or it is damaged (it is no zip, or its end is missing).
+     is not an ebboost model, or it is damaged (File is not a zip file).
     """
 
 
