@@ -1,9 +1,9 @@
-"""Every check of what a user hands to an estimator, in one place; messages name the argument, the place, the remedy."""
+"""Checks of the data that users pass to estimators: tables, graphs, labels, weights, nodes."""
 
 import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,18 +12,22 @@ from sklearn.exceptions import DataConversionWarning
 from ebboost.boosting.callbacks import Callback
 from ebboost.boosting.momentum import as_momentum
 from ebboost.data.table import Table
-from ebboost.graph import Graph, check_relations
+from ebboost.graph import Graph, Graphs, check_relations
 from ebboost.graph.ids import is_missing
 from ebboost.learners import as_learner, check_device
 
+if TYPE_CHECKING:
+    import pandas
+
 Array = NDArray[np.float64]
-# Trees compute in single precision, and losses in squares: labels farther out, or closer together, are no numbers to them.
-LARGEST_LABEL, LEAST_SPREAD = 1e30, 1e-30
-# Every round grows a tree for each class, and every node has a score for each: 4 000 nodes and 1 000 classes took 0.8 GB and
-# two seconds a round, both in proportion to nodes times classes.
-MOST_CLASSES = 1_000
-# Beyond this size weights are taken relative to the largest.
-LARGEST_WEIGHT = 1e100
+# Trees use single precision and losses squares: labels must not be larger, or closer together.
+MAX_LABEL = 1e30
+MIN_EXTENT = 1e-30
+# Every round grows a tree for each class, and every node has a score for each: 4 000 nodes and 1 000
+# classes took 0.8 GB and two seconds a round, both in proportion to nodes times classes.
+MAX_CLASSES = 1_000
+# Larger weights are divided by the largest.
+MAX_WEIGHT = 1e100
 
 
 def parameters(estimator: Any) -> None:
@@ -99,13 +103,13 @@ def part(value: Any, name: str, kind: type, example: str) -> Any:
     raise ValueError(f"{name} must be an object such as {example}, 'auto' or None, got {value!r}.")
 
 
-def whole(graph: Any) -> Any:
-    """One graph of what ``graph=`` was given: of several relations, all their edges alike."""
+def as_single_graph(graph: Graphs) -> Graph:
+    """Return the graph, or the sum of several relations."""
     return Graph.mix(graph) if isinstance(graph, Mapping) else graph
 
 
-def graph_fits(graph: Any, n_rows: int, X: Any) -> None:
-    """A row of X for every node, in the same order."""
+def check_graph(graph: object, n_rows: int, X: object) -> None:
+    """Raise an error unless the graph has a node for every row of ``X``, in the same order."""
     if graph is None:
         return
     if isinstance(graph, Mapping):
@@ -113,46 +117,34 @@ def graph_fits(graph: Any, n_rows: int, X: Any) -> None:
         graph = next(iter(graph.values()))
     if not isinstance(graph, Graph):
         raise TypeError(
-            f"graph must be an ebboost.Graph or a dict of them, got {type(graph)}. Make one with Graph.from_scipy, "
-            "Graph.from_networkx, Graph.from_edges or another from_*."
+            f"graph must be an ebboost.Graph or a dict of them, got {type(graph)}. Create one with "
+            "Graph.from_scipy, Graph.from_networkx, Graph.from_edges or another from_*."
         )
     if graph.n_nodes != n_rows:
         raise ValueError(
-            f"X has {n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node, in the same order, "
-            "labelled or not. To cross-validate or search, use ebboost.cross_validate and ebboost.tune, which hide labels, "
-            "not rows."
+            f"X has {n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node, in "
+            "the same order, labelled or not. To cross-validate or search, use "
+            "ebboost.cross_validate and ebboost.tune, which hide labels, not rows."
         )
-    index = getattr(X, "index", None)
-    if graph.has_ids and index is not None and not callable(index) and len(index) == n_rows:
-        # A pandas index that names the same nodes in another order would silently pair rows with the wrong nodes.
-        row_ids, ids = list(index), graph.node_ids.tolist()
-        if row_ids != ids and set(row_ids) == set(ids):
-            row = next(i for i, (a, b) in enumerate(zip(row_ids, ids, strict=True)) if a != b)
+    index = _row_index(X)
+    if graph.has_ids and index is not None and len(index) == n_rows:
+        # Rows in another order would belong to the wrong nodes.
+        rows = list(index)
+        ids = graph.node_ids.tolist()
+        if rows != ids and set(rows) == set(ids):
+            row = next(i for i in range(n_rows) if rows[i] != ids[i])
             raise ValueError(
-                f"The index of X lists the nodes of graph in another order: row {row} is {row_ids[row]!r}, node {row} is "
-                f"{ids[row]!r}. Sort the table with X.loc[graph.node_ids]."
+                f"The index of X lists the nodes of graph in another order: row {row} is "
+                f"{rows[row]!r}, node {row} is {ids[row]!r}. Sort the table with "
+                "X.loc[graph.node_ids]."
             )
 
 
-def same_columns(table: Table, n_features: int, estimator: str) -> None:
-    """As many columns as at fit; names are checked by scikit-learn."""
-    n_columns = table.values.shape[1]
-    if n_columns != n_features:
-        raise ValueError(
-            f"X has {n_columns} features, but {estimator} is expecting {n_features} features as input."
-        )
-
-
-def same_order(X: Any, y: Any) -> None:
-    """Labels whose pandas index names the rows of X in another order would silently go to the wrong rows."""
-    rows, labels = (getattr(part, "index", None) for part in (X, y))
-    if (
-        rows is None
-        or labels is None
-        or callable(rows)
-        or callable(labels)
-        or len(rows) != len(labels)
-    ):
+def check_label_order(X: object, y: object) -> None:
+    """Raise ValueError if the pandas index of ``y`` has the rows of ``X`` in another order."""
+    rows = _row_index(X)
+    labels = _row_index(y)
+    if rows is None or labels is None or len(rows) != len(labels):
         return
     if not rows.equals(labels) and set(rows) == set(labels):
         raise ValueError(
@@ -160,116 +152,130 @@ def same_order(X: Any, y: Any) -> None:
         )
 
 
-def same_rows(table: Table, n_rows: int) -> None:
-    """The table fitted on has as many rows as there are fitted nodes."""
+def _row_index(values: object) -> "pandas.Index | None":
+    index = getattr(values, "index", None)
+    return None if callable(index) else index
+
+
+def check_n_features(table: Table, n_features: int, estimator: str) -> None:
+    """Raise ValueError unless a table has as many columns as at fit."""
+    n_columns = table.values.shape[1]
+    if n_columns != n_features:
+        raise ValueError(
+            f"X has {n_columns} features, but {estimator} is expecting {n_features} features as "
+            "input."
+        )
+
+
+def check_n_rows(table: Table, n_rows: int) -> None:
+    """Raise ValueError unless a table has as many rows as the one fitted on."""
     if table.n_rows != n_rows:
         raise ValueError(
-            f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table fitted on."
+            f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table fitted "
+            "on."
         )
 
 
-def labelled(
-    y: Any, nodes: Any, sample_weight: Any, n_rows: int, classes: bool, estimator: str
+def labelled_nodes(
+    y: object,
+    nodes: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    n_rows: int,
+    classes: bool,
+    estimator: str,
 ) -> tuple[NDArray[np.int64], NDArray[Any], Array]:
-    """Positions, labels and weights of the nodes that have a label."""
+    """Return positions, labels and weights of the labelled nodes."""
     if y is None:
         raise ValueError(
-            f"{estimator} requires y to be passed, but the target y is None. Pass the labels, with NaN or "
-            "None where unknown."
+            f"{estimator} requires y to be passed, but the target y is None. Pass the labels, with "
+            "NaN or None where unknown."
         )
     values = _label_array(y, "y", classes)
-    if nodes is None:
-        if values.size != n_rows:
-            raise ValueError(
-                f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of samples). Give a label for "
-                "every row, NaN where unknown, or say which rows they belong to: fit(X, y, nodes=...)."
-            )
-        positions = np.arange(n_rows)
-    else:
-        positions = node_positions(nodes, n_rows)
-        if positions.size != values.size:
-            raise ValueError(
-                f"nodes names {positions.size} rows but y has {values.size} labels: one for each is needed."
-            )
+    positions = np.arange(n_rows) if nodes is None else node_positions(nodes, n_rows)
+    if nodes is None and values.size != n_rows:
+        raise ValueError(
+            f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of samples). "
+            "Pass a label for every row, NaN where unknown, or the rows they belong to: "
+            "fit(X, y, nodes=...)."
+        )
+    if positions.size != values.size:
+        raise ValueError(
+            f"nodes names {positions.size} rows but y has {values.size} labels: pass one for each."
+        )
     weight = _weights(sample_weight, values.size)
     known = ~_missing(values)
     if nodes is not None and not known.all():
         raise ValueError(
-            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists that row as labelled: "
-            "take it out of both."
+            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists "
+            "that row as labelled: take it out of both."
         )
-    _refuse_out_of_range(values, known, "y")
-    known &= weight > 0
-    if not known.any():
-        raise ValueError(
-            "No node is labelled: y holds no known label, and at least one is needed to learn from."
-            if sample_weight is None or not (~_missing(values)).any()
-            else "No node is labelled: sample_weight is zero wherever y holds a label."
-        )
-    return positions[known], _plain(values[known]), weight[known]
+    _check_label_range(values, known, "y")
+    used = known & (weight > 0)
+    if not used.any():
+        reason = "sample_weight is zero wherever y holds a label"
+        if not known.any():
+            reason = "y holds no known label, and at least one is needed"
+        raise ValueError(f"No node is labelled: {reason}.")
+    return positions[used], _plain(values[used]), weight[used]
 
 
-def discrete(values: NDArray[Any]) -> None:
-    """Refuse numbers that are no classes. Many classes among few labels are nothing to warn of, as scikit-learn would."""
+def check_discrete(values: NDArray[Any]) -> None:
+    """Raise ValueError if labels of a classifier are not integers, text or bool."""
     if values.dtype.kind == "f" and (values != np.floor(values)).any():
-        place = int(np.flatnonzero(values != np.floor(values))[0])
+        example = values[values != np.floor(values)][0]
         raise ValueError(
-            f"Unknown label type: continuous. y holds numbers such as {values[place]:g}, which are no classes. Use "
-            "EBBSRegressor for numbers; to make classes of them, turn them into text or whole numbers."
+            f"Unknown label type: continuous. y holds numbers such as {example:g}, which are not "
+            "classes. Use EBBSRegressor for numbers; to use them as classes, convert them to text or "
+            "integers."
         )
 
 
-def number_of_classes(classes: NDArray[Any]) -> None:
-    """At least two, and no more than trees can be grown for."""
+def check_n_classes(classes: NDArray[Any]) -> None:
+    """Raise ValueError unless there are at least two classes, and at most ``MAX_CLASSES``."""
     if classes.size < 2:
         raise ValueError(
-            f"y holds only one class, {classes.tolist()[0]!r}: a classifier needs at least two classes among the labelled "
-            "nodes."
+            f"y holds only one class, {classes.tolist()[0]!r}: a classifier needs at least two "
+            "classes among the labelled nodes."
         )
-    if classes.size > MOST_CLASSES:
+    if classes.size > MAX_CLASSES:
         raise ValueError(
-            f"y holds {classes.size} classes, more than {MOST_CLASSES}: every round grows a tree for each, and every node "
-            "keeps a score for each. Put rare classes together, or predict coarser ones first. If y holds numbers that have "
-            "an order, use EBBSRegressor."
+            f"y holds {classes.size} classes, more than {MAX_CLASSES}: every round grows a tree, and "
+            "every node has a score, for each. Merge rare classes, or predict coarser ones first. If "
+            "y holds ordered numbers, use EBBSRegressor."
         )
 
 
-def evaluation(
-    pair: Any, trained_on: NDArray[np.int64], n_rows: int, classes: bool, name: str = "eval_set"
+def extra_labels(
+    pair: object, trained_on: NDArray[np.int64], n_rows: int, classes: bool, name: str = "eval_set"
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Positions and labels of further labelled nodes, to validate on or known since the fit; none of them trained on."""
+    """Return positions and labels of further labelled nodes, none of them trained on."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise ValueError(
-            f"{name} must be a pair (nodes, labels): which rows of X are meant, and their labels."
-        )
+        raise ValueError(f"{name} must be a pair (nodes, labels): rows of X, and their labels.")
     if not _is_flat(pair[0]):
         raise ValueError(
-            f"{name} must be (nodes, labels) with nodes a list of rows of X; a table of its own cannot be placed in the "
-            "graph. Put those rows into X and leave their labels out of y."
+            f"{name} must be (nodes, labels) with nodes a list of rows of X; a table of its own has "
+            "no nodes in the graph. Put those rows into X and leave their labels out of y."
         )
     positions = node_positions(pair[0], n_rows, f"{name}[0]")
     values = _label_array(pair[1], f"{name}[1]", classes)
     if not positions.size:
-        raise ValueError(f"{name} is empty: name at least one labelled node, or leave it out.")
+        raise ValueError(f"{name} is empty: pass at least one labelled node, or leave it out.")
     if positions.size != values.size:
         raise ValueError(
-            f"{name} names {positions.size} rows and {values.size} labels: one for each is needed."
+            f"{name} names {positions.size} rows and {values.size} labels: pass one for each."
         )
     missing = _missing(values)
     if missing.any():
-        raise ValueError(
-            f"{name} has no label (NaN) at position {int(np.flatnonzero(missing)[0])}."
-        )
-    _refuse_out_of_range(values, ~missing, name)
+        first = int(np.flatnonzero(missing)[0])
+        raise ValueError(f"{name} has no label (NaN) at position {first}.")
+    _check_label_range(values, ~missing, name)
     shared = np.intersect1d(positions, trained_on)
     if shared.size:
+        remedy = "the model has used that label already. Leave it out."
+        if name == "eval_set":
+            remedy = "validation nodes must not be trained on. Set y to NaN there."
         raise ValueError(
-            f"{name} and y share {shared.size} labelled node(s), such as row {int(shared[0])}: "
-            + (
-                "a node trained on cannot tell when to stop. Set y to NaN there, or take it out of nodes."
-                if name == "eval_set"
-                else "the model has used that label already. Leave it out."
-            )
+            f"{name} and y share {shared.size} labelled node(s), such as row {shared[0]}: {remedy}"
         )
     return positions, _plain(values)
 
@@ -277,7 +283,7 @@ def evaluation(
 def node_positions(
     nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeats: bool = False
 ) -> NDArray[np.int64]:
-    """Row positions from integers or a boolean mask: in range and, unless ``repeats``, none twice."""
+    """Return row positions from integers or a mask: in range and, unless ``repeats``, unique."""
     array = np.asarray(nodes)
     if array.ndim != 1:
         raise ValueError(f"{name} must be a one-dimensional list of rows, got shape {array.shape}.")
@@ -289,39 +295,46 @@ def node_positions(
         return np.zeros(0, dtype=np.int64)
     if array.dtype.kind not in "iu":
         raise TypeError(
-            f"{name} must hold row positions (integers) or be a boolean mask, got dtype {array.dtype}. For nodes with ids "
-            "of their own use graph.index_of(ids)."
+            f"{name} must hold row positions (integers) or be a boolean mask, got dtype "
+            f"{array.dtype}. For node ids use graph.index_of(ids)."
         )
-    bad = (array < 0) | (array >= n_rows)
-    if bad.any():
-        place = int(np.flatnonzero(bad)[0])
+    outside = (array < 0) | (array >= n_rows)
+    if outside.any():
+        first = int(np.flatnonzero(outside)[0])
         raise ValueError(
-            f"{name} names row {array[place]} at position {place}, X has rows 0 to {n_rows - 1}. For nodes with ids of "
-            "their own use graph.index_of(ids)."
+            f"{name} names row {array[first]} at position {first}, X has rows 0 to {n_rows - 1}. For "
+            "node ids use graph.index_of(ids)."
         )
-    first = np.unique(array, return_index=True)[1]
-    if first.size != array.size and not repeats:
-        place = int(np.setdiff1d(np.arange(array.size), first)[0])
+    unique = np.unique(array, return_index=True)[1]
+    if unique.size != array.size and not repeats:
+        second = int(np.setdiff1d(np.arange(array.size), unique)[0])
         raise ValueError(
-            f"{name} names row {array[place]} twice, the second time at position {place}: list each once."
+            f"{name} names row {array[second]} twice, the second time at position {second}: list "
+            "each once."
         )
     return array.astype(np.int64)
 
 
-def to_score(
-    y: Any, sample_weight: Any, nodes: Any, predicted: NDArray[Any], classes: bool
+def scored_labels(
+    y: object,
+    sample_weight: ArrayLike | None,
+    nodes: ArrayLike | None,
+    predicted: NDArray[Any],
+    classes: bool,
 ) -> tuple[NDArray[Any], NDArray[Any], Array | None]:
-    """Pairs of label and prediction, and their weights, where the label is known."""
+    """Return labels, predictions and weights where the label is known."""
     if y is None:
         raise ValueError("score needs y, the true labels.")
     truth = _label_array(y, "y", classes)
     weight = None if sample_weight is None else _weights(sample_weight, truth.size)
     rows = np.arange(len(predicted)) if nodes is None else node_positions(nodes, len(predicted))
     if truth.size == len(predicted) != rows.size:  # labels of every row, not of the rows listed
-        truth, weight = truth[rows], None if weight is None else weight[rows]
+        truth = truth[rows]
+        weight = None if weight is None else weight[rows]
     if truth.size != rows.size:
         raise ValueError(
-            f"y has {truth.size} labels for {rows.size} predictions: say with nodes= which rows they belong to."
+            f"y has {truth.size} labels for {rows.size} predictions: pass the rows they belong to as "
+            "nodes=."
         )
     known = ~_missing(truth)
     if not known.any():
@@ -330,22 +343,21 @@ def to_score(
 
 
 def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
+    """Return labels as a 1-D array; of a regressor as float64, with NaN where unknown."""
     if hasattr(y, "to_pylist"):
         y = y.to_pylist()
     elif hasattr(y, "to_numpy") and not isinstance(y, np.ndarray):
         y = y.to_numpy()
     try:
         values = np.asarray(y)
-        if values.dtype.kind in "US" and isinstance(
-            y, (list, tuple)
-        ):  # numpy would make text of NaN and of numbers
-            values = np.asarray(y, dtype=object)
+        if values.dtype.kind in "US" and isinstance(y, (list, tuple)):
+            values = np.asarray(y, dtype=object)  # numpy would convert NaN and numbers to text
     except ValueError:
         raise ValueError(f"{name} must be a flat list of labels.") from None
     if values.ndim == 2 and values.shape[1] == 1:
         warnings.warn(
-            f"A column-vector {name} was passed when a 1d array was expected. Please change the shape of {name} to "
-            "(n_samples,), for example using ravel().",
+            f"A column-vector {name} was passed when a 1d array was expected. Please change the "
+            f"shape of {name} to (n_samples,), for example using ravel().",
             DataConversionWarning,
             stacklevel=4,
         )
@@ -361,9 +373,10 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
-        place, value = next((i, v) for i, v in enumerate(values.tolist()) if not _is_number(v))
+        position = next(i for i, value in enumerate(values.tolist()) if not _is_number(value))
         raise ValueError(
-            f"{name} must hold numbers for a regressor: position {place} is {value!r}. For classes use EBBSClassifier."
+            f"{name} must hold numbers for a regressor: position {position} is "
+            f"{values.tolist()[position]!r}. For classes use EBBSClassifier."
         ) from None
 
 
@@ -391,45 +404,45 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Objects that are all of one kind as an ordinary array, so that classes sort and print as the user wrote them."""
+    """Return objects of one type as an array of that type, so that classes sort and print as given."""
     if values.dtype.kind != "O":
         return values
     items = [value.item() if isinstance(value, np.generic) else value for value in values.tolist()]
-    kinds = {type(value) for value in items}
-    if len(kinds) > 1 and not kinds <= {int, float, bool}:
+    types = {type(value) for value in items}
+    if len(types) > 1 and not types <= {int, float, bool}:
         raise ValueError(
-            f"y mixes labels of different kinds: {sorted(kind.__name__ for kind in kinds)}. Use one kind."
+            "y mixes labels of different kinds: "
+            f"{sorted(kind.__name__ for kind in types)}. Use one kind."
         )
-    if kinds == {str}:
-        return np.asarray(items, dtype=object)
-    return np.asarray(items)
+    return np.asarray(items, dtype=object if types == {str} else None)
 
 
-def _refuse_out_of_range(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
+def _check_label_range(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
+    """Raise ValueError for labels that are infinite, too large, or too close to each other."""
     if values.dtype.kind != "f" or not known.any():
         return
     size = np.abs(np.where(known, values, 0.0))
-    if np.isinf(size).any():
-        place = int(np.flatnonzero(np.isinf(size))[0])
+    position = int(np.argmax(size))
+    if np.isinf(size[position]):
         raise ValueError(
-            f"Input y contains infinity or a value too large for dtype('float64'): {name}, position {place}. Use NaN for "
-            "unknown labels."
+            f"Input y contains infinity or a value too large for dtype('float64'): {name}, position "
+            f"{position}. Use NaN for unknown labels."
         )
-    if size.max() > LARGEST_LABEL:
-        place = int(np.argmax(size))
+    if size[position] > MAX_LABEL:
         raise ValueError(
-            f"{name}, position {place} is {values[place]:g}: labels may be as large as {LARGEST_LABEL:g}, as trees compute "
-            "in single precision. Rescale them."
+            f"{name}, position {position} is {values[position]:g}: trees use single precision, and "
+            f"labels may be as large as {MAX_LABEL:g}. Rescale them."
         )
-    spread = float(np.ptp(values[known]))
-    if 0.0 < spread < LEAST_SPREAD:
+    extent = float(np.ptp(values[known]))
+    if 0.0 < extent < MIN_EXTENT:
         raise ValueError(
-            f"{name}: all labels lie within {spread:g} of each other, and less than {LEAST_SPREAD:g} is nothing to trees, "
-            "which compute in single precision. Rescale them."
+            f"The range of {name} ({extent:g}) is below {MIN_EXTENT:g}, too small for trees, which "
+            "use single precision. Rescale the labels."
         )
 
 
-def _weights(sample_weight: Any, size: int) -> Array:
+def _weights(sample_weight: ArrayLike | None, size: int) -> Array:
+    """Return finite non-negative weights, one per label; relative ones if they are extreme."""
     if sample_weight is None:
         return np.ones(size)
     try:
@@ -442,17 +455,17 @@ def _weights(sample_weight: Any, size: int) -> Array:
         weight = np.full(size, float(weight))
     if weight.shape != (size,):
         raise ValueError(
-            f"sample_weight.shape == {weight.shape}, expected ({size},): a weight for each entry of y."
+            f"sample_weight.shape == {weight.shape}, expected ({size},): one for each entry of y."
         )
-    bad = ~np.isfinite(weight) | (weight < 0)
-    if bad.any():
-        place = int(np.flatnonzero(bad)[0])
+    invalid = ~np.isfinite(weight) | (weight < 0)
+    if invalid.any():
+        first = int(np.flatnonzero(invalid)[0])
         raise ValueError(
-            f"sample_weight must be finite and not negative, position {place} is {weight[place]}."
+            f"sample_weight must be finite and not negative, position {first} is {weight[first]}."
         )
     largest = float(weight.max(initial=0.0))
-    if not 1.0 / LARGEST_WEIGHT < largest < LARGEST_WEIGHT and largest > 0.0:
-        weight = weight / largest  # only their proportions matter, and sums of these are numbers
+    if largest > 0.0 and not 1.0 / MAX_WEIGHT < largest < MAX_WEIGHT:
+        weight = weight / largest  # only proportions matter, and their sums are finite
     return weight
 
 
@@ -479,6 +492,6 @@ def class_weight(given: Any, classes: NDArray[Any]) -> None:
         if (
             isinstance(weight, bool)
             or not isinstance(weight, Real)
-            or not 0.0 < float(weight) < LARGEST_WEIGHT
+            or not 0.0 < float(weight) < MAX_WEIGHT
         ):
             raise ValueError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")

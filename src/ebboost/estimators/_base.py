@@ -282,8 +282,8 @@ class BaseEBBS(Fitted):
         y, sample_weight, nodes, eval_set = gathered(y, sample_weight, nodes, eval_set)
         _check_feature_names(self, named(X), reset=True)
         self.n_features_in_ = len(table.names)
-        checks.graph_fits(graph, table.n_rows, X)
-        checks.same_order(X, y)
+        checks.check_graph(graph, table.n_rows, X)
+        checks.check_label_order(X, y)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if keeper is not None and not isinstance(
             self.random_state, Integral
@@ -547,14 +547,14 @@ class BaseEBBS(Fitted):
         self, y: Any, nodes: Any, eval_set: Any, sample_weight: Any, n_rows: int, seed: int
     ) -> tuple[Labels, Labels | None]:
         """Split what is known into labels to train on and labels to stop on."""
-        known, values, weight = checks.labelled(
+        known, values, weight = checks.labelled_nodes(
             y, nodes, sample_weight, n_rows, is_classifier(self), type(self).__name__
         )
         self._learn_classes(values)
         validation = None
         weighted = weight * self._class_weight(values)
         if eval_set is not None:
-            held_nodes, held_values = checks.evaluation(
+            held_nodes, held_values = checks.extra_labels(
                 eval_set, known, n_rows, is_classifier(self)
             )
             validation = Labels(

@@ -176,15 +176,15 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         nodes: Any = None,
     ) -> float:
         """Return the accuracy of the predictions; labels that are None or NaN are left out."""
-        truth, predicted, weight = checks.to_score(
+        truth, predicted, weight = checks.scored_labels(
             y, sample_weight, nodes, self.predict(X, graph=graph), True
         )
         return float(accuracy_score(truth, predicted, sample_weight=weight))
 
     def _learn_classes(self, values: NDArray[Any]) -> None:
-        checks.discrete(values)
+        checks.check_discrete(values)
         self.classes_ = np.unique(values)
-        checks.number_of_classes(self.classes_)
+        checks.check_n_classes(self.classes_)
 
     def _target(self, values: NDArray[Any], name: str) -> Array:
         position_of = {label: position for position, label in enumerate(self.classes_.tolist())}

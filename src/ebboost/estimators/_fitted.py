@@ -160,7 +160,7 @@ class Fitted(BaseEstimator):
         """Another table, refused if its columns are not those fitted on."""
         _check_feature_names(self, named(X), reset=False)
         table = self._reader.read(*gathered(X))
-        checks.same_columns(table, self.n_features_in_, type(self).__name__)
+        checks.check_n_features(table, self.n_features_in_, type(self).__name__)
         return table
 
     def _read_rows(self, X: Any, rows: NDArray[np.int64]) -> Table:
@@ -182,7 +182,7 @@ class Fitted(BaseEstimator):
             raise ValueError(
                 "graph was given, but this model was fitted without one: call predict(X)."
             )
-        checks.graph_fits(graph, n_rows, X)
+        checks.check_graph(graph, n_rows, X)
         return self._one_graph(graph)
 
     def _one_graph(self, graph: Graphs | None) -> Graph | None:
@@ -226,7 +226,7 @@ class Fitted(BaseEstimator):
                 "'auto' chose no field). Fit with labels='field'."
             )
         taken = np.zeros(0, dtype=np.int64) if own is None else own.nodes
-        nodes, values = checks.evaluation(
+        nodes, values = checks.extra_labels(
             new_labels, taken, n_rows, is_classifier(self), "new_labels"
         )
         handed = Labels(nodes, self._target(values, "new_labels"), np.ones(nodes.size))
@@ -261,7 +261,7 @@ class Fitted(BaseEstimator):
         table = self._fitted_table
         if X is not None:
             table = self._read(X)
-            checks.same_rows(table, len(self.scores_))
+            checks.check_n_rows(table, len(self.scores_))
         with threads(1 if table is None else self._threads(table)):
             return explain(
                 self, checks.node_positions(np.atleast_1d(nodes), len(self.scores_)), table

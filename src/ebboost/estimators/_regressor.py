@@ -185,7 +185,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         nodes: Any = None,
     ) -> float:
         """Return R² of the predictions; labels that are NaN are left out."""
-        truth, predicted, weight = checks.to_score(
+        truth, predicted, weight = checks.scored_labels(
             y, sample_weight, nodes, self.predict(X, graph=graph), False
         )
         return float(r2_score(truth, predicted, sample_weight=weight))

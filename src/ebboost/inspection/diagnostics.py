@@ -128,8 +128,8 @@ def fitted_table(model: Any, X: Any = None) -> Table | None:
         kept: Table | None = model._fitted_table
         return kept
     table: Table = model._reader.read(X)
-    checks.same_columns(table, model.n_features_in_, type(model).__name__)
-    checks.same_rows(table, len(model.scores_))
+    checks.check_n_features(table, model.n_features_in_, type(model).__name__)
+    checks.check_n_rows(table, len(model.scores_))
     return table
 
 

@@ -278,8 +278,8 @@ def check_graph(
     task = infer_task(y) if task == "auto" else task
     classes = task == "classification"
     table = TableReader().fit(X)
-    checks.graph_fits(graph, table.n_rows, X)
-    nodes, values, _ = checks.labelled(y, None, None, table.n_rows, classes, "check_graph")
+    checks.check_graph(graph, table.n_rows, X)
+    nodes, values, _ = checks.labelled_nodes(y, None, None, table.n_rows, classes, "check_graph")
     labels = np.unique(values, return_inverse=True)[1] if classes else values
     labels = np.asarray(labels, dtype=np.float64)
     random = check_random_state(random_state)

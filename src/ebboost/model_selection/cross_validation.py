@@ -98,11 +98,11 @@ def cross_validate(
     """
     n_rows = _num_samples(X)
     classifier = is_classifier(model)
-    checks.graph_fits(graph, n_rows, X)
+    checks.check_graph(graph, n_rows, X)
     takes_nodes = has_fit_parameter(model, "nodes")
     arguments = dict(fit_parameters or {})
     _check_fit_parameters(model, graph, arguments, takes_nodes)
-    nodes, values, _ = checks.labelled(y, None, None, n_rows, classifier, type(model).__name__)
+    nodes, values, _ = checks.labelled_nodes(y, None, None, n_rows, classifier, type(model).__name__)
     split = {"stratify": classifier, "groups": groups, "random_state": random_state}
     folds = labelled_folds(cv, nodes, values, graph, n_rows, **split)
     if return_predictions:

@@ -208,7 +208,7 @@ def labelled_folds(
     if isinstance(cv, GraphBlockFold):
         if graph is None:
             raise ValueError("cv=GraphBlockFold(...) divides the graph: pass graph.")
-        return list(cv.split(checks.whole(graph), nodes))
+        return list(cv.split(checks.as_single_graph(graph), nodes))
     if isinstance(cv, Integral):
         check_number("cv", cv, integer=True, low=2)
         _check_enough(nodes.size, int(cv), "cv", "labelled node")

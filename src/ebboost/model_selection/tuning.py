@@ -112,13 +112,14 @@ def tune(
     seed = int(random.randint(np.iinfo(np.int32).max))
     n_rows = _num_samples(X)
     classifier = is_classifier(model)
-    checks.graph_fits(graph, n_rows, X)
-    known, values, _ = checks.labelled(y, nodes, None, n_rows, classifier, type(model).__name__)
+    checks.check_graph(graph, n_rows, X)
+    known, values, _ = checks.labelled_nodes(y, nodes, None, n_rows, classifier, type(model).__name__)
     pairs = _scoring_pairs(known, values, classifier, graph, n_rows, cv, eval_set, seed)
     base = clone(model)
     if base.random_state is None:  # otherwise chance would decide between two trials
         base.set_params(random_state=seed)
-    suggest = _suggestions(space, base, checks.whole(graph))
+    single = None if graph is None else checks.as_single_graph(graph)
+    suggest = _suggestions(space, base, single)
 
     def objective(trial: Trial) -> float:
         changes = _changes(trial, suggest, base)
