@@ -15,6 +15,7 @@ from ebboost.boosting.iterate import Array, Iterate
 from ebboost.boosting.momentum import BoostingStep, Momentum, NoMomentum
 from ebboost.boosting.objective import NonFiniteError, Objective
 from ebboost.boosting.projection import project_on_tree
+from ebboost.boosting.resumable import Resumable
 from ebboost.learners.base import TreeGrower
 
 # A randomised learner may recover from a round without descent; training stops after this many in a
@@ -24,25 +25,15 @@ STALLED_ROUNDS = 10
 MAX_HALVINGS = 30
 
 
-class Boosting:
+class Boosting(Resumable):
     """The rounds of Algorithm 1 as an iterator that can be paused, checkpointed and resumed.
 
     With momentum the gradient is taken at a point ahead of f; f itself stays a weighted sum of the
     trees grown so far, and so does the final model.
-
-    Parameters
-    ----------
-    objective : Objective
-        The loss to minimise.
-    learner : TreeGrower
-        Grows trees on the binned table.
-    n_rounds : int
-        Rounds to run at most.
-    learning_rate : float
-        ν, the share taken of each step.
-    momentum : Momentum, optional
-        Acceleration; default: none.
     """
+
+    state_names = ("n_rounds", "_n_trees", "_n_stalled", "reason", "model")
+    stateful_parts = ("momentum", "objective", "learner")
 
     def __init__(
         self,
@@ -71,30 +62,6 @@ class Boosting:
     def rounds_of(self, model: Iterate) -> int:
         """Return after how many rounds the model had this many trees."""
         return self._n_trees.index(len(model.weights)) + 1 if model.weights else 0
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for a checkpoint: plain values, bytes, arrays and iterates."""
-        return {
-            "n_rounds": self.n_rounds,
-            "n_trees": self._n_trees,
-            "n_stalled": self._n_stalled,
-            "reason": self.reason,
-            "model": self.model,
-            "momentum": self.momentum.state(),
-            "objective": self.objective.state(),
-            "learner": self.learner.state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what :meth:`state` returned."""
-        self.n_rounds = state["n_rounds"]
-        self._n_trees = state["n_trees"]
-        self._n_stalled = state["n_stalled"]
-        self.reason = state["reason"]
-        self.model = state["model"]
-        self.momentum.restore(state["momentum"])
-        self.objective.restore(state["objective"])
-        self.learner.restore(state["learner"])
 
     def __iter__(self) -> "Boosting":
         return self
@@ -178,22 +145,9 @@ def boost(
 ) -> BoostingResult:
     """Run the rounds to their end, or until a callback asks to stop.
 
-    Parameters
-    ----------
-    boosting : Boosting
-        The rounds.
-    callbacks : sequence of Callback
-        Called before training, after each round and after training.
-    done : iterable of RoundInfo
-        Rounds that were run before and that no callback has seen.
-    after : sequence of Callback
-        Called after a round once all ``callbacks`` were, unless one of them stops: for checkpoints.
-    states : sequence of dict
-        Checkpointed states of the callbacks, when resuming.
-
-    Returns
-    -------
-    BoostingResult
+    The rounds of ``done`` were run before, and no callback has seen them. ``after`` are called once
+    all ``callbacks`` were, unless one of them stops: for checkpoints. ``states`` are checkpointed
+    states of the callbacks.
     """
     for callback in callbacks:
         callback.before_training(boosting.n_rounds)

@@ -58,6 +58,7 @@ class MaskedObjective(Objective):
 
     descent_tolerance = float("inf")
     operator: PropagationOperator
+    state_names = (*Objective.state_names, "_is_shown")
 
     def __init__(
         self,
@@ -83,13 +84,11 @@ class MaskedObjective(Objective):
 
     def state(self) -> dict[str, Any]:
         """Return the mask and the state of the random generator."""
-        mask = {"is_shown": self._is_shown, "random": self._random.bit_generator.state}
-        return super().state() | mask
+        return super().state() | {"random": self._random.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what :meth:`state` returned."""
         super().restore(state)
-        self._is_shown = state["is_shown"]
         self._random.bit_generator.state = state["random"]
 
     def propagate(self, tree: Array, point: Iterate | None = None) -> Array:

@@ -14,7 +14,6 @@ and Candès, 2015).
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,6 +21,7 @@ from sklearn.base import BaseEstimator
 from ebboost.boosting.iterate import Array, Iterate
 from ebboost.boosting.objective import Objective
 from ebboost.boosting.projection import project_on_tree
+from ebboost.boosting.resumable import Resumable
 from ebboost.data.parameters import check_bool, check_number
 from ebboost.learners.base import TreeGrower
 
@@ -37,13 +37,11 @@ class BoostingStep:
     step: float
 
 
-class MomentumState:
+class MomentumState(Resumable):
     """The second sequence of one run; none here: the gradient is taken at f itself."""
 
     #: Cosine of the angle between a second tree and its gradient; 1 if there is no second tree.
     cosine = 1.0
-    #: Attributes that a checkpoint stores.
-    _state_names: tuple[str, ...] = ()
 
     def point(self, model: Iterate) -> Iterate:
         """Return g, where this round's gradient is taken."""
@@ -52,15 +50,6 @@ class MomentumState:
     def update(self, model: Iterate, step: BoostingStep) -> Iterate:
         """Move h after the round's tree; return the model as a sum of all trees grown."""
         return model
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for a checkpoint: plain values, arrays, iterates."""
-        return {name: getattr(self, name) for name in self._state_names}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what :meth:`state` returned."""
-        for name in self._state_names:
-            setattr(self, name, state[name])
 
 
 class Momentum(BaseEstimator):
@@ -130,7 +119,7 @@ class CorrectedMomentum(Momentum):
 
 
 class _Simple(MomentumState):
-    _state_names: tuple[str, ...] = ("ahead", "_value", "_round")
+    state_names: tuple[str, ...] = ("ahead", "_value", "_round")
 
     def __init__(self, objective: Objective, restart: bool = True) -> None:
         self.ahead = objective.start()
@@ -163,7 +152,7 @@ class _Simple(MomentumState):
 
 
 class _Corrected(_Simple):
-    _state_names = (*_Simple._state_names, "_missing", "cosine")
+    state_names = (*_Simple.state_names, "_missing", "cosine")
 
     def __init__(
         self, objective: Objective, learner: TreeGrower, rate: float, restart: bool

@@ -6,7 +6,6 @@ node, labelled or not; they never see the labels.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.projection import directional_sums
+from ebboost.boosting.resumable import Resumable
 from ebboost.data.labels import Labels
 from ebboost.propagation import Propagation, PropagationOperator
 
@@ -39,7 +39,7 @@ def relative_weights(weight: Array) -> Array:
     return weight if mean == 1.0 else weight / mean
 
 
-class Objective:
+class Objective(Resumable):
     """Σ_{i∈𝓛} w_i D(init_score + (P f)_i, y_i) + ½ ε ‖f‖².
 
     Parameters
@@ -54,21 +54,11 @@ class Objective:
         Validation nodes, for early stopping.
     penalty : float, default=0.0
         ε of Corollary 1.
-
-    Attributes
-    ----------
-    init_score : ndarray of shape (c,)
-        Constant score to start from.
-    unit : float
-        Curvature of a typical label at the start. Trees are fitted to gradients and curvatures in
-        this unit, so that their regularisation means the same for labels in cents and in dollars,
-        and for P and a multiple of P.
-    double_precision : bool
-        Whether training propagates in float64.
     """
 
     #: By what share a step may raise the loss and still count as descent: rounding.
     descent_tolerance = 1e-12
+    state_names: tuple[str, ...] = ("double_precision",)
 
     def __init__(
         self,
@@ -89,6 +79,9 @@ class Objective:
         self._fixed_curvature: Array | None = None
         self._fixed_loss_curvature: Array | None = None
         self._linearization: tuple[Iterate, PropagationOperator] | None = None
+        # Curvature of a typical label at the start. Trees are fitted to gradients and curvatures in
+        # this unit, so that their regularisation means the same for labels in cents and in dollars,
+        # and for P and a multiple of P.
         self.unit = operator.norm_bound**2 or 1.0
         if loss.curvature_has_units:
             self.unit *= float(np.mean(self._loss_curvature(self.start()))) or 1.0
@@ -105,14 +98,6 @@ class Objective:
         return Iterate(
             zeros, lambda point: self._augment(self.linearize(point).apply(point.scores))
         )
-
-    def state(self) -> dict[str, Any]:
-        """Return the state for a checkpoint that does not follow from data and parameters."""
-        return {"double_precision": self.double_precision}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what :meth:`state` returned."""
-        self.double_precision = state["double_precision"]
 
     def linearize(self, point: Iterate) -> PropagationOperator:
         """Return P as a linear map at a point; only the last one, which may be large, is cached."""
@@ -278,13 +263,8 @@ class Objective:
 def evaluate_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Array:
     """Return ``value``, ``gradient`` or ``curvature`` of a loss at labelled nodes, checked.
 
-    Raises
-    ------
-    NonFiniteError
-        If an entry is NaN, or a gradient or curvature infinite, or a curvature negative. An
-        infinite value is returned: the line search steps back from it.
-    ValueError
-        If the array has another shape than the scores call for.
+    An infinite value is returned, and the line search steps back from it; NaN, infinite gradients
+    and curvatures, and negative curvatures raise :class:`NonFiniteError`.
     """
     with np.errstate(all="ignore"):
         result = getattr(loss, method)(scores, labels.target)

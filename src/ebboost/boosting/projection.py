@@ -15,15 +15,7 @@ NEGLIGIBLE_CURVATURE = 1e-12
 
 
 class Projection(NamedTuple):
-    """The projection ``length · tree`` of −gradient/curvature on a tree.
-
-    Attributes
-    ----------
-    length : float
-        The factor by which to multiply the tree.
-    cosine : float
-        The cosine of the angle between the two; Γ of the theorems is the least of these.
-    """
+    """The projection ``length · tree``, and the cosine of the angle; Γ of the theorems is the least."""
 
     length: float
     cosine: float
