@@ -78,3 +78,10 @@ def python(*words, **options):
         timeout=120,
         **options,
     )
+
+
+def put(folder, name, text):
+    """The path of a file with a text."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path

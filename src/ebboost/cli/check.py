@@ -27,9 +27,7 @@ def check(
     as_json: inputs.Json = False,
 ) -> None:
     """Check the data, and estimate whether the graph improves predictions."""
-    inputs.check_target(nodes, target)
-    data = graph_options.read(nodes, edges)
-    X, y, task = column_options.features_and_labels(data.table, target, nodes)
+    data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
     with progress("comparing with and without the graph") as update:
         result = check_graph(
             X,

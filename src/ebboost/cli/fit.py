@@ -62,9 +62,7 @@ def fit(
     tables.check_writable(output)
     if tables.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
-    inputs.check_target(nodes, target)
-    data = graph_options.read(nodes, edges)
-    X, y, task = column_options.features_and_labels(data.table, target, nodes)
+    data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
     model = (EBBSClassifier if task == "classification" else EBBSRegressor)(
         rounds, random_state=seed
     )

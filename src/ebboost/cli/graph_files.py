@@ -22,7 +22,6 @@ from ebboost.cli.tables import (
 from ebboost.graph import Graph
 from ebboost.graph.graphml import read_graphml
 
-GRAPHML_SUFFIXES = (".graphml", ".xml")
 ID_NAMES = ("id", "node", "node_id", "nodeid", "ids", "key", "code", "name", "index")
 FROM_NAMES = ("source", "src", "from", "node1", "node_1", "a", "u", "i")
 TO_NAMES = ("target", "dst", "to", "node2", "node_2", "b", "v", "j")
@@ -33,13 +32,12 @@ Ids = NDArray[Any]
 
 @dataclass
 class NodesAndEdges:
-    """A table without its ids, the ids of its rows, the graph of them, and notes for the user."""
+    """A table without its ids, the ids of its rows and the graph of them."""
 
     table: pd.DataFrame
     ids: Ids  # text, or row numbers
     id_name: str | None  # None where edges hold row numbers
     graph: Graph
-    notes: list[str]
 
 
 def read_nodes_and_edges(
@@ -57,7 +55,7 @@ def read_nodes_and_edges(
 
     Without ``node_id``, ids are the column named like an id or the first, if the edges use its
     values, else the row numbers from 0, if the edges hold such. ``fitted_ids`` are ids of more
-    nodes that edges may name; they follow those of the table.
+    nodes that edges may name; they follow those of the table. Warns of what a user should know.
     """
     columns = column_names(nodes)
     by_row = node_id == ROWS and ROWS not in columns
@@ -69,8 +67,7 @@ def read_nodes_and_edges(
         )
     if node_id is not None and not by_row:
         check_column(columns, node_id, "--id", nodes)
-    notes: list[str] = []
-    ends, weights = _read_edges(edges, edge_from, edge_to, weight, notes)
+    ends, weights = _read_edges(edges, edge_from, edge_to, weight)
     if node_id is None:
         node_id = _find_id_column(nodes, columns, ends, more_ids, edges)
         by_row = node_id is None
@@ -79,35 +76,26 @@ def read_nodes_and_edges(
     if not len(table):
         raise ValueError(f"{nodes} has a header but no rows.")
     if id_name is None:
-        notes.append(f"{edges.name} holds row numbers of {nodes.name}, counted from 0.")
+        _warn(f"{edges.name} holds row numbers of {nodes.name}, counted from 0.")
         ids: Ids = np.arange(len(table))
         positions = [_row_numbers(end, len(table)) for end in ends]
     else:
         ids = table.pop(id_name).to_numpy(dtype=object)
         positions = _match_ids(ids, more_ids, ends, id_name, nodes)
     if columns[0].startswith("unnamed ") and columns[0] in table.columns:
-        notes.append(f"The first column of {nodes.name} has no name and is left out.")
+        _warn(f"The first column of {nodes.name} has no name and is left out.")
         del table[columns[0]]
-
-    unknown = (positions[0] < 0) | (positions[1] < 0)
-    if unknown.any():
-        example = _unknown_example(ends, positions, unknown)
-        if not skip_unknown:
-            raise _unknown_nodes(nodes, edges, id_name, unknown, example)
-        notes.append(
-            f"{int(unknown.sum()):,} edges name nodes that are not in {nodes.name}, such as "
-            f"{example!r}: skipped."
-        )
-        positions = [end[~unknown] for end in positions]
-        weights = None if weights is None else weights[~unknown]
-    graph = _build_graph(positions, weights, ids.size + more_ids.size, notes)
+    known = _known_edges(nodes, edges, id_name, ends, positions, skip_unknown)
+    weights = None if weights is None else weights[known]
+    n_nodes = ids.size + more_ids.size
+    graph = Graph.from_edges(positions[0][known], positions[1][known], weights, n_nodes)
     if graph.n_edges == 0:
         raise ValueError(
             f"{edges} connects no two different nodes of {nodes.name}: there is no graph to use."
         )
     if id_name is not None:
         graph = Graph(graph.adjacency, np.concatenate([ids, more_ids]))
-    return NodesAndEdges(table, ids, id_name, graph, notes)
+    return NodesAndEdges(table, ids, id_name, graph)
 
 
 def attach(new: Graph, fitted: Graph) -> Graph:
@@ -119,36 +107,36 @@ def attach(new: Graph, fitted: Graph) -> Graph:
     return Graph(sparse.csr_array(new.adjacency.maximum(old)), new.node_ids)
 
 
-def _build_graph(
-    positions: Sequence[NDArray[np.int64]],
-    weights: NDArray[np.float64] | None,
-    n_nodes: int,
-    notes: list[str],
-) -> Graph:
-    """The graph; warnings about its edges become notes."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        graph = Graph.from_edges(positions[0], positions[1], weights, n_nodes)
-    notes += [str(warning.message) for warning in caught]
-    return graph
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=3)
 
 
 # ---------------------------------------------------------------------- edges
 
 
+def _is_graphml(path: Path) -> bool:
+    return path.suffix.lower() in (".graphml", ".xml")
+
+
 def _read_edges(
-    path: Path, edge_from: str | None, edge_to: str | None, weight: str | None, notes: list[str]
+    path: Path, edge_from: str | None, edge_to: str | None, weight: str | None
 ) -> tuple[list[Ids], NDArray[np.float64] | None]:
     """The two ends of each edge as text, and the weights if there is a column of them."""
-    if existing(path).suffix.lower() in GRAPHML_SUFFIXES:
-        ends, weights = _read_graphml_edges(path, weight, notes)
+    if _is_graphml(existing(path)):
+        file = read_graphml(path, weight or "weight")
+        ends = [file.source, file.target]
+        weights = None if weight is None else file.weight
+        if weight is not None and weights is None:
+            raise ValueError(f"{path}: no edge attribute is called {weight!r} (--weight).")
+        if weight is None and file.weight is not None:
+            _warn(f"{path.name} has edge weights: use them with --weight weight.")
     else:
         columns = column_names(path)
         names = _end_columns(path, columns, edge_from, edge_to)
         if weight is not None:
             check_column(columns, weight, "--weight", path)
         elif (unused := _named_like(columns, ("weight", "weights"))) and unused not in names:
-            notes.append(f"{path.name} has a column {unused!r}: use it with --weight {unused}.")
+            _warn(f"{path.name} has a column {unused!r}: use it with --weight {unused}.")
         table = read_table(path, text=names, only=[*names, *([weight] if weight else [])])
         ends = [table[name].to_numpy(dtype=object) for name in names]
         weights = None if weight is None else _check_weights(table[weight], path)
@@ -159,18 +147,6 @@ def _read_edges(
     if not ends[0].size:
         raise ValueError(f"{path} lists no edges.")
     return ends, weights
-
-
-def _read_graphml_edges(
-    path: Path, weight: str | None, notes: list[str]
-) -> tuple[list[Ids], NDArray[np.float64] | None]:
-    _, sources, targets, weights, _ = read_graphml(path, weight or "weight")
-    if weight is not None and weights is None:
-        raise ValueError(f"{path}: no edge attribute is called {weight!r} (--weight).")
-    if weight is None and weights is not None:
-        notes.append(f"{path.name} has edge weights: use them with --weight weight.")
-        weights = None
-    return [sources, targets], weights
 
 
 def _end_columns(
@@ -284,23 +260,30 @@ def _match_ids(
     return [index.get_indexer(end) for end in ends]
 
 
-def _unknown_example(
-    ends: list[Ids], positions: list[NDArray[np.int64]], unknown: NDArray[np.bool_]
-) -> str:
-    """The first end of an edge that is not a node."""
+def _known_edges(
+    nodes: Path,
+    edges: Path,
+    id_name: str | None,
+    ends: list[Ids],
+    positions: list[NDArray[np.int64]],
+    skip_unknown: bool,
+) -> NDArray[np.bool_]:
+    """Which edges have two known ends; an error for the others, or a warning if they are skipped."""
+    unknown: NDArray[np.bool_] = (positions[0] < 0) | (positions[1] < 0)
+    if not unknown.any():
+        return ~unknown
     row = int(np.flatnonzero(unknown)[0])
-    side = 0 if positions[0][row] < 0 else 1
-    return str(ends[side][row])
-
-
-def _unknown_nodes(
-    nodes: Path, edges: Path, id_name: str | None, unknown: NDArray[np.bool_], example: str
-) -> ValueError:
-    is_graphml = edges.suffix.lower() in GRAPHML_SUFFIXES
-    line = "" if is_graphml else f", line {int(np.flatnonzero(unknown)[0]) + FIRST_LINE}"
-    expected = "a row" if id_name is None else f"in column {id_name!r}"
-    return ValueError(
-        f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in "
-        f"{unknown.sum():,} of {unknown.size:,} edges). Add it, choose another --id, or leave such "
-        "edges out with --skip-unknown."
+    example = str(ends[0 if positions[0][row] < 0 else 1][row])
+    if not skip_unknown:
+        line = "" if _is_graphml(edges) else f", line {row + FIRST_LINE}"
+        expected = "a row" if id_name is None else f"in column {id_name!r}"
+        raise ValueError(
+            f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in "
+            f"{unknown.sum():,} of {unknown.size:,} edges). Add it, choose another --id, or leave "
+            "such edges out with --skip-unknown."
+        )
+    _warn(
+        f"{int(unknown.sum()):,} edges name nodes that are not in {nodes.name}, such as "
+        f"{example!r}: skipped."
     )
+    return ~unknown

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import ebboost
 from ebboost.cli import roles, tables
-from ebboost.cli.console import print_note, progress
+from ebboost.cli.console import progress
 from ebboost.cli.graph_files import Ids, NodesAndEdges, read_nodes_and_edges
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 
@@ -77,12 +77,9 @@ class GraphOptions:
     skip_unknown: Annotated[bool, typer.Option("--skip-unknown", help=_SKIP)] = False
 
     def read(self, nodes: Path, edges: Path, fitted_ids: Ids | None = None) -> NodesAndEdges:
-        """Read the two files and print notes on them."""
+        """Read the two files."""
         with progress(f"reading {nodes.name} and {edges.name}"):
-            data = read_nodes_and_edges(nodes, edges, **asdict(self), fitted_ids=fitted_ids)
-        for text in data.notes:
-            print_note(text)
-        return data
+            return read_nodes_and_edges(nodes, edges, **asdict(self), fitted_ids=fitted_ids)
 
 
 @dataclass(frozen=True)
@@ -96,17 +93,6 @@ class ColumnOptions:
         list[str] | None, option("--drop", "COLUMN", "Column to leave out; may be repeated.")
     ] = None
     categorical: Annotated[list[str] | None, option("--categorical", "COLUMN", _CATEGORICAL)] = None
-
-    def features_and_labels(
-        self, table: pd.DataFrame, target: str, path: Path
-    ) -> tuple[pd.DataFrame, NDArray[Any], str]:
-        """Return features, labels and the task; print notes on columns."""
-        drop = self.drop or []
-        X, notes = roles.features(table, target, drop, self.categorical or [], path)
-        y, task = roles.labels(table[target], str(self.task), path)
-        for text in notes:
-            print_note(text)
-        return X, y, task
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -135,9 +121,18 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-def check_target(nodes: Path, target: str) -> None:
-    """Check the target's name before the work of reading both files."""
-    tables.check_column(tables.column_names(nodes), target, "--target", nodes)
+def read_problem(
+    nodes: Path, edges: Path, target: str, graph: GraphOptions, columns: ColumnOptions
+) -> tuple[NodesAndEdges, pd.DataFrame, NDArray[Any], str]:
+    """Return what the files hold, the features, the labels and the task."""
+    names = tables.column_names(nodes)  # a wrong target is reported before both files are read
+    tables.check_column(names, target, "--target", nodes)
+    data = graph.read(nodes, edges)
+    with progress("preparing columns"):
+        drop = columns.drop or []
+        X = roles.features(data.table, target, drop, columns.categorical or [], nodes)
+        y, task = roles.labels(data.table[target], str(columns.task), nodes)
+    return data, X, y, task
 
 
 def load_model(path: Path) -> Model:

@@ -30,7 +30,6 @@ _Level = Annotated[
 @inputs.with_options
 def predict(
     model_file: inputs.ModelFile,
-    graph_options: inputs.GraphOptions,
     output: Annotated[Path | None, inputs.file_option("--output", "-o", text=_OUTPUT)] = None,
     interval: _Level = None,
     all_rows: Annotated[bool, typer.Option("--all", help=_ALL)] = False,
@@ -38,11 +37,12 @@ def predict(
     edges: Annotated[Path | None, inputs.file_option("--edges", text=_EDGES)] = None,
     attach_to_fitted: Annotated[bool, typer.Option("--attach", help=_ATTACH)] = False,
     as_json: inputs.Json = False,
+    *,
+    graph_options: inputs.GraphOptions,
 ) -> None:
     """Predict the rows whose target was empty, or the rows of a new table and its edges.
 
-    Writes the id, the prediction, and lower and upper (with --interval) or a probability for each
-    class.
+    Writes ids, predictions, and lower and upper bounds or a probability for each class.
     """
     if output is not None:
         tables.check_writable(output)

@@ -1,5 +1,6 @@
 """What the columns of a table mean to a model: features, and numbers or classes to predict."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ SECONDS_PER_DAY = 86_400
 
 def features(
     table: pd.DataFrame, target: str, drop: Sequence[str], categorical: Sequence[str], path: Path
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the columns to learn from, and notes on columns left out or taken as categories."""
+) -> pd.DataFrame:
+    """Return the columns to learn from; warns of columns left out or taken as categories."""
     names = [str(name) for name in table.columns]
     check_column(names, target, "--target", path)
     for name in drop:
@@ -28,23 +29,22 @@ def features(
     for name in categorical:
         check_column([str(column) for column in X.columns], name, "--categorical", path)
         X[name] = as_names(X[name]).astype("category")
-    notes = []
     for name in [name for name in X.columns if not is_numeric(X[name])]:
         values = X[name].dropna()
         if len(values) > FEW_ROWS and values.nunique() == len(values):
-            notes.append(
-                f"Column {name!r} is text that is different in every row, like a name: left out."
-            )
+            text = f"Column {name!r} is text that is different in every row, like a name: left out."
+            warnings.warn(text, stacklevel=2)
             del X[name]
         elif name not in categorical and _mostly_numbers(values):
             row = int(np.flatnonzero(_not_numbers(X[name]))[0])
-            notes.append(
+            warnings.warn(
                 f"Column {name!r} is taken as categories, because line {row + FIRST_LINE} holds "
-                f"{str(X[name].iloc[row])!r}, not a number."
+                f"{str(X[name].iloc[row])!r}, not a number.",
+                stacklevel=2,
             )
     if not X.shape[1]:
         raise ValueError(f"{path} has no column to learn from besides the ids and {target!r}.")
-    return X, notes
+    return X
 
 
 def dates_as_days(table: pd.DataFrame) -> pd.DataFrame:

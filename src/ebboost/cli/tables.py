@@ -264,10 +264,8 @@ def check_writable(path: Path) -> None:
         raise ValueError(f"{path} is a folder: name a file to write.")
     if not folder.is_dir():
         raise ValueError(f"{path} cannot be written: there is no folder {folder}.")
-    if path.exists() and not os.access(path, os.W_OK):
+    if not os.access(path if path.exists() else folder, os.W_OK):
         raise PermissionError(f"{path} cannot be written: no permission.")
-    if not path.exists() and not os.access(folder, os.W_OK):
-        raise PermissionError(f"{path} cannot be written: no permission in {folder}.")
 
 
 def is_special(path: Path) -> bool:

@@ -1,0 +1,190 @@
+"""A table of nodes and a file of edges: ids, ends of edges, weights."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ebboost import Graph
+from ebboost.cli import graph_files, tables
+from tests.cli.commands import put
+
+NODES = "id,price,name\n01,1.5,x\n02,,y\nNA,3,\n"
+
+
+def read(folder, nodes, edges, **options):
+    """Data, pairs of ids and warnings of two tables in text."""
+    files = put(folder, "nodes.csv", nodes), put(folder, "edges.csv", edges)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = graph_files.read_nodes_and_edges(*files, **options)
+    rows, columns = data.graph.adjacency.tocoo().coords
+    ids = data.graph.node_ids
+    pairs = {tuple(sorted(map(str, pair))) for pair in zip(ids[rows], ids[columns], strict=True)}
+    return data, pairs, "\n".join(str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_every_delimiter_is_read_and_ids_stay_as_written(tmp_path, delimiter):
+    edges = "source,target\n01,02\n02,NA\n"
+    data, pairs, _ = read(tmp_path, NODES.replace(",", delimiter), edges.replace(",", delimiter))
+    assert data.ids.tolist() == ["01", "02", "NA"] and data.id_name == "id"
+    assert pairs == {("01", "02"), ("02", "NA")}
+    np.testing.assert_array_equal(data.table["price"], [1.5, np.nan, 3])
+    assert data.table["name"].isna().tolist() == [False, False, True] and list(
+        data.table.columns
+    ) == ["price", "name"]
+
+
+def test_parquet_files_are_read_like_csv(tmp_path):
+    frame = pd.DataFrame({"id": [1, 2, 3], "x": [0.5, np.nan, 2.0]})
+    frame.to_parquet(tmp_path / "nodes.parquet")
+    edges = put(tmp_path, "edges.csv", "source,target\n1,2\n2,3\n")
+    data = graph_files.read_nodes_and_edges(tmp_path / "nodes.parquet", edges)
+    assert data.ids.tolist() == ["1", "2", "3"] and data.graph.n_edges == 2
+    pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0], "km": [4.0, 5.0]}).to_parquet(
+        tmp_path / "edges.parquet"
+    )
+    again = graph_files.read_nodes_and_edges(
+        tmp_path / "nodes.parquet", tmp_path / "edges.parquet", weight="km"
+    )
+    assert again.graph.degrees.tolist() == [4.0, 9.0, 5.0]
+
+
+def test_ids_in_the_index_of_a_parquet_file_are_a_column(tmp_path):
+    pd.DataFrame({"x": [1.0, 2.0]}, index=pd.Index(["a", "b"], name="place")).to_parquet(
+        tmp_path / "nodes.parquet"
+    )
+    data = graph_files.read_nodes_and_edges(
+        tmp_path / "nodes.parquet", put(tmp_path, "edges.csv", "u,v\na,b\n")
+    )
+    assert (
+        data.id_name == "place"
+        and data.ids.tolist() == ["a", "b"]
+        and list(data.table.columns) == ["x"]
+    )
+    pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"]).to_parquet(tmp_path / "nodes.parquet")
+    assert tables.column_names(tmp_path / "nodes.parquet") == ["index", "x"]
+
+
+def test_graphml_is_read_as_edges(tmp_path):
+    text = '<graphml><key id="w" for="edge" attr.name="km"/><graph edgedefault="undirected"><node id="01"/><node id="02"/>'
+    text += '<edge source="01" target="02"><data key="w">2.5</data></edge></graph></graphml>'
+    nodes, edges = put(tmp_path, "nodes.csv", NODES), put(tmp_path, "g.graphml", text)
+    assert graph_files.read_nodes_and_edges(nodes, edges).graph.degrees.tolist() == [1, 1, 0]
+    assert graph_files.read_nodes_and_edges(nodes, edges, weight="km").graph.degrees.tolist() == [
+        2.5,
+        2.5,
+        0,
+    ]
+    with pytest.raises(ValueError, match="no edge attribute is called 'miles'"):
+        graph_files.read_nodes_and_edges(nodes, edges, weight="miles")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "id_name"),
+    [
+        ("x,id\n1,a\n2,b\n", "u,v\na,b\n", "id"),  # by its name
+        ("place,x\na,1\nb,2\n", "u,v\na,b\n", "place"),  # the first, as the edges use it
+        ("x,Node\n1,7\n2,8\n", "u,v\n7,8\n", "Node"),
+        ("x,y\n1.5,3\n2.5,4\n", "u,v\n0,1\n", None),  # the edges count rows
+        ("fips,x\n01001,3\n01003,4\n", "src,dst\n0,1\n", None),
+        (
+            "name,code,x\nAnn,a,1\nBob,b,2\n",
+            "u,v\na,b\n",
+            "code",
+        ),  # named like an id and used by the edges
+    ],
+)
+def test_the_id_column_is_the_one_that_the_edges_use(tmp_path, nodes, edges, id_name):
+    data, _, notes = read(tmp_path, nodes, edges)
+    assert data.id_name == id_name and data.graph.n_edges == 1
+    assert (id_name is None) == ("holds row numbers" in notes)
+
+
+def test_the_error_names_a_column_that_holds_the_ids(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"such as 'a'\? Not 'x'; column 'tag' has them: pass --id 'tag'"
+    ):
+        read(tmp_path, "x,tag\n1,a\n2,b\n", "u,v\na,b\n")
+    with pytest.raises(ValueError, match="pass --id COLUMN"):
+        read(tmp_path, "x,tag\n1,c\n2,d\n", "u,v\na,b\n")
+
+
+def test_ids_that_start_at_one_are_not_read_as_row_numbers(tmp_path):
+    nodes, edges = "id,x\n1,0\n2,0\n3,0\n", "u,v\n0,1\n1,2\n"
+    with pytest.raises(ValueError, match=r"edges\.csv, line 2: node '0' is not in column 'id'"):
+        read(tmp_path, nodes, edges)
+    data, pairs, _ = read(tmp_path, nodes, edges, node_id="rows")
+    assert data.id_name is None and pairs == {("0", "1"), ("1", "2")}
+    with pytest.raises(ValueError, match="node '3' is not a row of"):
+        read(tmp_path, nodes, "u,v\n0,3\n", node_id="rows")
+
+
+def test_ends_of_edges_are_recognised_by_name_or_order(tmp_path):
+    nodes = "id,x\na,1\nb,2\nc,3\n"
+    for edges in (
+        "km,from,to\n9,a,b\n",
+        "to,from\na,b\n",
+        "first,second,km\na,b,9\n",
+        "weight,target,source\n1,a,b\n",
+    ):
+        _, pairs, _ = read(tmp_path, nodes, edges)
+        assert pairs == {("a", "b")}
+    _, pairs, _ = read(tmp_path, nodes, "from,to,via\na,b,c\n", edge_from="from", edge_to="via")
+    assert pairs == {("a", "c")}
+
+
+def test_an_unused_weight_column_is_noted(tmp_path):
+    edges = "source,target,weight\na,b,2.5\n"
+    data, _, notes = read(tmp_path, "id,x\na,1\nb,2\n", edges)
+    assert data.graph.degrees.tolist() == [1, 1] and "--weight weight" in notes
+    data, _, notes = read(tmp_path, "id,x\na,1\nb,2\n", edges, weight="weight")
+    assert data.graph.degrees.tolist() == [2.5, 2.5] and not notes
+    with pytest.raises(ValueError, match=r"line 2: the weight in column 'weight' is '-1'"):
+        read(tmp_path, "id,x\na,1\nb,2\n", edges.replace("2.5", "-1"), weight="weight")
+
+
+def test_edges_of_unknown_nodes_are_skipped_on_request(tmp_path):
+    nodes, edges = "id,x\na,1\nb,2\n", "u,v,w\na,b,1\na,z,2\n"
+    with pytest.raises(ValueError, match=r"line 3: node 'z'.*1 of 2 edges.*--skip-unknown"):
+        read(tmp_path, nodes, edges)
+    _, pairs, notes = read(tmp_path, nodes, edges, skip_unknown=True, weight="w")
+    assert pairs == {("a", "b")} and "1 edges name nodes" in notes
+
+
+def test_an_unnamed_first_column_holds_ids_or_is_left_out(tmp_path):
+    data, *_ = read(tmp_path, ",x\na,1\nb,2\n", "u,v\na,b\n")
+    assert data.ids.tolist() == ["a", "b"]
+    data, *_ = read(tmp_path, ",id,x\n0,a,1\n1,b,2\n", "u,v\na,b\n")
+    assert list(data.table.columns) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,a\n1,2\n", "two columns called 'a'"),
+        ("a,b\n1,2,3\n", "more fields|Expected 2 fields"),
+        ("a,b\n1,2\n1,2,3\n", "more fields|Expected 2 fields in line 3"),
+        ("\n\n", "empty"),
+        ("1,2\n3,4\n", "no header"),
+        ("a b\n1 2\n", "single column, 'a b'"),
+        ("a,b\n\0,1\n", "not text"),
+        ("id,x\n", "no rows"),
+    ],
+)
+def test_an_invalid_table_raises_an_error_that_names_it(tmp_path, text, words):
+    with pytest.raises(ValueError, match=rf"nodes\.csv.*({words})"):
+        read(tmp_path, text, "u,v\n1,2\n", node_id="id" if "id" in text else None)
+
+
+def test_attached_graphs_have_the_edges_of_both():
+    new = Graph.from_edges([0, 1], [1, 3], n_nodes=4)  # two new nodes, then the two fitted ones
+    both = graph_files.attach(new, Graph.from_edges([0], [1], weight=[5.0]))
+    assert both.adjacency.toarray().tolist() == [
+        [0, 1, 0, 0],
+        [1, 0, 0, 1],
+        [0, 0, 0, 5],
+        [0, 1, 5, 0],
+    ]
