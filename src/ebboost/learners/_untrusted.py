@@ -52,13 +52,6 @@ _REST = re.compile(
 )
 
 
-def _read_lines(lines: Sequence[str], path: str) -> dict[str, str]:
-    """Lines ``key=value`` as a dict, no key twice."""
-    fields = dict(line.partition("=")[::2] for line in lines)
-    require(len(fields) == len(lines), f"{path} must have each line once")
-    return fields
-
-
 def _read_numbers(text: str, path: str) -> list[int | float]:
     tokens = text.split(" ") if text else []
     require(all(map(_NUMBER.fullmatch, tokens)), f"{path} must be numbers")
@@ -69,25 +62,13 @@ def check_lightgbm(
     head: str, trees: Sequence[str], rest: str, n_columns: int, n_outputs: int
 ) -> None:
     """Check LightGBM's text: the lines before the trees, those of each tree, those after them."""
-    lines = head.split("\n")
-    require(lines[0] == "tree" and lines[-2:] == ["", ""], "trees.txt: malformed header")
-    fields = _read_lines(lines[1:-2], "header")
-    per_column = ("feature_names", "feature_infos", "monotone_constraints")
-    words = {name: fields.pop(name).split(" ") for name in per_column if name in fields}
-    require(words.keys() >= set(per_column[:2]), "header must list the columns")
-    for name, values in words.items():
-        complete = len(values) == n_columns and all(values)
-        require(complete, f"header.{name} must have {n_columns} entries, one for each column")
-    schema = {
-        "version": str,
-        "num_class": str(n_outputs),
-        "num_tree_per_iteration": str(n_outputs),
-        "label_index": "0",
-        "max_feature_idx": str(n_columns - 1),
-        "tree_sizes": str,
-    }
-    match(fields, schema, "header")
-    require(re.fullmatch(r"v\d{1,3}", fields["version"]), "header.version must be a version")
+    words = rf"\S+(?: \S+){{{n_columns - 1}}}"  # one for each column
+    pattern = (
+        rf"tree\nversion=v\d+\nnum_class={n_outputs}\nnum_tree_per_iteration={n_outputs}\n"
+        rf"label_index=0\nmax_feature_idx={n_columns - 1}\nfeature_names={words}\n"
+        rf"(?:monotone_constraints={words}\n)?feature_infos={words}\ntree_sizes=[\d ]*\n\n"
+    )
+    require(re.fullmatch(pattern, head), f"trees.txt must be for {n_columns} columns")
     require(len(trees) % n_outputs == 0, f"trees.txt must have {n_outputs} trees a round")
     require(_REST.fullmatch(rest), "trees.txt: malformed text after the last tree")
     for number, tree in enumerate(trees):
@@ -96,8 +77,9 @@ def check_lightgbm(
 
 def _check_lightgbm_tree(text: str, path: str, n_columns: int) -> None:
     """Check a tree of inner nodes 0 … n − 2 and leaves −1 … −n."""
-    lines = _read_lines(text.rstrip("\n").split("\n"), path)
-    fields = {name: _read_numbers(line, f"{path}.{name}") for name, line in lines.items()}
+    lines = [line.partition("=") for line in text.rstrip("\n").split("\n")]
+    fields = {name: _read_numbers(values, f"{path}.{name}") for name, _, values in lines}
+    require(len(fields) == len(lines), f"{path} must have each line once")
     counts = {"num_leaves": Integers(1, 131_072, 1), "num_cat": Integers(0, 131_072, 1)}
     n_leaves, n_sets = (int(fields[name][0]) for name in counts)
     match({name: fields[name] for name in counts}, counts, path)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ class Learner(BaseEstimator, ABC):
         Whether it bins a table that is read from files block by block.
     same_from_blocks : bool
         Whether bins found from blocks equal those found from the table in memory.
+    unsupported : dict
+        Values of library parameters under which a model is not a weighted sum of trees.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Learner(BaseEstimator, ABC):
     takes_categories = True
     takes_blocks = False
     same_from_blocks = False
+    unsupported: ClassVar[Mapping[str, Sequence[object]]] = {}
+    params: dict[str, Any] | None = None
 
     @abstractmethod
     def start(
@@ -86,6 +90,16 @@ class Learner(BaseEstimator, ABC):
             All entries of the model file by name. They are not trusted: read nothing here that
             :meth:`Ensemble.check` has to check first.
         """
+
+    def check(self, device: str) -> None:
+        """Raise ``ValueError`` if the device or one of ``params`` is not supported."""
+        check_device(device, self.devices, self.name)
+        for key, value in (self.params or {}).items():
+            if value in self.unsupported.get(key, ()):
+                raise ValueError(
+                    f"learner={self.name!r}: params={{{key!r}: {value!r}}} is not supported. Trees "
+                    "must have one number in each leaf and stay unchanged once grown: remove it."
+                )
 
 
 class TreeGrower(ABC):
@@ -172,7 +186,7 @@ class Ensemble(ABC):
         """
 
 
-def library_values(table: Table) -> Any:
+def as_matrix(table: Table) -> Any:
     """The values as tree libraries accept them: scipy sparse matrices, not sparse arrays."""
     return sparse.csr_matrix(table.values) if table.is_sparse else table.values
 
@@ -193,18 +207,6 @@ def import_library(name: str, option: str, packages: str) -> Any:
         return import_module(name)
     except ImportError:
         raise ImportError(f"{option} needs {name}: pip install {packages}") from None
-
-
-def check_params(
-    params: Mapping[str, object] | None, unsupported: Mapping[str, Sequence[object]], name: str
-) -> None:
-    """Raise ``ValueError`` for library parameters under which a model is no weighted sum of trees."""
-    for key, value in (params or {}).items():
-        if value in unsupported.get(key, ()):
-            raise ValueError(
-                f"learner={name!r}: params={{{key!r}: {value!r}}} is not supported. Trees must have "
-                "one number in each leaf and stay unchanged once grown: remove it."
-            )
 
 
 def check_device(device: str, supported: tuple[str, ...], name: str) -> None:

@@ -18,9 +18,8 @@ from ebboost.learners.base import (
     Ensemble,
     Learner,
     TreeGrower,
-    check_device,
+    as_matrix,
     import_library,
-    library_values,
     newton_target,
 )
 from ebboost.propagation import allowed_threads
@@ -78,7 +77,7 @@ class CatBoost(Learner):
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
     ) -> "CatBoostGrower":
         """Quantise the table; see :meth:`Learner.start`."""
-        check_device(device, self.devices, self.name)
+        self.check(device)
         params = {
             "iterations": 1,
             "learning_rate": self.shrinkage,  # the loop chooses the step
@@ -123,7 +122,7 @@ class CatBoostGrower(TreeGrower):
         self._n_columns = len(table.names)
         self._trees: list[list[Any]] = [[] for _ in range(n_outputs)]
         self._saved: list[list[bytes]] = [[] for _ in range(n_outputs)]  # each tree written once
-        self._pool = self._catboost.Pool(library_values(table), label=np.zeros(table.n_rows))
+        self._pool = self._catboost.Pool(as_matrix(table), label=np.zeros(table.n_rows))
         self._constant = False
         try:
             self._pool.quantize()
@@ -218,7 +217,7 @@ class CatBoostEnsemble(Ensemble):
         """Return scores; see :meth:`Ensemble.predict`."""
         if not self._contents:
             return np.zeros((table.n_rows, self._n_outputs))
-        values = library_values(table)
+        values = as_matrix(table)
         n_threads = allowed_threads()
         scores = [model.predict(values, thread_count=n_threads) for model in self.models]
         return np.column_stack(scores)
@@ -234,7 +233,7 @@ class CatBoostEnsemble(Ensemble):
         """Return CatBoost's TreeSHAP values; see :meth:`Ensemble.contributions`."""
         if not self._contents:
             return np.zeros((table.n_rows, self._n_outputs, self._n_columns + 1))
-        pool = _catboost().Pool(library_values(table))
+        pool = _catboost().Pool(as_matrix(table))
         options = {"type": "ShapValues", "thread_count": allowed_threads()}
         values = [model.get_feature_importance(pool, **options) for model in self.models]
         return np.stack(values, axis=1)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -20,24 +20,10 @@ from ebboost.data.parquet import ParquetMatrix
 from ebboost.data.schema import require
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_lightgbm
-from ebboost.learners.base import (
-    Array,
-    Ensemble,
-    Learner,
-    TreeGrower,
-    check_device,
-    check_params,
-    import_library,
-    library_values,
-)
+from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, as_matrix, import_library
 from ebboost.propagation import allowed_threads
 
 FEW_ROWS = 200  # predicted sooner by one thread than by several
-# By every name of a parameter: trees that later rounds change, averages of trees, linear leaves.
-UNSUPPORTED: dict[str, Sequence[object]] = {
-    **dict.fromkeys(("boosting", "boosting_type", "boost"), ("dart", "rf", "random_forest")),
-    **dict.fromkeys(("linear_tree", "linear_trees"), (True, "true", "True", "1")),
-}
 # By every name: parameters that draw at each split, whose number depends on the data. Each round
 # then gets a seed of its own, or a resumed fit could not repeat the draws.
 DRAWS_AT_SPLITS = {
@@ -95,6 +81,11 @@ class LightGBM(Learner):
     name = "lightgbm"
     takes_blocks = True
     same_from_blocks = True
+    # By every name: trees that later rounds change, averages of trees, linear leaves.
+    unsupported: ClassVar[Mapping[str, Sequence[object]]] = {
+        **dict.fromkeys(("boosting", "boosting_type", "boost"), ("dart", "rf", "random_forest")),
+        **dict.fromkeys(("linear_tree", "linear_trees"), (True, "true", "True", "1")),
+    }
 
     def __init__(
         self,
@@ -120,8 +111,7 @@ class LightGBM(Learner):
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
     ) -> "LightGBMGrower":
         """Bin the table; see :meth:`Learner.start`."""
-        check_device(device, self.devices, self.name)
-        check_params(self.params, UNSUPPORTED, self.name)
+        self.check(device)
         # LightGBM aborts if it draws no row.
         subsample = self.subsample if self.subsample * table.n_rows >= 1.0 else 1.0
         params = {
@@ -170,7 +160,7 @@ class LightGBMGrower(TreeGrower):
         self._start()
 
     def _dataset(self, table: Table) -> Any:
-        dataset, values = self._lightgbm.Dataset, library_values(table)
+        dataset, values = self._lightgbm.Dataset, as_matrix(table)
         if table.in_blocks:
             dataset, values = _block_dataset(table.values)
         return dataset(
@@ -338,7 +328,7 @@ class LightGBMEnsemble(Ensemble):
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
         n_threads = 1 if table.n_rows <= FEW_ROWS else allowed_threads()
-        scores = self.booster.predict(library_values(table), raw_score=True, num_threads=n_threads)
+        scores = self.booster.predict(as_matrix(table), raw_score=True, num_threads=n_threads)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:

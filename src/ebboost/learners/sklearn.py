@@ -16,8 +16,7 @@ from ebboost.learners.base import (
     Learner,
     Pickled,
     TreeGrower,
-    check_device,
-    library_values,
+    as_matrix,
     newton_target,
 )
 
@@ -50,7 +49,7 @@ class ScikitLearn(Learner):
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
     ) -> "ScikitLearnGrower":
         """Check the regressors; see :meth:`Learner.start`."""
-        check_device(device, self.devices, self.name)
+        self.check(device)
         is_list = isinstance(self.regressor, list | tuple)
         regressors = list(self.regressor) if is_list else [self.regressor]
         if not regressors:
@@ -187,7 +186,7 @@ def _impute(table: Table, column_means: Array | None, regressor: Any) -> Any:
         np.zeros(len(table.names)) if column_means is None else column_means
     )
     if table.is_sparse:  # trees of scikit-learn take 32-bit indices and no missing sparse values
-        values = library_values(table)
+        values = as_matrix(table)
         values.indices = values.indices.astype(np.int32)
         values.indptr = values.indptr.astype(np.int32)
         missing = np.isnan(values.data)

@@ -3,30 +3,15 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_xgboost
-from ebboost.learners.base import (
-    Array,
-    Ensemble,
-    Learner,
-    TreeGrower,
-    check_device,
-    check_params,
-    import_library,
-    library_values,
-)
+from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, as_matrix, import_library
 from ebboost.propagation import allowed_threads
 
-# Trees that later rounds change, linear models, vector leaves, several trees a round.
-UNSUPPORTED: dict[str, Sequence[object]] = {
-    "booster": ("dart", "gblinear"),
-    "multi_strategy": ("multi_output_tree",),
-    "num_parallel_tree": range(2, 1_000_000),
-}
 COPIED_AT_ONCE = 16_000_000  # entries of a table moved to the GPU
 
 
@@ -67,6 +52,12 @@ class XGBoost(Learner):
     name = "xgboost"
     takes_blocks = True
     devices = ("cpu", "cuda")
+    # Trees that later rounds change, linear models, vector leaves, several trees a round.
+    unsupported: ClassVar[Mapping[str, Sequence[object]]] = {
+        "booster": ("dart", "gblinear"),
+        "multi_strategy": ("multi_output_tree",),
+        "num_parallel_tree": range(2, 1_000_000),
+    }
 
     def __init__(
         self,
@@ -90,8 +81,7 @@ class XGBoost(Learner):
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str
     ) -> "XGBoostGrower":
         """Bin the table; see :meth:`Learner.start`."""
-        check_device(device, self.devices, self.name)
-        check_params(self.params, UNSUPPORTED, self.name)
+        self.check(device)
         params = {
             "device": device,
             "tree_method": "hist",
@@ -137,7 +127,7 @@ class XGBoostGrower(TreeGrower):
             blocks = _block_iterator(table)
             self._data = xgboost.QuantileDMatrix(blocks, **options, enable_categorical=True)
         else:
-            values = library_values(table)
+            values = as_matrix(table)
             if params["device"] == "cuda" and not table.is_sparse:
                 values = self._gpu_values = _to_gpu(values)
             self._data = xgboost.QuantileDMatrix(values, **options, **_column_types(table))
@@ -300,7 +290,7 @@ def _column_types(table: Table) -> dict[str, Any]:
 
 
 def _matrix(table: Table) -> Any:
-    values = library_values(table)
+    values = as_matrix(table)
     return _xgboost().DMatrix(values, nthread=allowed_threads(), **_column_types(table))
 
 
