@@ -23,12 +23,12 @@ from distributed import Client, LocalCluster, get_client, wait
 from scipy import sparse
 
 import ebboost as eb
-from ebboost.backends.dask import client as _client
+from ebboost.backends.dask import cluster as dask_cluster
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows
-from ebboost.backends.dask.worker import _memory_used_again
 from ebboost.data.table import Table
 from ebboost.learners import XGBoost
+from ebboost.training.cluster import reuse_memory
 
 DEPTH, BINS = 6, 256
 
@@ -132,7 +132,7 @@ def together(
     """Run a function in some workers at once, joined by a collective; it is given Collective and its own arguments."""
     client = get_client()
     address = client.submit(
-        _client._meeting_place, len(workers), workers=workers[0], pure=False
+        dask_cluster.start_tracker, len(workers), workers=workers[0], pure=False
     ).result()
     futures = [
         client.submit(_joined, function, rank, address, *own, workers=[worker], pure=False)
@@ -144,7 +144,7 @@ def together(
 def _joined(function: Callable[..., Any], rank: int, address: dict[str, Any], *own: Any) -> Any:
     from xgboost.collective import CommunicatorContext
 
-    with CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}"), _memory_used_again():
+    with CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}"), reuse_memory():
         return function(Collective(), *own)
 
 
@@ -177,7 +177,7 @@ def tree(case: Case, share: int) -> float:
         Table(X, names, (), (0,)), n_outputs=case.outputs, seed=0, n_jobs=1, device="cpu"
     )
     gradient = X[:, :1] + np.random.default_rng(1).normal(size=(len(X), case.outputs))
-    with _memory_used_again():
+    with reuse_memory():
         return least(lambda: growing.grow(gradient, np.ones((len(X), 1))), 8)
 
 
@@ -235,7 +235,7 @@ def main() -> None:
         "--out", type=Path, default=Path(__file__).parent / "results" / "cluster.md"
     )
     options = parser.parse_args()
-    _client.WHOLE_UP_TO = 0
+    dask_cluster.MAX_REPLICATED_WEIGHTS = 0
     lines = []
     cluster = LocalCluster(2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1")
     with cluster, Client(cluster) as client:

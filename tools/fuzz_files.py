@@ -337,7 +337,7 @@ N = 5
 
 
 def rows(model):
-    random, reader = np.random.default_rng(0), model._reader
+    random, reader = np.random.default_rng(0), model.state_.reader
     if reader.is_sparse:
         return sparse.csr_array(random.random((N, len(reader.names))) * (random.random((N, len(reader.names))) < 0.2))
     table = random.normal(size=(N, len(reader.names))).astype(object if reader.categories else float)
@@ -370,7 +370,7 @@ def tried(path):
     model.summary()
     repr(model.graph_)
     model.feature_importances_
-    if model._fitted_table is not None and not isinstance(model.labels_, eb.MaskedLabels):  # which has no such sum
+    if model.state_.table is not None and not isinstance(model.labels_, eb.MaskedLabels):  # which has no such sum
         model.explain([0])
     if graph is not None and model.labels_ is not None and not isinstance(graph, dict):
         y = model.classes_[:1] if hasattr(model, "classes_") else [0.5]

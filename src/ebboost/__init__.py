@@ -17,14 +17,17 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.parquet import ParquetTable
-from ebboost.estimators import EBBSClassifier, EBBSRegressor, Intervals, Predictor
+from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.graph import Graph
 from ebboost.inspection import plots as plot
 from ebboost.inspection.graph_check import GraphCheck, check_graph
 from ebboost.inspection.report import write_report
 from ebboost.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
 from ebboost.model.explain import Explanation
-from ebboost.model.serialization import ModelFileError, load
+from ebboost.model.intervals import Intervals
+from ebboost.model.serialization import ModelFileError
+from ebboost.model.serving import Predictor
+from ebboost.model.state import FittedState
 from ebboost.model_selection.cross_validation import cross_validate
 from ebboost.model_selection.splitters import GraphBlockFold
 from ebboost.model_selection.tuning import tune
@@ -51,6 +54,7 @@ __all__ = [
     "EarlyStopping",
     "EdgeWeights",
     "Explanation",
+    "FittedState",
     "Graph",
     "GraphBlockFold",
     "GraphCheck",

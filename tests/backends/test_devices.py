@@ -8,10 +8,10 @@ import pytest
 
 import ebboost as eb
 from ebboost.backends import devices
-from ebboost.estimators import _base
 from ebboost.learners.xgboost import XGBoostGrower
 from ebboost.propagation import SparseSolver
 from ebboost.propagation._cg import column_sums
+from ebboost.training import trainer
 from tests.elsewhere import EdgesElsewhere, Elsewhere, ElsewhereDevice
 from tests.strategies import random_graph
 
@@ -69,7 +69,7 @@ def pair(monkeypatch, model, X, y, graph):
         return None if tree is None else Elsewhere(tree)
 
     monkeypatch.setattr(XGBoostGrower, "grow", grow_here)
-    monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
+    monkeypatch.setattr(trainer, "as_device", lambda name: ElsewhereDevice())
     there = model.fit(X, y, graph=graph)
     return (
         told,
@@ -105,7 +105,7 @@ def test_a_round_waits_for_few_numbers(monkeypatch):
         def after_round(self, progress):
             after.append(len(waited))
 
-    monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
+    monkeypatch.setattr(trainer, "as_device", lambda name: ElsewhereDevice())
     grow = XGBoostGrower.grow
     monkeypatch.setattr(
         XGBoostGrower, "grow", lambda self, *given: Elsewhere(grow(self, *(x.held for x in given)))
@@ -241,7 +241,7 @@ def test_a_fit_there_goes_on_from_its_checkpoint(n_labelled, monkeypatch, tmp_pa
 
 
 def test_robust_smoothing_is_refused_elsewhere(monkeypatch):
-    monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
+    monkeypatch.setattr(trainer, "as_device", lambda name: ElsewhereDevice())
     model = eb.EBBSRegressor(5, learner="xgboost", smoothing=eb.Robust(), labels="none")
     X, y, graph = problem()
     with pytest.raises(ValueError, match=r"eb\.Robust .* use device='cpu', or eb\.Laplacian"):
@@ -281,7 +281,7 @@ def test_a_missing_gpu_is_said():
 def test_a_wheel_of_xgboost_without_gpus_says_what_to_install(monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     monkeypatch.setattr(xgboost, "build_info", lambda: {"USE_CUDA": False})
-    monkeypatch.setattr(_base, "as_device", lambda name: ElsewhereDevice())
+    monkeypatch.setattr(trainer, "as_device", lambda name: ElsewhereDevice())
     with pytest.raises(ImportError, match=r"full wheel.*pip uninstall xgboost-cpu"):
         fit_on_cuda()
 

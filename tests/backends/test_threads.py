@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 import ebboost as eb
 from ebboost.backends import threads as cores
-from ebboost.estimators import _fitted
+from ebboost.backends import threads as thread_counts
 from ebboost.learners import lightgbm as _lightgbm
 from ebboost.propagation import allowed_threads
 from tests.strategies import random_graph
@@ -75,9 +75,9 @@ def test_a_number_that_is_given_is_taken_and_small_tables_get_one(
     n_jobs, entries, expected, monkeypatch
 ):
     monkeypatch.setattr(cores, "usable", lambda only_physical=False: 6 if only_physical else 7)
-    monkeypatch.setattr(_fitted, "ONE_THREAD_UP_TO", 100)
-    seen = eb.EBBSRegressor(n_jobs=n_jobs)._threads(
-        type("T", (), {"values": np.broadcast_to(0.0, (entries, 1))})()
+    monkeypatch.setattr(thread_counts, "SINGLE_THREAD_ENTRIES", 100)
+    seen = thread_counts.threads_for(
+        n_jobs, type("T", (), {"values": np.broadcast_to(0.0, (entries, 1))})()
     )
     assert seen == expected
 

@@ -129,9 +129,7 @@ def test_corrected_momentum_works_with_every_use_of_labels(labels):
     X, y, graph = neighbor_sums()
     m = fixed_regressor(momentum="corrected", labels=labels).fit(X, y, graph=graph)
     assert m.history_["training"][-1] < m.history_["training"][0]
-    np.testing.assert_allclose(
-        m.scores_, m.ensemble_.predict(m._fitted_table), rtol=1e-8, atol=1e-8
-    )
+    np.testing.assert_allclose(m.scores_, m.ensemble_.predict(m.state_.table), rtol=1e-8, atol=1e-8)
 
 
 def test_corrected_momentum_works_for_classes():

@@ -132,7 +132,7 @@ def test_auto_leaves_columns_of_neighbours_out_and_says_so(files):
     graph = random_graph(600, 1500)
     model = eb.EBBSRegressor(10, random_state=0).fit(X, y + graph.adjacency @ y, graph=graph)
     assert "columns     those of the file" in model.summary()
-    assert model._preparation.neighbor_features is None and model.feature_importances_.size == 5
+    assert model.state_.pipeline.neighbor_features is None and model.feature_importances_.size == 5
     assert (
         "columns     those"
         not in eb.EBBSRegressor(5, random_state=0).fit(table, y, graph=graph).summary()

@@ -263,7 +263,7 @@ def test_a_class_for_nearly_every_label_is_nothing_to_warn_of():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("heavy", "'balanced' or a dict"),
+        ("heavy", "'class_weight' parameter"),
         ({"a": 0.0}, "class_weight of 'a' must be a positive number"),
         ({"c": 1.0}, "class_weight names 'c'"),
     ],

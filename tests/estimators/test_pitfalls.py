@@ -117,7 +117,7 @@ def test_held_out_labels_are_used_in_the_end():
     given.fit(
         X, y[:450], nodes=np.arange(450), graph=graph, eval_set=(np.arange(450, 500), y[450:500])
     )
-    assert set(given._training.nodes) == set(range(450))
+    assert set(given.state_.labels.nodes) == set(range(450))
 
 
 def test_a_classifier_without_validation_nodes_still_uses_labels():
@@ -173,7 +173,7 @@ def test_sparse_tables_with_long_indices_reach_scikit_learn():
 
 
 def test_a_classifier_refuses_losses_for_numbers():
-    with pytest.raises(ValueError, match="is for numbers"):
+    with pytest.raises(ValueError, match="is a loss for numbers"):
         eb.EBBSClassifier(loss=eb.SquaredError()).fit(np.arange(60.0)[:, None], np.arange(60) % 2)
 
 
@@ -256,7 +256,7 @@ def test_callbacks_and_verbose_are_checked():
 
 def test_classes_of_another_kind_are_named():
     X, _, graph = homophilous(100)
-    with pytest.raises(ValueError, match="eval_set holds a class"):
+    with pytest.raises(ValueError, match="eval_set holds the class"):
         eb.EBBSClassifier(3).fit(
             X[:, :], ["a", "b"] * 25, nodes=np.arange(50), graph=graph, eval_set=([60], [1])
         )

@@ -78,7 +78,7 @@ def test_without_graph_is_plain_boosting_on_the_same_labels():
     plain = eb.EBBSRegressor(40, **QUICK).fit(
         X, training.target[:, 0], nodes=training.nodes, eval_set=(held.nodes, held.truth)
     )
-    found = diagnosis.without_graph(model, model._fitted_table)
+    found = diagnosis.without_graph(model, model.state_.table)
     assert found.prediction == pytest.approx(plain.predict(nodes=held.nodes))
     assert held.cost.mean() < 0.5 * found.cost.mean()  # half of the signal is in the graph alone
 
@@ -94,7 +94,7 @@ def test_without_graph_for_classes_with_weights_and_categories(n_classes):
         20, class_weight="balanced", labels="field", smoothing=eb.Laplacian(), **QUICK
     )
     model.fit(frame, classes, graph=graph)
-    found = diagnosis.without_graph(model, model._fitted_table)
+    found = diagnosis.without_graph(model, model.state_.table)
     assert found.probabilities.shape == model.validation_prediction_.shape
     assert found.probabilities.sum(axis=1) == pytest.approx(1.0)
 
@@ -104,7 +104,7 @@ def test_without_graph_takes_sparse_tables():
     model = eb.EBBSRegressor(10, labels="field", smoothing=None, **QUICK).fit(
         sparse.csr_array(X), y, graph=graph
     )
-    assert diagnosis.without_graph(model, model._fitted_table).prediction.shape == (30,)
+    assert diagnosis.without_graph(model, model.state_.table).prediction.shape == (30,)
 
 
 def test_coverage_is_counted_where_widths_do_not_come_from():

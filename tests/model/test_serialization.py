@@ -494,12 +494,12 @@ def test_a_file_is_described_without_making_a_model_of_it(tmp_path):
         and told["columns"] == ["x0", "x1"]
         and told["n_iter"] == model.n_iter_
     )
-    assert told["names"] is None and not told["has_table"] and sum(told["bytes"].values()) > 0
-    model.names_ = {"id": "fips", "target": "trend"}
-    model.save(tmp_path / "named.ebb", table=True)
+    assert told["source"] is None and not told["has_table"] and sum(told["bytes"].values()) > 0
+    source = {"id": "fips", "target": "trend"}
+    model.save(tmp_path / "named.ebb", table=True, source=source)
     told = modelfile.describe(tmp_path / "named.ebb")
     assert (
-        told["names"] == {"id": "fips", "target": "trend"} == eb.load(tmp_path / "named.ebb").names_
+        told["source"] == source == eb.load(tmp_path / "named.ebb").state_.source
         and told["has_table"]
     )
     (tmp_path / "broken.ebb").write_bytes((tmp_path / "m.ebb").read_bytes()[:-40])

@@ -252,9 +252,7 @@ def test_an_update_that_cannot_be_made_says_why(tmp_path):
         predictor.update([1], [[np.inf, 0.0, 0.0]])
     assert np.array_equal(predictor.predict(), before)
     model.save(tmp_path / "m.ebb")
-    with pytest.raises(
-        ValueError, match=r"loaded without its table: pass it, predictor\(X, graph=graph\)"
-    ):
+    with pytest.raises(ValueError, match=r"has no table: pass it, predictor\(X, graph=graph\)"):
         eb.load(tmp_path / "m.ebb").predictor().update([1], X[[1]])
 
 

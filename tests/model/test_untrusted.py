@@ -138,12 +138,10 @@ HOSTILE = {
         "fitted", "loss", value={"class": "Laplacian", "parameters": {}}
     ),
     "a loss of another kind": say("fitted", "loss", value={"class": "LogLoss", "parameters": {}}),
-    "endless steps": say("fitted", "smoothing", value=LAPLACIAN),
-    "endless steps for columns": say("preparation", "feature_smoothing", value=LAPLACIAN),
-    "columns that the trees have not seen": say(
-        "preparation", "neighbor_features", value=NEIGHBOURS
-    ),
-    "very many statistics": say("preparation", "neighbor_features", value=MANY),
+    "endless steps": say("candidate", "smoothing", value=LAPLACIAN),
+    "endless steps for columns": say("candidate", "feature_smoothing", value=LAPLACIAN),
+    "columns that the trees have not seen": say("candidate", "neighbor_features", value=NEIGHBOURS),
+    "very many statistics": say("candidate", "neighbor_features", value=MANY),
     "a column too many": say("table", "origin", value=[0, 1, 2, 3, 3]),
     "a column from nowhere": say("table", "origin", value=[0, 1, 2, 99]),
     "categories of no column": say("table", "categories", value={"-1": ["x"]}),
@@ -158,7 +156,7 @@ HOSTILE = {
     ),
     "an evil type": say("node_ids", value={"array": [0], "dtype": "V1000000000"}),
     "classes of a regressor": say("fitted", "classes", value={"array": [0, 1], "dtype": "<i8"}),
-    "no text": say("fitted", "best_candidate", value=["x"]),
+    "no text": say("candidate", "name", value=["x"]),
     "rounds that are no number": say("fitted", "n_iter", value="x"),
     "no learner": say("parameters", "learner", value="pickle"),
     "an unknown parameter": say("parameters", "object", value=1),
@@ -371,7 +369,7 @@ def test_bombs_are_refused_with_little_memory(tmp_path, sound):
         tmp_path / "sums.ebb",
         **say("sha256", value=dict.fromkeys(map(str, range(10**5)), "")),
     )
-    forged(sound, tmp_path / "deep.ebb", **say("fitted", "names", value=deep))
+    forged(sound, tmp_path / "deep.ebb", **say("fitted", "source", value=deep))
     paths = sorted(str(path) for path in tmp_path.iterdir())
     environment = {**os.environ, "PYTHONPATH": str(Path(eb.__file__).parents[1])}
     done = subprocess.run(

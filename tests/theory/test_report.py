@@ -51,7 +51,6 @@ def test_report_rebuilds_the_objective_of_the_fit(tmp_path):
             momentum="corrected",
         )
         m.fit(X, y, sample_weight=weight, graph=graph)
-        m.scores_ = m.scores_.copy()
         found = eb.convergence.report(m)
         best = int(np.argmin(m.history_["validation"]))
         assert found.optimum == pytest.approx(m.history_["training"][best], rel=1e-6)

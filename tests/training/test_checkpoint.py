@@ -189,9 +189,7 @@ def test_the_same_number_of_another_type_is_the_same_and_another_function_is_ano
 
 def test_an_earlier_fit_is_not_overwritten(tmp_path):
     kept = left(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"holds checkpoints of an earlier fit already. Pass resume=True"
-    ):
+    with pytest.raises(ValueError, match=r"holds checkpoints of an earlier fit\. Pass resume=True"):
         regressor().fit(X, Y, graph=GRAPH, checkpoint=tmp_path)
     assert sorted(os.listdir(tmp_path)) == kept
 
@@ -204,7 +202,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(both, tmp_path, whol
         (tmp_path / name).write_bytes(content)
     with pytest.warns(UserWarning, match="is damaged") as told:
         assert fingerprint(resumed(tmp_path)) == whole
-    ends = ["the one before it is used.", "the fit starts from the beginning."][: 1 + both]
+    ends = ["an older one is used.", "the fit starts from the beginning."][: 1 + both]
     assert [str(warning.message).split("): ")[1] for warning in told] == ends
 
 
@@ -273,7 +271,7 @@ def test_a_disk_that_fills_up_costs_no_fit_and_no_checkpoint(tmp_path, whole, mo
     monkeypatch.setattr("os.fsync", full)
     with pytest.warns(
         UserWarning,
-        match=r"could not be written .*No space left.*goes on, the one before it is kept",
+        match=r"could not be written .*No space left.*continues, the previous one is intact",
     ):
         assert fingerprint(regressor().fit(X, Y, graph=GRAPH, checkpoint=often(tmp_path))) == whole
     monkeypatch.undo()
@@ -341,7 +339,9 @@ def _no_ctrl_c_before(monkeypatch):
 
 
 def test_ctrl_c_ends_with_a_model_after_the_round_and_can_be_resumed(tmp_path, whole):
-    with pytest.warns(UserWarning, match=r"interrupted after round 5: .* resume=True goes on from"):
+    with pytest.warns(
+        UserWarning, match=r"interrupted after round 5: .* resume=True continues from"
+    ):
         model = regressor().fit(
             X, Y, graph=GRAPH, checkpoint=often(tmp_path, 100), callbacks=[CtrlC(5)]
         )

@@ -1,3 +1,7 @@
+"""Model selection: which candidates are compared, and which is selected."""
+
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,7 +11,9 @@ import ebboost as eb
 from ebboost.boosting.callbacks import RoundInfo
 from ebboost.boosting.iterate import Iterate
 from ebboost.data.labels import Labels
-from ebboost.training.selection import Candidate, label_correlation, race
+from ebboost.model.candidate import Candidate
+from ebboost.training import defaults
+from ebboost.training.selection import label_correlation, successive_halving
 from tests.problems import homophilous
 from tests.strategies import random_graph
 
@@ -16,7 +22,7 @@ def auto(kind=eb.EBBSRegressor, **changes):
     return kind(**({"n_estimators": 150, "random_state": 0, "n_jobs": 1} | changes))
 
 
-def test_a_graph_that_knows_something_is_used():
+def test_an_informative_graph_is_used():
     X, y, graph = homophilous(900)
     m = auto().fit(X, y[:600], nodes=np.arange(600), graph=graph)
     assert m.best_candidate_ == "graph"
@@ -28,7 +34,7 @@ def test_a_graph_that_knows_something_is_used():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_graph_that_knows_nothing_is_left_alone(seed):
+def test_an_uninformative_graph_is_not_used(seed):
     X, y, _ = homophilous(900, seed)
     rest = np.arange(600, 900)
     m = auto().fit(X, y[:600], nodes=np.arange(600), graph=random_graph(900, 3000, seed))
@@ -40,38 +46,38 @@ def test_a_graph_that_knows_nothing_is_left_alone(seed):
     assert error <= 1.02 * reference
 
 
-def test_entrants_share_bins_only_where_trees_see_the_same_columns_by_the_same_settings():
+def test_candidates_share_bins_only_with_the_same_columns_and_settings():
     one = Candidate("a", eb.Laplacian(), low_rank=8)
-    assert one.prepares_like(Candidate("b", labels=eb.LatentField(), low_rank=8))
-    assert not one.prepares_like(
+    assert one.shares_features(Candidate("b", labels=eb.LatentField(), low_rank=8))
+    assert not one.shares_features(
         Candidate("c", low_rank=8)
     )  # nothing of it uses the graph: other settings
-    assert not one.prepares_like(Candidate("d", eb.Laplacian(), low_rank=9))
-    assert not one.prepares_like(Candidate("e", eb.Laplacian(), eb.MaskedLabels(), low_rank=8))
-    assert not one.prepares_like(
+    assert not one.shares_features(Candidate("d", eb.Laplacian(), low_rank=9))
+    assert not one.shares_features(Candidate("e", eb.Laplacian(), eb.MaskedLabels(), low_rank=8))
+    assert not one.shares_features(
         Candidate("f", eb.Laplacian(), low_rank=8, feature_smoothing=eb.Laplacian())
     )
 
 
-def test_given_parts_are_not_raced():
+def test_fixed_parts_are_not_compared():
     X, y, graph = homophilous()
     m = auto(smoothing=eb.Laplacian(2.0, 5), labels="none").fit(X, y, graph=graph)
     assert m.best_candidate_ == "as given"
     assert m.selection_ == {}
-    assert m._preparation.neighbor_features is None
-    assert m._preparation.feature_smoothing is None
+    assert m.state_.pipeline.neighbor_features is None
+    assert m.state_.pipeline.feature_smoothing is None
 
 
-def test_what_the_user_fixed_is_the_same_for_every_entrant():
+def test_fixed_parts_are_the_same_in_every_candidate():
     X, y, graph = homophilous()
     m = auto(smoothing=eb.Laplacian(3.0, 1), neighbor_features=None).fit(X, y, graph=graph)
     assert m.smoothing_.lam == 3.0
-    assert m._preparation.neighbor_features is None
+    assert m.state_.pipeline.neighbor_features is None
     m = auto(labels="none").fit(X, y, graph=graph)
     assert m.labels_ is None
 
 
-def test_few_labels_choose_by_how_alike_neighbours_are():
+def test_few_labels_select_by_neighbour_correlation():
     X, y, graph = homophilous()
     few = np.arange(0, 600, 15)
     assert few.size < 50
@@ -83,7 +89,7 @@ def test_few_labels_choose_by_how_alike_neighbours_are():
 
 
 @pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
-def test_sparse_tables_are_raced_too(kind, tmp_path):
+def test_candidates_are_compared_on_sparse_tables_too(kind, tmp_path):
     rng = np.random.default_rng(0)
     topic = np.repeat(np.arange(4), 100)
     words = rng.random((400, 300)) < 0.02 + 0.06 * (np.arange(300)[None, :] // 75 == topic[:, None])
@@ -123,8 +129,8 @@ def test_label_correlation_by_hand():
 def test_summary_says_what_was_chosen_and_which_labels_are_used():
     X, y, graph = homophilous()
     text = auto().fit(X, y, graph=graph).summary()
-    assert "chosen by   validation loss" in text
-    assert "labels given to fit" in text
+    assert "validation loss of each candidate" in text
+    assert "labels passed to fit" in text
     assert "intervals" in text
     assert "none given" in auto().fit(X, y).summary()
     classes = auto(eb.EBBSClassifier, n_estimators=20).fit(X, y > 0, graph=graph).summary()
@@ -132,11 +138,11 @@ def test_summary_says_what_was_chosen_and_which_labels_are_used():
 
 
 def test_unknown_presets_and_parts_are_refused():
-    with pytest.raises(ValueError, match="no preset 'fast'"):
+    with pytest.raises(ValueError, match="must be 'paper'"):
         eb.EBBSRegressor.from_preset("fast")
     X, y, graph = homophilous()
     for name in ("smoothing", "neighbor_features", "feature_smoothing"):
-        with pytest.raises(ValueError, match=f"{name} must be"):
+        with pytest.raises(ValueError, match=f"'{name}' parameter"):
             auto(**{name: 3}).fit(X, y, graph=graph)
 
 
@@ -151,236 +157,193 @@ def test_paper_preset_fits_and_can_be_changed():
     assert c.predict_proba().shape == (600, 2)
 
 
-class Entrant:
-    """What a race needs of an objective: a loss at each held-out node."""
+class FakeRun:
+    """The objective and rounds of a candidate whose loss at the validation nodes is known.
 
-    def __init__(self, errors, weight):
-        self.validation = Labels(np.arange(errors.size), errors[:, None], weight)
-        self.loss = self
-        self.errors = errors
+    ``losses`` are those of the nodes, or a function of the round.
+    """
+
+    def __init__(self, losses, weight=None, on_round=lambda info: None):
+        self.losses = losses
+        n_nodes = 50 if callable(losses) else losses.size
+        weight = np.ones(n_nodes) if weight is None else weight
+        self.validation = Labels(np.arange(n_nodes), np.zeros((n_nodes, 1)), weight)
+        self.loss = SimpleNamespace(value=lambda scores, target: scores[:, 0])
+        self.objective = self
+        self.boosting = self.rounds(on_round) if callable(losses) else iter(())
+
+    def rounds(self, on_round):
+        for t in range(100):
+            model = Iterate(np.full((4, 1), t), np.zeros((4, 1)), (1.0,) * (t + 1))
+            info = RoundInfo(t, 100, 0.0, self.losses(t), model, 1.0, 1.0)
+            on_round(info)
+            yield info
 
     def start(self):
         return None
 
     def validation_value(self, model):
-        return float(self.errors.mean())
+        return float(self.predict(model).mean())
 
     def predict(self, model):
-        return self.errors[:, None]
+        if callable(self.losses):
+            return np.full((50, 1), self.losses(int(model.scores[0, 0])))
+        return self.losses[:, None]
 
-    def value(self, scores, target):
-        return scores[:, 0]
+
+class FakePool:
+    """A pool of such runs that records when they are built and discarded."""
+
+    def __init__(self, runs):
+        self.runs = runs
+        self.names = list(runs)
+        self.events = []
+
+    def run(self, name):
+        self.events.append(f"{name} built")
+        return self.runs[name]
+
+    def discard(self, name):
+        self.events.append(f"{name} discarded")
 
 
-@pytest.mark.parametrize(("gain", "winner"), [(0.003, "none"), (0.02, "graph"), (-0.5, "none")])
-def test_the_first_entrant_wins_unless_beaten_by_enough(gain, winner):
-    weight = np.ones(50)
-    entrants = {
-        "none": Entrant(np.ones(50), weight),
-        "graph": Entrant(np.full(50, 1.0 - gain), weight),
-    }
-    assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, [5])[0] == winner
+@pytest.mark.parametrize(("gain", "best"), [(0.003, "none"), (0.02, "graph"), (-0.5, "none")])
+def test_the_first_candidate_is_selected_unless_beaten_by_half_a_percent(gain, best):
+    pool = FakePool({"none": FakeRun(np.ones(50)), "graph": FakeRun(np.full(50, 1.0 - gain))})
+    assert successive_halving(pool, [5]).best == best
 
 
 def test_a_gain_within_its_standard_error_does_not_count():
     noise = np.random.default_rng(0).normal(size=50)
-    entrants = {
-        "none": Entrant(np.full(50, 10.0), np.ones(50)),
-        "graph": Entrant(9.9 + 5 * noise - 5 * noise.mean(), np.ones(50)),
-    }
-    assert race({name: (entrant, iter(())) for name, entrant in entrants.items()}, [5])[0] == "none"
-
-
-class Slow(Entrant):
-    """Behind at first, ahead in the end."""
-
-    def __init__(self, by_round):
-        super().__init__(np.ones(50), np.ones(50))
-        self.by_round = by_round
-
-    def boosting(self):
-        return (
-            RoundInfo(t, 100, 0.0, None, Iterate(np.full(1, t), np.zeros(1)), 1.0, 1.0)
-            for t in range(100)
-        )
-
-    def validation_value(self, model):
-        return self.by_round(int(model.scores[0]))
-
-    def predict(self, model):
-        return np.full((50, 1), self.validation_value(model))
+    noisy = FakeRun(9.9 + 5 * noise - 5 * noise.mean())
+    pool = FakePool({"none": FakeRun(np.full(50, 10.0)), "graph": noisy})
+    assert successive_halving(pool, [5]).best == "none"
 
 
 @pytest.mark.parametrize(
-    ("stages", "winner", "rounds"),
+    ("stages", "best", "n_rounds"),
     [([5], "none", 5), ([5, 25], "graph", 25), ([25, 60], "graph", 25)],
 )
-def test_a_slow_starter_gets_a_longer_race(stages, winner, rounds):
-    entrants = {"none": Slow(lambda t: 1.0), "graph": Slow(lambda t: 1.5 - 0.03 * t)}
-    found, done, _ = race(
-        {name: (entrant, entrant.boosting()) for name, entrant in entrants.items()}, stages
-    )
-    assert (found, len(done)) == (winner, rounds)
+def test_a_candidate_that_starts_slowly_can_be_selected_at_a_later_stage(stages, best, n_rounds):
+    pool = FakePool({"none": FakeRun(lambda t: 1.0), "graph": FakeRun(lambda t: 1.5 - 0.03 * t)})
+    result = successive_halving(pool, stages)
+    assert (result.best, len(result.rounds)) == (best, n_rounds)
 
 
-class Turns(dict):
-    """Entrants of a race that note when they are looked up."""
-
-    def __init__(self, entrants):
-        super().__init__(entrants)
-        self.told = []
-
-    def __getitem__(self, name):
-        self.told.append(f"{name} begins")
-        return super().__getitem__(name)
-
-    def lost(self, name):
-        self.told.append(f"{name} lost")
-
-
-def test_an_entrant_comes_when_it_is_its_turn_and_leaves_when_it_cannot_win():
+def test_a_candidate_is_built_at_its_turn_and_discarded_when_it_cannot_be_selected():
     losses = {"none": 1.0, "worse": 1.2, "better": 0.8, "best": 0.5, "good": 0.7}
-    entrants = {name: Slow(lambda t, loss=loss: loss) for name, loss in losses.items()}
-    turns = Turns({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()})
-    winner, done, reached = race(turns, [5], lost=turns.lost)
-    assert (winner, len(done), reached) == ("best", 5, pytest.approx(losses))
-    assert turns.told == [
-        "none begins",
-        "worse begins",
-        "worse lost",
-        "better begins",
-        "none lost",
-        "best begins",
-        "better lost",
-        "good begins",
-        "good lost",
+    pool = FakePool({name: FakeRun(lambda t, loss=loss: loss) for name, loss in losses.items()})
+    result = successive_halving(pool, [5])
+    assert (result.best, len(result.rounds), result.losses) == ("best", 5, pytest.approx(losses))
+    assert pool.events == [
+        "none built",
+        "worse built",
+        "worse discarded",
+        "better built",
+        "none discarded",
+        "best built",
+        "better discarded",
+        "good built",
+        "good discarded",
     ]
 
 
-def test_nobody_leaves_before_the_last_stage():
-    entrants = {
-        "none": Slow(lambda t: 1.0),
-        "late": Slow(lambda t: 1.5 - 0.03 * t),
-        "never": Slow(lambda t: 2.0),
-    }
-    turns = Turns({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()})
-    assert race(turns, [5, 25], lost=turns.lost)[0] == "late"
-    assert turns.told == ["none begins", "late begins", "never begins", "none lost", "never lost"]
+def test_no_candidate_is_discarded_before_the_last_stage():
+    pool = FakePool(
+        {
+            "none": FakeRun(lambda t: 1.0),
+            "late": FakeRun(lambda t: 1.5 - 0.03 * t),
+            "never": FakeRun(lambda t: 2.0),
+        }
+    )
+    assert successive_halving(pool, [5, 25]).best == "late"
+    built = ["none built", "late built", "never built"]
+    assert pool.events == [*built, "none discarded", "never discarded"]
 
 
 @pytest.mark.parametrize(
-    ("rounds", "winner", "n_done"), [(3, "none", 3), (10, "none", 10), (13, "quick", 3)]
+    ("n_before_stop", "best", "n_rounds"), [(3, "none", 3), (10, "none", 10), (13, "quick", 3)]
 )
-def test_a_race_that_is_stopped_compares_what_was_run(rounds, winner, n_done):
-    """The third entrant never begins; after three rounds the second is ahead, though not in the end."""
-    asked = []
-
-    class Counted(Slow):
-        def boosting(self):
-            for progress in super().boosting():
-                asked.append(progress)
-                yield progress
-
-    entrants = {
-        "none": Counted(lambda t: 1.0),
-        "quick": Counted(lambda t: 0.5 + 0.1 * t),
-        "third": Counted(lambda t: 0.0),
-    }
-    turns = Turns({name: (entrant, entrant.boosting()) for name, entrant in entrants.items()})
-    found, done, _ = race(turns, [10], lambda: len(asked) >= rounds)
-    assert (found, len(done)) == (winner, n_done) and "third begins" not in turns.told
+def test_an_interrupted_selection_compares_the_rounds_run_by_all(n_before_stop, best, n_rounds):
+    """The third candidate is not built; after three rounds the second leads, though not later."""
+    rounds = []
+    pool = FakePool(
+        {
+            "none": FakeRun(lambda t: 1.0, on_round=rounds.append),
+            "quick": FakeRun(lambda t: 0.5 + 0.1 * t, on_round=rounds.append),
+            "third": FakeRun(lambda t: 0.0, on_round=rounds.append),
+        }
+    )
+    result = successive_halving(pool, [10], lambda: len(rounds) >= n_before_stop)
+    assert (result.best, len(result.rounds)) == (best, n_rounds)
+    assert "third built" not in pool.events
 
 
 @pytest.mark.parametrize("n_iter_no_change", [3, 50])
-def test_only_models_that_early_stopping_would_keep_are_kept(n_iter_no_change):
-    """Best in the fifth round, and better still in the last, after n_iter_no_change of 3 has run out."""
+def test_selection_stores_only_models_that_early_stopping_would_restore(n_iter_no_change):
+    """Best in the fifth round, and better still in the last, after 3 rounds without improvement."""
     losses = [9.0, 8.0, 7.0, 6.0, 5.0, 5.5, 5.6, 5.7, 5.8, 1.0]
 
-    class Told(Slow):
-        def boosting(self):
-            for t, loss in enumerate(losses):
-                yield RoundInfo(
-                    t,
-                    100,
-                    0.0,
-                    loss,
-                    Iterate(np.full((4, 1), t), np.zeros((4, 1)), (1.0,) * (t + 1)),
-                    1.0,
-                    1.0,
-                )
+    def rounds_with(make_stopping):
+        pool = FakePool({"none": FakeRun(lambda t: losses[t])})
+        return successive_halving(pool, [10], make_stopping=make_stopping).rounds
 
-        def validation_value(self, model):
-            return losses[int(model.scores[0, 0])]
-
-    def raced(stopping):
-        entrant = Told(None)
-        return race({"none": (entrant, entrant.boosting())}, [10], stopping=stopping)[1]
-
-    everything, thinned = raced(None), raced(lambda: eb.EarlyStopping(n_iter_no_change))
-    kept = [progress.round for progress in thinned if progress.model.scores.size]
-    assert kept == ([4, 9] if n_iter_no_change == 3 else [9])
+    everything = rounds_with(None)
+    thinned = rounds_with(lambda: eb.EarlyStopping(n_iter_no_change))
+    stored = [info.round for info in thinned if info.model.scores.size]
+    assert stored == ([4, 9] if n_iter_no_change == 3 else [9])
     assert [p.model.weights for p in thinned] == [p.model.weights for p in everything]
     best = []
     for rounds in (everything, thinned):
         stopping = eb.EarlyStopping(n_iter_no_change)
         stopping.before_training(100)
-        any(stopping.after_round(progress) for progress in rounds)
+        any(stopping.after_round(info) for info in rounds)
         best.append(stopping.after_training(None).scores)
     np.testing.assert_array_equal(*best)
 
 
-def test_a_callback_sees_the_models_of_all_rounds_the_race_included():
+def test_a_callback_sees_the_models_of_all_rounds_those_of_selection_included():
     X, y, graph = homophilous(600)
-    seen = []
+    shapes = []
 
-    class Look(eb.Callback):
+    class Shapes(eb.Callback):
         def after_round(self, progress):
-            seen.append(progress.model.smoothed.shape)
+            shapes.append(progress.model.smoothed.shape)
 
-    m = auto(n_estimators=35).fit(X, y, graph=graph, callbacks=[Look()])
-    assert m.selection_ and len(seen) >= 30 and {shape[0] for shape in seen} == {600}
+    m = auto(n_estimators=35).fit(X, y, graph=graph, callbacks=[Shapes()])
+    assert m.selection_ and len(shapes) >= 30 and {shape[0] for shape in shapes} == {600}
     plain = auto(n_estimators=35).fit(X, y, graph=graph)
     np.testing.assert_array_equal(m.predict(), plain.predict())
 
 
-def test_the_race_weighs_the_held_out_nodes():
+def test_selection_weights_the_validation_nodes():
     weight = np.repeat([1.0, 0.0], 25)
-    errors = np.repeat([2.0, 0.0], 25)  # worse where it counts
-    entrants = {"none": Entrant(np.full(50, 1.5), weight), "graph": Entrant(errors, weight)}
-    winner, _, reached = race(
-        {name: (entrant, iter(())) for name, entrant in entrants.items()}, [5]
-    )
-    assert winner == "none"
-    assert reached == {"none": pytest.approx(1.5), "graph": pytest.approx(2.0)}
+    losses = np.repeat([2.0, 0.0], 25)  # worse at the nodes that count
+    pool = FakePool({"none": FakeRun(np.full(50, 1.5), weight), "graph": FakeRun(losses, weight)})
+    result = successive_halving(pool, [5])
+    assert result.best == "none"
+    assert result.losses == {"none": pytest.approx(1.5), "graph": pytest.approx(2.0)}
 
 
-def test_few_labels_see_whether_neighbours_are_alike():
+def test_without_validation_nodes_the_neighbour_correlation_decides():
     X, y, _ = homophilous(600)
     few = np.random.default_rng(0).choice(600, 45, replace=False)
     dense = eb.Graph.build_knn(np.column_stack([y, y]), k=40)  # neighbours by the label itself
-    assert auto(n_estimators=10).fit(X, y[few], nodes=few, graph=dense).best_candidate_ == "graph"
     shuffled = np.random.default_rng(1).permutation(y)
-    assert (
-        auto(n_estimators=10).fit(X, shuffled[few], nodes=few, graph=dense).best_candidate_
-        == "none"
-    )
+    for labels, best in ((y, "graph"), (shuffled, "none")):
+        m = auto(n_estimators=10).fit(X, labels[few], nodes=few, graph=dense)
+        assert m.best_candidate_ == best
 
 
-@pytest.mark.parametrize(("known", "held_out"), [(9, 0), (10, 10), (49, 49)])
-def test_few_labels_are_left_out_once_each(known, held_out):
+@pytest.mark.parametrize(("n_labels", "n_residuals"), [(9, 0), (10, 10), (49, 49)])
+def test_few_labels_are_cross_fitted(n_labels, n_residuals):
     X, y, graph = homophilous(100)
-    assert (
-        auto(n_estimators=5)
-        .fit(X, y[:known], nodes=np.arange(known), graph=graph)
-        .conformity_scores_.size
-        == held_out
-    )
+    m = auto(n_estimators=5).fit(X, y[:n_labels], nodes=np.arange(n_labels), graph=graph)
+    assert m.conformity_scores_.size == n_residuals
 
 
-def test_a_race_that_would_fill_the_memory_stays_short():
-    from ebboost.training.selection import sized_stages
-
-    assert sized_stages(True, 1000, 20_000) == [5, 25, 60]
-    assert sized_stages(True, 1000, 1_000_000) == [5, 25]
-    assert sized_stages(True, 1000, 100_000_000) == [5]
-    assert sized_stages(False, 1000, 100_000_000) == [30]
+def test_stages_that_would_fill_the_memory_are_left_out():
+    assert defaults.selection_stages(True, 1000, 20_000) == [5, 25, 60]
+    assert defaults.selection_stages(True, 1000, 1_000_000) == [5, 25]
+    assert defaults.selection_stages(True, 1000, 100_000_000) == [5]
+    assert defaults.selection_stages(False, 1000, 100_000_000) == [30]

@@ -10,8 +10,10 @@ from importlib import import_module
 from typing import Any, Self
 
 from ebboost.backends._tiles import worthwhile
+from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
+from ebboost.learners import Learner
 
 GIGA = 1e9
 #: Scores, gradients, curvatures and what is computed from them on the way, in numbers of 8 bytes for each node and output.
@@ -49,8 +51,16 @@ class Cpu:
         """Return the field of known labels; what it takes and gives is here."""
         return use.operator(graph, known.nodes, known.weight)
 
+    def learner(self, learner: Learner) -> Learner:
+        """Return the learner, as trees are grown with it here."""
+        return learner
+
+    def objective(self, objective: Objective) -> Objective:
+        """Return the objective, as the loop reads it here."""
+        return objective
+
     def expect(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
-        """Hear of the table of a way of using the graph, which is about to be moved."""
+        """Note the size of a candidate's table, which is about to be moved."""
         return
 
 

@@ -1,10 +1,26 @@
 """How many threads this process may use, once everyone who has a say was asked."""
 
+import os
 import threading
 
 import joblib
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_info
+
+from ebboost.data.table import Table
+
+#: Tables of up to so many entries are trained with one thread: more threads cost more than they gain.
+SINGLE_THREAD_ENTRIES = 4_000_000
+#: LightGBM ends the process when it is asked for tens of thousands of threads.
+MAX_THREADS = 4 * (os.cpu_count() or 1)
+
+
+def threads_for(n_jobs: int | None, table: Table | None) -> int:
+    """Return how many threads the parameter ``n_jobs`` stands for with this table."""
+    if n_jobs is None:
+        is_small = table is None or table.values.size < SINGLE_THREAD_ENTRIES
+        return 1 if is_small else usable(only_physical=True)
+    return usable() if n_jobs == -1 else min(int(n_jobs), MAX_THREADS)
 
 
 def usable(only_physical: bool = False) -> int:

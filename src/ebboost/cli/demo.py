@@ -70,8 +70,7 @@ def measure(output: Path | None = None) -> dict[str, Any]:
         )
         squared_errors.append(residuals**2)
     if output is not None:
-        model.names_ = {"id": "row", "target": "log price"}
-        model.save(output, table=True)
+        model.save(output, table=True, source={"id": "row", "target": "log price"})
     return {
         "houses": len(X),
         "columns": X.shape[1],

@@ -73,9 +73,9 @@ def fit(
             if checkpoint is not None:
                 console.print_note("the same command with --resume continues.")
             raise KeyboardInterrupt
-    model.names_ = {"id": data.id_name or "row", "target": target}
     with console.progress(f"writing {output.name}"):
-        model.save(output, table=True)
+        names = {"id": data.id_name or "row", "target": target}
+        model.save(output, table=True, source=names)
     known = pd.notna(y)
     facts = {
         "task": task,

@@ -149,4 +149,4 @@ def node_ids(model: Model) -> list[str]:
 
 def column_name(model: Model, role: str) -> str:
     """Return the name of the column of ids or of the target, "" if it is not known."""
-    return (getattr(model, "names_", None) or {}).get(role) or ""
+    return (model.state_.source or {}).get(role) or ""

@@ -99,7 +99,7 @@ def _fitted_rows(model: inputs.Model, all_rows: bool) -> tuple[list[str], dict[s
     """Ids of the fitted rows to predict, and the arguments of ``predict``."""
     rows = np.arange(len(model.scores_))
     if not all_rows:
-        rows = np.setdiff1d(rows, model._training.nodes)
+        rows = np.setdiff1d(rows, model.state_.labels.nodes)
     if not rows.size:
         raise ValueError(
             "The target was known in every row, so there is nothing to predict: --all predicts "
@@ -134,7 +134,7 @@ def _new_rows(
     """Ids of the new rows to predict, and the arguments of ``predict``."""
     table = data.table
     present = [str(name) for name in table.columns]
-    reader = model._reader
+    reader = model.state_.reader
     needed = [
         tables.check_column(present, name, "the model needs it", path) for name in reader.names
     ]
@@ -154,7 +154,7 @@ def _new_rows(
         raise ValueError(f"{path}: the target is known in every row: --all predicts them anyway.")
     if attach_to_fitted:
         X = pd.concat([X, _fitted_frame(model)], ignore_index=True)
-        labelled = np.concatenate([labelled, len(table) + model._training.nodes])
+        labelled = np.concatenate([labelled, len(table) + model.state_.labels.nodes])
         values = np.concatenate([values, _fitted_labels(model)])
     arguments = {"X": X, "graph": data.graph, "nodes": rows}
     if model.labels_ is not None and labelled.size:
@@ -165,7 +165,7 @@ def _new_rows(
 
 def _fitted_frame(model: inputs.Model) -> pd.DataFrame:
     """The table that the model was fitted on, with categories instead of codes."""
-    table = model._fitted_table
+    table = model.state_.table
     if table is None:
         raise ValueError(
             "--attach needs the table that the model was fitted on: write the model with ebboost "
@@ -174,7 +174,7 @@ def _fitted_frame(model: inputs.Model) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for position, name in enumerate(table.names):
         values = table.values[:, position]
-        categories = model._reader.categories.get(position)
+        categories = model.state_.reader.categories.get(position)
         if categories is not None:
             values = [None if code != code else categories[int(code)] for code in values.tolist()]
         columns[name] = values
@@ -183,7 +183,7 @@ def _fitted_frame(model: inputs.Model) -> pd.DataFrame:
 
 def _fitted_labels(model: inputs.Model) -> NDArray[Any]:
     """The labels that the model was fitted on, as the user wrote them."""
-    target = model._training.target
+    target = model.state_.labels.target
     if is_classifier(model):
         return model.classes_[one_hot(target).argmax(axis=1)].astype(object)
     return target[:, 0].astype(object)

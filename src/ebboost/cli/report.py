@@ -46,7 +46,7 @@ def inspect(model_file: inputs.ModelFile, as_json: inputs.Json = False) -> None:
     if as_json:
         console.print_json(facts)
         return
-    names = facts["names"] or {}
+    names = facts["source"] or {}
     columns = ", ".join(facts["columns"][:MAX_COLUMNS_SHOWN])
     if len(facts["columns"]) > MAX_COLUMNS_SHOWN:
         columns += " …"

@@ -12,6 +12,7 @@ from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels, one_hot
 from ebboost.data.table import Table
+from ebboost.model.predict import with_labels
 from ebboost.training.selection import label_correlation
 
 Array = NDArray[np.float64]
@@ -108,26 +109,22 @@ def quality(held: HeldOut) -> dict[str, float]:
 
 def training_labels(model: Any) -> Labels:
     """The labels trained on: what was held out is given back to the model after the fit, for its predictions."""
-    labels: Labels = model._training
+    labels: Labels = model.state_.labels
     return labels.subset(~np.isin(labels.nodes, model.validation_nodes_))
 
 
 def before_held_out(model: Any) -> Any:
     """Return the model as it was when it predicted the held-out nodes, their labels unseen."""
-    twin = object.__new__(type(model))
-    twin.__dict__.update(model.__dict__)
-    twin._training = training_labels(model)
-    twin.raw_predictions_ = twin._predicted_fitted_nodes()
-    return twin
+    return type(model).from_state(with_labels(model.state_, model.state_.training_labels))
 
 
 def fitted_table(model: Any, X: Any = None) -> Table | None:
     """Return the table fitted on: as handed over, as the model keeps it, or None."""
     check_is_fitted(model, "ensemble_")
     if X is None:
-        kept: Table | None = model._fitted_table
+        kept: Table | None = model.state_.table
         return kept
-    table: Table = model._reader.read(X)
+    table: Table = model.state_.reader.read(X)
     checks.check_n_features(table, model.n_features_in_, type(model).__name__)
     checks.check_n_rows(table, len(model.scores_))
     return table
@@ -135,14 +132,8 @@ def fitted_table(model: Any, X: Any = None) -> Table | None:
 
 def uses_graph(model: Any) -> bool:
     """Whether predictions depend on any edge."""
-    made = model._preparation
-    parts = (
-        model.smoothing_,
-        model.labels_,
-        made.neighbor_features,
-        made.feature_smoothing,
-    )
-    return model.graph_ is not None and any(part is not None for part in parts)
+    uses: bool = model.state_.uses_graph
+    return uses
 
 
 def without_graph(model: Any, table: Table) -> HeldOut:
@@ -228,7 +219,7 @@ def calibration(held: HeldOut, n_bins: int = 10) -> tuple[Array, Array, NDArray[
 
 def importances(model: Any) -> list[tuple[str, float]]:
     """Return columns of the user's table and their share in the gain of the trees, the largest first."""
-    pairs = zip(model._reader.names, model.feature_importances_.tolist(), strict=True)
+    pairs = zip(model.state_.reader.names, model.feature_importances_.tolist(), strict=True)
     return sorted(((name, share) for name, share in pairs), key=lambda pair: -pair[1])
 
 

@@ -14,10 +14,12 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.schema import LARGEST
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_strengths
 from ebboost.graph.ids import check_unique_ids
+from ebboost.data.schema import LARGEST
+from ebboost.model.candidate import Candidate
+from ebboost.model.state import FittedState
 from ebboost.propagation import Smoother
 
 # No model needs more of anything that is repeated at prediction: a file asking for it means harm.
@@ -44,7 +46,7 @@ def check_manifest(manifest: dict[str, Any]) -> None:
         "fitted": dict,
         "node_ids": dict | None,
         "table": dict,
-        "preparation": dict,
+        "candidate": dict,
         "calibrated": list | None,
         "environment": dict,
     }
@@ -75,40 +77,31 @@ def check_manifest(manifest: dict[str, Any]) -> None:
     require(all(is_whole(at, -1, len(names) - 1) for at in origin), "its columns come from nowhere")
 
 
-def check_facts(facts: dict[str, Any], is_classifier: bool) -> None:
-    """What was learned is of the kind that its name says."""
-    require(isinstance(facts["loss"], Loss), "its loss is none")
-    require(isinstance(facts["smoothing"], Smoother | None), "its smoothing is none")
-    require(
-        isinstance(facts["labels"], LatentField | MaskedLabels | None), "its use of labels is none"
-    )
-    require(
-        not (is_classifier and isinstance(facts["labels"], MaskedLabels)),
-        "a classifier takes no masked labels",
-    )
-    for name in ("best_candidate", "stop_reason"):
+def check_facts(facts: dict[str, Any], candidate: Candidate, is_classifier: bool) -> None:
+    """Every learned value is of the kind that its name says."""
+    require(isinstance(facts["loss"], Loss), "loss must be a Loss")
+    require(isinstance(candidate.smoothing, Smoother | None), "smoothing must be a Smoother")
+    label_uses = LatentField | MaskedLabels | None
+    require(isinstance(candidate.labels, label_uses), "labels must be a LatentField")
+    masked = isinstance(candidate.labels, MaskedLabels)
+    require(not (is_classifier and masked), "a classifier does not take masked labels")
+    for name in ("stop_reason", "conformity_source"):
         require(isinstance(facts[name], str), f"{name} must be text")
-    require(
-        is_classifier or isinstance(facts["conformity_source"], str), "errors_from must be text"
-    )
-    require(is_whole(facts["n_iter"], 0, 10**9), "n_iter must be a whole number")
-    history, race = facts["history"], facts["selection"]
-    require(isinstance(history, dict) and isinstance(race, dict), "history and race must be dicts")
-    values = [*race.values(), *(loss for part in history.values() for loss in part)]
-    require(
-        all(type(value) in (int, float) for value in values), "history and race must hold numbers"
-    )
-    for name in ("names", "relation_strengths"):
+    require(is_whole(facts["n_iter"], 0, 10**9), "n_iter must be an integer")
+    history, selection = (facts[name] for name in ("history", "selection"))
+    is_dict = isinstance(history, dict) and isinstance(selection, dict)
+    require(is_dict, "history and selection must be dicts")
+    values = [*selection.values(), *(loss for losses in history.values() for loss in losses)]
+    are_numbers = all(type(value) in (int, float) for value in values)
+    require(are_numbers, "history and selection must hold numbers")
+    for name in ("source", "relation_strengths"):
         require(isinstance(facts[name], dict | None), f"{name} must be a dict")
-    if facts["relation_strengths"] is not None:
-        require(
-            all(isinstance(name, str) for name in facts["relation_strengths"]),
-            "relations must be named by text",
-        )
-        check_strengths(facts["relation_strengths"], facts["relation_strengths"])
-    require(
-        isinstance(facts["calibration_error"], float | None), "calibration_error must be a number"
-    )
+    strengths = facts["relation_strengths"]
+    if strengths is not None:
+        require(all(isinstance(name, str) for name in strengths), "relations must have text names")
+        check_strengths(strengths, strengths)
+    error = facts["calibration_error"]
+    require(isinstance(error, float | None), "calibration_error must be a number")
 
 
 def check_arrays(
@@ -238,41 +231,41 @@ def graph(arrays: dict[str, NDArray[Any]], node_ids: Any, n_nodes: int) -> Graph
     return Graph(adjacency, node_ids)
 
 
-def rehearse(model: Any, n_nodes: int, n_outputs: int, takes_categories: bool) -> None:
-    """Prepare, smooth and correct two rows: parts that do not fit each other fail here, and not at a prediction."""
-    preparation, reader = model._preparation, model._reader
-    for part in (model.smoothing_, preparation.feature_smoothing):
+def smoke_test(state: FittedState, takes_categories: bool) -> None:
+    """Predict two rows with all parts: those that do not fit each other fail here, not later."""
+    pipeline = state.pipeline
+    reader = state.reader
+    smoothing = state.candidate.smoothing
+    for part in (smoothing, pipeline.feature_smoothing):
         settings = part.get_params(deep=False) if part is not None else {}
-        most = max((abs(value) for value in settings.values() if isinstance(value, int)), default=0)
-        require(most <= MOST_STEPS, f"{part!r} takes more than {MOST_STEPS:,} steps")
-        require(
-            part is model.smoothing_ or getattr(part, "linear", True),
-            "columns cannot be smoothed so",
-        )
-    encoded = (
-        set() if takes_categories or preparation.low_rank is not None else set(reader.categories)
-    )
-    if preparation.encoder is None:
+        numbers_of = [abs(value) for value in settings.values() if isinstance(value, int)]
+        too_many = f"{part!r} takes more than {MOST_STEPS:,} steps"
+        require(max(numbers_of, default=0) <= MOST_STEPS, too_many)
+        linear = part is smoothing or getattr(part, "linear", True)
+        require(linear, "feature_smoothing must be linear")
+    encodes = not takes_categories and pipeline.low_rank is None
+    encoded = set(reader.categories) if encodes else set()
+    if pipeline.encoder is None:
         require(not encoded, "the encoding of categories is missing")
     else:
-        means, prior = preparation.encoder.means, preparation.encoder.prior
-        require(set(means) == encoded and encoded, "the encoding of categories is of other columns")
-        require(
-            all(part.shape[1] == prior.size == n_outputs for part in means.values()),
-            "the encoding of categories",
-        )
+        means, prior = pipeline.encoder.means, pipeline.encoder.prior
+        require(set(means) == encoded and encoded, "the encoding of categories has other columns")
+        sizes = {part.shape[1] for part in means.values()} | {prior.size}
+        require(sizes == {state.n_outputs}, "the encoding of categories has other outputs")
     width = len(reader.names)
-    require((preparation.low_rank is None) or reader.is_sparse, "directions are for sparse tables")
+    dense = pipeline.low_rank is None or reader.is_sparse
+    require(dense, "low-rank directions are for sparse tables")
     values = sparse.csr_array((2, width)) if reader.is_sparse else np.zeros((2, width))
     rows = Table(values, reader.names, tuple(sorted(reader.categories)), tuple(range(width)))
-    graph = None if model.graph_ is None else Graph.from_edges([0], [1])
-    seen = preparation.apply(rows, graph)
-    require(seen.origin == model._column_origin, "the trees were grown on other columns")
-    scores = np.zeros((2, n_outputs))
-    if graph is not None and model.smoothing_ is not None:
-        scores = model.smoothing_.operator(graph).apply(scores)
-    if graph is not None and isinstance(model.labels_, LatentField):
-        model.labels_.operator(graph, np.array([0]), np.ones(1)).posterior_mean(scores[:1])
-    linked = model.loss_.inverse_link(model.init_score_ + scores)
-    fits = linked.shape == (2, model.raw_predictions_.shape[1]) and not np.isnan(linked).any()
-    require(fits, "the loss is of another kind")
+    graph = None if state.graph is None else Graph.from_edges([0], [1])
+    features = pipeline.apply(rows, graph)
+    require(features.origin == state.column_origin, "the trees were grown on other columns")
+    scores = np.zeros((2, state.n_outputs))
+    if graph is not None and smoothing is not None:
+        scores = smoothing.operator(graph).apply(scores)
+    if graph is not None and isinstance(state.candidate.labels, LatentField):
+        posterior = state.candidate.labels.operator(graph, np.array([0]), np.ones(1))
+        posterior.posterior_mean(scores[:1])
+    linked = state.loss.inverse_link(state.init_score + scores)
+    fits = linked.shape == (2, state.raw_predictions.shape[1]) and not np.isnan(linked).any()
+    require(fits, "the loss has another number of outputs")

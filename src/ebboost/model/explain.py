@@ -8,8 +8,12 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
+from ebboost.model.output import ClassOutput
+from ebboost.model.predict import propagation_operator
+from ebboost.model.state import FittedState
+
+Array = NDArray[np.float64]
 
 BATCH = 64
 ENCODED = (
@@ -77,92 +81,98 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(model: Any, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
-    """Take the predictions of fitted nodes apart, a batch at a time."""
-    if isinstance(model.labels_, MaskedLabels):
+def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
+    """Return the predictions of fitted nodes as sums of contributions, computed in batches.
+
+    Parameters
+    ----------
+    state : FittedState
+    nodes : ndarray of int
+    table : Table or None
+        The table fitted on.
+    """
+    if isinstance(state.candidate.labels, MaskedLabels):
         raise ValueError(
-            "A model trained with labels='masked' has no such sum; fit with labels='field' or 'none'."
+            "A model with labels='masked' is not a sum of contributions; "
+            "fit with labels='field' or 'none'."
         )
     if table is None:
         raise ValueError(
-            "This model is without its table, as it was loaded from a file that has none, or fitted from files or on a "
-            "cluster: pass it, explain(nodes, X=X), or load a model that was written by save(path, table=True)."
+            "This model has no table: it was loaded from a file without one, or fitted from files "
+            "or on a cluster. Pass it, explain(nodes, X=X), or save with save(path, table=True)."
         )
-    if model._preparation.encoder is not None and model._fitted_columns is None:
+    if state.pipeline.encoder is not None and state.encoded_table is None:
         raise ValueError(ENCODED)
-    seen = model._fitted_columns or model._preparation.apply(table, model.graph_)
-    return [
-        e
-        for start in range(0, nodes.size, BATCH)
-        for e in _batch(model, nodes[start : start + BATCH], seen)
-    ]
+    features = state.encoded_table or state.pipeline.apply(table, state.graph)
+    batches = (nodes[start : start + BATCH] for start in range(0, nodes.size, BATCH))
+    return [explanation for batch in batches for explanation in _explain(state, batch, features)]
 
 
-def _batch(model: Any, nodes: NDArray[np.int64], seen: Table) -> list[Explanation]:
-    n_nodes = len(model.scores_)
-    picked = np.zeros((n_nodes, nodes.size))
-    picked[nodes, np.arange(nodes.size)] = 1.0
-    # Where P is not linear: as the linear map that it is at the fitted scores, which takes them to the smoothed ones.
-    reach = (
-        model._operator(model.smoothing_, model.graph_, n_nodes)
-        .linearize(model.scores_)
-        .adjoint(picked)
-    )
-    scores = model._explained_scores()
-    outputs = (
-        scores[nodes].argmax(axis=1) if scores.shape[1] > 1 else np.zeros(nodes.size, dtype=int)
-    )
-    names, columns = _by_column(model, seen, nodes)
-    in_sum, said, spread = _labels(model, picked)
+def explained_scores(state: FittedState) -> Array:
+    """Return the scores that contributions add up to: for classes, those before the field."""
+    if state.is_classifier:
+        return state.init_score + state.propagated_scores
+    return state.raw_predictions
+
+
+def _explain(state: FittedState, nodes: NDArray[np.int64], features: Table) -> list[Explanation]:
+    unit_vectors = np.zeros((state.n_nodes, nodes.size))
+    unit_vectors[nodes, np.arange(nodes.size)] = 1.0
+    # A nonlinear P is explained as its linearisation at the fitted scores.
+    operator = propagation_operator(state.candidate.smoothing, state.graph, state.n_nodes)
+    influence = operator.linearize(state.scores).adjoint(unit_vectors)
+    scores = explained_scores(state)
+    outputs = np.zeros(nodes.size, dtype=int)
+    if scores.shape[1] > 1:
+        outputs = scores[nodes].argmax(axis=1)
+    names, contributions = _column_contributions(state, features, nodes)
+    residuals, label_influence = _label_influence(state, unit_vectors)
     explanations = []
-    for place, node in enumerate(nodes.tolist()):
-        output = int(outputs[place])
-        own_share = float(reach[node, place])
-        parts = own_share * columns[place, output]
-        others = np.flatnonzero(np.abs(reach[:, place]) > 0)
-        neighbors = {
-            int(j): float(reach[j, place] * model.scores_[j, output]) for j in others if j != node
-        }
-        labels = {}
-        if spread is not None:
-            moved = spread[:, place] * said[:, output]
-            labels = {int(model._training.nodes[j]): float(moved[j]) for j in np.flatnonzero(moved)}
+    for column, (node, output) in enumerate(zip(nodes.tolist(), outputs.tolist(), strict=True)):
+        parts = float(influence[node, column]) * contributions[column, output]
         own: dict[str, float] = {}
         for name, value in zip(names, parts[:-1], strict=True):
             own[name] = own.get(name, 0.0) + float(value)
-        base = float(model.init_score_[output]) + float(parts[-1])
+        others = np.flatnonzero(np.abs(influence[:, column]) > 0)
+        neighbors = {
+            int(j): float(influence[j, column] * state.scores[j, output])
+            for j in others
+            if j != node
+        }
+        labels = {}
+        if label_influence is not None:
+            shift = label_influence[:, column] * residuals[:, output]
+            labels = {int(state.labels.nodes[j]): float(shift[j]) for j in np.flatnonzero(shift)}
+        base = float(state.init_score[output]) + float(parts[-1])
+        score = float(scores[node, output])
         explanations.append(
-            Explanation(
-                node, output, float(scores[node, output]), base, own, neighbors, labels, in_sum
-            )
+            Explanation(node, output, score, base, own, neighbors, labels, not state.is_classifier)
         )
     return explanations
 
 
-def _by_column(
-    model: Any, seen: Table, nodes: NDArray[np.int64]
-) -> tuple[list[str], NDArray[np.float64]]:
-    """Names of the columns the trees saw, and what each adds to f at the nodes; the mean comes last."""
-    rows = Table(seen.values[nodes], seen.names, seen.categorical, seen.origin)
-    found = model.ensemble_.contributions(rows)
-    if found is None:  # a learner without TreeSHAP: all columns together
-        return ["all columns"], np.stack(
-            [model.scores_[nodes], np.zeros_like(model.scores_[nodes])], axis=2
-        )
-    return list(seen.names), np.asarray(found, dtype=np.float64)
+def _column_contributions(
+    state: FittedState, features: Table, nodes: NDArray[np.int64]
+) -> tuple[list[str], Array]:
+    """Names of the trees' columns, and what each adds to f at the nodes; the mean comes last."""
+    rows = Table(features.values[nodes], features.names, features.categorical, features.origin)
+    contributions = state.ensemble.contributions(rows)
+    if contributions is None:  # a learner without TreeSHAP: all columns together
+        scores = state.scores[nodes]
+        return ["all columns"], np.stack([scores, np.zeros_like(scores)], axis=2)
+    return list(features.names), np.asarray(contributions, dtype=np.float64)
 
 
-def _labels(
-    model: Any, picked: NDArray[np.float64]
-) -> tuple[bool, NDArray[np.float64], NDArray[np.float64] | None]:
-    """Whether labels are in the sum, what each says (its error), and how much of that reaches each node."""
-    training, smoothed = model._training, model.init_score_ + model.propagated_scores_
-    if not isinstance(model.labels_, LatentField) or model.graph_ is None:
-        return True, np.zeros((0, 1)), None
-    operator = model.labels_.operator(model.graph_, training.nodes, training.weight)
-    reach = operator.weight[:, None] * operator.solve(picked)[training.nodes]
-    if not hasattr(model, "classes_"):
-        return True, training.target - smoothed[training.nodes], reach
-    probability = model.loss_.inverse_link(smoothed / model.temperature_)[training.nodes]
-    said = (one_hot(training.target) - probability)[:, -training.target.shape[1] :]
-    return False, model.label_strength_ * said, reach if model.label_strength_ else None
+def _label_influence(state: FittedState, unit_vectors: Array) -> tuple[Array, Array | None]:
+    """Residuals at the labels, and the weight of each in the field at each node."""
+    labels = state.labels
+    propagated = state.init_score + state.propagated_scores
+    if not isinstance(state.candidate.labels, LatentField) or state.graph is None:
+        return np.zeros((0, 1)), None
+    posterior = state.candidate.labels.operator(state.graph, labels.nodes, labels.weight)
+    influence = posterior.weight[:, None] * posterior.solve(unit_vectors)[labels.nodes]
+    residuals = state.output.label_residuals(propagated[labels.nodes], labels.target)
+    if not isinstance(state.output, ClassOutput):
+        return residuals, influence
+    strength = state.output.calibration.strength
+    return strength * residuals[:, -labels.target.shape[1] :], influence if strength else None

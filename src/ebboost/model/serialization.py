@@ -11,16 +11,16 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost import learners
-from ebboost import propagation as smoothing
+from ebboost import learners, propagation
 from ebboost.boosting import latent_field, losses, masked_labels, momentum
 from ebboost.boosting.calibration import ProbabilityField
 from ebboost.boosting.latent_field import LatentField
@@ -32,7 +32,6 @@ from ebboost.data.archive import atomic_write, checksums
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.graph_columns import STATISTICS
 from ebboost.data.labels import Labels
-from ebboost.data.low_rank import LowRank
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
@@ -40,43 +39,21 @@ from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.learners import Learner
 from ebboost.model import _untrusted as soundness
 from ebboost.model._untrusted import is_whole, require
+from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
+from ebboost.model.output import ClassOutput, NumericOutput, Output
+from ebboost.model.state import FittedState, ValidationRecord
 from ebboost.propagation import Smoother
 
 FORMAT_VERSION = 1
-# Learned attributes by name, without their underscore: small ones in the manifest, arrays in arrays.npz.
-FACTS = (
-    "n_features_in",
-    "feature_names_in",
-    "classes",
-    "smoothing",
-    "labels",
-    "loss",
-    "best_candidate",
-    "selection",
-    "n_iter",
-    "history",
-    "stop_reason",
-    "conformity_source",
-    "calibration_error",
-    "relation_strengths",
-    "names",
-)
-# names: what the columns of ids and labels were called, if the model was fitted from files.
-OPTIONAL_FACTS = ("smoothing", "labels", "calibration_error", "relation_strengths", "names")
-ARRAYS = (
-    "init_score",
-    "scores",
-    "propagated_scores",
-    "raw_predictions",
-    "conformity_scores",
-    "validation_nodes",
-    "validation_target",
-    "validation_prediction",
-)
-_ROOMS = (features, latent_field, masked_labels, learners, losses, momentum, smoothing)
-# All that a file may ask for by name; a class that was handed to load may be of any kind.
+_MODULES = (features, latent_field, learners, losses, masked_labels, momentum, propagation)
+# All that a file may name; a class that was handed to load may be of any kind.
 _PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, NeighborFeatures)
+_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions", "conformity_scores")
+_FACTS = (
+    "n_iter", "stop_reason", "history", "selection", "conformity_source", "calibration_error",
+    "relation_strengths", "feature_names", "classes", "source",
+)  # fmt: skip
 
 
 class ModelFileError(ValueError):
@@ -97,95 +74,100 @@ class ModelFileError(ValueError):
     """
 
 
-def save(model: Any, path: str | os.PathLike[str], table: bool = False) -> None:
-    """Write a fitted estimator to ``path``, with the table it was fitted on if asked to."""
-    trees = model.ensemble_.files()
-    buffer = io.BytesIO()
-    stored: dict[str, Any] = _arrays(model)
-    # The table itself, and what the trees saw of it where categories were encoded with the labels.
-    kept = {"fitted": model._fitted_table, "seen": model._fitted_columns} if table else {}
-    for name, part in kept.items():
-        if part is not None:
-            stored |= {f"{name}_{key}": array for key, array in _matrix(part.values).items()}
-    np.savez_compressed(buffer, **stored)
-    size = sum(array.nbytes + 4096 for array in stored.values())
-    if size > archive.max_unpacked_size(
-        buffer.tell()
-    ):  # packed so well, it would be taken for a bomb
-        buffer = io.BytesIO()
-        np.savez(buffer, **stored)
-    entries = {"arrays.npz": buffer.getvalue(), **trees}
-    preparation = model._preparation
-    # The same model gives the same bytes, however long it took.
-    history = {name: values for name, values in model.history_.items() if name != "seconds"}
+def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) -> None:
+    """Write a fitted state to ``path``, with the table it was fitted on if ``table``."""
+    trees = state.ensemble.files()
+    tables = _tables(state) if table else {}
+    stored = _arrays(state)
+    for name, part in tables.items():
+        stored |= {f"{name}_{key}": array for key, array in _matrix(part.values).items()}
+    entries = {"arrays.npz": _packed(stored), **trees}
+    # Seconds are left out: the same model gives the same bytes, however long the fit took.
+    history = {name: losses for name, losses in state.history.items() if name != "seconds"}
+    graph = state.graph
     manifest = {
         "format": "ebboost model",
         "format_version": FORMAT_VERSION,
-        "estimator": type(model).__name__,
-        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
-        "fitted": {name: _plain(getattr(model, f"{name}_", None)) for name in FACTS}
-        | {"history": _plain(history)},
-        "node_ids": _plain(
-            model.graph_.node_ids if model.graph_ is not None and model.graph_.has_ids else None
-        ),
+        "estimator": state.estimator,
+        "parameters": {name: _plain(value) for name, value in state.parameters.items()},
+        "fitted": {name: _plain(getattr(state, name)) for name in _FACTS}
+        | {"history": _plain(history), "loss": _plain(state.loss)},
+        "candidate": {
+            part.name: _plain(getattr(state.candidate, part.name)) for part in fields(Candidate)
+        },
+        "node_ids": _plain(graph.node_ids if graph is not None and graph.has_ids else None),
         "table": {
-            "names": list(model._reader.names),
-            "is_sparse": model._reader.is_sparse,
-            "origin": [int(column) for column in model._column_origin],
+            "names": list(state.reader.names),
+            "is_sparse": state.reader.is_sparse,
+            "origin": [int(column) for column in state.column_origin],
             "kept": {
                 name: {
                     "names": list(part.names),
                     "categorical": list(part.categorical),
                     "origin": list(part.origin),
                 }
-                for name, part in kept.items()
-                if part is not None
+                for name, part in tables.items()
             },
             "categories": {
-                str(column): _plain(values) for column, values in model._reader.categories.items()
+                str(column): _plain(values) for column, values in state.reader.categories.items()
             },
         },
-        "preparation": {
-            "neighbor_features": _plain(preparation.neighbor_features),
-            "feature_smoothing": _plain(preparation.feature_smoothing),
-            "smooths_encodings": preparation.smooths_encodings,
-        },
-        "calibrated": [model.temperature_, model.label_strength_]
-        if hasattr(model, "classes_")
-        else None,
-        "environment": getattr(model, "_environment", None) or environment(None),
+        "calibrated": _calibration(state),
+        "environment": dict(state.environment) or environment(None),
         "sha256": checksums(entries),
     }
     entries["manifest.json"] = json.dumps(manifest, indent=1).encode()
     _store(os.fspath(path), entries)
 
 
-def _arrays(model: Any) -> dict[str, NDArray[Any]]:
-    """Every array of a fitted model, by name."""
-    training, preparation = model._training, model._preparation
-    arrays = {name: getattr(model, f"{name}_") for name in ARRAYS if hasattr(model, f"{name}_")}
+def _tables(state: FittedState) -> dict[str, Table]:
+    """The table fitted on, and the trees' columns where categories were encoded with the labels."""
+    tables = {"fitted": state.table, "encoded": state.encoded_table}
+    return {name: table for name, table in tables.items() if table is not None}
+
+
+def _calibration(state: FittedState) -> list[float] | None:
+    if not isinstance(state.output, ClassOutput):
+        return None
+    return [state.output.calibration.temperature, state.output.calibration.strength]
+
+
+def _packed(arrays: dict[str, NDArray[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    size = sum(array.nbytes + 4096 for array in arrays.values())
+    if size > archive.max_unpacked_size(buffer.tell()):  # would be rejected as a zip bomb
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _arrays(state: FittedState) -> dict[str, NDArray[Any]]:
+    """Every array of a fitted state, by name."""
+    labels = state.labels
+    pipeline = state.pipeline
+    arrays: dict[str, NDArray[Any]] = {name: getattr(state, name) for name in _ARRAYS}
     arrays |= {
-        "label_nodes": training.nodes,
-        "label_target": training.target,
-        "label_weight": training.weight,
+        "label_nodes": labels.nodes,
+        "label_target": labels.target,
+        "label_weight": labels.weight,
+        "validation_nodes": state.validation.nodes,
+        "validation_target": state.validation.target,
+        "validation_prediction": state.validation.prediction,
     }
-    if model.graph_ is not None:
-        adjacency = model.graph_.adjacency
+    if state.graph is not None:
+        adjacency = state.graph.adjacency
         arrays |= {
             "graph_data": adjacency.data,
             "graph_indices": adjacency.indices,
             "graph_indptr": adjacency.indptr,
         }
-    if preparation.encoder is not None:
-        arrays["encoder_prior"] = preparation.encoder.prior
-        arrays |= {
-            f"encoder_{column}": means for column, means in preparation.encoder.means.items()
-        }
-    if preparation.low_rank is not None:
-        arrays |= {
-            "rarity": preparation.low_rank.rarity,
-            "directions": preparation.low_rank.directions,
-        }
+    if pipeline.encoder is not None:
+        arrays["encoder_prior"] = pipeline.encoder.prior
+        arrays |= {f"encoder_{column}": means for column, means in pipeline.encoder.means.items()}
+    if pipeline.low_rank is not None:
+        arrays["rarity"] = pipeline.low_rank.rarity
+        arrays["directions"] = pipeline.low_rank.directions
     return arrays
 
 
@@ -204,155 +186,176 @@ def _values(arrays: dict[str, NDArray[Any]], name: str) -> Any:
     return soundness.csr(arrays, name, tuple(arrays[f"{name}_shape"].tolist()))
 
 
-def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
-    """Read a model that :meth:`EBBSRegressor.save` wrote.
+def load_state(
+    path: str | os.PathLike[str],
+    classes: Iterable[type] = (),
+    estimators: Mapping[str, type] | None = None,
+) -> FittedState:
+    """Read the state that :func:`save` wrote.
 
-    Nothing in a file is run, and everything is checked: a file from a stranger is refused or predicts.
+    Nothing in a file is run, and everything is checked: a file is rejected or predicts.
 
     Parameters
     ----------
     path : path
-    classes : iterable of types, optional
-        Your own :class:`Loss`, :class:`Smoother`, :class:`Learner` or estimator classes, if the model was fitted with
-        one. They are made with the parameters that the file gives.
-
-    Returns
-    -------
-    EBBSRegressor or EBBSClassifier
+    classes : iterable of types
+        User-defined parts that the file may name.
+    estimators : mapping
+        Estimator classes that the file may name; with ``_output_type`` for classes.
 
     Raises
     ------
     ModelFileError
-        If the file is no model file, is damaged, comes from a newer version, or holds what no model would.
+        If the file is not a model file, is damaged, or its contents do not fit each other.
     """
     path = os.fspath(path)
     manifest, arrays, entries = _read(path)
     with _refusing(path):
-        return _model(manifest, arrays, entries, tuple(classes))
+        return _state(manifest, arrays, entries, tuple(classes), estimators or {})
 
 
-def _model(
+def _state(
     manifest: dict[str, Any],
     arrays: dict[str, NDArray[Any]],
     entries: dict[str, bytes],
     classes: tuple[type, ...],
-) -> Any:
-    """A model of what a file says, every part of it checked against the others."""
-    from ebboost import estimators
-
-    own = {
-        kind.__name__: kind
-        for room in _ROOMS
-        for kind in vars(room).values()
-        if isinstance(kind, type)
-    }
-    known = {
-        name: kind
-        for name, kind in own.items()
-        if issubclass(kind, _PARTS) and not inspect.isabstract(kind)
-    }
-    known |= {
-        kind.__name__: kind
-        for kind in (estimators.EBBSRegressor, estimators.EBBSClassifier, *classes)
-    }
-    model: Any = _revived(
-        {"class": manifest["estimator"], "parameters": manifest["parameters"]}, known
-    )
-    require(
-        isinstance(model, (estimators.EBBSRegressor, estimators.EBBSClassifier)),
-        "its estimator is none",
-    )
-    jobs = model.n_jobs  # of all parameters the one that a prediction goes by
-    require(
-        jobs is None or is_whole(jobs, -1, -1) or is_whole(jobs, 1, 2**31),
-        "its n_jobs is no number of threads",
-    )
-    facts = {name: _revived(manifest["fitted"].get(name), known) for name in FACTS}
-    for name, value in facts.items():
-        if value is not None or name in OPTIONAL_FACTS:
-            setattr(model, f"{name}_", value)
-    is_classifier = isinstance(model, estimators.EBBSClassifier)
+    estimators: Mapping[str, type],
+) -> FittedState:
+    """A state of what a file holds, every part of it checked against the others."""
+    known = _known_parts() | {kind.__name__: kind for kind in classes} | dict(estimators)
+    name = manifest["estimator"]
+    require(name in estimators, f"unknown estimator class {name!r}: pass load(path, classes=[...])")
+    estimators[name](**dict.fromkeys(manifest["parameters"]))  # rejects unknown parameters
+    parameters = {key: _revived(value, known) for key, value in manifest["parameters"].items()}
+    n_jobs = parameters.get("n_jobs")  # of all parameters the one that a prediction reads
+    is_number = n_jobs is None or is_whole(n_jobs, -1, -1) or is_whole(n_jobs, 1, 2**31)
+    require(is_number, "n_jobs must be None, -1 or a positive integer")
+    facts = {name: _revived(manifest["fitted"].get(name), known) for name in (*_FACTS, "loss")}
+    candidate = _candidate(manifest["candidate"], known)
+    is_classifier = facts["classes"] is not None
     n_nodes, n_outputs = soundness.check_arrays(arrays, facts["classes"], is_classifier)
-    soundness.check_facts(facts, is_classifier)
-    for name in ARRAYS:
-        if name in arrays:
-            setattr(model, f"{name}_", arrays[name])
-    model._training = Labels(arrays["label_nodes"], arrays["label_target"], arrays["label_weight"])
-    model.graph_ = soundness.graph(arrays, _revived(manifest["node_ids"], known), n_nodes)
-    model._environment = manifest["environment"]
-    _take_table(model, manifest["table"], arrays, n_nodes)
-    model._preparation = _preparation(manifest["preparation"], arrays, known)
-    if is_classifier:
-        temperature, strength = manifest["calibrated"]
-        require(
-            0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0, "its calibration is out of range"
-        )
-        model._calibrated = ProbabilityField(temperature, strength)
-    learner = learners.as_learner(model.learner)
-    model.ensemble_ = learner.load(entries)
-    categories = {column: len(values) for column, values in model._reader.categories.items()}
-    model.ensemble_.check(
-        len(model._column_origin), n_outputs, categories if learner.takes_categories else {}
+    soundness.check_facts(facts, candidate, is_classifier)
+    reader, origin, tables = _tables_of(manifest["table"], parameters, facts, arrays, n_nodes)
+    pipeline = _pipeline(candidate, arrays)
+    output = _output(facts, manifest["calibrated"])
+    learner = learners.as_learner(parameters["learner"])
+    ensemble = learner.load(entries)
+    categories = {column: len(values) for column, values in reader.categories.items()}
+    ensemble.check(len(origin), n_outputs, categories if learner.takes_categories else {})
+    values: dict[str, Any] = {key: arrays[key] for key in _ARRAYS}
+    values |= {key: facts[key] for key in _FACTS if key != "classes"}
+    state = FittedState(
+        estimator=name,
+        parameters=parameters,
+        output=output,
+        reader=reader,
+        graph=soundness.graph(arrays, _revived(manifest["node_ids"], known), n_nodes),
+        labels=Labels(arrays["label_nodes"], arrays["label_target"], arrays["label_weight"]),
+        candidate=candidate,
+        pipeline=pipeline,
+        column_origin=origin,
+        ensemble=ensemble,
+        validation=ValidationRecord(
+            *(arrays[f"validation_{part}"] for part in ("nodes", "target", "prediction"))
+        ),
+        environment=manifest["environment"],
+        table=tables.get("fitted"),
+        encoded_table=tables.get("encoded"),
+        **values,
     )
-    soundness.rehearse(model, n_nodes, n_outputs, learner.takes_categories)
-    return model
+    soundness.smoke_test(state, learner.takes_categories)
+    return state
 
 
-def _take_table(
-    model: Any, told: dict[str, Any], arrays: dict[str, NDArray[Any]], n_nodes: int
-) -> None:
-    """What the columns were, and the table itself if it is there."""
-    names = told["names"]
+def _known_parts() -> dict[str, type]:
+    """The classes that a file may name."""
+    return {
+        kind.__name__: kind
+        for module in _MODULES
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, _PARTS) and not inspect.isabstract(kind)
+    }
+
+
+def _candidate(parts: dict[str, Any], known: dict[str, type]) -> Candidate:
+    require(set(parts) == {part.name for part in fields(Candidate)}, "unknown parts of the model")
+    candidate = Candidate(**{name: _revived(part, known) for name, part in parts.items()})
+    features_of = candidate.neighbor_features
+    require(isinstance(candidate.name, str), "the name of the candidate must be text")
+    require(is_whole(candidate.low_rank, 0, 10**6), "low_rank must be a number of directions")
+    require(isinstance(features_of, NeighborFeatures | None), "unknown neighbor_features")
+    require(isinstance(candidate.feature_smoothing, Smoother | None), "unknown feature_smoothing")
+    n_statistics = 0 if features_of is None else len(features_of.statistics)
+    require(n_statistics <= len(STATISTICS), "too many statistics of neighbours")
+    return candidate
+
+
+def _output(facts: dict[str, Any], calibrated: list[float] | None) -> Output:
+    if facts["classes"] is None:
+        require(calibrated is None, "a regressor has no calibration")
+        return NumericOutput(facts["loss"])
+    require(isinstance(calibrated, list) and len(calibrated) == 2, "calibration is missing")
+    temperature, strength = calibrated or (1.0, 0.0)
+    in_range = 0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0
+    require(in_range, "the calibration is out of range")
+    return ClassOutput(facts["loss"], facts["classes"], ProbabilityField(temperature, strength))
+
+
+def _tables_of(
+    stored: dict[str, Any],
+    parameters: dict[str, Any],
+    facts: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    n_nodes: int,
+) -> tuple[TableReader, tuple[int, ...], dict[str, Table]]:
+    """The columns of X, the origin of the trees' columns, and the tables in the file."""
+    names = stored["names"]
     n_columns = len(names)
-    model._reader = reader = TableReader(model.categorical_features)
-    reader.names, reader.is_sparse = tuple(names), told["is_sparse"]
-    reader.categories = {int(column): list(values) for column, values in told["categories"].items()}
-    require(is_whole(model.n_features_in_, n_columns, n_columns), f"n_features_in: not {n_columns}")
-    given = getattr(model, "feature_names_in_", None)
-    require(
-        given is None or (isinstance(given, np.ndarray) and given.tolist() == names),
-        "feature_names_in",
-    )
+    reader = TableReader(parameters.get("categorical_features", "auto"))
+    reader.names = tuple(names)
+    reader.is_sparse = stored["is_sparse"]
+    reader.categories = {
+        int(column): list(values) for column, values in stored["categories"].items()
+    }
+    given_names = facts["feature_names"]
+    same_names = isinstance(given_names, np.ndarray) and given_names.tolist() == names
+    require(given_names is None or same_names, "feature_names differ from the columns of the table")
     for values in reader.categories.values():
         text = all(isinstance(value, str) for value in values)
-        require(
-            text or all(type(value) in (int, float, bool) for value in values),
-            "categories mix text and numbers",
-        )
-        require(len(set(values)) == len(values) and not reader.is_sparse, "a category stands twice")
-    model._column_origin = tuple(told["origin"])
-    kept = {}
-    for name, part in told.get("kept", {}).items():
-        columns, categorical, origin = (part[key] for key in ("names", "categorical", "origin"))
-        require(
-            all(isinstance(column, str) for column in columns), f"the columns of its table {name!r}"
-        )
-        require(all(is_whole(at, 0, n_columns - 1) for at in categorical), f"its table {name!r}")
-        table = Table(_values(arrays, name), tuple(columns), tuple(categorical), tuple(origin))
-        values = table.values.data if table.is_sparse else table.values
-        require(
-            table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f",
-            f"its table {name!r}",
-        )
-        require(not np.isinf(values).any() and len(origin) == len(columns), f"its table {name!r}")
-        require(
-            all(is_whole(at, -1, n_columns - 1) for at in origin),
-            f"the columns of its table {name!r}",
-        )
+        numbers = all(type(value) in (int, float, bool) for value in values)
+        require(text or numbers, "categories mix text and numbers")
+        unique = len(set(values)) == len(values) and not reader.is_sparse
+        require(unique, "a category is listed twice")
+    origin = tuple(stored["origin"])
+    tables = {}
+    for name, part in stored.get("kept", {}).items():
+        table = _stored_table(name, part, arrays, n_nodes, n_columns)
         if name == "fitted":
-            same = (columns, categorical, origin) == (
-                names,
-                sorted(reader.categories),
-                list(range(n_columns)),
-            )
-            require(same and table.is_sparse == reader.is_sparse, "its table has other columns")
+            columns = (list(table.names), list(table.categorical), list(table.origin))
+            wanted = (names, sorted(reader.categories), list(range(n_columns)))
+            same = columns == wanted and table.is_sparse == reader.is_sparse
+            require(same, "the stored table has other columns")
         else:
-            require(
-                name == "seen" and table.origin == model._column_origin and not categorical,
-                "its table 'seen'",
-            )
-        kept[name] = table
-    model._fitted_table, model._fitted_columns = kept.get("fitted"), kept.get("seen")
+            same = name == "encoded" and table.origin == origin and not table.categorical
+            require(same, f"the stored table {name!r} has other columns")
+        tables[name] = table
+    return reader, origin, tables
+
+
+def _stored_table(
+    name: str, part: dict[str, Any], arrays: dict[str, NDArray[Any]], n_nodes: int, n_columns: int
+) -> Table:
+    columns, categorical, origin = (part[key] for key in ("names", "categorical", "origin"))
+    message = f"the stored table {name!r} is malformed"
+    require(all(isinstance(column, str) for column in columns), message)
+    require(all(is_whole(column, 0, n_columns - 1) for column in categorical), message)
+    table = Table(_values(arrays, name), tuple(columns), tuple(categorical), tuple(origin))
+    values = table.values.data if table.is_sparse else table.values
+    fits = table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f"
+    require(fits, message)
+    require(not np.isinf(values).any() and len(origin) == len(columns), message)
+    require(all(is_whole(column, -1, n_columns - 1) for column in origin), message)
+    return table
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -377,13 +380,14 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     manifest, arrays, entries = _read(path)
     with _refusing(path):
         table, fitted = manifest["table"], manifest["fitted"]
-        classes, names = (_revived(fitted.get(name), {}) for name in ("classes", "names"))
+        classes, names = (_revived(fitted.get(name), {}) for name in ("classes", "source"))
         require(
             isinstance(names, dict | None) and isinstance(classes, np.ndarray | None),
             "names or classes",
         )
-        for name in ("best_candidate", "stop_reason"):
-            require(isinstance(fitted[name], str), f"{name} must be text")
+        candidate = manifest["candidate"]["name"]
+        texts = (candidate, fitted["stop_reason"])
+        require(all(isinstance(text, str) for text in texts), "stop_reason must be text")
         require(is_whole(fitted["n_iter"], 0, 10**9), "n_iter must be a whole number")
         return {
             "estimator": manifest["estimator"],
@@ -394,10 +398,10 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "columns": table["names"],
             "categorical": [table["names"][int(column)] for column in table["categories"]],
             "classes": None if classes is None else classes.tolist(),
-            "best_candidate": fitted["best_candidate"],
+            "best_candidate": candidate,
             "n_iter": fitted["n_iter"],
             "stop_reason": fitted["stop_reason"],
-            "names": names,
+            "source": names,
             "has_node_ids": manifest["node_ids"] is not None,
             "has_table": bool(table.get("kept")),
             "environment": manifest["environment"],
@@ -406,40 +410,24 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         }
 
 
-def _preparation(
-    told: dict[str, Any], arrays: dict[str, NDArray[Any]], known: dict[str, type]
-) -> FeaturePipeline:
-    found = FeaturePipeline(
-        _revived(told["neighbor_features"], known), _revived(told["feature_smoothing"], known)
-    )
-    found.smooths_encodings = told["smooths_encodings"]
-    asked = found.neighbor_features
-    require(isinstance(found.smooths_encodings, bool), "smooths_encodings must be true or false")
-    require(isinstance(asked, NeighborFeatures | None), "neighbor_features are none")
-    require(isinstance(found.feature_smoothing, Smoother | None), "feature_smoothing is none")
-    require(
-        asked is None or len(asked.statistics) <= len(STATISTICS),
-        "too many statistics of neighbours",
-    )
-    if "directions" in arrays:
-        directions = soundness.numbers(arrays, "directions", None, None)
-        found.low_rank = LowRank(directions.shape[1])
-        found.low_rank.rarity, found.low_rank.directions = (
-            soundness.numbers(arrays, "rarity", len(directions)),
-            directions,
-        )
+def _pipeline(candidate: Candidate, arrays: dict[str, NDArray[Any]]) -> FeaturePipeline:
+    pipeline = candidate.pipeline()
+    if pipeline.low_rank is not None:
+        directions = soundness.numbers(arrays, "directions", None, candidate.low_rank)
+        pipeline.low_rank.rarity = soundness.numbers(arrays, "rarity", len(directions))
+        pipeline.low_rank.directions = directions
     if "encoder_prior" in arrays:
-        found.encoder = OrderedTargetEncoder()
-        found.encoder.prior = soundness.numbers(arrays, "encoder_prior", None)
-        columns = [
-            name for name in arrays if name.startswith("encoder_") and name != "encoder_prior"
-        ]
-        found.encoder.means = {
-            int(name.removeprefix("encoder_")): soundness.numbers(arrays, name, None, None)
+        pipeline.encoder = OrderedTargetEncoder()
+        pipeline.encoder.prior = soundness.numbers(arrays, "encoder_prior", None)
+        prefix = "encoder_"
+        columns = [name for name in arrays if name.startswith(prefix) and name != "encoder_prior"]
+        pipeline.encoder.means = {
+            int(name.removeprefix(prefix)): soundness.numbers(arrays, name, None, None)
             for name in columns
         }
-        require(all(len(means) for means in found.encoder.means.values()), "an encoding is empty")
-    return found
+        filled = all(len(means) for means in pipeline.encoder.means.values())
+        require(filled, "the encoding of a column is empty")
+    return pipeline
 
 
 @contextmanager

@@ -1,14 +1,13 @@
-"""Checkpoints: what a fit needs to be taken up again after a crash, in a folder, and to end as if nothing had happened.
+"""Checkpoints: the state of a fit in a folder, from which it can be resumed bit for bit.
 
-The parts of a fit say what must be kept of them (``state``) and go on from it (``restore``); this room writes and reads it.
-A checkpoint is one file, a zip of plain formats: ``manifest.json`` with the state, the SHA-256 of every other entry and a
-fingerprint of data, graph and parameters; arrays as ``.npy``; trees in their library's own format. It is written beside its
-place, forced to the disk and then renamed, so that a file with the name of a checkpoint is a whole one, and the one before
-it is kept.
+The parts of a fit return their state and restore it; this module writes and reads it. A checkpoint is
+a zip of plain formats: ``manifest.json`` with the state, the SHA-256 of every other entry and a
+fingerprint of data, graph and parameters; arrays as ``.npy``; trees in their library's format. It is
+written under another name, flushed to the disk and renamed: a file with the name of a checkpoint is
+complete.
 """
 
 import errno
-import hashlib
 import io
 import json
 import os
@@ -17,7 +16,7 @@ import re
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -29,6 +28,7 @@ from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.objective import Objective
 from ebboost.data.archive import atomic_write, checksums, max_unpacked_size, parse_json, unpack
+from ebboost.data.fingerprint import fingerprint_of
 from ebboost.learners import Pickled
 from ebboost.model.environment import versions
 
@@ -38,7 +38,7 @@ except ImportError:  # Windows: two fits in one folder are not noticed
     fcntl = None  # type: ignore[assignment]
 
 FORMAT_VERSION = 1
-KEPT = 2
+MAX_FILES = 2  # a damaged newest checkpoint leaves the one before
 _NAME = re.compile(r"round-(\d+)\.ckpt")
 
 
@@ -108,183 +108,208 @@ def as_checkpoint(checkpoint: Any) -> Checkpoint:
 
 
 @contextmanager
-def checkpoint_session(checkpoint: Any, resume: bool) -> Iterator["CheckpointCallback | None"]:
-    """Have the folder for this fit alone; None if there is no ``checkpoint``."""
+def checkpoint_session(
+    checkpoint: str | os.PathLike[str] | Checkpoint | None, resume: bool
+) -> Iterator["CheckpointSession | None"]:
+    """Lock the folder for one fit; None without a ``checkpoint``."""
     if checkpoint is None:
         if resume:
-            raise ValueError("resume=True needs to know where: pass checkpoint=folder too.")
+            raise ValueError("resume=True needs a folder: pass checkpoint=folder too.")
         yield None
         return
     recipe = as_checkpoint(checkpoint)
     handle = _opened(recipe.folder)
     try:
-        yield CheckpointCallback(recipe, resume)
+        yield CheckpointSession(recipe, *_newest(recipe.folder, resume))
     finally:
         if handle is not None:
             os.close(handle)
 
 
-class CheckpointCallback(Callback):
-    """The checkpoints of one fit, asked after each round whether it is time to write one.
+def _newest(folder: str, resume: bool) -> tuple[dict[str, Any], dict[str, bytes], list[str]]:
+    """Manifest, entries and path of the newest intact checkpoint; empty if there is none."""
+    paths = _checkpoints(folder)
+    if paths and not resume:
+        raise ValueError(
+            f"checkpoint: {folder} holds checkpoints of an earlier fit. Pass resume=True "
+            "(--resume) to continue it, or name another folder, or delete this one."
+        )
+    for path in reversed(paths):
+        try:
+            return *_read(path), [path]
+        except (OSError, ValueError) as error:
+            is_oldest = path == paths[0]
+            older = "the fit starts from the beginning" if is_oldest else "an older one is used"
+            warnings.warn(f"The checkpoint {path} is damaged ({error}): {older}.", stacklevel=7)
+    return {}, {}, []
+
+
+class CheckpointSession:
+    """The checkpoints of one fit: what an earlier run wrote, and where to write.
 
     Parameters
     ----------
     recipe : Checkpoint
-    resume : bool
-        Whether to read the newest checkpoint that is whole.
+    manifest, entries : dict
+        The checkpoint to resume from; empty for a fit that starts from the beginning.
+    paths : list of str
+        Files of this fit, oldest first.
     """
 
-    #: What to keep: race, choice and out_of_fold as found, and the states of the boosting and of its callbacks.
-    collect: Callable[[], dict[str, Any]]
-    #: Written too when this was asked to stop.
-    interrupt: Interrupt
-
-    def __init__(self, recipe: Checkpoint, resume: bool) -> None:
-        self.recipe, self.folder = recipe, recipe.folder
-        self._paths: list[str] = []  # whole ones, oldest first
-        self._manifest: dict[str, Any] = {}
+    def __init__(
+        self,
+        recipe: Checkpoint,
+        manifest: dict[str, Any],
+        entries: dict[str, bytes],
+        paths: Sequence[str] = (),
+    ) -> None:
+        self.recipe = recipe
+        self.folder = recipe.folder
+        self._manifest = manifest
+        self._entries = entries
+        self._paths = list(paths)
         self._fingerprint: dict[str, Any] = {}
-        found = _checkpoints(self.folder)
-        if found and not resume:
-            raise ValueError(
-                f"checkpoint: {self.folder} holds checkpoints of an earlier fit already. Pass resume=True (--resume) to "
-                "go on from there, or name another folder, or delete this one."
-            )
-        self._find(found)
-
-    def _find(self, found: list[str]) -> None:
-        for path in reversed(found):
-            try:
-                self._manifest, self._entries = _read(path)
-            except (OSError, ValueError) as error:
-                older = (
-                    "the one before it is used"
-                    if path != found[0]
-                    else "the fit starts from the beginning"
-                )
-                warnings.warn(f"The checkpoint {path} is damaged ({error}): {older}.", stacklevel=6)
-            else:
-                self._paths = [path]
-                break
 
     @property
-    def read(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """The manifest and the entries that were found, for others to go on from too."""
-        return self._manifest, self._entries if self._manifest else {}
+    def content(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The manifest and the entries to resume from."""
+        return self._manifest, self._entries
 
     @property
-    def choice(self) -> str | None:
-        """The way of using the graph that was found before; None if this fit starts from the beginning."""
-        return self._manifest["state"]["dict"]["choice"] if self._manifest else None
+    def candidate(self) -> str | None:
+        """The candidate that was selected before; None if this fit starts from the beginning."""
+        return self._manifest["state"]["dict"]["candidate"] if self._manifest else None
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of the checkpoint to resume from."""
+        return int(self._manifest.get("round", 0))
 
     def seed(self, drawn: int) -> int:
-        """Return the seed that was used before, or else the one just drawn."""
-        return int(self._manifest["fingerprint"]["random_state"]) if self._manifest else drawn
+        """Return the seed of the fit that is resumed, or else the one just drawn."""
+        if not self._manifest:
+            return drawn
+        return int(self._manifest["fingerprint"]["random_state"])
 
-    def same(self, fingerprint: dict[str, Any]) -> None:
-        """Refuse to go on if data, graph or parameters are others than those of the checkpoint; remember them."""
+    def check_fingerprint(self, fingerprint: dict[str, Any]) -> None:
+        """Raise if data, graph or parameters differ from those of the checkpoint; store them."""
         self._fingerprint = fingerprint
         if not self._manifest:
             return
-        differing = _differences(self._manifest["fingerprint"], json.loads(json.dumps(fingerprint)))
-        if differing:
+        current = json.loads(json.dumps(fingerprint))
+        differences = _differences(self._manifest["fingerprint"], current)
+        if differences:
             raise ValueError(
-                f"checkpoint: {self.folder} is of another fit: {'; '.join(differing)}. Resume with what it was begun with, "
-                "or name another folder."
+                f"checkpoint: {self.folder} is of another fit: {'; '.join(differences)}. Resume "
+                "with the data and parameters it was begun with, or name another folder."
             )
         now = versions()
-        written = self._manifest["versions"].items()
+        stored = self._manifest["versions"].items()
         others = [
-            f"{name} {then} (now {now.get(name)})"
-            for name, then in written
-            if now.get(name) != then
+            f"{name} {old} (now {now.get(name)})" for name, old in stored if now.get(name) != old
         ]
         if others:
             warnings.warn(
-                f"The checkpoint was written with {', '.join(others)}: the model may differ from an undisturbed one in "
-                "rounding.",
-                stacklevel=4,
+                f"The checkpoint was written with {', '.join(others)}: the model may differ from "
+                "an uninterrupted one in rounding.",
+                stacklevel=5,
             )
 
-    def loaded(self, objective: Objective) -> dict[str, Any]:
-        """Return the state that was kept, its iterates as points of this objective."""
-        found: dict[str, Any] = _revived(
+    def load(self, objective: Objective) -> dict[str, Any]:
+        """Return the stored state, its iterates as points of this objective."""
+        state: dict[str, Any] = _revived(
             self._manifest["state"], self._entries, objective, self.recipe.pickle
         )
         self._entries = {}
-        return found
+        return state
 
-    def check(self, state: dict[str, Any]) -> None:
-        """Refuse what could not be kept, before the work begins."""
+    def check_state(self, state: dict[str, Any]) -> None:
+        """Raise for a state that could not be stored, before the training begins."""
         _flat(state, {}, {}, self.recipe.pickle)
 
-    def before_training(self, n_rounds: int) -> None:
-        """Start counting; whoever starts from the beginning is kept after the first round, with all that came before it."""
-        self._never = not self._manifest
-        self._written_round, self._written_at = self._manifest.get("round", 0), time.monotonic()
-
-    def after_round(self, progress: RoundInfo) -> None:
-        """Write if it is time to."""
-        recipe, done = self.recipe, progress.round + 1
-        due = recipe.every is not None and done - self._written_round >= recipe.every
-        due |= recipe.seconds is not None and time.monotonic() - self._written_at >= recipe.seconds
-        if due or self._never or self.interrupt.is_set:
-            self._write(done)
-
-    def _write(self, done: int) -> None:
-        try:
-            self._store(os.path.join(self.folder, f"round-{done:08d}.ckpt"), self._entries_of(done))
-        except OSError as error:
-            kept = "the one before it is kept" if self._paths else "there is none before it"
-            warnings.warn(
-                f"A checkpoint could not be written to {self.folder} ({error.strerror or error}): the fit goes on, {kept}.",
-                stacklevel=2,
-            )
-        self._never = False
-        self._written_round, self._written_at = (
-            done,
-            time.monotonic(),
-        )  # not counting the time it took
-
-    def _entries_of(self, done: int) -> dict[str, bytes]:
+    def write(self, n_rounds: int, state: dict[str, Any]) -> None:
+        """Write a checkpoint; a failure is a warning."""
         entries: dict[str, bytes] = {}
-        state = _flat(self.collect(), entries, {}, self.recipe.pickle)
+        content = _flat(state, entries, {}, self.recipe.pickle)
         manifest = {
             "format": "ebboost checkpoint",
             "format_version": FORMAT_VERSION,
-            "round": done,
+            "round": n_rounds,
             "fingerprint": self._fingerprint,
             "versions": versions(),
-            "state": state,
+            "state": content,
             "sha256": checksums(entries),
         }
-        return entries | {"manifest.json": json.dumps(manifest).encode()}
+        entries["manifest.json"] = json.dumps(manifest).encode()
+        try:
+            self._store(os.path.join(self.folder, f"round-{n_rounds:08d}.ckpt"), entries)
+        except OSError as error:
+            previous = "the previous one is intact" if self._paths else "there is no previous one"
+            warnings.warn(
+                f"A checkpoint could not be written to {self.folder} ({error.strerror or error}): "
+                f"the fit continues, {previous}.",
+                stacklevel=2,
+            )
 
     def _store(self, path: str, entries: dict[str, bytes]) -> None:
-        """Write beside the place, force it to the disk, rename, and only then delete all but this and the one before."""
-        with atomic_write(path, ".ckpt.part") as place, zipfile.ZipFile(place, "w") as file:
+        """Write atomically, then delete all but this checkpoint and the one before."""
+        with atomic_write(path, ".ckpt.part") as part, zipfile.ZipFile(part, "w") as file:
             for name, content in entries.items():
                 file.writestr(name, content)
-        self._paths = [*(other for other in self._paths if other != path), path][-KEPT:]
+        self._paths = [*(other for other in self._paths if other != path), path][-MAX_FILES:]
         for other in _checkpoints(self.folder):
             if other not in self._paths:
                 os.unlink(other)
 
 
-def fingerprint_of(*arrays: Any) -> str:
-    """Return a SHA-256 of arrays, sparse matrices and texts."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        if hasattr(array, "indptr"):
-            digest.update(fingerprint_of(array.data, array.indices, array.indptr).encode())
-            continue
-        array = np.asarray(array)
-        if array.dtype == object:
-            array = np.asarray([repr(item) for item in array.ravel()])
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        if array.size:
-            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+class CheckpointFollower(CheckpointSession):
+    """The session of a worker that does not write: it resumes from what the first worker has read."""
+
+    def write(self, n_rounds: int, state: dict[str, Any]) -> None:
+        """Do nothing: the first worker writes."""
+
+
+class CheckpointCallback(Callback):
+    """Writes a checkpoint when it is due.
+
+    Parameters
+    ----------
+    session : CheckpointSession
+    collect : callable
+        Returns the state to store.
+    interrupt : Interrupt
+        A checkpoint is also written when it was triggered.
+    """
+
+    def __init__(
+        self,
+        session: CheckpointSession,
+        collect: Callable[[], dict[str, Any]],
+        interrupt: Interrupt,
+    ) -> None:
+        self._session = session
+        self._collect = collect
+        self._interrupt = interrupt
+        self._is_first = session.candidate is None
+        self._last_round = session.n_rounds
+        self._last_time = time.monotonic()
+
+    def before_training(self, n_rounds: int) -> None:
+        """Start the clock."""
+        self._last_time = time.monotonic()
+
+    def after_round(self, progress: RoundInfo) -> None:
+        """Write if it is due; a fit from the beginning writes after its first round."""
+        recipe = self._session.recipe
+        n_rounds = progress.round + 1
+        due = recipe.every is not None and n_rounds - self._last_round >= recipe.every
+        elapsed = time.monotonic() - self._last_time
+        due |= recipe.seconds is not None and elapsed >= recipe.seconds
+        if due or self._is_first or self._interrupt.is_set:
+            self._session.write(n_rounds, self._collect())
+            self._is_first = False
+            self._last_round = n_rounds
+            self._last_time = time.monotonic()  # without the time that writing took
 
 
 def describe_parameters(value: Any) -> Any:

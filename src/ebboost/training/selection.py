@@ -1,353 +1,353 @@
-"""``"auto"``: a few ways of using the graph, the way of not using it among them, and a short race between them.
+"""Model selection: candidates trained for some rounds and compared on the validation nodes.
 
-Each entrant is trained for some rounds; the one with the least loss on the validation nodes goes on, and the others
-are dropped. An entrant that uses the graph must beat the one that does not by more than a standard error of the
-difference, and by half a percent: where the graph carries no signal, what remains is plain boosting. A classifier that
-would drop the graph lets both run on before it does, as trees that see more columns start slower.
+Successive halving: after each stage the candidate with the least validation loss leads. A candidate
+that uses the graph must beat the one that does not by a number of standard errors of the difference,
+and by a share of the loss: without a signal in the graph, plain gradient boosting remains.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.boosting.callbacks import EarlyStopping, RoundInfo
 from ebboost.boosting.iterate import Iterate
-from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting
-from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.objective import Objective
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
-from ebboost.data.low_rank import LowRank
+from ebboost.data.neighbor_correlation import neighbor_correlation, neighbor_means
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table
 from ebboost.graph import Graph
-from ebboost.learners import Learner, LightGBM, as_learner
-from ebboost.propagation import Laplacian, Smoother
+from ebboost.learners import TreeGrower
+from ebboost.model.candidate import Candidate
+from ebboost.propagation import Propagation
+from ebboost.training import defaults
 
-SMALL = 5_000
-# Correlation of labels with the mean of their neighbours' labels: below the first, smoothing is not tried; below the
-# second, other ways are.
-LEAST_ALIKE = 0.1
-LEAST_GAIN = 0.005
-DIRECTIONS = 128
-# Scores that a race may keep: a gigabyte for two entrants.
-MOST_SCORES = 30_000_000
-ALIKE = 0.3
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way of using the graph, or of leaving it alone."""
-
-    name: str
-    smoothing: Smoother | None = None
-    labels: LatentField | MaskedLabels | None = None
-    neighbor_features: NeighborFeatures | None = None
-    feature_smoothing: Smoother | None = None
-    low_rank: int = 0
-
-    @property
-    def uses_graph(self) -> bool:
-        """Whether anything here needs the graph."""
-        parts = (self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing)
-        return any(part is not None for part in parts)
-
-    def prepares_like(self, other: "Candidate") -> bool:
-        """Whether trees see the same columns, and grow by the same settings, under both."""
-        return self._for_trees == other._for_trees
-
-    @property
-    def _for_trees(self) -> tuple[Any, ...]:
-        made = repr((self.neighbor_features, self.feature_smoothing))
-        return (made, self.low_rank, isinstance(self.labels, MaskedLabels), self.uses_graph)
-
-    def preparation(self) -> FeaturePipeline:
-        """What this choice does to the table."""
-        return FeaturePipeline(
-            self.neighbor_features,
-            self.feature_smoothing,
-            LowRank(self.low_rank) if self.low_rank else None,
-            smooths_encodings=isinstance(self.labels, MaskedLabels),
-        )
-
-
-def choices(
-    asked: Mapping[str, Any], graph: Graph | None, target: Labels, classes: bool, table: Table
-) -> list[Candidate]:
-    """Return the entrants; parameters that the user fixed are the same in all of them.
-
-    Parameters
-    ----------
-    asked : mapping
-        The parameters ``smoothing``, ``labels``, ``neighbor_features`` and ``feature_smoothing`` as given.
-    """
-    fixed = {name: value for name, value in asked.items() if not _is_auto(value)}
-    if graph is None:
-        return [Candidate("none")]
-    given = Candidate(
-        "as given" if any(part is not None for part in fixed.values()) else "none", **fixed
-    )
-    if graph.n_edges == 0 or (
-        "smoothing" in fixed and "labels" in fixed
-    ):  # nothing essential is left open: no race
-        return [given]
-    parts: dict[str, Any] = {
-        "labels": LatentField(),
-        "smoothing": Laplacian(2.0, 5) if classes else Laplacian(1.0, 2),
-    }
-    extra: dict[str, Any] = {}
-    if table.on_disk:
-        pass  # columns made from neighbours need the table in memory
-    elif not table.is_sparse:
-        parts |= {"neighbor_features": NeighborFeatures(), "feature_smoothing": Laplacian(20.0, 5)}
-    elif classes:
-        if table.values.shape[1] > 2 * DIRECTIONS and not any(
-            map(fixed.get, ("neighbor_features", "feature_smoothing"))
-        ):
-            extra = {"low_rank": DIRECTIONS}
-    else:
-        parts |= {"neighbor_features": NeighborFeatures(["mean"])}
-    entrants = [given]
-    alike = label_correlation(graph, target)
-    if alike >= LEAST_ALIKE or classes:
-        entrants.append(Candidate("graph", **parts | fixed, **extra))
-    if alike < ALIKE and not classes:
-        # Neighbours differ: their columns may still be informative.
-        parts |= {"smoothing": None, "labels": None}
-        if not table.on_disk:
-            entrants.append(Candidate("features", **parts | fixed, **extra))
-    return entrants
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
+Array = NDArray[np.float64]
 
 
 def label_correlation(graph: Graph, labels: Labels) -> float:
-    """Correlation between a node's label and the mean label of its labelled neighbours."""
-    mean, tied = _mean_of_neighbours(graph, labels)
-    if tied.sum() < 10:
-        return 0.0
-    own, mean = (labels.target - labels.target.mean(axis=0))[tied], mean[tied]
-    spread = float(np.sqrt((own**2).sum() * (mean**2).sum()))
-    return float((own * mean).sum()) / spread if spread > 0 else 0.0
+    """Return the correlation of labels with the mean label of their labelled neighbours."""
+    return neighbor_correlation(graph, labels.nodes, labels.target)
 
 
-def _mean_of_neighbours(
-    graph: Graph, labels: Labels
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The mean centred label of each labelled node's labelled neighbours, 0 where there are none; and where there are."""
-    known, values = np.zeros((graph.n_nodes, 1)), np.zeros((graph.n_nodes, labels.target.shape[1]))
-    known[labels.nodes] = 1.0
-    values[labels.nodes] = labels.target - labels.target.mean(axis=0)
-    mass = (graph.unsigned.adjacency @ known)[labels.nodes]
-    around = (graph.adjacency @ values)[labels.nodes]
-    return np.divide(around, mass, out=np.zeros_like(around), where=mass > 0), mass[:, 0] > 0
+def candidates(
+    requested: Mapping[str, object],
+    graph: Graph | None,
+    labels: Labels,
+    classes: bool,
+    table: Table,
+) -> list[Candidate]:
+    """Return the candidates to compare; parts that the user fixed are the same in all of them.
+
+    Parameters
+    ----------
+    requested : mapping
+        ``smoothing``, ``labels``, ``neighbor_features`` and ``feature_smoothing``, each a part, None
+        or "auto".
+    graph : Graph or None
+    labels : Labels
+        The training labels.
+    classes : bool
+        Whether y holds classes.
+    table : Table
+    """
+    fixed = {name: part for name, part in requested.items() if not _is_auto(part)}
+    if graph is None:
+        return [Candidate("none")]
+    is_plain = all(part is None for part in fixed.values())
+    first = Candidate("none" if is_plain else "as given", **fixed)  # type: ignore[arg-type]
+    if graph.n_edges == 0 or ("smoothing" in fixed and "labels" in fixed):
+        return [first]
+    parts: dict[str, object] = {
+        "labels": defaults.latent_field(),
+        "smoothing": defaults.propagation(classes),
+    }
+    if table.is_sparse and classes:
+        is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
+        adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
+        if is_wide and not adds_columns:
+            parts["low_rank"] = defaults.LOW_RANK
+    elif table.is_sparse:
+        parts["neighbor_features"] = NeighborFeatures(["mean"])
+    elif not table.on_disk:  # neighbour columns need the table in memory
+        parts["neighbor_features"] = NeighborFeatures()
+        parts["feature_smoothing"] = defaults.feature_smoothing()
+    pool = [first]
+    correlation = label_correlation(graph, labels)
+    if correlation >= defaults.MIN_CORRELATION or classes:
+        pool.append(Candidate("graph", **parts | fixed))  # type: ignore[arg-type]
+    if correlation < defaults.LOW_CORRELATION and not classes and not table.on_disk:
+        columns = parts | {"smoothing": None, "labels": None}
+        pool.append(Candidate("features", **columns | fixed))  # type: ignore[arg-type]
+    return pool
+
+
+def _is_auto(value: object) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[str, float]:
-    """Return a strength for each relation, read off the labels: how well its neighbours tell a node's label.
+    """Return a strength for each relation, estimated from the labels.
 
-    The coefficients of a regression of labels on the means over each relation's neighbours, all relations at once, so
-    that one that only repeats another gets nothing. A coefficient within two standard errors of 0 is 0; a negative one
-    stays negative. Each is divided by the relation's mean degree, as weights add up, and the largest becomes 1.
+    The coefficients of a regression of labels on the means over each relation's neighbours, all
+    relations at once, so that a redundant one gets nothing. A coefficient within two standard errors
+    of 0 is 0; a negative one stays negative. Each is divided by the relation's mean degree, as
+    weights add up, and the largest becomes 1.
     """
-    means = [_mean_of_neighbours(graph, labels)[0].ravel() for graph in relations.values()]
-    columns, own = np.column_stack(means), (labels.target - labels.target.mean(axis=0)).ravel()
+    means = [
+        neighbor_means(graph, labels.nodes, labels.target)[0].ravel()
+        for graph in relations.values()
+    ]
+    columns = np.column_stack(means)
+    own = (labels.target - labels.target.mean(axis=0)).ravel()
     unit = float(np.abs(columns).max(initial=0.0))
-    if unit == 0.0:  # no label has a labelled neighbour, or all are the same: nothing to read
+    if unit == 0.0:  # no label has a labelled neighbour, or all labels are the same
         return dict.fromkeys(relations, 1.0)
-    columns, own = columns / unit, own / unit  # squares of labels in any unit are numbers
+    columns = columns / unit  # squares stay in range, whatever the unit of the labels
+    own = own / unit
     gram = columns.T @ columns
     gram += 1e-9 * np.trace(gram) * np.eye(len(relations))
     inverse = np.linalg.inv(gram)
-    slope = inverse @ (columns.T @ own)
-    noise = float(((own - columns @ slope) ** 2).sum()) / max(own.size - len(relations), 1)
-    slope[np.abs(slope) < 2.0 * np.sqrt(noise * np.diag(inverse))] = 0.0
-    degree = np.array(
+    coefficients = inverse @ (columns.T @ own)
+    noise = float(((own - columns @ coefficients) ** 2).sum()) / max(own.size - len(relations), 1)
+    standard_errors = np.sqrt(noise * np.diag(inverse))
+    coefficients[np.abs(coefficients) < 2.0 * standard_errors] = 0.0
+    degrees = np.array(
         [
             graph.degrees.sum() / max(np.count_nonzero(graph.degrees), 1)
             for graph in relations.values()
         ]
     )
-    strength = slope / np.where(degree > 0, degree, 1.0)
-    largest = np.abs(strength).max()
-    if largest == 0.0:  # none says anything: whether to use the graph at all is decided elsewhere
+    strengths = coefficients / np.where(degrees > 0, degrees, 1.0)
+    largest = np.abs(strengths).max()
+    if largest == 0.0:  # none is informative: whether to use the graph at all is decided elsewhere
         return dict.fromkeys(relations, 1.0)
-    return {name: float(value / largest) for name, value in zip(relations, strength, strict=True)}
+    return {name: float(value / largest) for name, value in zip(relations, strengths, strict=True)}
 
 
-def sized_learner(learner: Any, n_labelled: int, choice: Candidate, classes: bool) -> Learner:
-    """Turn the ``learner`` parameter into a learner; the plain name "lightgbm" gets settings that suit the size."""
-    if not (isinstance(learner, str) and learner == "lightgbm"):
-        return as_learner(learner)
-    small = classes or n_labelled < SMALL
-    columns = 1.0 if not choice.uses_graph else 0.3 if classes else 0.5
-    params = {"min_sum_hessian_in_leaf": 1.0 if classes else 5.0 if small else 20.0}
-    if not small:  # ten thousand rows tell where the bins end
-        params["bin_construct_sample_cnt"] = 10_000
-    return LightGBM(
-        15 if small else 31,
-        min_child_samples=10 if small else 20,
-        reg_lambda=5.0 if small else 20.0,
-        colsample_bytree=columns,
-        max_bin=127 if small or choice.uses_graph else 255,
-        params=params,
-    )
+@dataclass(frozen=True)
+class CandidateFeatures:
+    """The columns that the trees of a candidate are grown on, binned."""
+
+    candidate: Candidate
+    pipeline: FeaturePipeline
+    table: Table
+    grower: TreeGrower
 
 
-def sized_rate(classes: bool, n_labelled: int, is_sparse: bool) -> float:
-    """The learning rate that suits the size."""
-    return 0.3 if classes else 0.05 if n_labelled < SMALL and not is_sparse else 0.1
+@dataclass(frozen=True)
+class CandidateRun:
+    """A candidate that is ready to train."""
+
+    features: CandidateFeatures
+    operator: Propagation
+    objective: Objective
+    boosting: Boosting
 
 
-def sized_stages(classes: bool, n_labelled: int, n_scores: int) -> list[int]:
-    """After how many rounds the race is looked at; every round of every entrant keeps its scores, so not too many."""
-    stages = [5, 25, 60] if classes else [30] if n_labelled < SMALL else [10]
-    return [rounds for rounds in stages if rounds == stages[0] or rounds * n_scores <= MOST_SCORES]
+class CandidatePool:
+    """The candidates' runs, built when first needed and freed when discarded.
 
-
-def sized_stopping(classes: bool, n_labelled: int) -> EarlyStopping:
-    """Early stopping that suits the learning rate; with many labels, negligible gains end it too."""
-    if classes:
-        return EarlyStopping(10)
-    return EarlyStopping(30) if n_labelled < SMALL else EarlyStopping(15, min_improvement=0.01)
-
-
-def race(
-    entrants: Mapping[str, tuple[Objective, Boosting]],
-    stages: Sequence[int],
-    stop: Callable[[], bool] = lambda: False,
-    stopping: Callable[[], EarlyStopping] | None = None,
-    lost: Callable[[str], None] = lambda name: None,
-) -> tuple[str, list[RoundInfo], dict[str, float]]:
-    """Return the winner's name, the rounds it has run, and the validation loss that each entrant reached.
-
-    The first entrant is the one that the others must beat, after as many rounds as one of the ``stages`` says: who is
-    behind after a few may lead after more, as trees that see more columns start slower. Once ``stop`` says so, the race ends
-    with the round, and those that are still in it are compared after as many rounds as all of them have run.
-
-    What is held at a time is little, as scores of all nodes in all rounds of all entrants may be several times the table: an
-    entrant is looked up when its turn comes, and ``lost`` is told its name as soon as it cannot win any more. Where the
-    rounds will be shown to no other callback than what ``stopping`` makes, only models that it would keep are kept.
+    Parameters
+    ----------
+    pool : sequence of Candidate
+    build : callable
+        Builds a run from a candidate and the features of those before it, which it may share.
     """
-    names, runs, reached = list(entrants), dict[str, _Run](), dict[str, float]()
+
+    def __init__(
+        self,
+        pool: Sequence[Candidate],
+        build: Callable[[Candidate, Sequence[CandidateFeatures]], CandidateRun],
+    ) -> None:
+        self._candidates = {candidate.name: candidate for candidate in pool}
+        self._build = build
+        self._runs: dict[str, CandidateRun] = {}
+        self._features: list[CandidateFeatures] = []
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the candidates; the first is the one to beat."""
+        return list(self._candidates)
+
+    def run(self, name: str) -> CandidateRun:
+        """Return the run of a candidate."""
+        if name not in self._runs:
+            run = self._build(self._candidates[name], self._features)
+            self._runs[name] = run
+            self._features.append(run.features)
+        return self._runs[name]
+
+    def discard(self, name: str) -> None:
+        """Free a candidate that cannot be selected any more."""
+        self._runs.pop(name).features.grower.free()
+
+
+@dataclass(frozen=True)
+class SelectionResult:
+    """The best candidate's name, the rounds it has run, and the validation loss of each candidate."""
+
+    best: str
+    rounds: list[RoundInfo]
+    losses: dict[str, float]
+
+
+def successive_halving(
+    pool: CandidatePool,
+    stages: Sequence[int],
+    interrupted: Callable[[], bool] = lambda: False,
+    make_stopping: Callable[[], EarlyStopping] | None = None,
+) -> SelectionResult:
+    """Train the candidates for the rounds of each stage and compare them on the validation nodes.
+
+    Scores of all nodes in all rounds of all candidates may be several times the table. A candidate is
+    built when its turn comes, and discarded as soon as it cannot be selected any more.
+
+    Parameters
+    ----------
+    pool : CandidatePool
+        The first candidate is the one that the others must beat.
+    stages : sequence of int
+        Numbers of rounds. Later stages are for candidates that start slower.
+    interrupted : callable
+        Once it returns True, candidates are compared after as many rounds as all of them have run.
+    make_stopping : callable, optional
+        Makes the early stopping of the final training. Models that it would not restore are dropped;
+        pass None if other callbacks will see these rounds.
+
+    Returns
+    -------
+    SelectionResult
+    """
+    names = pool.names
+    runs: dict[str, _Run] = {}
+    losses: dict[str, float] = {}
     for stage, n_rounds in enumerate(stages):
-        clearly = (
-            1.0 if n_rounds == stages[0] else 0.5
-        )  # the longer they ran, the less is left to chance
-        for place, name in enumerate(names):
-            if name not in runs and not (runs and stop()):
-                runs[name] = _Run(*entrants[name], None if stopping is None else stopping())
+        first_stage = n_rounds == stages[0]
+        margin = defaults.FIRST_STANDARD_ERRORS if first_stage else defaults.LATER_STANDARD_ERRORS
+        for index, name in enumerate(names):
+            if name not in runs and not (runs and interrupted()):
+                stopping = None if make_stopping is None else make_stopping()
+                runs[name] = _Run(pool.run(name), stopping)
             if name in runs:
-                runs[name].go_on(n_rounds, stop)
-            if stage == len(stages) - 1 and not stop():
-                so_far = {other: runs[other] for other in names[: place + 1]}
-                ahead, told = _winner(
-                    {other: run.least_errors(n_rounds) for other, run in so_far.items()}, clearly
-                )
-                reached |= told
-                for other, run in so_far.items():
-                    if other != ahead and not run.retired:
-                        run.retire()
-                        lost(other)
-        standing = {
-            name: run for name, run in runs.items() if not run.retired and (run.done or not stop())
+                runs[name].train(n_rounds, interrupted)
+            if stage == len(stages) - 1 and not interrupted():
+                losses |= _discard_behind(pool, runs, names[: index + 1], n_rounds, margin)
+        compared = {
+            name: run
+            for name, run in runs.items()
+            if not run.discarded and (run.rounds or not interrupted())
         }
-        standing = standing or {names[0]: runs[names[0]]}
-        shared = min(len(run.done) for run in standing.values()) if stop() else n_rounds
-        winner, told = _winner(
-            {name: run.least_errors(shared) for name, run in standing.items()}, clearly
+        compared = compared or {names[0]: runs[names[0]]}
+        shared = n_rounds
+        if interrupted():
+            shared = min(len(run.rounds) for run in compared.values())
+        best, stage_losses = _best(
+            {name: run.best_losses(shared) for name, run in compared.items()}, margin
         )
-        reached |= told
-        if winner != names[0] or stop():
+        losses |= stage_losses
+        if best != names[0] or interrupted():
             break
-    return winner, runs[winner].done, reached
+    return SelectionResult(best, runs[best].rounds, losses)
+
+
+def _discard_behind(
+    pool: CandidatePool, runs: dict[str, "_Run"], names: list[str], n_rounds: int, margin: float
+) -> dict[str, float]:
+    """Discard the candidates behind the leader of the last stage; return their losses."""
+    leader, losses = _best({name: runs[name].best_losses(n_rounds) for name in names}, margin)
+    for name in names:
+        if name != leader and not runs[name].discarded:
+            runs[name].discard()
+            pool.discard(name)
+    return losses
 
 
 class _Run:
-    """The rounds of one entrant, and after each the losses at the validation nodes of the best model so far."""
+    """The rounds of a candidate, and after each the losses at the validation nodes of the best model."""
 
-    def __init__(
-        self, objective: Objective, boosting: Boosting, stopping: EarlyStopping | None
-    ) -> None:
-        self.done: list[RoundInfo] = []
-        self.retired = False
-        self._objective: Any = objective
-        self._boosting: Any = boosting
+    def __init__(self, run: CandidateRun, stopping: EarlyStopping | None) -> None:
+        self.rounds: list[RoundInfo] = []
+        self.discarded = False
+        self._run: CandidateRun | None = run
         self._stopping = stopping
-        self._errors: list[NDArray[np.float64]] = []
-        self._least, self._stopped = np.inf, False
+        self._losses: list[Array] = []
+        self._least = np.inf
+        self._stopped = False
         if stopping is not None:
             stopping.before_training(0)
 
-    def go_on(self, n_rounds: int, stop: Callable[[], bool]) -> None:
-        """Run rounds until there are so many, and free what was computed at the last, while others run."""
-        while len(self.done) < n_rounds and not stop() and self._goes_on():
+    def train(self, n_rounds: int, interrupted: Callable[[], bool]) -> None:
+        """Run rounds until there are ``n_rounds``, and drop what was cached at the last."""
+        while len(self.rounds) < n_rounds and not interrupted() and self._train_round():
             pass
-        for progress in self.done[-1:]:
-            progress.model.cache.clear()
+        for info in self.rounds[-1:]:
+            info.model.cache.clear()
 
-    def retire(self) -> None:
-        """Keep the losses of the best model alone."""
-        self._errors, self.retired = [self.least_errors(len(self._errors))], True
-        self.done, self._objective, self._boosting, self._stopping = [], None, None, None
+    def discard(self) -> None:
+        """Drop everything but the losses of the best model."""
+        self._losses = [self.best_losses(len(self._losses))]
+        self.discarded = True
+        self.rounds = []
+        self._run = None
+        self._stopping = None
 
-    def _goes_on(self) -> bool:
-        progress = next(self._boosting, None)
-        if progress is None:
+    def _train_round(self) -> bool:
+        assert self._run is not None
+        info = next(self._run.boosting, None)
+        if info is None:
             return False
-        reached = self._objective.validation_value(progress.model) or 0.0
-        if reached < self._least or not self._errors:
-            self._least = reached
-            self._errors.append(self._losses(progress.model))
+        value = self._run.objective.validation_value(info.model) or 0.0
+        if value < self._least or not self._losses:
+            self._least = value
+            self._losses.append(_node_losses(self._run.objective, info.model))
         else:
-            self._errors.append(self._errors[-1])
-        self.done.append(progress)
+            self._losses.append(self._losses[-1])
+        self.rounds.append(info)
         if self._stopping is not None:
-            self._stopped = self._stopped or self._stopping.after_round(progress)
-            best = self._stopping.after_training(progress.model)
-            self.done = [
-                past if past is progress or past.model is best else _outline(past)
-                for past in self.done
+            self._stopped = self._stopped or self._stopping.after_round(info)
+            best = self._stopping.after_training(info.model)
+            self.rounds = [
+                past if past is info or past.model is best else _without_scores(past)
+                for past in self.rounds
             ]
         return True
 
-    def least_errors(self, first: int) -> NDArray[np.float64]:
-        """The losses at the validation nodes in the best of the first rounds."""
-        errors = self._errors[:first]
-        return errors[-1] if errors else self._losses(self._objective.start())
-
-    def _losses(self, model: Iterate) -> NDArray[np.float64]:
-        objective, held = self._objective, self._objective.validation
-        assert held is not None
-        share = held.weight / held.weight.mean()
-        errors: NDArray[np.float64] = share * objective.loss.value(
-            objective.predict(model)[held.nodes], held.target
-        )
-        return errors
+    def best_losses(self, n_rounds: int) -> Array:
+        """Return the losses at the validation nodes in the best of the first rounds."""
+        losses = self._losses[:n_rounds]
+        if losses:
+            return losses[-1]
+        assert self._run is not None
+        return _node_losses(self._run.objective, self._run.objective.start())
 
 
-def _outline(progress: RoundInfo) -> RoundInfo:
-    """A round without the scores of its model."""
-    nothing = np.zeros((0, 1))
-    return replace(progress, model=Iterate(nothing, nothing, progress.model.weights))
+def _node_losses(objective: Objective, model: Iterate) -> Array:
+    validation = objective.validation
+    assert validation is not None
+    share = validation.weight / validation.weight.mean()
+    predictions = objective.predict(model)[validation.nodes]
+    losses: Array = share * objective.loss.value(predictions, validation.target)
+    return losses
 
 
-def _winner(
-    errors: Mapping[str, NDArray[np.float64]], clearly: float
-) -> tuple[str, dict[str, float]]:
-    """The entrant with the least loss, the first unless beaten by so many standard errors; and what each has reached."""
-    reached = {name: float(error.mean()) for name, error in errors.items()}
-    first = next(iter(errors))
-    for name in sorted(reached, key=lambda name: reached[name]):
-        gain = errors[first] - errors[name]
-        if name == first or gain.mean() > max(
-            clearly * gain.std() / np.sqrt(gain.size), LEAST_GAIN * reached[first]
-        ):
+def _without_scores(info: RoundInfo) -> RoundInfo:
+    empty = np.zeros((0, 1))
+    return replace(info, model=Iterate(empty, empty, info.model.weights))
+
+
+def _best(losses: Mapping[str, Array], n_standard_errors: float) -> tuple[str, dict[str, float]]:
+    """The candidate of least loss, the first unless it is beaten clearly; and the mean losses."""
+    means = {name: float(loss.mean()) for name, loss in losses.items()}
+    first = next(iter(losses))
+    for name in sorted(means, key=lambda name: means[name]):
+        gain = losses[first] - losses[name]
+        standard_error = gain.std() / np.sqrt(gain.size)
+        margin = max(n_standard_errors * standard_error, defaults.MIN_GAIN * means[first])
+        if name == first or gain.mean() > margin:
             break
-    return name, reached
+    return name, means

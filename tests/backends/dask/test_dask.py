@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import ebboost as eb
-from ebboost.backends.dask import client as _client
+from ebboost.backends.dask import cluster as dask_cluster
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, RowBlock, Rows, Shard
 from ebboost.boosting.latent_field import LatentField
 from ebboost.data.graph_columns import neighbor_columns, smoothed_columns
@@ -69,7 +69,7 @@ def client():
 @pytest.fixture
 def in_blocks(monkeypatch):
     """Have even these small graphs cut into rows."""
-    monkeypatch.setattr(_client, "WHOLE_UP_TO", 0)
+    monkeypatch.setattr(dask_cluster, "MAX_REPLICATED_WEIGHTS", 0)
 
 
 def spread(X, chunks=CHUNKS, columns=None):
@@ -272,7 +272,7 @@ def test_a_classifier_on_a_dataframe_with_text_in_some_blocks_only(client, in_bl
     assert_same_model(one, two)
     assert (
         two.feature_names_in_.tolist() == ["a", "kind", "b"]
-        and two._reader.categories == one._reader.categories
+        and two.state_.reader.categories == one.state_.reader.categories
     )
     np.testing.assert_allclose(two.predict_proba(), one.predict_proba(), atol=1e-3)
     np.testing.assert_allclose(

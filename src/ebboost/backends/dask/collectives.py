@@ -49,7 +49,7 @@ class Collective:
         # The collective takes no None.
         return [self._collective.broadcast([value], rank)[0] for rank in range(self.count)]
 
-    def rank0_objective(self, objective: Any) -> "Agreed":
+    def rank0_objective(self, objective: Any) -> Any:
         """Return the objective, with losses on which all workers agree."""
         return Agreed(objective, self)
 

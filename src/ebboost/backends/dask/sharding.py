@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.backends.dask.collectives import Collective
+from ebboost.data.fingerprint import fingerprint_of
+from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.graph import Graph
 from ebboost.propagation import Sweep, sweep_on
-from ebboost.training.checkpoint import fingerprint_of
 
 # Relative residuals from which on conjugate gradients may speak in float32, which halves what they send.
 SHORT_FROM = 1e-3
@@ -256,3 +257,62 @@ class Shard(Table):
         return fingerprint_of(
             self.names, self.categorical, *(digest for _, digest in sorted(blocks))
         )
+
+
+def read_shard(
+    blocks: Sequence[Any], rows: Rows, categorical: Any, collective: Collective
+) -> tuple[TableReader, Shard]:
+    """Return a worker's rows as numbers; the workers agree on text columns and on categories.
+
+    Parameters
+    ----------
+    blocks : sequence of tables
+    rows : Rows
+        The nodes of the blocks.
+    categorical : "auto" or list
+    collective : Collective
+    """
+    reader = TableReader(categorical)
+    readers = [TableReader(categorical) for _ in blocks]
+    starts = [start for start, _ in rows.ranges]
+    tables = [
+        _read_block(own.fit, block, start)
+        for own, block, start in zip(readers, blocks, starts, strict=True)
+    ]
+    if any(table.is_sparse for table in tables):
+        raise ValueError(
+            "X holds sparse blocks: on a cluster it must be dense. Use X.map_blocks(lambda b: "
+            "b.toarray())."
+        )
+    columns = collective.allgather_objects([(own.names, own.categories) for own in readers])
+    reader.names = readers[0].names
+    for names, categories in (block for worker in columns for block in worker):
+        if names != reader.names:
+            raise ValueError(
+                f"X has blocks with other columns: {list(names)} and {list(reader.names)}."
+            )
+        for column, values in categories.items():
+            reader.categories[column] = reader.categories.get(column, []) + values
+    for column, values in reader.categories.items():
+        if len({isinstance(value, str) for value in values}) > 1:
+            raise ValueError(
+                f"X, column {reader.names[column]!r} is text in some blocks and numbers in others."
+            )
+        reader.categories[column] = sorted(set(values))
+    if reader.categories:
+        tables = [
+            _read_block(reader.read, block, start)
+            for block, start in zip(blocks, starts, strict=True)
+        ]
+    values = np.concatenate([table.values for table in tables])
+    categorical_columns = tuple(sorted(reader.categories))
+    shard = Shard(values, reader.names, categorical_columns, tables[0].origin, rows, collective)
+    return reader, shard
+
+
+def _read_block(read: Callable[[Any], Table], block: Any, start: int) -> Table:
+    """A block as numbers; errors say where its rows begin."""
+    try:
+        return read(block)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X, counted from row {start}: {error}") from None

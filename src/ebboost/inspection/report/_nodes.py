@@ -14,7 +14,7 @@ from ebboost.inspection import diagnostics as diagnosis
 from ebboost.inspection.diagnostics import HeldOut
 from ebboost.inspection.layout import layout
 from ebboost.inspection.report._charts import clipped, number
-from ebboost.model.explain import ENCODED, Explanation
+from ebboost.model.explain import ENCODED, Explanation, explained_scores
 
 Array = NDArray[np.float64]
 ON_THE_MAP = 30_000
@@ -45,7 +45,7 @@ def _quantised(values: Array, low: float, high: float) -> NDArray[np.uint8]:
 def roles(model: Any) -> NDArray[np.uint8]:
     """Whether each node's label was trained on, held out or is unknown."""
     found = np.full(len(model.scores_), UNKNOWN, dtype=np.uint8)
-    found[model._training.nodes] = TRAINED
+    found[model.state_.labels.nodes] = TRAINED
     found[model.validation_nodes_] = HELD
     return found
 
@@ -221,7 +221,9 @@ def chosen(
             take("Graph hurt most", held.nodes[np.argsort(-gain, kind="stable")], 0.1)
         take("Held out, at random", rng.permutation(held.nodes), 0.2)
     if diagnosis.uses_graph(model):
-        moved = np.abs(model._explained_scores() - model.init_score_ - model.scores_).max(axis=1)
+        moved = np.abs(explained_scores(model.state_) - model.init_score_ - model.scores_).max(
+            axis=1
+        )
         take("Moved furthest by the graph", np.argsort(-moved, kind="stable"), 0.2)
     take("Label unknown, at random", rng.permutation(np.flatnonzero(roles(model) == UNKNOWN)), 0.2)
     if len(taken) < FEWEST_EXPLAINED // 2:
@@ -240,7 +242,7 @@ def explanations(
         )
     if isinstance(model.labels_, MaskedLabels):
         return "A model trained with labels='masked' has no exact sum; fit with labels='field' or 'none' to take it apart."
-    if model._preparation.encoder is not None and model._fitted_columns is None:
+    if model.state_.pipeline.encoder is not None and model.state_.encoded_table is None:
         return ENCODED
     role = roles(model)
     everyone = np.asarray([node for group in groups.values() for node in group], dtype=np.int64)
@@ -278,8 +280,8 @@ def _scale(model: Any) -> str:
 def _truth(model: Any) -> Callable[[int], str]:
     """How to write the known label of a node; empty where it is not known."""
     place = np.full(len(model.scores_), -1, dtype=np.int64)
-    nodes = np.concatenate([model._training.nodes, model.validation_nodes_])
-    target = np.concatenate([model._training.target, model.validation_target_])
+    nodes = np.concatenate([model.state_.labels.nodes, model.validation_nodes_])
+    target = np.concatenate([model.state_.labels.target, model.validation_target_])
     place[nodes] = np.arange(nodes.size)
 
     def written(node: int) -> str:
@@ -308,7 +310,7 @@ def _written(
     """One node as the page needs it: totals of each kind, and the largest parts of each."""
     node, source = part.node, before if role == HELD else model
     graph_made = (
-        set() if model._preparation.low_rank is not None else set(part.own) - set(table.names)
+        set() if model.state_.pipeline.low_rank is not None else set(part.own) - set(table.names)
     )
     own = {name: value for name, value in part.own.items() if name not in graph_made}
     around: dict[Any, float] = {
@@ -391,7 +393,7 @@ def _cell(model: Any, table: Table, node: int, name: str) -> str:
     if np.isnan(value):
         return "missing"
     return (
-        clipped(model._reader.categories[column][int(value)])
-        if column in model._reader.categories
+        clipped(model.state_.reader.categories[column][int(value)])
+        if column in model.state_.reader.categories
         else number(value)
     )

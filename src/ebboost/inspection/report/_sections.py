@@ -129,7 +129,7 @@ def tiles(known: Known) -> str:
         items.append(
             ("RMSE", figure(q["rmse"]), f"{figure(p['rmse'])} without the graph" if p else "")
         )
-    n_nodes, n_labels = len(model.scores_), model._training.nodes.size
+    n_nodes, n_labels = len(model.scores_), model.state_.labels.nodes.size
     items.append(("Rows", f"{n_nodes:,}", f"{n_labels:,} of them labelled"))
     if model.graph_ is not None:
         pieces = model.graph_.n_components
@@ -376,7 +376,7 @@ def _groups(known: Known, held: HeldOut) -> list[tuple[str, NDArray[np.bool_]]]:
     graph, everyone = known.model.graph_, np.ones(held.nodes.size, dtype=bool)
     ties = np.diff(graph.adjacency.indptr)[held.nodes]
     labelled = np.zeros(graph.n_nodes)
-    labelled[known.model._training.nodes] = 1.0
+    labelled[known.model.state_.labels.nodes] = 1.0
     labelled[held.nodes] = 0.0
     links = graph.unsigned.adjacency
     around = np.asarray((links != 0).astype(np.float64) @ labelled)[held.nodes]
@@ -415,7 +415,7 @@ def _by_leading_column(known: Known, held: HeldOut) -> list[tuple[str, NDArray[n
         return []
     column = int(np.argmax(known.model.feature_importances_))
     name, values = clipped(known.table.names[column]), known.table.values[held.nodes, column]
-    categories = known.model._reader.categories.get(column)
+    categories = known.model.state_.reader.categories.get(column)
     if categories is not None:
         often = np.argsort(-np.bincount(values[~np.isnan(values)].astype(int)), kind="stable")[
             :3

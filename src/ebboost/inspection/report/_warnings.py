@@ -30,7 +30,7 @@ def _of_graph(known: Known) -> list[tuple[str, str]]:
         what = f"{isolates:,} of {graph.n_nodes:,} nodes have no edge."
         found.append((what, "They are predicted from their own columns alone."))
     labelled = np.zeros(graph.n_components, dtype=bool)
-    labelled[graph.component_labels[known.model._training.nodes]] = True
+    labelled[graph.component_labels[known.model.state_.labels.nodes]] = True
     size = np.bincount(graph.component_labels)
     cut_off = int(size[~labelled & (size > 1)].sum())
     if cut_off:
@@ -41,7 +41,7 @@ def _of_graph(known: Known) -> list[tuple[str, str]]:
             )
         )
     if graph.n_edges and not known.classes:
-        alike = label_correlation(graph, known.model._training)
+        alike = label_correlation(graph, known.model.state_.labels)
         if alike < 0.1:
             what = f"Labels of neighbours are hardly alike (correlation {alike:.2f})."
             found.append(
@@ -52,7 +52,7 @@ def _of_graph(known: Known) -> list[tuple[str, str]]:
 
 def _of_labels(known: Known) -> list[tuple[str, str]]:
     model, found = known.model, []
-    labels, n_nodes = model._training, len(model.scores_)
+    labels, n_nodes = model.state_.labels, len(model.scores_)
     if labels.nodes.size < 200 or labels.nodes.size < 0.01 * n_nodes:
         what = f"Only {labels.nodes.size:,} of {n_nodes:,} nodes are labelled."
         found.append(
@@ -115,7 +115,7 @@ def _of_table(known: Known) -> list[tuple[str, str]]:
     many = [
         clipped(seen.names[c])
         for c in seen.categorical
-        if len(known.model._reader.categories.get(c, ())) > 0.5 * seen.n_rows
+        if len(known.model.state_.reader.categories.get(c, ())) > 0.5 * seen.n_rows
     ]
     if many:
         found.append(

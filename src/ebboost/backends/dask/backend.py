@@ -1,0 +1,27 @@
+"""The backend of one worker of a cluster."""
+
+from ebboost.backends.dask.collectives import Collective
+from ebboost.backends.dask.learner import DistributedXGBoost
+from ebboost.backends.devices import Cpu
+from ebboost.boosting.objective import Objective
+from ebboost.learners import Learner
+
+
+class WorkerBackend(Cpu):
+    """Trains on the CPU of a worker, trees and decisions shared with the others.
+
+    Parameters
+    ----------
+    collective : Collective
+    """
+
+    def __init__(self, collective: Collective) -> None:
+        self._collective = collective
+
+    def learner(self, learner: Learner) -> Learner:
+        """Return the learner whose trees all workers grow together."""
+        return DistributedXGBoost(learner, self._collective)
+
+    def objective(self, objective: Objective) -> Objective:
+        """Return the objective with the losses of the first worker, on which all decide alike."""
+        return self._collective.rank0_objective(objective)

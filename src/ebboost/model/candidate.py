@@ -1,0 +1,60 @@
+"""A candidate: one combination of the model's optional parts, compared with others by model selection."""
+
+from dataclasses import dataclass
+
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data.features import NeighborFeatures
+from ebboost.data.low_rank import LowRank
+from ebboost.data.pipeline import FeaturePipeline
+from ebboost.propagation import Smoother
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Which parts of the model use the graph, and how.
+
+    Parameters
+    ----------
+    name : str
+        ``"none"`` for the model without a graph.
+    smoothing : Smoother, optional
+        Propagation of the scores.
+    labels : LatentField or MaskedLabels, optional
+        How known labels inform the predictions of other nodes.
+    neighbor_features : NeighborFeatures, optional
+    feature_smoothing : Smoother, optional
+        P_x of the columns [X, P_x X].
+    low_rank : int
+        Number of singular vectors that replace a wide sparse table, 0 for the table itself.
+    """
+
+    name: str
+    smoothing: Smoother | None = None
+    labels: LatentField | MaskedLabels | None = None
+    neighbor_features: NeighborFeatures | None = None
+    feature_smoothing: Smoother | None = None
+    low_rank: int = 0
+
+    @property
+    def uses_graph(self) -> bool:
+        """Whether any part needs the graph."""
+        parts = (self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing)
+        return any(part is not None for part in parts)
+
+    def shares_features(self, other: "Candidate") -> bool:
+        """Whether the trees of both are grown on the same columns with the same settings."""
+        return self._tree_settings() == other._tree_settings()
+
+    def _tree_settings(self) -> tuple[str, int, bool, bool]:
+        columns = repr((self.neighbor_features, self.feature_smoothing))
+        return columns, self.low_rank, isinstance(self.labels, MaskedLabels), self.uses_graph
+
+    def pipeline(self) -> FeaturePipeline:
+        """Return the unfitted pipeline that computes the columns of the trees."""
+        return FeaturePipeline(
+            self.neighbor_features,
+            self.feature_smoothing,
+            LowRank(self.low_rank) if self.low_rank else None,
+            smooths_encodings=isinstance(self.labels, MaskedLabels),
+        )

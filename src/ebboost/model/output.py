@@ -1,0 +1,183 @@
+"""The meaning of y: how labels become targets, and how scores become predictions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import compute_sample_weight
+
+from ebboost.boosting.calibration import ProbabilityField
+from ebboost.boosting.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, regression_loss
+from ebboost.data import validation as checks
+
+Array = NDArray[np.float64]
+ClassWeight = Mapping[object, float] | str | None
+
+
+@dataclass(frozen=True)
+class Output(ABC):
+    """What a column of scores stands for: a number, or the probability of a class.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss of equation (7), whose inverse link maps scores to predictions.
+    """
+
+    loss: Loss
+
+    @property
+    @abstractmethod
+    def classes(self) -> NDArray[Any] | None:
+        """The classes, sorted; None for numbers."""
+
+    @property
+    def uses_field(self) -> bool:
+        """Whether the latent field moves predictions."""
+        return True
+
+    @abstractmethod
+    def encode(self, values: NDArray[Any], name: str) -> Array:
+        """Return labels as a target of shape (m, n_outputs); ``name`` is for messages."""
+
+    @abstractmethod
+    def decode(self, raw: Array) -> NDArray[Any]:
+        """Return what ``predict`` returns for raw predictions."""
+
+    @abstractmethod
+    def label_residuals(self, scores: Array, target: Array) -> Array:
+        """Return the residuals at labelled nodes with these scores, the observations of the field."""
+
+    @abstractmethod
+    def combine(self, scores: Array, field_mean: Array | None) -> Array:
+        """Return raw predictions from propagated scores and the posterior mean of the field."""
+
+    def fit_loss(self, target: Array, weight: Array) -> Self:
+        """Return this output with the scale of its loss estimated from the training labels."""
+        self.loss.check(target)
+        return replace(self, loss=self.loss.prepared(target, weight))
+
+    def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
+        """Return what the sample weights are multiplied by."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class NumericOutput(Output):
+    """Numbers: raw predictions are scores."""
+
+    @classmethod
+    def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
+        """Return the output of a regressor with this ``loss`` parameter."""
+        return cls(regression_loss(loss))
+
+    @property
+    def classes(self) -> None:
+        """None: numbers have no classes."""
+        return None
+
+    def encode(self, values: NDArray[Any], name: str) -> Array:
+        """Return the numbers as one column."""
+        return np.asarray(values, dtype=np.float64)[:, None]
+
+    def decode(self, raw: Array) -> NDArray[Any]:
+        """Return predictions in the units of y."""
+        predictions: NDArray[Any] = self.loss.inverse_link(raw)[:, 0]
+        return predictions
+
+    def label_residuals(self, scores: Array, target: Array) -> Array:
+        """Return y − P f − init_score."""
+        return target - scores
+
+    def combine(self, scores: Array, field_mean: Array | None) -> Array:
+        """Return P f + z."""
+        return scores if field_mean is None else scores + field_mean
+
+
+@dataclass(frozen=True)
+class ClassOutput(Output):
+    """Classes: raw predictions are probabilities, one column for each class.
+
+    Parameters
+    ----------
+    loss : Loss
+    labels : ndarray
+        The classes, sorted.
+    calibration : ProbabilityField
+        Temperature of the scores, and weight of the field in the probabilities.
+    """
+
+    labels: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+    calibration: ProbabilityField = field(default_factory=ProbabilityField)
+
+    @classmethod
+    def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
+        """Return the output of a classifier with this ``loss`` parameter, its classes those of ``values``."""
+        checks.check_discrete(values)
+        classes = np.unique(values)
+        checks.check_n_classes(classes)
+        return cls(_classification_loss(loss, classes.size), classes)
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The classes, sorted."""
+        return self.labels
+
+    @property
+    def uses_field(self) -> bool:
+        """Whether the field has a weight in the probabilities."""
+        return self.calibration.strength != 0.0
+
+    def encode(self, values: NDArray[Any], name: str) -> Array:
+        """Return one column for two classes under the log loss, else a column for each class."""
+        index_of = {label: index for index, label in enumerate(self.labels.tolist())}
+        codes = (index_of.get(label, -1) for label in values.tolist())
+        index = np.fromiter(codes, np.int64, values.size)
+        if (index < 0).any():
+            unknown = values.tolist()[int(np.flatnonzero(index < 0)[0])]
+            raise ValueError(
+                f"{name} holds the class {unknown!r}, which the training labels do not have. "
+                f"The classes are {self.labels.tolist()}."
+            )
+        if self.labels.size == 2 and isinstance(self.loss, LogLoss):
+            return index.astype(np.float64)[:, None]
+        return np.eye(self.labels.size)[index]
+
+    def decode(self, raw: Array) -> NDArray[Any]:
+        """Return the most probable class of each node."""
+        return np.asarray(self.labels)[raw.argmax(axis=1)]
+
+    def label_residuals(self, scores: Array, target: Array) -> Array:
+        """Return one-hot labels minus probabilities."""
+        return self.calibration.errors(scores, self.loss, target)
+
+    def combine(self, scores: Array, field_mean: Array | None) -> Array:
+        """Return calibrated probabilities, moved by the field and normalised."""
+        if field_mean is None:
+            return self.loss.inverse_link(scores / self.calibration.temperature)
+        return self.calibration.corrected(scores, self.loss, field_mean)
+
+    def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
+        """Return the weight of each label's class."""
+        checks.class_weight(class_weight, self.labels)
+        if class_weight is None:
+            return 1.0
+        weights: Array = compute_sample_weight(class_weight, values)
+        return weights
+
+
+def _classification_loss(loss: Loss | str | None, n_classes: int) -> Loss:
+    if isinstance(loss, tuple(REGRESSION_LOSSES.values())):
+        raise ValueError(
+            f"loss={loss!r} is a loss for numbers, not for probabilities. Use 'log_loss'."
+        )
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in ("auto", "log_loss", None):
+        raise ValueError(
+            f"loss must be 'auto', 'log_loss' or a Loss for a classifier, got {loss!r}."
+        )
+    return LogLoss() if n_classes == 2 else Softmax()

@@ -1,0 +1,179 @@
+"""The fitted state: everything that a fitted model is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.boosting.losses import Loss
+from ebboost.data.labels import Labels
+from ebboost.data.pipeline import FeaturePipeline
+from ebboost.data.reader import TableReader
+from ebboost.data.table import Table
+from ebboost.graph import Graph
+from ebboost.learners import Ensemble
+from ebboost.model.candidate import Candidate
+from ebboost.model.output import Output
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ValidationRecord:
+    """The validation nodes and what was predicted for them before their labels were used.
+
+    Parameters
+    ----------
+    nodes : ndarray of int
+    target : ndarray of shape (m, n_outputs)
+    prediction : ndarray
+        Raw predictions: scores, or probabilities of the classes.
+    """
+
+    nodes: NDArray[np.int64]
+    target: Array
+    prediction: Array
+
+    @classmethod
+    def empty(cls, n_columns: int) -> "ValidationRecord":
+        """Return the record of a fit without validation nodes."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros((0, n_columns)))
+
+
+@dataclass(frozen=True)
+class FittedState:
+    """Everything that a fitted model is; predict, explain, save, serve and report take it.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of the estimator class.
+    parameters : dict
+        Constructor parameters of the estimator.
+    output : Output
+        Meaning of y: loss, classes, calibration.
+    reader : TableReader
+        Columns of X at fit: names and categories.
+    feature_names : ndarray of str or None
+        Names of the columns, where X had names.
+    graph : Graph or None
+        The graph fitted on; of several relations, their weighted sum.
+    relation_strengths : dict or None
+        What the weights of each relation were multiplied by.
+    labels : Labels
+        Labels that predictions of the fitted nodes use.
+    candidate : Candidate
+        The parts that model selection chose.
+    pipeline : FeaturePipeline
+        Computes the columns of the trees.
+    column_origin : tuple of int
+        For each column of the trees the column of X that it comes from, −1 for none.
+    ensemble : Ensemble
+        The trees.
+    init_score : ndarray of shape (n_outputs,)
+    scores, propagated_scores, raw_predictions : ndarray of shape (n_nodes, ...)
+        Of the fitted nodes: f, P f, and the predictions with labels before decoding.
+    n_iter : int
+    stop_reason : str
+    history : dict of lists
+    selection : dict
+        Validation loss of each candidate.
+    validation : ValidationRecord
+    conformity_scores : ndarray
+        Sorted absolute residuals at labels that were not trained on.
+    conformity_source : str
+        Which labels these are.
+    calibration_error : float or None
+        Expected calibration error at the validation nodes, of a classifier.
+    environment : dict
+        Versions and platform of the fit.
+    cluster : dict or None
+        Workers, calls and bytes of a fit on a cluster.
+    table : Table or None
+        The table fitted on; None after loading, and where it is in files or on a cluster.
+    encoded_table : Table or None
+        The columns of the trees, where categories were encoded with the labels.
+    from_disk : bool
+        Whether the table fitted on is in files.
+    source : dict or None
+        Names of the id and label columns, of a model that was fitted from files.
+    """
+
+    estimator: str
+    parameters: Mapping[str, Any]
+    output: Output
+    reader: TableReader
+    feature_names: NDArray[Any] | None
+    graph: Graph | None
+    relation_strengths: Mapping[str, float] | None
+    labels: Labels
+    candidate: Candidate
+    pipeline: FeaturePipeline
+    column_origin: tuple[int, ...]
+    ensemble: Ensemble
+    init_score: Array
+    scores: Array
+    propagated_scores: Array
+    raw_predictions: Array
+    n_iter: int
+    stop_reason: str
+    history: Mapping[str, list[float]]
+    selection: Mapping[str, float]
+    validation: ValidationRecord
+    conformity_scores: Array = field(default_factory=lambda: np.zeros(0))
+    conformity_source: str = "none"
+    calibration_error: float | None = None
+    environment: Mapping[str, str | int | None] = field(default_factory=dict)
+    cluster: Mapping[str, int] | None = None
+    table: Table | None = field(default=None, repr=False)
+    encoded_table: Table | None = field(default=None, repr=False)
+    from_disk: bool = False
+    source: Mapping[str, Any] | None = None
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of fitted nodes."""
+        return len(self.scores)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns of the scores."""
+        return self.scores.shape[1]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X."""
+        return len(self.reader.names)
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The classes; None for a regressor."""
+        return self.output.classes
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether predictions are classes."""
+        return self.output.classes is not None
+
+    @property
+    def loss(self) -> Loss:
+        """The loss, its scale fitted."""
+        return self.output.loss
+
+    @property
+    def n_jobs(self) -> int | None:
+        """The ``n_jobs`` parameter."""
+        n_jobs: int | None = self.parameters.get("n_jobs")
+        return n_jobs
+
+    @property
+    def uses_graph(self) -> bool:
+        """Whether predictions depend on any edge."""
+        return self.graph is not None and self.candidate.uses_graph
+
+    @property
+    def training_labels(self) -> Labels:
+        """The labels trained on: those of predictions without the validation nodes."""
+        return self.labels.subset(~np.isin(self.labels.nodes, self.validation.nodes))

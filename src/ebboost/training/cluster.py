@@ -1,0 +1,321 @@
+"""A fit on a Dask cluster: the training code runs unchanged in every worker."""
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from numbers import Integral
+from typing import Any
+from uuid import uuid4
+
+from ebboost.backends.dask.backend import WorkerBackend
+from ebboost.backends.dask.cluster import Cluster
+from ebboost.backends.dask.collectives import Collective
+from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows, Shard, read_shard
+from ebboost.backends.devices import Cpu
+from ebboost.boosting.callbacks import Callback, ProgressBar, RoundInfo
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.latent_field import LatentField
+from ebboost.data.fingerprint import fingerprint_of
+from ebboost.data.reader import TableReader
+from ebboost.graph import Graph
+from ebboost.learners import XGBoost, as_learner
+from ebboost.model.state import FittedState
+from ebboost.propagation import threads
+from ebboost.training.checkpoint import (
+    Checkpoint,
+    CheckpointFollower,
+    CheckpointSession,
+    as_checkpoint,
+    checkpoint_session,
+)
+from ebboost.training.finish import finish
+from ebboost.training.problem import FitData, Problem, Trained
+from ebboost.training.settings import Settings
+from ebboost.training.trainer import Trainer, train
+
+
+@dataclass(frozen=True)
+class EventStream:
+    """A text stream that ends at the client, by way of the scheduler."""
+
+    topic: str
+    is_terminal: bool
+
+    def isatty(self) -> bool:
+        """Return whether the client is a terminal."""
+        return self.is_terminal
+
+    def write(self, text: str) -> None:
+        """Send the text."""
+        from distributed import get_worker
+
+        get_worker().log_event(self.topic, text)
+
+    def flush(self) -> None:
+        """Do nothing: every text is sent at once."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is sent to all workers of a fit."""
+
+    problem: Problem
+    callbacks: Sequence[Callback]
+    stream: EventStream | None
+    checkpoint: Checkpoint | None
+    resume: bool
+    fingerprint: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class WorkerResult:
+    """A digest of the trees of a worker, and from the first worker the trained model."""
+
+    digest: str
+    trained: Trained | None = None
+    callbacks: Sequence[Callback] = ()
+
+
+def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
+    """Train on the workers that hold the rows of X.
+
+    Parameters
+    ----------
+    trainer : Trainer
+    data : FitData
+        X is a Dask dataframe or array.
+    """
+    settings = trainer.settings
+    checkpoint = _checked_checkpoint(trainer)
+    learner = as_learner(settings.learner)
+    if not isinstance(learner, XGBoost):
+        raise ValueError(
+            "X is a Dask collection, and on a cluster only XGBoost grows trees: use "
+            f"learner='xgboost' or eb.XGBoost(...), got learner={settings.learner!r}; or pass "
+            "X.compute()."
+        )
+    cluster = Cluster(data.X)
+    reader = TableReader(settings.categorical_features)
+    problem = trainer.prepare(data, reader, cluster.outline, cluster.columns)
+    _check_settings(settings, checkpoint)
+    stream = None
+    listeners: dict[str, Callable[..., None]] = {}
+    if settings.verbose:
+        stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty())
+        listeners[stream.topic] = _show
+    task = Task(
+        replace(problem, graph=None, settings=replace(settings, learner=learner)),
+        trainer.callbacks,
+        stream,
+        checkpoint,
+        trainer.resume,
+        {} if checkpoint is None else problem.fingerprint(trainer.callbacks),
+    )
+    with threads(problem.n_threads):
+        results: list[WorkerResult] = cluster.run(
+            train_in_worker, task, problem.graph, _needs_whole_graph(settings), listeners
+        )
+        if len({result.digest for result in results}) > 1:
+            raise RuntimeError(
+                "The workers ended with different trees: all of them must run the same versions of "
+                "ebboost, numpy and xgboost."
+            )
+        first = results[0]
+        assert first.trained is not None
+        for own, remote in zip(trainer.callbacks, first.callbacks, strict=True):
+            vars(own).update(vars(remote))
+        return finish(problem, first.trained, Cpu())
+
+
+def _checked_checkpoint(trainer: Trainer) -> Checkpoint | None:
+    if trainer.checkpoint is None:
+        if trainer.resume:
+            raise ValueError("resume=True needs a folder: pass checkpoint=folder too.")
+        return None
+    return as_checkpoint(trainer.checkpoint)
+
+
+def _check_settings(settings: Settings, checkpoint: Checkpoint | None) -> None:
+    if settings.device != "cpu":
+        raise ValueError(
+            f"device={settings.device!r} is for one machine: on a cluster use device='cpu'."
+        )
+    if checkpoint is not None and not isinstance(settings.random_state, Integral):
+        raise ValueError(
+            "On a cluster a checkpoint needs an integer random_state: another seed is drawn each "
+            "time."
+        )
+
+
+def _needs_whole_graph(settings: Settings) -> bool:
+    """Whether weights depend on the scores, or nodes are compared by their neighbours."""
+    labels = settings.labels
+    linear = getattr(settings.smoothing, "linear", True)
+    return not linear or (isinstance(labels, LatentField) and labels.similarity)
+
+
+def _show(event: tuple[float, str]) -> None:
+    sys.stderr.write(event[1])
+    sys.stderr.flush()
+
+
+def train_in_worker(
+    n_threads: int,
+    task: Task,
+    blocks: Sequence[Any],
+    rows: Rows,
+    graph: Graph | GraphRows | None,
+    rank: int,
+    address: dict[str, Any],
+) -> WorkerResult:
+    """Train together with the other workers; runs in each of them at the same time.
+
+    Parameters
+    ----------
+    n_threads : int
+        Threads of this worker.
+    task : Task
+    blocks : sequence
+        This worker's blocks of X.
+    rows : Rows
+        The nodes of these blocks.
+    graph : Graph, GraphRows or None
+    rank : int
+    address : dict
+        Where the workers find each other.
+    """
+    from xgboost.collective import CommunicatorContext
+
+    with ExitStack() as stack:
+        # Ranks go by the order of these names; numbers of one length sort as numbers do.
+        task_id = f"{rank:09d}"
+        stack.enter_context(CommunicatorContext(**address, dmlc_task_id=task_id, dmlc_retry=1))
+        collective = Collective()
+        problem = task.problem
+        settings = problem.settings
+        reader, table = read_shard(blocks, rows, settings.categorical_features, collective)
+        problem = replace(
+            problem,
+            settings=replace(settings, verbose=0, n_jobs=settings.n_jobs or n_threads),
+            reader=reader,
+            table=table,
+            graph=_local_graph(graph, rows, collective),
+        )
+        session = _session(task, table, reader, collective, stack)
+        stack.enter_context(reuse_memory())
+        with threads(problem.n_threads):
+            callbacks = _callbacks(task, collective)
+            trained = train(problem, WorkerBackend(collective), callbacks, session)
+    digest = sha256(b"".join(trained.ensemble.files().values())).hexdigest()
+    if rank:
+        return WorkerResult(digest)
+    traffic = {"n_workers": collective.count, "calls": collective.calls, "bytes": collective.sent}
+    trained = replace(trained, table=None, encoded_table=None, cluster=traffic)
+    return WorkerResult(digest, trained, task.callbacks)
+
+
+def _local_graph(graph: Graph | GraphRows | None, rows: Rows, collective: Collective) -> Any:
+    """The graph as this worker uses it: a sharded one has the interface of a Graph."""
+    return BlockGraph(graph, rows, collective) if isinstance(graph, GraphRows) else graph
+
+
+def _session(
+    task: Task, table: Shard, reader: TableReader, collective: Collective, stack: ExitStack
+) -> CheckpointSession | None:
+    """The session that writes, in the first worker; the others resume from what it has read."""
+    if task.checkpoint is None:
+        return None
+    session = None
+    if collective.rank == 0:
+        session = stack.enter_context(checkpoint_session(task.checkpoint, task.resume))
+    content = collective.allgather_objects(None if session is None else session.content)[0]
+    if session is None:
+        session = CheckpointFollower(task.checkpoint, *content)
+    columns = fingerprint_of(table.fingerprint(), str(reader.categories))
+    session.check_fingerprint(task.fingerprint | {"X": columns})
+    return session
+
+
+def _callbacks(task: Task, collective: Collective) -> list[Callback]:
+    callbacks: list[Callback] = [Rank0Callbacks(task.callbacks, collective)]
+    if task.stream is not None and collective.rank == 0:
+        callbacks.append(ProgressBar(stream=task.stream))  # type: ignore[arg-type]
+    return callbacks
+
+
+@contextmanager
+def reuse_memory() -> Iterator[None]:
+    """Keep freed memory in the process during training.
+
+    Dask has its workers return memory to the system at once, so that every new array is cleared page
+    by page: that took half the time of a round.
+    """
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(trim_threshold, 1 << 30)
+        libc.mallopt(mmap_threshold, 32 << 20)  # the largest that glibc accepts
+    except (OSError, AttributeError):  # another system
+        yield
+        return
+    try:
+        yield
+    finally:
+        usual = 128 << 10
+        libc.mallopt(trim_threshold, int(os.environ.get("MALLOC_TRIM_THRESHOLD_") or usual))
+        libc.mallopt(mmap_threshold, usual)
+        libc.malloc_trim(0)
+
+
+class Rank0Callbacks(Callback):
+    """The user's callbacks, run in the first worker; all workers stop when one of them returns True.
+
+    Parameters
+    ----------
+    callbacks : sequence of Callback
+    collective : Collective
+    """
+
+    def __init__(self, callbacks: Sequence[Callback], collective: Collective) -> None:
+        self._callbacks = callbacks if collective.rank == 0 else ()
+        self._collective = collective
+
+    def before_training(self, n_rounds: int) -> None:
+        """Run before the first round."""
+        for callback in self._callbacks:
+            callback.before_training(n_rounds)
+
+    def after_round(self, progress: RoundInfo) -> bool:
+        """Run after each round, and send the decision to all workers."""
+        stopping = [callback for callback in self._callbacks if callback.after_round(progress)]
+        if stopping:
+            self.reason = stopping[0].reason
+        return bool(self._collective.agreed(float(bool(stopping) or _is_cancelled())))
+
+    def after_training(self, model: Iterate) -> Iterate:
+        """Return the model to keep, that of the first worker."""
+        for callback in self._callbacks:
+            model = callback.after_training(model)
+        return model
+
+    def state(self) -> dict[str, Any]:
+        """Return the states of the callbacks."""
+        return {"callbacks": [callback.state() for callback in self._callbacks]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore the callbacks."""
+        for callback, stored in zip(self._callbacks, state["callbacks"], strict=False):
+            callback.restore(stored)
+
+
+def _is_cancelled() -> bool:
+    """Whether the client has given up: after Ctrl-C, or because another worker was lost."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    task = worker.state.tasks.get(worker.get_current_task())
+    return task is None or task.state == "cancelled"

@@ -1,0 +1,106 @@
+"""Finish: from a trained model to the fitted state."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.backends.devices import Cpu
+from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
+from ebboost.model.environment import environment
+from ebboost.model.output import ClassOutput
+from ebboost.model.predict import field_posterior, with_labels
+from ebboost.model.state import FittedState, ValidationRecord
+from ebboost.training.problem import LabelSplit, Problem, Trained
+
+Array = NDArray[np.float64]
+
+
+def finish(problem: Problem, trained: Trained, backend: Cpu) -> FittedState:
+    """Return the fitted state: predictions with labels, calibration, conformity scores.
+
+    Parameters
+    ----------
+    problem : Problem
+    trained : Trained
+    backend : Cpu
+        Where the field of the labels is solved for.
+    """
+    labels = problem.labels
+    state = FittedState(
+        estimator=problem.estimator,
+        parameters=problem.parameters,
+        output=problem.output,
+        reader=trained.reader,
+        feature_names=problem.feature_names,
+        graph=problem.graph,
+        relation_strengths=problem.relation_strengths,
+        labels=labels.training,
+        candidate=trained.candidate,
+        pipeline=trained.pipeline,
+        column_origin=trained.column_origin,
+        ensemble=trained.ensemble,
+        init_score=trained.init_score,
+        scores=trained.scores,
+        propagated_scores=trained.propagated_scores,
+        raw_predictions=trained.scores,
+        n_iter=trained.n_iter,
+        stop_reason=trained.stop_reason,
+        history=trained.history,
+        selection=trained.selection,
+        validation=ValidationRecord.empty(1),
+        environment=environment(problem.n_threads),
+        cluster=trained.cluster,
+        table=trained.table,
+        encoded_table=trained.encoded_table,
+        from_disk=trained.from_disk,
+    )
+    if isinstance(state.output, ClassOutput):
+        state = _calibrate(state, labels, backend)
+    state = with_labels(state, labels.training, backend)
+    state = _record_validation(state, labels, trained.out_of_fold)
+    if labels.held_back is not None:  # passed to be used: held out only for selection and stopping
+        state = with_labels(state, labels.training.concat(labels.held_back), backend)
+    return state
+
+
+def _calibrate(state: FittedState, labels: LabelSplit, backend: Cpu) -> FittedState:
+    """Choose temperature and weight of the field on the validation nodes, or by leave-one-out."""
+    assert isinstance(state.output, ClassOutput)
+    calibration = ProbabilityField()
+    scores = state.init_score + state.propagated_scores
+    posterior = field_posterior(state, state.graph, labels.training, backend)
+    if labels.validation is not None:
+        calibration.choose(scores, state.loss, labels.training, posterior, labels.validation)
+    elif posterior is not None:
+        calibration.choose_left_out(scores, state.loss, labels.training, posterior)
+    return replace(state, output=replace(state.output, calibration=calibration))
+
+
+def _record_validation(
+    state: FittedState, labels: LabelSplit, out_of_fold: Array | None
+) -> FittedState:
+    """Store the validation nodes' predictions, and residuals at labels that were not trained on."""
+    raw = state.raw_predictions
+    validation = labels.validation
+    record = ValidationRecord.empty(raw.shape[1])
+    if validation is not None:
+        record = ValidationRecord(validation.nodes, validation.target, raw[validation.nodes])
+    state = replace(state, validation=record)
+    if state.is_classifier:
+        if validation is None:
+            return state
+        error = expected_calibration_error(record.prediction, record.target)
+        return replace(state, calibration_error=error)
+    if validation is not None:
+        target = validation.target
+        predictions = record.prediction
+        source = "validation nodes"
+    elif out_of_fold is not None:
+        target = labels.training.target
+        predictions = out_of_fold
+        source = "labelled nodes, out of fold"
+    else:
+        return state
+    residuals = np.abs(target - state.loss.inverse_link(predictions))[:, 0]
+    return replace(state, conformity_scores=np.sort(residuals), conformity_source=source)

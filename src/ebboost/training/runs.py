@@ -1,0 +1,198 @@
+"""Build the run of a candidate: features, bins, objective and boosting loop."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from ebboost.backends.devices import Cpu
+from ebboost.backends.threads import threads_for
+from ebboost.boosting.callbacks import EarlyStopping
+from ebboost.boosting.label_use import objective_for
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.loop import Boosting, boost
+from ebboost.boosting.losses import SquaredError
+from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.boosting.momentum import as_momentum
+from ebboost.data import validation as checks
+from ebboost.data.features import NeighborFeatures
+from ebboost.data.labels import Labels
+from ebboost.model.candidate import Candidate
+from ebboost.model.predict import propagation_operator
+from ebboost.propagation import Smoother
+from ebboost.training import defaults
+from ebboost.training.problem import Problem
+from ebboost.training.selection import CandidateFeatures, CandidateRun
+
+Array = NDArray[np.float64]
+LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
+    "none": None,
+    "field": LatentField(),
+    "leave-one-out": LatentField(leave_one_out=True),
+    "masked": MaskedLabels(),
+}
+
+
+def build_run(
+    problem: Problem,
+    backend: Cpu,
+    candidate: Candidate,
+    training: Labels,
+    validation: Labels | None,
+    others: Sequence[CandidateFeatures] = (),
+) -> CandidateRun:
+    """Compute and bin the features of a candidate and set up its objective.
+
+    Parameters
+    ----------
+    problem : Problem
+    backend : Cpu
+    candidate : Candidate
+    training, validation : Labels
+    others : sequence of CandidateFeatures
+        Features that are shared where they are the same.
+    """
+    settings = problem.settings
+    n_labels = training.nodes.size
+    n_outputs = training.target.shape[1]
+    learner = defaults.learner(settings.learner, n_labels, candidate, problem.classes)
+    learner = backend.learner(learner)
+    if problem.table.on_disk and not learner.takes_blocks:
+        raise ValueError(
+            f"X is a ParquetTable, which learner={learner.name!r} cannot read block by block: use "
+            "'lightgbm' or 'xgboost', or pass a dataframe."
+        )
+    shared = next((other for other in others if other.candidate.shares_features(candidate)), None)
+    grower = None
+    if shared is not None:
+        pipeline = shared.pipeline
+        table = shared.table
+        grower = shared.grower.clone_with_shared_bins()
+    else:
+        pipeline = candidate.pipeline()
+        table = pipeline.fit(
+            problem.table, problem.graph, training, learner.takes_categories, problem.seed
+        )
+        table = table if learner.same_from_blocks else table.materialize()
+    backend.expect(candidate.name, table.n_rows, len(table.names), n_outputs)
+    graph = backend.graph(problem.graph)
+    operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
+    objective = objective_for(
+        candidate.labels,
+        graph,
+        operator,
+        problem.output.loss,
+        backend.labels(training),
+        backend.labels(validation),
+        settings.penalty,
+        problem.seed,
+    )
+    objective = backend.objective(objective)
+    if grower is None:
+        grower = learner.start(
+            table,
+            n_outputs=n_outputs,
+            seed=problem.seed,
+            n_jobs=threads_for(settings.n_jobs, table),
+            device=settings.device,
+        )
+    table.release()  # the bins are enough from here on
+    rate = settings.learning_rate
+    boosting = Boosting(
+        objective,
+        grower,
+        n_rounds=settings.n_estimators,
+        learning_rate=rate
+        or defaults.learning_rate(problem.classes, n_labels, problem.table.is_sparse),
+        momentum=as_momentum(settings.momentum),
+    )
+    features = CandidateFeatures(candidate, pipeline, table, grower)
+    return CandidateRun(features, operator, objective, boosting)
+
+
+def cross_fit(problem: Problem, backend: Cpu, candidate: Candidate) -> tuple[int, Array | None]:
+    """Rounds and out-of-fold predictions where labels are too few to hold any out."""
+    training = problem.labels.training
+    n_folds = defaults.CROSS_FIT_FOLDS
+    if problem.n_labels < 2 * n_folds:
+        return min(problem.settings.n_estimators, defaults.ROUNDS_WITHOUT_VALIDATION), None
+    fold = np.random.default_rng(problem.seed).permutation(problem.n_labels) % n_folds
+    predictions = np.zeros_like(training.target)
+    rounds = []
+    for number in range(n_folds):
+        held = training.subset(fold == number)
+        run = build_run(problem, backend, candidate, training.subset(fold != number), held)
+        result = boost(run.boosting, [early_stopping(problem)])
+        rounds.append(result.n_rounds)
+        scores = backend.to_host(run.objective.predict(result.best))
+        predictions[fold == number] = scores[held.nodes]
+    return max(int(np.median(rounds)), 1), predictions
+
+
+def early_stopping(problem: Problem) -> EarlyStopping:
+    """Return the early stopping of a fit."""
+    settings = problem.settings
+    if settings.n_iter_no_change is not None:
+        return EarlyStopping(settings.n_iter_no_change)
+    stopping = defaults.early_stopping(problem.classes, problem.n_labels)
+    if type(problem.output.loss) is not SquaredError:  # other losses have no natural zero
+        stopping.min_improvement = 0.0
+    return stopping
+
+
+def requested_parts(problem: Problem) -> dict[str, object]:
+    """The parts of the model that the user fixed, or "auto"."""
+    settings = problem.settings
+    training = problem.labels.training
+    loss = problem.output.loss
+    smoothing = checks.part(settings.smoothing, "smoothing", Smoother, "eb.Laplacian(lam=2.0)")
+    if isinstance(smoothing, Smoother):
+        scale = partial(loss.label_scale, training.target, training.weight)
+        smoothing = smoothing.prepared(scale)
+    parts: dict[str, object] = {"smoothing": smoothing, "labels": _label_use(problem)}
+    is_fixed = "auto" not in (parts["smoothing"], parts["labels"])
+    for name, kind, example in (
+        ("neighbor_features", NeighborFeatures, "eb.NeighborFeatures()"),
+        ("feature_smoothing", Smoother, "eb.Laplacian(20.0, 5)"),
+    ):
+        part = checks.part(getattr(settings, name), name, kind, example)
+        if not getattr(part, "linear", True):
+            raise ValueError(f"{name} must be linear, got {part!r}: use {example}.")
+        parts[name] = None if is_fixed and isinstance(part, str) else part
+    return parts
+
+
+def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
+    """The use of labels that the ``labels`` parameter names."""
+    settings = problem.settings
+    labels = settings.labels
+    loss = problem.output.loss
+    has_field = problem.classes or type(loss) is SquaredError
+    use: LatentField | MaskedLabels | None
+    if isinstance(labels, (LatentField, MaskedLabels)):
+        use = labels
+    elif isinstance(labels, str) and labels in LABEL_USES:
+        use = None if LABEL_USES[labels] is None else clone(LABEL_USES[labels])
+    elif isinstance(labels, str) and labels == "auto":
+        return "auto" if has_field else None
+    else:
+        raise ValueError(
+            f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.LatentField(...) or "
+            f"eb.MaskedLabels(...), got {labels!r}."
+        )
+    if use is not None and not has_field:
+        raise ValueError(
+            f"labels={labels!r} needs loss='squared_error'; with {loss!r} use labels='none'."
+        )
+    if isinstance(use, MaskedLabels):
+        if problem.classes:
+            raise ValueError(
+                "labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'."
+            )
+        if settings.penalty:
+            raise ValueError("penalty must be 0 with labels='masked'.")
+        if not 0.0 < use.share < 1.0:
+            raise ValueError(f"MaskedLabels' share must lie between 0 and 1, got {use.share!r}.")
+    return use

@@ -1,0 +1,45 @@
+"""The constructor parameters of an estimator, typed, as the training code reads them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Loss
+from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.boosting.momentum import Momentum
+from ebboost.data.features import NeighborFeatures
+from ebboost.model.output import ClassWeight
+from ebboost.propagation import Smoother
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of a fit; their meaning is documented at :class:`ebboost.EBBSRegressor`."""
+
+    n_estimators: int
+    learning_rate: float | None
+    smoothing: Smoother | str | None
+    labels: LatentField | MaskedLabels | str
+    neighbor_features: NeighborFeatures | str | None
+    feature_smoothing: Smoother | str | None
+    relations: Mapping[str, float] | str
+    learner: Any
+    loss: Loss | str
+    momentum: Momentum | str | bool
+    penalty: float
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int | None
+    categorical_features: Any
+    device: str
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    class_weight: ClassWeight = None
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> "Settings":
+        """Return the settings among the parameters of an estimator."""
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in parameters.items() if name in names})

@@ -1,0 +1,285 @@
+"""Training: prepare → select → boost → finish, from the arguments of ``fit`` to a fitted state."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.backends.dask import is_dask
+from ebboost.backends.devices import Cpu, as_device
+from ebboost.boosting.callbacks import Callback, History, Interrupt, ProgressBar, RoundInfo
+from ebboost.boosting.loop import boost
+from ebboost.data.reader import TableReader
+from ebboost.data.table import Table
+from ebboost.model.output import ClassOutput, NumericOutput
+from ebboost.model.predict import named_columns
+from ebboost.model.state import FittedState
+from ebboost.propagation import threads
+from ebboost.training import defaults
+from ebboost.training.checkpoint import (
+    Checkpoint,
+    CheckpointCallback,
+    CheckpointSession,
+    checkpoint_session,
+)
+from ebboost.training.finish import finish
+from ebboost.training.problem import FitData, Problem, Trained, has_state, prepare
+from ebboost.training.runs import build_run, cross_fit, early_stopping, requested_parts
+from ebboost.training.selection import (
+    CandidatePool,
+    CandidateRun,
+    candidates,
+    label_correlation,
+    successive_halving,
+)
+from ebboost.training.settings import Settings
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The selected candidate's run, and what selection has learned."""
+
+    run: CandidateRun
+    rounds: list[RoundInfo]
+    losses: dict[str, float]
+    out_of_fold: Array | None
+    callback_states: list[dict[str, Any]]
+
+
+class Trainer:
+    """Runs a fit: prepare, select, boost, finish.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of the estimator class.
+    parameters : dict
+        Its constructor parameters.
+    output_type : type
+        :class:`NumericOutput` or :class:`ClassOutput`.
+    callbacks : sequence of Callback
+    checkpoint : path or Checkpoint, optional
+    resume : bool
+    """
+
+    def __init__(
+        self,
+        estimator: str,
+        parameters: Mapping[str, Any],
+        output_type: type[NumericOutput] | type[ClassOutput],
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Any = None,
+        resume: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.parameters = parameters
+        self.settings = Settings.from_parameters(parameters)
+        self.output_type = output_type
+        self.callbacks = callbacks
+        self.checkpoint: str | Checkpoint | None = checkpoint
+        self.resume = resume
+
+    def fit(self, data: FitData) -> FittedState:
+        """Return the fitted state."""
+        if is_dask(data.X):
+            # Imported when used: it needs Dask.
+            from ebboost.training.cluster import fit_on_cluster
+
+            return fit_on_cluster(self, data)
+        with checkpoint_session(self.checkpoint, self.resume) as session:
+            reader = TableReader(self.settings.categorical_features)
+            table = reader.fit(data.X)
+            problem = self.prepare(data, reader, table, named_columns(data.X), session)
+            if session is not None:
+                session.check_fingerprint(problem.fingerprint(self.callbacks))
+            with threads(problem.n_threads), as_device(self.settings.device) as backend:
+                trained = train(problem, backend, self.callbacks, session)
+                return finish(problem, trained, backend)
+
+    def prepare(
+        self,
+        data: FitData,
+        reader: TableReader,
+        table: Table,
+        columns: Any,
+        session: CheckpointSession | None = None,
+    ) -> Problem:
+        """Return the problem of this fit, see :func:`ebboost.training.problem.prepare`."""
+        return prepare(
+            self.estimator, self.parameters, self.output_type, data, reader, table, columns, session
+        )
+
+
+def train(
+    problem: Problem,
+    backend: Cpu,
+    callbacks: Sequence[Callback] = (),
+    session: CheckpointSession | None = None,
+) -> Trained:
+    """Select a candidate and boost it to the end.
+
+    Parameters
+    ----------
+    problem : Problem
+    backend : Cpu
+        Where to train.
+    callbacks : sequence of Callback
+        The user's callbacks.
+    session : CheckpointSession, optional
+    """
+    settings = problem.settings
+    interrupt = Interrupt()
+    history = History()
+    watchers: list[Callback] = [history, *callbacks]
+    if settings.early_stopping and problem.labels.validation is not None:
+        watchers.append(early_stopping(problem))
+    if settings.verbose:
+        watchers.append(ProgressBar())
+    if session is not None and session.candidate is not None:
+        selected = _resume(problem, backend, session, watchers)
+    else:
+        selected = select(problem, backend, session, interrupt, keep_rounds=bool(callbacks))
+    return _boost(problem, backend, selected, watchers, history, interrupt, session)
+
+
+def select(
+    problem: Problem,
+    backend: Cpu,
+    session: CheckpointSession | None,
+    interrupt: Interrupt,
+    keep_rounds: bool,
+) -> Selected:
+    """Return the run of the best candidate.
+
+    Parameters
+    ----------
+    problem : Problem
+    backend : Cpu
+    session : CheckpointSession or None
+        Told to reject a learner whose state it cannot store.
+    interrupt : Interrupt
+        Ends the comparison after the round.
+    keep_rounds : bool
+        Whether the models of all rounds are kept, for callbacks that will see them.
+    """
+    settings = problem.settings
+    labels = problem.labels
+    requested = requested_parts(problem)
+    pool = CandidatePool(
+        candidates(requested, problem.graph, labels.training, problem.classes, problem.table),
+        lambda candidate, others: build_run(
+            problem, backend, candidate, labels.training, labels.validation, others
+        ),
+    )
+    best = pool.names[0]
+    rounds: list[RoundInfo] = []
+    losses: dict[str, float] = {}
+    if session is not None:
+        session.check_state(pool.run(best).features.grower.state())
+    if len(pool.names) > 1 and labels.validation is not None:
+        pool.run(best)  # while Ctrl-C still raises at once
+        n_scores = problem.table.n_rows * labels.training.target.shape[1]
+        stages = defaults.selection_stages(problem.classes, problem.n_labels, n_scores)
+        stages = [min(n_rounds, settings.n_estimators) for n_rounds in stages]
+        drops_rounds = settings.early_stopping and not keep_rounds
+        make_stopping = partial(early_stopping, problem) if drops_rounds else None
+        with interrupt:
+            result = successive_halving(pool, stages, lambda: interrupt.is_set, make_stopping)
+        best = result.best
+        rounds = result.rounds
+        losses = result.losses
+    elif "graph" in pool.names and problem.graph is not None:
+        correlation = label_correlation(problem.graph, labels.training)
+        if correlation > defaults.CORRELATION_STANDARD_ERRORS / np.sqrt(problem.n_labels):
+            best = "graph"
+    run = pool.run(best)
+    out_of_fold = None
+    if settings.early_stopping and labels.validation is None:
+        n_rounds, out_of_fold = cross_fit(problem, backend, run.features.candidate)
+        run.boosting.n_rounds = n_rounds
+    return Selected(run, rounds, losses, out_of_fold, [])
+
+
+def _resume(
+    problem: Problem, backend: Cpu, session: CheckpointSession, watchers: Sequence[Callback]
+) -> Selected:
+    """The run of a checkpoint, restored."""
+    labels = problem.labels
+    requested = requested_parts(problem)
+    pool = candidates(requested, problem.graph, labels.training, problem.classes, problem.table)
+    (candidate,) = (option for option in pool if option.name == session.candidate)
+    run = build_run(problem, backend, candidate, labels.training, labels.validation)
+    state = session.load(run.objective)
+    run.boosting.restore(state["boosting"])
+    stored = iter(state["callbacks"])
+    callback_states = [next(stored) if has_state(watcher) else {} for watcher in watchers]
+    out_of_fold = state["out_of_fold"]
+    if out_of_fold is not None:
+        out_of_fold = backend.to_host(out_of_fold)
+    return Selected(run, [], state["selection"], out_of_fold, callback_states)
+
+
+def _boost(
+    problem: Problem,
+    backend: Cpu,
+    selected: Selected,
+    watchers: list[Callback],
+    history: History,
+    interrupt: Interrupt,
+    session: CheckpointSession | None,
+) -> Trained:
+    """Boost the selected run to the end and return its result in host memory."""
+    run = selected.run
+    after: list[Callback] = [interrupt]
+    if interrupt.is_set:  # the comparison was cut short: it is to be repeated, not resumed
+        session = None
+    if session is not None:
+
+        def collect() -> dict[str, Any]:
+            return {
+                "candidate": run.features.candidate.name,
+                "selection": selected.losses,
+                "out_of_fold": selected.out_of_fold,
+                "boosting": run.boosting.state(),
+                "callbacks": [watcher.state() for watcher in watchers if has_state(watcher)],
+            }
+
+        after = [CheckpointCallback(session, collect, interrupt), interrupt]
+    with interrupt:
+        result = boost(
+            run.boosting, watchers, selected.rounds, after=after, states=selected.callback_states
+        )
+    if interrupt.is_set:
+        hint = "" if session is None else f" resume=True continues from {session.folder}."
+        warnings.warn(
+            f"fit was interrupted after round {run.boosting.n_done}: the model is the best of the "
+            f"rounds so far.{hint}",
+            stacklevel=5,
+        )
+    features = run.features
+    encodes = features.pipeline.encoder is not None
+    table = problem.table
+    return Trained(
+        candidate=features.candidate,
+        pipeline=features.pipeline,
+        reader=problem.reader,
+        column_origin=features.table.origin,
+        ensemble=features.grower.compile(result.best.weights),
+        init_score=backend.to_host(run.objective.init_score),
+        scores=backend.to_host(result.best.scores),
+        propagated_scores=backend.to_host(run.operator.apply(result.best.scores)),
+        n_iter=result.n_rounds,
+        stop_reason=interrupt.reason if interrupt.is_set else result.stop_reason,
+        history=history.losses,
+        selection=selected.losses,
+        out_of_fold=selected.out_of_fold,
+        table=None if table.on_disk else table,
+        encoded_table=features.table.materialize() if encodes else None,
+        from_disk=table.on_disk,
+    )
