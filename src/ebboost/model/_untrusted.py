@@ -14,10 +14,10 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data.schema import LARGEST
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_strengths
 from ebboost.graph.ids import check_unique_ids
-from ebboost.data.schema import LARGEST
 from ebboost.model.candidate import Candidate
 from ebboost.model.state import FittedState
 from ebboost.propagation import Smoother

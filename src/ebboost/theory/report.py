@@ -17,7 +17,7 @@ from ebboost.boosting.objective import Objective
 from ebboost.propagation import IdentityOperator, Laplacian, conjugate_gradients
 from ebboost.theory.lemmas import Constants, constants
 from ebboost.theory.theorems import corollary_1, largest_phi, theorem_1
-from ebboost.training import selection
+from ebboost.training import defaults
 
 Array = NDArray[np.float64]
 # Conjugate gradients for the optimum of Corollary 1; a loose optimum would only loosen its bound.
@@ -146,8 +146,8 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
     allowed = objective.descent_tolerance * np.abs(loss[:-1])
     rises = np.flatnonzero(np.diff(loss) > allowed)
     gamma = min(max(min(cosines), 0.0), 1.0)
-    rate = model.learning_rate or selection.sized_rate(
-        False, objective.labels.nodes.size, model._reader.is_sparse
+    rate = model.learning_rate or defaults.learning_rate(
+        False, objective.labels.nodes.size, model.state_.reader.is_sparse
     )
     momentum = as_momentum(model.momentum)
     if isinstance(momentum, CorrectedMomentum):
@@ -179,7 +179,7 @@ def _objective(model: Any) -> Objective:
         raise ValueError(
             "labels='masked' changes the loss in every round: no theorem applies to it."
         )
-    labels = model._training.subset(~np.isin(model._training.nodes, model.validation_nodes_))
+    labels = model.state_.labels.subset(~np.isin(model.state_.labels.nodes, model.validation_nodes_))
     operator = IdentityOperator(len(model.scores_))
     if model.smoothing_ is not None and model.graph_ is not None:
         operator = model.smoothing_.operator(model.graph_)
@@ -267,10 +267,10 @@ def _equal_rows(model: Any) -> sparse.csr_array:
     its own group, which lowers the optimum and so keeps the bound true.
     """
     n_nodes = len(model.scores_)
-    table = model._fitted_table
+    table = model.state_.table
     group = np.arange(n_nodes)
     if table is not None and not table.is_sparse:
-        columns = model._preparation.apply(table, model.graph_).materialize().values
+        columns = model.state_.pipeline.apply(table, model.graph_).materialize().values
         rows = np.nan_to_num(columns, nan=-np.inf)
         group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
     return sparse.csr_array((np.ones(n_nodes), (np.arange(n_nodes), group)))
