@@ -18,9 +18,9 @@ RESULTS = Path(__file__).parent / "results"
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    kept = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    style = {"formatter_class": argparse.RawDescriptionHelpFormatter}
     top = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=__doc__, epilog=EXAMPLES, **kept
+        prog="python -m benchmarks", description=__doc__, epilog=EXAMPLES, **style
     )
     top.add_argument(
         "--data",
@@ -29,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True)
     add = {
-        name: commands.add_parser(name, help=text, description=text, epilog=EXAMPLES, **kept)
+        name: commands.add_parser(name, help=text, description=text, epilog=EXAMPLES, **style)
         for name, text in {
             "list": "show data sets and methods, and what is missing",
             "run": "do the runs that the file lacks",
@@ -71,11 +71,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; return the exit status."""
-    asked = parser().parse_args(arguments)
-    if asked.data is not None:
-        os.environ["EBBOOST_DATA"] = str(asked.data)  # children read it too
+    options = parser().parse_args(arguments)
+    if options.data is not None:
+        os.environ["EBBOOST_DATA"] = str(options.data)  # children read it too
     try:
-        return COMMANDS[asked.command](asked)
+        return COMMANDS[options.command](options)
     except (OSError, ValueError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
@@ -84,7 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _list(asked: argparse.Namespace) -> int:
+def _list(options: argparse.Namespace) -> int:
     from benchmarks import data
     from benchmarks.methods import METHODS
 
@@ -101,21 +101,19 @@ def _list(asked: argparse.Namespace) -> int:
     return 0
 
 
-def _run(asked: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     from benchmarks import data, runner
     from benchmarks.methods import METHODS
     from benchmarks.store import Store
 
-    whole = (
-        asked.configurations is None
-    )  # methods that only serve a figure are of use with their whole grid
-    datasets = asked.datasets or data.available()
-    methods = asked.methods or [
-        name for name, method in METHODS.items() if method.in_tables or whole
+    full_grids = options.configurations is None  # methods for a figure need their full grid
+    datasets = options.datasets or data.available()
+    methods = options.methods or [
+        name for name, method in METHODS.items() if method.in_tables or full_grids
     ]
-    planned = runner.plan(datasets, methods, asked.splits, asked.configurations)
+    planned = runner.plan(datasets, methods, options.splits, options.configurations)
     failed = runner.work(
-        planned, Store(asked.store), asked.jobs, asked.threads, asked.limit, asked.retry
+        planned, Store(options.store), options.jobs, options.threads, options.limit, options.retry
     )
     if failed:
         print(
@@ -124,27 +122,27 @@ def _run(asked: argparse.Namespace) -> int:
     return 0
 
 
-def _report(asked: argparse.Namespace) -> int:
+def _report(options: argparse.Namespace) -> int:
     from benchmarks.report import write
     from benchmarks.store import Store
 
-    for path in write(Store(asked.store), asked.out):
+    for path in write(Store(options.store), options.out):
         print(path)
     return 0
 
 
-def _merge(asked: argparse.Namespace) -> int:
+def _merge(options: argparse.Namespace) -> int:
     from benchmarks.store import Store
 
-    print(f"{Store(asked.store).merge(asked.files)} runs taken in")
+    print(f"{Store(options.store).merge(options.files)} runs merged")
     return 0
 
 
-def _fetch(asked: argparse.Namespace) -> int:
+def _fetch(options: argparse.Namespace) -> int:
     from benchmarks.fetching import fetch
 
-    for name in asked.names:
-        print(fetch(name, asked.url))
+    for name in options.names:
+        print(fetch(name, options.url))
     return 0
 
 

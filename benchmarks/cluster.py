@@ -206,17 +206,17 @@ def fitted(case: Case, workers: list[str], rounds: int) -> Measured:
     ]
     shape = (case.nodes // len(workers), case.columns)
     lazy = da.concatenate([da.from_delayed(part, shape, float) for part in map(_delayed, parts)])
-    found, few = [], 2
+    models, few = [], 2
     for count in (few, rounds):
         wire = on_the_wire()
         clock = Clock()
         model = case.estimator(count).fit(lazy, y, graph=graph, callbacks=[clock])
-        found.append((model, on_the_wire() - wire))
-    (small, _), (large, _) = found
+        models.append((model, on_the_wire() - wire))
+    (small, _), (large, _) = models
     more = rounds - few
     sent, calls = (large.cluster_[name] - small.cluster_[name] for name in ("bytes", "calls"))
     seconds = float(np.diff(clock.seconds).min())
-    return Measured(seconds, sent / more, calls / more, (found[1][1] - found[0][1]) / more)
+    return Measured(seconds, sent / more, calls / more, (models[1][1] - models[0][1]) / more)
 
 
 def _delayed(future: Any) -> Any:
@@ -250,19 +250,19 @@ def main() -> None:
         table = []
         for case in CASES[: options.cases]:
             for count in (1, 2):
-                found = fitted(case, workers[:count], options.rounds)
+                measured = fitted(case, workers[:count], options.rounds)
                 swept = max(together(sweeps, workers[:count], [(case,)] * count))
                 grown = client.submit(tree, case, count, workers=[workers[0]], pure=False).result()
                 per_byte, per_call = constants[count]
                 iterations = max(
-                    found.sent / (4 * case.nodes) - case.sent(-2) / (4 * case.nodes) - 2, 0
+                    measured.sent / (4 * case.nodes) - case.sent(-2) / (4 * case.nodes) - 2, 0
                 )
                 iterations = round(iterations) if case.labels == "field" else 0
                 sent = case.sent(iterations)
                 n_sweeps = 2 * case.steps + iterations + (case.steps * 2 if case.outputs > 1 else 0)
-                parts = [per_byte * sent + per_call * found.calls, n_sweeps * swept, grown]
+                parts = [per_byte * sent + per_call * measured.calls, n_sweeps * swept, grown]
                 wire = (2 * count - 1) * (sent + case.histograms())
-                table.append((case, count, found, sent, wire, parts))
+                table.append((case, count, measured, sent, wire, parts))
                 print(*table[-1], flush=True)
     options.out.write_text(page(lines, table))
 
@@ -270,8 +270,8 @@ def main() -> None:
 def page(sums_table: list[str], table: list[Any]) -> str:
     """The tables that the docs include."""
     left = [
-        (found.seconds - sum(parts)) / (case.nodes * case.outputs)
-        for case, count, found, _, _, parts in table
+        (measured.seconds - sum(parts)) / (case.nodes * case.outputs)
+        for case, count, measured, _, _, parts in table
         if count == 1 and case.labels == "none"
     ]
     per_node = float(np.median(left))
@@ -282,14 +282,14 @@ def page(sums_table: list[str], table: list[Any]) -> str:
         "| ms a round | modelled | of it sums | sweeps | trees | the rest |",
         "|" + "---|" * 16,
     ]
-    for case, count, found, sent, wire, parts in table:
+    for case, count, measured, sent, wire, parts in table:
         parts = [*parts, per_node * case.nodes * case.outputs]
         size = f"{case.nodes:,} | {case.nodes * case.degree // 2:,} | {case.outputs} | {case.columns} | {case.labels}"
-        wires = f"{found.wire / 1e6:.1f} | {wire / 1e6:.1f}" if count > 1 else "– | –"
+        wires = f"{measured.wire / 1e6:.1f} | {wire / 1e6:.1f}" if count > 1 else "– | –"
         of = " | ".join(f"{1e3 * part:.0f}" for part in parts)
         text.append(
-            f"| {size} | {count} | {found.sent / 1e6:.2f} | {sent / 1e6:.2f} | {wires} "
-            f"| {1e3 * found.seconds:.0f} | {1e3 * sum(parts):.0f} | {of} |"
+            f"| {size} | {count} | {measured.sent / 1e6:.2f} | {sent / 1e6:.2f} | {wires} "
+            f"| {1e3 * measured.seconds:.0f} | {1e3 * sum(parts):.0f} | {of} |"
         )
     rest = f"The rest is {1e9 * per_node:.0f} ns a node and output, the median of what one worker leaves without a field."
     return "\n".join([*text, "", rest, ""])

@@ -34,9 +34,7 @@ class Data(NamedTuple):
     graph: eb.Graph
     splits: list[dict[str, np.ndarray]]
     classes: bool
-    coordinates: np.ndarray | None = (
-        None  # where a node lies, for methods that need places rather than edges
-    )
+    coordinates: np.ndarray | None = None  # for methods that need coordinates rather than edges
 
 
 def home() -> Path:
@@ -107,8 +105,8 @@ def _lucas() -> Data:
     train = train[np.argsort(X["sdate"].to_numpy()[train], kind="stable")]
     cut = len(train) - len(train) // 10
     split = {"train": train[:cut], "val": train[cut:], "test": splits[0]["test"]}
-    places = X[["x", "y"]].to_numpy(dtype=float)
-    return Data("lucas", X.drop(columns=["x", "y"]), y, graph, [split], False, places)
+    coordinates = X[["x", "y"]].to_numpy(dtype=float)
+    return Data("lucas", X.drop(columns=["x", "y"]), y, graph, [split], False, coordinates)
 
 
 def _coauthor(name: str) -> Data:

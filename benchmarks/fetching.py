@@ -58,12 +58,13 @@ def fetch(name: str, url: str | None = None) -> Path:
     expected = _read(noted) | _read(OURS)
     home().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home(), prefix=f".{name}-") as work:
-        archive, made = Path(work, "archive"), Path(work, name)
+        archive, unpacked = Path(work, "archive"), Path(work, name)
         _download(source.url, archive)
-        found = {
-            f"{name}/{file}": checksum for file, checksum in _unpack(archive, source, made).items()
+        checksums = {
+            f"{name}/{file}": checksum
+            for file, checksum in _unpack(archive, source, unpacked).items()
         }
-        for file, checksum in found.items():
+        for file, checksum in checksums.items():
             if expected.get(file, checksum) != checksum:
                 raise ValueError(
                     f"{file} from {source.url} has SHA-256 {checksum}, expected {expected[file]}: not the data that was "
@@ -71,8 +72,8 @@ def fetch(name: str, url: str | None = None) -> Path:
                 )
         if folder.exists():
             shutil.rmtree(folder)
-        made.rename(folder)
-    lines = [f"{checksum}  {file}" for file, checksum in sorted((_read(noted) | found).items())]
+        unpacked.rename(folder)
+    lines = [f"{checksum}  {file}" for file, checksum in sorted((_read(noted) | checksums).items())]
     noted.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
 
@@ -93,7 +94,7 @@ def _download(url: str, path: Path) -> None:
 
 
 def _unpack(archive: Path, source: Source, folder: Path) -> dict[str, str]:
-    """Put the files in their places and return their checksums."""
+    """Unpack the files and return their checksums."""
     checksums = {}
     for file, member in source.files.items():
         target = folder / file

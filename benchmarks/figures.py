@@ -18,7 +18,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 FOLDER = Path(__file__).parent / "figures"
-# Okabe and Ito's colours, told apart by the colour-blind; every line also has a style or a label of its own.
+# The palette of Okabe and Ito; every line also has its own style or label.
 BLACK, BLUE, ORANGE, GREEN, GREY = "#000000", "#0072B2", "#D55E00", "#009E73", "#888888"
 STYLE = {
     "font.size": 10,
@@ -38,7 +38,7 @@ STYLE = {
 
 
 def fitted(data: Data, split: int, n_rounds: int, **parts: Any) -> Any:
-    """Train on the training nodes of a split to the end, with smoothing alone unless told otherwise."""
+    """Train on the training nodes of a split to the end, with smoothing alone by default."""
     nodes = data.splits[split]["train"]
     fixed = {
         "smoothing": eb.Laplacian(2.0, 5),
@@ -62,14 +62,14 @@ def training(data: Data) -> plt.Figure:
     }
     losses = {}
     for name, (rounds, momentum, colour, style) in runs.items():
-        found = eb.convergence.report(
+        report = eb.convergence.report(
             fitted(data, 0, rounds, learning_rate=rate, momentum=momentum)
         )
-        losses[name] = found.loss
-        left.loglog(found.rounds[1:], found.loss[1:], style, color=colour, label=name)
+        losses[name] = report.loss
+        left.loglog(report.rounds[1:], report.loss[1:], style, color=colour, label=name)
         if name != "none":
             aim = losses["none"][640]
-            needed = int(np.argmax(np.minimum.accumulate(found.loss) <= aim))
+            needed = int(np.argmax(np.minimum.accumulate(report.loss) <= aim))
             print(
                 f"training: loss after 640 plain rounds reached by {name} in {needed} ({640 / needed:.1f} times fewer)"
             )
@@ -79,7 +79,7 @@ def training(data: Data) -> plt.Figure:
         1.1 * losses["corrected, φ = 0.2"][50] * (50.0 / t) ** 2,
         ":",
         color=GREY,
-        label="slope of 1/t²",
+        label="proportional to 1/t²",
     )
     left.set(xlabel="round t", ylabel="mean training loss, ½ (percentage points)²")
     left.set_title("Momentum: the same loss in fewer rounds")
@@ -87,15 +87,15 @@ def training(data: Data) -> plt.Figure:
 
     deep = eb.LightGBM(64, min_child_samples=1, params={"min_sum_hessian_in_leaf": 1e-6})
     for penalty, colour, style in ((1.0, BLUE, "-"), (0.1, ORANGE, "--"), (0.01, GREEN, "-.")):
-        found = eb.convergence.report(
+        report = eb.convergence.report(
             fitted(data, 0, 300, learning_rate=0.5, penalty=penalty, learner=deep)
         )
-        gap, line = found.loss - found.optimum, np.arange(20, 301)
+        gap, line = report.loss - report.optimum, np.arange(20, 301)
         straight = np.corrcoef(line, np.log(gap[20:]))[0, 1]
         print(
-            f"training: ε = {penalty}: correlation of log gap with t {straight:.4f}, bound {found.bound[-1]:.4g}"
+            f"training: ε = {penalty}: correlation of log gap with t {straight:.4f}, bound {report.bound[-1]:.4g}"
         )
-        right.semilogy(found.rounds, gap, style, color=colour, label=f"ε = {penalty:g}")
+        right.semilogy(report.rounds, gap, style, color=colour, label=f"ε = {penalty:g}")
     right.set(xlabel="round t", ylabel="training loss − its optimum")
     right.set_title("Penalty ε > 0: linear convergence, faster for larger ε")
     right.legend(
@@ -141,9 +141,9 @@ def propagation(data: Data) -> plt.Figure:
             linewidth=1.3,
             label=what,
         )
-    found = eb.convergence.constants(data.graph, smoothers[0])
+    constants = eb.convergence.constants(data.graph, smoothers[0])
     k = np.array(steps["gradient"])
-    printed = (1.0 - 1.0 / found.sigma) * np.exp(-found.mu * k / (2.0 * found.sigma))
+    printed = (1.0 - 1.0 / constants.sigma) * np.exp(-constants.mu * k / (2.0 * constants.sigma))
     axes.semilogy(
         k,
         printed,
@@ -157,11 +157,11 @@ def propagation(data: Data) -> plt.Figure:
         for m in steps
     ]
     print(
-        f"propagation: σ = {found.sigma:.2f}, steps for 0.01: gradient {needed[0]}, Chebyshev {needed[1]}"
+        f"propagation: σ = {constants.sigma:.2f}, steps for 0.01: gradient {needed[0]}, Chebyshev {needed[1]}"
     )
     axes.set(xlabel="steps k", ylabel="$\\Vert P^{(k)} - P^*\\Vert_2$", ylim=(1e-7, 2.0))
     axes.set_title(
-        f"How far k steps are from the minimiser (County, λ = {lam:g}, σ = {found.sigma:.1f})"
+        f"How far k steps are from the minimiser (County, λ = {lam:g}, σ = {constants.sigma:.1f})"
     )
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.0), fontsize=9)
     return figure
@@ -205,11 +205,11 @@ def ablation(data: Data) -> plt.Figure:
         ),
     }
     for name, (make, colour, style) in makers.items():
-        found = np.array([[errors(make(lam), split) for split in splits] for lam in lams])
-        val, test = found[..., 0].mean(axis=1), found[..., 1].mean(axis=1)
+        rmse = np.array([[errors(make(lam), split) for split in splits] for lam in lams])
+        val, test = rmse[..., 0].mean(axis=1), rmse[..., 1].mean(axis=1)
         axes.semilogx(lams, test, style, color=colour, markersize=4, label=name)
         if style == "o-":
-            axes.semilogx(lams, found[..., 1], color=colour, linewidth=0.8, alpha=0.45, zorder=1)
+            axes.semilogx(lams, rmse[..., 1], color=colour, linewidth=0.8, alpha=0.45, zorder=1)
         best = int(val.argmin())
         axes.plot(lams[best], test[best], "o", markersize=12, markerfacecolor="none", color=colour)
         rows = ", ".join(f"{lam:.3g}: {error:.3f}" for lam, error in zip(lams, test, strict=True))

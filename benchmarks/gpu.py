@@ -65,17 +65,17 @@ def problem(size: argparse.Namespace) -> tuple[Any, Any, eb.Graph]:
     X = random.standard_normal((size.nodes, size.columns), dtype=np.float32)
     y = X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * random.standard_normal(size.nodes, dtype=np.float32)
     y[random.random(size.nodes) < 0.5] = np.nan
-    found = X.get(), y.get().astype(np.float64), random_graph(size.nodes, size.edges)
+    inputs = X.get(), y.get().astype(np.float64), random_graph(size.nodes, size.edges)
     del X, y
     cupy.get_default_memory_pool().free_all_blocks()
-    return found
+    return inputs
 
 
 @contextmanager
 def timed_parts() -> Iterator[dict[str, list[float]]]:
     """Seconds of each call of each part, the GPU waited for before and after it."""
     spent: dict[str, list[float]] = {part: [] for part in PARTS}
-    originals = {part: getattr(*place) for part, place in PARTS.items()}
+    originals = {part: getattr(*target) for part, target in PARTS.items()}
 
     def waited(part: str, original: Any) -> Any:
         def run(*arguments: Any, **options: Any) -> Any:
@@ -130,9 +130,9 @@ def main() -> None:
     )
     fit(X, y, graph, size, 3, "cuda")  # compiles, and allocates once
     model, seconds = fit(X, y, graph, size, size.rounds, "cuda")
-    whole = per_round(model)
+    milliseconds = per_round(model)
     print(
-        f"a round {whole:8.2f} ms; the fit {seconds:.2f} s, its rounds {model.history_['seconds'][-1]:.2f} s",
+        f"a round {milliseconds:8.2f} ms; the fit {seconds:.2f} s, its rounds {model.history_['seconds'][-1]:.2f} s",
         flush=True,
     )
     with timed_parts() as spent:
@@ -153,7 +153,7 @@ def main() -> None:
         slow, _ = fit(X, y, graph, size, size.cpu, "cpu")
         loss = model.history_["training"][size.cpu - 1]
         print(
-            f"on the CPU a round takes {per_round(slow):.0f} ms, {per_round(slow) / whole:.0f} times as long; loss after "
+            f"on the CPU a round takes {per_round(slow):.0f} ms, {per_round(slow) / milliseconds:.0f} times as long; loss after "
             f"{size.cpu} rounds {slow.history_['training'][-1]:.6f} there, {loss:.6f} on the GPU"
         )
 

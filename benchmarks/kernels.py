@@ -123,17 +123,17 @@ def main() -> None:
     parser.add_argument(
         "--write", type=Path, help="write a Markdown table to this file, or add to it"
     )
-    asked = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
     head = "| data | measure | kernel | chosen | validation | test | better than the Laplacian by | each split | rounds | "
     head += "products per P |"
-    for name in asked.names:
-        lines = measured(load(name), asked.splits, asked.threads)
-        if asked.write:
-            splits = " ".join(map(str, asked.splits))
-            told = f"NewColumns by `python -m benchmarks.kernels {name} --splits {splits} --threads {asked.threads}`."
-            with asked.write.open("a") as file:
-                file.write("\n".join([told, "", head, "|" + "---|" * 10, *lines, "", ""]))
+    for name in options.names:
+        lines = measured(load(name), options.splits, options.threads)
+        if options.write:
+            splits = " ".join(map(str, options.splits))
+            note = f"Made by `python -m benchmarks.kernels {name} --splits {splits} --threads {options.threads}`."
+            with options.write.open("a") as file:
+                file.write("\n".join([note, "", head, "|" + "---|" * 10, *lines, "", ""]))
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def main() -> None:
         )
         print(f"{'':28}{'peak MiB':>10}{'seconds':>10}   growth since the start, processor time")
 
-        def told(what: str, since: float) -> float:
+        def report_memory(what: str, since: float) -> float:
             print(
                 f"{what:28}{resident('VmHWM') - before:10,.0f}{time.process_time() - since:10.1f}",
                 flush=True,
@@ -86,7 +86,7 @@ def main() -> None:
         graph = eb.Graph.from_parquet(
             folder / "edges.parquet", n_nodes=size.nodes, directory=folder / "graph"
         )
-        start = told("Graph.from_parquet", start)
+        start = report_memory("Graph.from_parquet", start)
         y = np.random.default_rng(1).normal(size=size.nodes)
         settings = {
             "smoothing": eb.Laplacian(2.0, 5),
@@ -95,9 +95,9 @@ def main() -> None:
             "random_state": 0,
         }
         model = eb.EBBSRegressor(size.rounds, n_jobs=1, **settings).fit(X, y, graph=graph)
-        start = told("fit", start)
+        start = report_memory("fit", start)
         model.predict(X, graph=graph)
-        told("predict", start)
+        report_memory("predict", start)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ def axes_side_by_side(n: int = 1, width: float = 6.0, height: float = 3.8) -> tu
     return figure, axes
 
 
-def rmse_by_split(found: dict[tuple[str, str], Score], dataset: str) -> Any:
+def rmse_by_split(scores: dict[tuple[str, str], Score], dataset: str) -> Any:
     """Figure 1: each method over the splits of a data set."""
-    shown = [found[dataset, method] for method in SHOWN_BY_SPLIT if (dataset, method) in found]
+    shown = [scores[dataset, method] for method in SHOWN_BY_SPLIT if (dataset, method) in scores]
     splits = sorted({split for score in shown for split in score.runs})
     if len(shown) < 2 or len(splits) < 2:
         return None
@@ -51,11 +51,11 @@ def rmse_by_split(found: dict[tuple[str, str], Score], dataset: str) -> Any:
     return figure
 
 
-def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) -> Any:
+def losses(scores: dict[tuple[str, str], Score], dataset: str, split: int = 0) -> Any:
     """Figure S2: training and validation loss by iteration; BGNN's inner steps are unfolded."""
     names = ("EBBS, paper", "EBBS, momentum", "BGNN")
     shown = {
-        name: found[dataset, name].runs.get(split) for name in names if (dataset, name) in found
+        name: scores[dataset, name].runs.get(split) for name in names if (dataset, name) in scores
     }
     shown = {name: run for name, run in shown.items() if run is not None and run.curve}
     if len(shown) < 2:
@@ -68,7 +68,7 @@ def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) ->
             ax.plot(steps, run.curve[part], label=name, color=COLOURS.get(name), linewidth=1.2)
         ax.set(
             xlabel="iteration",
-            ylabel=_told(part, next(iter(shown.values()))),
+            ylabel=_axis_label(part, next(iter(shown.values()))),
             title=f"{dataset}, split {split}",
         )
         ax.set_xscale("log")
@@ -81,7 +81,7 @@ def losses(found: dict[tuple[str, str], Score], dataset: str, split: int = 0) ->
 
 
 def instability(
-    found: dict[tuple[str, str], Score],
+    scores: dict[tuple[str, str], Score],
     results: Sequence[Result],
     dataset: str,
     source: str = "county",
@@ -91,17 +91,19 @@ def instability(
     home, own, ours = (
         (d, m) for d, m in ((source, "BGNN"), (dataset, "BGNN"), (dataset, "EBBS, paper"))
     )
-    if dataset == source or home not in found or own not in found:
+    if dataset == source or home not in scores or own not in scores:
         return None
     moved = [
-        result for result in transferred(results, found[home], dataset) if result.run.split == split
+        result
+        for result in transferred(results, scores[home], dataset)
+        if result.run.split == split
     ]
     shown = {f"BGNN, settings of {source}": moved[0]} if moved else {}
-    if split in found[own].runs:
-        shown[f"BGNN, settings of {dataset}"] = found[own].runs[split]
-    if ours in found and split in found[ours].runs:
-        shown["EBBS, paper"] = found[ours].runs[split]
-    if not moved or moved[0] is found[own].runs.get(split):
+    if split in scores[own].runs:
+        shown[f"BGNN, settings of {dataset}"] = scores[own].runs[split]
+    if ours in scores and split in scores[ours].runs:
+        shown["EBBS, paper"] = scores[ours].runs[split]
+    if not moved or moved[0] is scores[own].runs.get(split):
         return None
     figure, axes = axes_side_by_side(2)
     for ax, part in zip(axes, ("training", "validation"), strict=True):
@@ -115,7 +117,7 @@ def instability(
         unit = "round" if part == "validation" else "step"
         ax.set(
             xlabel=unit,
-            ylabel=_told(part, moved[0]),
+            ylabel=_axis_label(part, moved[0]),
             title=f"{dataset}, split {split}",
             xscale="log",
         )
@@ -123,7 +125,7 @@ def instability(
     return figure
 
 
-def _told(part: str, result: Result) -> str:
+def _axis_label(part: str, result: Result) -> str:
     """Name the axis of a curve: classes are trained on their likelihood, whatever they are judged by."""
     return f"{part} {'loss' if part == 'training' and result.measure != 'RMSE' else result.measure}"
 
@@ -150,9 +152,9 @@ def strength(results: Sequence[Result], dataset: str) -> Any:
     return figure
 
 
-def accuracy_against_time(found: dict[tuple[str, str], Score], dataset: str) -> Any:
+def accuracy_against_time(scores: dict[tuple[str, str], Score], dataset: str) -> Any:
     """The test score of each method against the seconds of a fit."""
-    shown = [score for (name, _), score in found.items() if name == dataset]
+    shown = [score for (name, _), score in scores.items() if name == dataset]
     if len(shown) < 2:
         return None
     figure, (ax,) = axes_side_by_side(width=7.0)

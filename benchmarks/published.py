@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A published mean, its standard deviation (None where none is given) and the value of each split where given."""
+    """A published mean, its standard deviation (None if not published) and the values of the splits, if published."""
 
     mean: float
     std: float | None = None
@@ -56,7 +56,7 @@ REMARKS = {
     "house": "The published edge list is not public; these edges tie blocks within 2 km.",
     "coauthor_cs": "The published splits are not public; these are others of the same sizes.",
     "coauthor_phy": "The published splits are not public; these are others of the same sizes.",
-    "lucas": "GPBoost is given the coordinates, the others the edges; all are stopped on the latest sales before the test.",
+    "lucas": "GPBoost uses the coordinates, the others the edges; all are stopped on the latest sales before the test.",
 }
 
 
@@ -75,10 +75,10 @@ def _cells(table: str) -> dict[tuple[str, str], list[float]]:
 
 def _published() -> dict[tuple[str, str], Published]:
     splits = _cells(SPLITS)
-    found = _cells(REGRESSION) | _cells(CLASSIFICATION) | _cells(ARXIV)
+    cells = _cells(REGRESSION) | _cells(CLASSIFICATION) | _cells(ARXIV)
     return {
         key: Published(*cell)._replace(splits=tuple(splits.get(key, ())))
-        for key, cell in found.items()
+        for key, cell in cells.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""Everything that is told of the runs: results.md, one self-contained results.html, results.tex, and the figures."""
+"""Reports on the runs: results.md, one self-contained results.html, results.tex, and the figures."""
 
 import html
 import io
@@ -27,7 +27,7 @@ def write(store: Store, folder: Path) -> list[Path]:
     if not results:
         raise ValueError("there are no runs to report on: python -m benchmarks run")
     shown, drawn = all_tables(results), figures(results) if find_spec("matplotlib") else {}
-    versions = f"NewColumns with {tables.made_with(results)}."
+    versions = f"Made with {tables.made_with(results)}."
     pictures = "\n".join(f"![{name}](figures/{name}.svg)" for name in drawn)
     sections = [
         "# Results\n",
@@ -49,27 +49,27 @@ def write(store: Store, folder: Path) -> list[Path]:
 
 def all_tables(results: Sequence[Result]) -> list[Table]:
     """Return every table that the runs allow, the overview first."""
-    found = tables.scores(results)
-    made: list[Table | None] = [tables.overview(found)] if found else []
-    for dataset in dict.fromkeys(dataset for dataset, _ in found):
-        made += [tables.by_split(found, dataset), tables.significance(found, dataset)]
-    if found:
-        made += [tables.transfer(found, results), tables.costs(found)]
-    made.append(tables.failures(results))
-    return [table for table in made if table is not None]
+    scores = tables.scores(results)
+    listed: list[Table | None] = [tables.overview(scores)] if scores else []
+    for dataset in dict.fromkeys(dataset for dataset, _ in scores):
+        listed += [tables.by_split(scores, dataset), tables.significance(scores, dataset)]
+    if scores:
+        listed += [tables.transfer(scores, results), tables.costs(scores)]
+    listed.append(tables.failures(results))
+    return [table for table in listed if table is not None]
 
 
 def figures(results: Sequence[Result]) -> dict[str, str]:
     """Return every figure that the runs allow, as SVG."""
-    found = tables.scores(results)
-    made: dict[str, Any] = {}
+    scores = tables.scores(results)
+    all_figures: dict[str, Any] = {}
     for dataset in dict.fromkeys(result.run.dataset for result in results):
-        made[f"{dataset}-splits"] = plots.rmse_by_split(found, dataset)
-        made[f"{dataset}-losses"] = plots.losses(found, dataset)
-        made[f"{dataset}-instability"] = plots.instability(found, results, dataset)
-        made[f"{dataset}-strength"] = plots.strength(results, dataset)
-        made[f"{dataset}-time"] = plots.accuracy_against_time(found, dataset)
-    return {name: _svg(figure, name) for name, figure in made.items() if figure is not None}
+        all_figures[f"{dataset}-splits"] = plots.rmse_by_split(scores, dataset)
+        all_figures[f"{dataset}-losses"] = plots.losses(scores, dataset)
+        all_figures[f"{dataset}-instability"] = plots.instability(scores, results, dataset)
+        all_figures[f"{dataset}-strength"] = plots.strength(results, dataset)
+        all_figures[f"{dataset}-time"] = plots.accuracy_against_time(scores, dataset)
+    return {name: _svg(figure, name) for name, figure in all_figures.items() if figure is not None}
 
 
 def _svg(figure: Any, name: str) -> str:

@@ -35,7 +35,7 @@ class Row:
     )
     test: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
     seconds: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
-    found: list[float] = field(default_factory=list)
+    edge_auc: list[float] = field(default_factory=list)
 
     def markdown(self) -> str:
         """One line of the table."""
@@ -51,7 +51,12 @@ class Row:
             "accuracy %" if self.classes else "RMSE",
             *(f"{mean:.5g}" for mean in means),
         ]
-        cells += [f"{gain:+.1f} %", held, each, f"{np.mean(self.found):.2f}" if self.found else "–"]
+        cells += [
+            f"{gain:+.1f} %",
+            held,
+            each,
+            f"{np.mean(self.edge_auc):.2f}" if self.edge_auc else "–",
+        ]
         cells += [f"{np.mean(self.seconds['robust']) / np.mean(self.seconds['quadratic']):.1f}"]
         return f"| {' | '.join(cells)} |"
 
@@ -103,7 +108,7 @@ def measured(
             for values, part in ((row.validation, "val"), (row.test, "test")):
                 values[column].append(scored(model, data, split[part]))
         if added is not None:
-            row.found.append(float(roc_auc_score(added, -model.edge_weights().weight)))
+            row.edge_auc.append(float(roc_auc_score(added, -model.edge_weights().weight)))
         print(
             name,
             number,
@@ -121,9 +126,9 @@ def main() -> None:
     parser.add_argument("--splits", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--penalty", default="log", help="ρ by name")
     parser.add_argument("--write", type=Path, help="write the table to this file")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
-    names = asked.names or ["wiki", "county", "house"]
+    names = options.names or ["wiki", "county", "house"]
     head = (
         "| data | measure | no smoothing | quadratic | robust | gain | validation | each split, quadratic → robust "
         "| added edges found | time, × quadratic |"
@@ -131,22 +136,22 @@ def main() -> None:
     lines = [head, "|" + "---|" * 10]
     for name in names:
         data = load(name)
-        lines.append(measured(name, data, None, asked.splits, asked.penalty).markdown())
+        lines.append(measured(name, data, None, options.splits, options.penalty).markdown())
         if name != "wiki":
             lines.append(
                 measured(
-                    f"{name} +30 %", *with_random_edges(data), asked.splits, asked.penalty
+                    f"{name} +30 %", *with_random_edges(data), options.splits, options.penalty
                 ).markdown()
             )
     print("\n".join(lines))
-    if asked.write:
+    if options.write:
         some = (
             ""
-            if asked.splits == [0, 1, 2, 3, 4]
-            else f" --splits {' '.join(map(str, asked.splits))}"
+            if options.splits == [0, 1, 2, 3, 4]
+            else f" --splits {' '.join(map(str, options.splits))}"
         )
-        command = f"python -m benchmarks.robust {' '.join(names)}{some} --penalty {asked.penalty}"
-        asked.write.write_text(f"NewColumns by `{command}`.\n\n" + "\n".join(lines) + "\n")
+        command = f"python -m benchmarks.robust {' '.join(names)}{some} --penalty {options.penalty}"
+        options.write.write_text(f"Made by `{command}`.\n\n" + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The runner: data set × method × split × configuration, each run in a process of its own, as many at once as asked for.
+"""The runner: data set × method × split × configuration, each run in a process of its own, several at once.
 
 What has ended is in the store and is not run again, so a runner that was killed goes on where it stopped. A run that
 fails, runs out of time or takes its process down is written as failed, shown, and does not stop the others.
@@ -66,15 +66,15 @@ def plan(
         if why := data.missing(name.removesuffix("-rewired")):
             skipped[name] = why
             continue
-        found = data.load(name)
+        loaded = data.load(name)
         for method in (METHODS[name] for name in methods if name not in skipped):
-            if method.needs_places and (found.coordinates is None or found.classes):
+            if method.needs_coordinates and (loaded.coordinates is None or loaded.classes):
                 skipped[f"{method.name} on {name}"] = "needs coordinates and a number to predict"
                 continue
-            for split in range(len(found.splits)) if splits is None else splits:
-                if not 0 <= split < len(found.splits):
+            for split in range(len(loaded.splits)) if splits is None else splits:
+                if not 0 <= split < len(loaded.splits):
                     skipped[f"split {split} of {name}"] = (
-                        f"there are splits 0 to {len(found.splits) - 1}"
+                        f"there are splits 0 to {len(loaded.splits) - 1}"
                     )
                     continue
                 chosen = method.configurations(name)[:configurations]
@@ -86,26 +86,26 @@ def plan(
 
 def execute(run: Run, threads: int = 1) -> Result:
     """Do one run in this process and measure it."""
-    found = data.load(run.dataset)
-    problem = Problem.of(found, run.split, run.seed, threads)
+    loaded = data.load(run.dataset)
+    problem = Problem.of(loaded, run.split, run.seed, threads)
     np.random.seed(run.seed)  # noqa: NPY002 -- libraries that draw from the global state
     start = time.perf_counter()
     outcome = METHODS[run.method](problem, **run.settings)
     seconds = time.perf_counter() - start
-    _check(outcome, found)
+    _check(outcome, loaded)
     scores = {}
     for part in ("val", "test"):
-        nodes = found.splits[run.split][part]
-        scores[part] = quality(found.classes, outcome.predicted[nodes], found.y[nodes])
+        nodes = loaded.splits[run.split][part]
+        scores[part] = quality(loaded.classes, outcome.predicted[nodes], loaded.y[nodes])
     notes = dict(outcome.notes)
     if outcome.interval is not None:
-        test = found.splits[run.split]["test"]
+        test = loaded.splits[run.split]["test"]
         lower, upper = (end[test] for end in outcome.interval)
-        notes["coverage"] = float(np.mean((lower <= found.y[test]) & (found.y[test] <= upper)))
+        notes["coverage"] = float(np.mean((lower <= loaded.y[test]) & (loaded.y[test] <= upper)))
     return Result(
         run,
         "done",
-        "accuracy %" if found.classes else "RMSE",
+        "accuracy %" if loaded.classes else "RMSE",
         scores["val"],
         scores["test"],
         seconds,
@@ -116,8 +116,8 @@ def execute(run: Run, threads: int = 1) -> Result:
     )
 
 
-def _check(outcome: Outcome, found: data.Data) -> None:
-    shape = (len(found.y), int(found.y.max()) + 1) if found.classes else (len(found.y),)
+def _check(outcome: Outcome, loaded: data.Data) -> None:
+    shape = (len(loaded.y), int(loaded.y.max()) + 1) if loaded.classes else (len(loaded.y),)
     if outcome.predicted.shape != shape:
         raise ValueError(
             f"the method predicted an array of shape {outcome.predicted.shape} instead of {shape}"
@@ -142,13 +142,13 @@ def _memory() -> float | None:
 
 def versions() -> dict[str, str]:
     """Versions of everything that can change a result."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 # ---------------------------------------------------------------------- processes
@@ -193,13 +193,13 @@ def work(
     threads : int
         Threads that a process may use.
     limit : float, optional
-        Seconds after which a run is given up.
+        Seconds after which a run is stopped.
     retry : bool
         Do runs again that failed before.
     """
     ended = store.ended(failed_too=not retry)
     waiting = [run for run in dict.fromkeys(planned.runs) if run not in ended]
-    shown, found = display or Display.fitting(), versions()
+    shown, installed = display or Display.fitting(), versions()
     context = _processes([METHODS[name] for name in {run.method for run in waiting}], threads)
     working: list[_Work] = []
     failures = 0
@@ -221,7 +221,7 @@ def work(
                 store.add(
                     replace(
                         result,
-                        versions=found,
+                        versions=installed,
                         finished=datetime.now(UTC).isoformat(timespec="seconds"),
                     )
                 )
@@ -275,5 +275,5 @@ def _answer(item: _Work, limit: float | None) -> Result | None:
     if limit is not None and time.monotonic() - item.since > limit:
         item.process.kill()
         item.process.join()
-        return Result(item.run, "failed", error=f"the run was given up after {limit:g} s")
+        return Result(item.run, "failed", error=f"the run was stopped after {limit:g} s")
     return None

@@ -124,9 +124,9 @@ class Store:
             "notes",
             "curve",
         )
-        asked = f"SELECT {', '.join(columns)}, error, versions, finished FROM runs "
-        asked += "WHERE (?1 IS NULL OR dataset = ?1) AND (?2 IS NULL OR method = ?2) "
-        rows = self._file.execute(asked + f"ORDER BY {', '.join(KEY)}", (dataset, method))
+        query = f"SELECT {', '.join(columns)}, error, versions, finished FROM runs "
+        query += "WHERE (?1 IS NULL OR dataset = ?1) AND (?2 IS NULL OR method = ?2) "
+        rows = self._file.execute(query + f"ORDER BY {', '.join(KEY)}", (dataset, method))
         return [_result(row) for row in rows]
 
     def merge(self, others: Iterable[str | Path]) -> int:

@@ -1,4 +1,4 @@
-"""Tables from the store: for each split the configuration with the best validation score counts, and its test score is told.
+"""Tables from the store: for each split the configuration with the best validation score counts, and its test score is shown.
 
 A :class:`Table` knows how to write itself as Markdown, HTML and LaTeX.
 """
@@ -133,7 +133,7 @@ class Score:
 
 
 def scores(results: Iterable[Result]) -> dict[tuple[str, str], Score]:
-    """Choose a configuration for each split by its validation score; methods that serve a figure alone are left out."""
+    """Choose a configuration for each split by its validation score; methods for figures only are left out."""
     by_split: dict[tuple[str, str], dict[int, list[Result]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -144,18 +144,18 @@ def scores(results: Iterable[Result]) -> dict[tuple[str, str], Score]:
             and METHODS[result.run.method].in_tables
         ):
             by_split[result.run.dataset, result.run.method][result.run.split].append(result)
-    found = {}
-    for dataset in sorted({dataset for dataset, _ in by_split}, key=_place):
+    by_method = {}
+    for dataset in sorted({dataset for dataset, _ in by_split}, key=_rank):
         for method in METHODS:
             if runs := by_split.get((dataset, method)):
                 chosen = {split: best(tried) for split, tried in sorted(runs.items())}
                 spent = sum(
                     result.seconds or 0.0 for tried in runs.values() for result in tried
                 ) / len(runs)
-                found[dataset, method] = Score(
+                by_method[dataset, method] = Score(
                     dataset, method, chosen, min(map(len, runs.values())), spent
                 )
-    return found
+    return by_method
 
 
 def best(tried: Sequence[Result]) -> Result:
@@ -164,7 +164,7 @@ def best(tried: Sequence[Result]) -> Result:
     return min(tried, key=lambda result: sign * (result.validation or 0.0))
 
 
-def _place(dataset: str) -> tuple[int, str]:
+def _rank(dataset: str) -> tuple[int, str]:
     order, plain = names(), dataset.removesuffix("-rewired")
     return (order.index(plain) if plain in order else len(order), dataset)
 
@@ -176,31 +176,31 @@ def number(value: float | None) -> str:
     return f"{value:#.4g}".rstrip(".") if abs(value) < 1000 else f"{value:.0f}"
 
 
-def _signed(difference: float, beside: float) -> str:
-    """Return a difference with as many decimals as the score beside it."""
-    decimals = len(number(beside).partition(".")[2])
+def _signed(difference: float, score: float) -> str:
+    """Return a difference with as many decimals as ``score``."""
+    decimals = len(number(score).partition(".")[2])
     return f"{difference:+.{decimals}f}".replace("-", "−")
 
 
 # ---------------------------------------------------------------------- the tables
 
 
-def overview(found: dict[tuple[str, str], Score]) -> Table:
+def overview(scores: dict[tuple[str, str], Score]) -> Table:
     """Return one row a method, one column a data set."""
-    datasets = list(dict.fromkeys(dataset for dataset, _ in found))
+    datasets = list(dict.fromkeys(dataset for dataset, _ in scores))
     shown = [
-        method for method in METHODS if any((dataset, method) in found for dataset in datasets)
+        method for method in METHODS if any((dataset, method) in scores for dataset in datasets)
     ]
-    leaders = {dataset: _leader(found, dataset, shown) for dataset in datasets}
+    leaders = {dataset: _leader(scores, dataset, shown) for dataset in datasets}
     most = {
-        dataset: max(len(score.runs) for (d, _), score in found.items() if d == dataset)
+        dataset: max(len(score.runs) for (d, _), score in scores.items() if d == dataset)
         for dataset in datasets
     }
     rows = []
     for method in shown:
         cells = [method]
         for dataset in datasets:
-            score = found.get((dataset, method))
+            score = scores.get((dataset, method))
             if score is None:
                 cells.append(NOTHING)
                 continue
@@ -209,24 +209,24 @@ def overview(found: dict[tuple[str, str], Score]) -> Table:
             cells.append(f"**{text}**" if leaders[dataset] == method else text)
         rows.append(cells)
     header = [
-        f"{dataset}, {next(s for (d, _), s in found.items() if d == dataset).measure}"
+        f"{dataset}, {next(s for (d, _), s in scores.items() if d == dataset).measure}"
         for dataset in datasets
     ]
     note = "Mean ± standard deviation over the splits; the best mean of each column is bold."
     return Table("All methods", ["method", *header], rows, note)
 
 
-def _leader(found: dict[tuple[str, str], Score], dataset: str, methods: Sequence[str]) -> str:
+def _leader(scores: dict[tuple[str, str], Score], dataset: str, methods: Sequence[str]) -> str:
     """Return the best method among those with the most splits."""
-    there = {name: found[dataset, name] for name in methods if (dataset, name) in found}
+    there = {name: scores[dataset, name] for name in methods if (dataset, name) in scores}
     most = max(len(score.runs) for score in there.values())
     full = {name: score for name, score in there.items() if len(score.runs) == most}
     return min(full, key=lambda name: -full[name].mean if full[name].classes else full[name].mean)
 
 
-def by_split(found: dict[tuple[str, str], Score], dataset: str) -> Table:
-    """Return each split, and the published mean beside ours."""
-    here = [score for (name, _), score in found.items() if name == dataset]
+def by_split(scores: dict[tuple[str, str], Score], dataset: str) -> Table:
+    """Return each split, our mean and the published mean."""
+    here = [score for (name, _), score in scores.items() if name == dataset]
     splits = sorted({split for score in here for split in score.runs})
     rows = []
     for score in here:
@@ -254,23 +254,25 @@ def _beside_published(score: Score) -> list[str]:
     there = PUBLISHED.get((score.dataset, score.method))
     if there is None:
         return [NOTHING] * 3
-    whole = len(score.runs) == len(there.splits) or not there.splits
-    mean = there.mean if whole else float(np.mean([there.splits[split] for split in score.runs]))
-    told = number(mean) + (f" ± {there.std:g}" if there.std is not None and whole else "")
+    all_splits = len(score.runs) == len(there.splits) or not there.splits
+    mean = (
+        there.mean if all_splits else float(np.mean([there.splits[split] for split in score.runs]))
+    )
+    mean_text = number(mean) + (f" ± {there.std:g}" if there.std is not None and all_splits else "")
     difference = score.mean - mean
     in_errors = (
         f"{abs(difference) / score.standard_error:.1f}" if score.standard_error > 0 else NOTHING
     )
-    return [told, _signed(difference, mean), in_errors]
+    return [mean_text, _signed(difference, mean), in_errors]
 
 
 def significance(
-    found: dict[tuple[str, str], Score], dataset: str, reference: str = REFERENCE
+    scores: dict[tuple[str, str], Score], dataset: str, reference: str = REFERENCE
 ) -> Table | None:
     """Return paired comparisons with our default over the same splits."""
-    ours = found.get((dataset, reference))
+    ours = scores.get((dataset, reference))
     rows = []
-    for (name, method), score in found.items():
+    for (name, method), score in scores.items():
         if name != dataset or method == reference or ours is None:
             continue
         shared = sorted(set(score.runs) & set(ours.runs))
@@ -300,10 +302,10 @@ def significance(
     )
 
 
-def costs(found: dict[tuple[str, str], Score]) -> Table:
-    """Return seconds and memory of the chosen runs, and seconds of the whole search."""
+def costs(scores: dict[tuple[str, str], Score]) -> Table:
+    """Return seconds and memory of the chosen runs, and seconds of the full search."""
     rows = []
-    for (dataset, method), score in found.items():
+    for (dataset, method), score in scores.items():
         runs = list(score.runs.values())
         seconds = np.mean([result.seconds for result in runs])
         memory = [result.memory_mb for result in runs if result.memory_mb]
@@ -322,14 +324,14 @@ def costs(found: dict[tuple[str, str], Score]) -> Table:
 
 
 def transfer(
-    found: dict[tuple[str, str], Score], results: Sequence[Result], source: str = "county"
+    scores: dict[tuple[str, str], Score], results: Sequence[Result], source: str = "county"
 ) -> Table | None:
     """Return BGNN under the configuration that is best for another data set."""
-    home = found.get((source, "BGNN"))
+    home = scores.get((source, "BGNN"))
     if home is None:
         return None
     rows = []
-    for (dataset, method), own in found.items():
+    for (dataset, method), own in scores.items():
         if method != "BGNN" or dataset == source:
             continue
         there = {result.run.split: result for result in transferred(results, home, dataset)}
@@ -370,4 +372,6 @@ def made_with(results: Iterable[Result]) -> str:
     for result in results:
         for package, version in result.versions.items():
             used[package].add(version)
-    return ", ".join(f"{package} {' and '.join(sorted(found))}" for package, found in used.items())
+    return ", ".join(
+        f"{package} {' and '.join(sorted(numbers))}" for package, numbers in used.items()
+    )

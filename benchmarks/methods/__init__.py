@@ -1,7 +1,7 @@
-"""Every method by name: where its code is, which configurations are tried, and what it needs.
+"""Methods by name: the function, its grid of configurations, and what it needs.
 
 Configurations are those of the published experiments (Boost then Convolve's grids for its baselines, the paper's table for
-EBBS); of each grid the configuration with the best validation error counts, for each split on its own.
+EBBS); for each split the configuration with the best validation error counts.
 """
 
 import itertools
@@ -41,7 +41,7 @@ class Method:
         Settings that are part of the method.
     needs : tuple of str
         Modules that must be importable.
-    needs_places : bool
+    needs_coordinates : bool
         Whether it needs coordinates of the nodes.
     in_tables : bool
         False for methods that are run for a figure.
@@ -53,7 +53,7 @@ class Method:
     by_data: Mapping[str, Grid] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    needs_places: bool = False
+    needs_coordinates: bool = False
     in_tables: bool = True
 
     def configurations(self, dataset: str) -> list[dict[str, Any]]:
@@ -120,10 +120,10 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "GPBoost",
-            "places:gpboost",
+            "gaussian_process:gpboost",
             {"learning_rate": [0.1, 0.01]},
             needs=("gpboost",),
-            needs_places=True,
+            needs_coordinates=True,
         ),
         Method(
             "MLP",
@@ -146,7 +146,7 @@ METHODS: dict[str, Method] = {
         Method("EBBS, paper", "ebbs:paper", needs=("catboost",)),
         Method("EBBS, momentum", "ebbs:paper", fixed={"momentum": True}, needs=("catboost",)),
         Method("EBBS, smoothing alone", "ebbs:smoothing"),
-        Method("EBBS", "ebbs:default"),
+        Method("EBBS", "ebbs:default", by_data={"wiki": {"similarity": [True, False]}}),
         Method(
             "EBBS, strength",
             "ebbs:paper",

@@ -21,7 +21,7 @@ HIDDEN = 64
 def residual(
     problem: Problem, network: str, learning_rate: float, dropout: float, replace: bool
 ) -> Outcome:
-    """Res-GNN: a network on CatBoost's predictions, alone or beside the columns. BGNN without training end to end."""
+    """Res-GNN: a network on CatBoost's predictions, alone or with the columns. BGNN without training end to end."""
     trees = catboost(problem, learning_rate=0.1, depth=6).predicted.reshape(len(problem.y), -1)
     features = (
         networks.scaled(trees, problem) if replace else networks.encoded(problem, extra=trees)
@@ -43,7 +43,7 @@ def bgnn(
     Parameters
     ----------
     replace : bool
-        Whether predictions of the trees replace the columns of X rather than stand beside them.
+        Whether predictions of the trees replace the columns of X or are added to them.
     steps : int
         Gradient steps in each round.
     trees : int
@@ -59,7 +59,7 @@ def bgnn(
         len(problem.y), columns.shape[1] + width, device=learner.device, requires_grad=True
     )
     optimizer = torch.optim.Adam([*learner.model.parameters(), features], lr=learning_rate)
-    kept, target = networks.Best(problem, PATIENCE), None
+    best, target = networks.Best(problem, PATIENCE), None
     curve = {"training": list[float](), "validation": list[float]()}
     for _ in range(EPOCHS):
         ensemble.grow(target)
@@ -68,14 +68,14 @@ def bgnn(
         )
         features.data.copy_(start)
         curve["training"] += [learner.step(features, optimizer) for _ in range(steps)]
-        stop = kept.see(learner.predict(features))
-        curve["validation"].append(kept.last)
+        stop = best.see(learner.predict(features))
+        curve["validation"].append(best.last)
         target = (
             (features.detach() - start)[problem.train, columns.shape[1] :].double().cpu().numpy()
         )
         if stop or np.abs(target).max() < 1e-12 or not np.isfinite(target).all():
             break
-    return Outcome(kept.predicted, None, curve, learner.notes(kept), learner.device)
+    return Outcome(best.predicted, None, curve, learner.notes(best), learner.device)
 
 
 class Ensemble:

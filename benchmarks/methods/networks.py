@@ -46,13 +46,13 @@ def trained(
     learner = Learner(problem, features.shape[1], name, dropout, hidden, layers)
     X = torch.as_tensor(features, dtype=torch.float32, device=learner.device)
     optimizer = torch.optim.Adam(learner.model.parameters(), lr=learning_rate)
-    kept, curve = Best(problem, PATIENCE), {"training": list[float](), "validation": list[float]()}
+    best, curve = Best(problem, PATIENCE), {"training": list[float](), "validation": list[float]()}
     for _ in range(EPOCHS):
         curve["training"].append(learner.step(X, optimizer))
-        if kept.see(learner.predict(X)):
+        if best.see(learner.predict(X)):
             break
-        curve["validation"].append(kept.last)
-    return Outcome(kept.predicted, None, curve, learner.notes(kept), learner.device)
+        curve["validation"].append(best.last)
+    return Outcome(best.predicted, None, curve, learner.notes(best), learner.device)
 
 
 class Best:
@@ -112,12 +112,12 @@ class Learner:
         optimizer.step()
         return float(loss.detach())
 
-    def notes(self, kept: Best) -> dict[str, Any]:
-        """Return the epoch kept and, on a GPU, its peak memory in megabytes."""
+    def notes(self, best: Best) -> dict[str, Any]:
+        """Return the best epoch and, on a GPU, its peak memory in megabytes."""
         on_gpu = (
             {"gpu_mb": torch.cuda.max_memory_allocated() / 2**20} if self.device == "cuda" else {}
         )
-        return {"epochs": kept.best_epoch + 1, **on_gpu}
+        return {"epochs": best.best_epoch + 1, **on_gpu}
 
     def predict(self, X: Tensor) -> np.ndarray:
         """Return scores of every node."""
@@ -262,10 +262,12 @@ def target_statistics(codes: np.ndarray, problem: Problem) -> np.ndarray:
     labels, groups = problem.y[problem.train].astype(np.float64), codes[problem.train] + 1
     prior, n_groups = labels.mean(), int(codes.max()) + 2
     sums, counts = (np.bincount(groups, weights, minlength=n_groups) for weights in (labels, None))
-    found = ((sums + prior) / (counts + 1.0))[codes + 1]
+    encoded_values = ((sums + prior) / (counts + 1.0))[codes + 1]
     order = np.argsort(groups, kind="stable")
     running = np.concatenate([[0.0], np.cumsum(labels[order])])
     first = np.searchsorted(groups[order], groups[order])
-    place = np.arange(len(order))
-    found[problem.train[order]] = (running[place] - running[first] + prior) / (place - first + 1.0)
-    return found
+    position = np.arange(len(order))
+    encoded_values[problem.train[order]] = (running[position] - running[first] + prior) / (
+        position - first + 1.0
+    )
+    return encoded_values

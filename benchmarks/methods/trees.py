@@ -63,8 +63,8 @@ def xgboost(problem: Problem, learning_rate: float, max_depth: int) -> Outcome:
         early_stopping_rounds=PATIENCE,
         verbose_eval=False,
     )
-    everyone = matrix(np.arange(len(problem.y)), labelled=False)
-    predicted = model.predict(everyone, iteration_range=(0, model.best_iteration + 1))
+    all_nodes = matrix(np.arange(len(problem.y)), labelled=False)
+    predicted = model.predict(all_nodes, iteration_range=(0, model.best_iteration + 1))
     return Outcome(
         np.asarray(predicted, dtype=np.float64), notes={"rounds": model.best_iteration + 1}
     )
@@ -134,17 +134,17 @@ def graph_pools(problem: Problem) -> dict[str, Any]:
         )
     categorical = [problem.X.columns.get_loc(name) for name in problem.categorical]
     edges = np.column_stack(problem.graph.adjacency.nonzero())
-    made = {}
+    pools = {}
     for part, nodes in {"train": problem.train, "val": problem.val, "all": np.arange(n)}.items():
         labels, weight = np.zeros(n, dtype=problem.y.dtype), np.zeros(n)
         labels[nodes], weight[nodes] = (
             np.where(problem.y[nodes] == problem.y[nodes], problem.y[nodes], 0),
             1.0,
         )
-        made[part] = catboost.Pool(
+        pools[part] = catboost.Pool(
             X, labels, categorical, graph=edges, group_id=np.zeros(n, dtype=int), weight=weight
         )
-    return made
+    return pools
 
 
 def as_text(problem: Problem) -> Any:

@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   python -m benchmarks.speed --quick --out build/speed  # everything at a hundredth of its size
   python -m benchmarks.speed nodes import               # some parts
   python -m benchmarks.speed --resume --limit 140       # goes on where it stopped, and stops after 140 seconds
-  python -m benchmarks.speed --nodes 20000 --threads 1  # one size, shown and not kept
+  python -m benchmarks.speed --nodes 20000 --threads 1  # one size, printed and not stored
   python -m benchmarks.speed --default house --threads 1
 """
 RESULTS = Path(__file__).parents[1] / "results" / "speed"
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--out", type=Path, default=RESULTS, help="the folder for speed.json, speed.md and figures"
     )
-    one = top.add_argument_group("one size, shown and not kept")
+    one = top.add_argument_group("one size, printed and not stored")
     for name, default in (("nodes", 20_000), ("edges", 100_000), ("columns", 20), ("rounds", 200)):
         one.add_argument(f"--{name}", type=int, help=f"default: {default:,}")
     top.add_argument(
@@ -79,56 +79,56 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and report; return the exit status."""
-    asked = parser().parse_args(arguments)
-    for unknown in {*asked.parts} - {*plan.PARTS}:
+    options = parser().parse_args(arguments)
+    for unknown in {*options.parts} - {*plan.PARTS}:
         print(f"there is no part {unknown!r}; there are: {', '.join(plan.PARTS)}", file=sys.stderr)
         return 2
-    for unknown in {*(asked.methods or ())} - {*METHODS}:
+    for unknown in {*(options.methods or ())} - {*METHODS}:
         print(f"there is no method {unknown!r}; there are: {'; '.join(METHODS)}", file=sys.stderr)
         return 2
-    if asked.default:
+    if options.default:
         from benchmarks.speed.defaults import default_over_plain
 
         try:
-            default_over_plain(asked.default, asked.threads or 1)
+            default_over_plain(options.default, options.threads or 1)
         except FileNotFoundError as error:
             print(error, file=sys.stderr)
             return 2
-    elif any(getattr(asked, name) for name in ("nodes", "edges", "columns", "rounds")):
-        _one_size(asked)
+    elif any(getattr(options, name) for name in ("nodes", "edges", "columns", "rounds")):
+        _one_size(options)
     else:
-        _measure(asked)
+        _measure(options)
     return 0
 
 
-def _measure(asked: argparse.Namespace) -> None:
-    store, parts = Store.linearize(asked.out / "speed.json"), asked.parts or plan.PARTS
-    end = time.monotonic() + (float("inf") if asked.limit is None else asked.limit)
+def _measure(options: argparse.Namespace) -> None:
+    store, parts = Store.at(options.out / "speed.json"), options.parts or plan.PARTS
+    end = time.monotonic() + (float("inf") if options.limit is None else options.limit)
     absent = {name: why for part in parts for name, why in plan.skipped(part).items()}
     for name, why in absent.items():
         print(f"skipped {name}: {why}", file=sys.stderr)
     wanted = dict.fromkeys(
-        case for part in parts for case in plan.cases(part, asked.threads, asked.quick)
+        case for part in parts for case in plan.cases(part, options.threads, options.quick)
     )
     left = [
         case
         for case in wanted
-        if case.method not in absent and case.method in (asked.methods or METHODS)
+        if case.method not in absent and case.method in (options.methods or METHODS)
     ]
-    left = [case for case in left if not (asked.resume and case in store.runs)]
-    if "import" in parts and not (asked.resume and store.imports):
-        store.imports = import_seconds(MODULES, 1 if asked.quick else 9)
+    left = [case for case in left if not (options.resume and case in store.runs)]
+    if "import" in parts and not (options.resume and store.imports):
+        store.imports = import_seconds(MODULES, 1 if options.quick else 9)
         store.write()
     with tempfile.TemporaryDirectory() as scratch:
-        # Those on one problem come one after the other, as often as asked for: a disturbance hits all of them alike.
+        # Those on one problem come one after the other, repeated: a disturbance affects all of them.
         for _, cases in groupby(left, lambda case: case.problem):
-            if not _run(list(cases), store, asked.repeats, end, Path(scratch)):
+            if not _run(list(cases), store, options.repeats, end, Path(scratch)):
                 print("out of time: --resume goes on from here", file=sys.stderr)
                 break
     from benchmarks.speed.report import write
 
-    results = Results(store, asked.threads, asked.quick)
-    for path in write(results, asked.out):
+    results = Results(store, options.threads, options.quick)
+    for path in write(results, options.out):
         print(path)
     for aim in aims(results):
         print(f"{'met    ' if aim.met else 'NOT MET'} {aim.must:>7}  {aim.measured:24} {aim.what}")
@@ -151,10 +151,10 @@ def _run(cases: list[Case], store: Store, repeats: int, end: float, scratch: Pat
     return True
 
 
-def _one_size(asked: argparse.Namespace) -> None:
-    problem = Problem(asked.nodes or 20_000, asked.edges or 100_000, asked.columns or 20)
-    rounds, threads = asked.rounds or 200, asked.threads or 1
-    names = asked.methods or [
+def _one_size(options: argparse.Namespace) -> None:
+    problem = Problem(options.nodes or 20_000, options.edges or 100_000, options.columns or 20)
+    rounds, threads = options.rounds or 200, options.threads or 1
+    names = options.methods or [
         name for name in (PLAIN, SAME, OURS, RECIPE) if not METHODS[name].missing()
     ]
     with tempfile.TemporaryDirectory() as scratch:

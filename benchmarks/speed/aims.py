@@ -48,7 +48,7 @@ class Results:
         return [row for row in rows if PLAIN in row]
 
     def exponent(self, method: str) -> float | None:
-        """Return the slope of log time against log nodes on one thread, by least squares."""
+        """Return the exponent: the slope of log time against log nodes on one thread, by least squares."""
         runs = [row[method] for row in self.rows("growth") if method in row]
         if len(runs) < 2:
             return None
@@ -84,13 +84,13 @@ def spaced(count: int) -> str:
 
 def aims(results: Results) -> list[Aim]:
     """Return every aim that there are runs for."""
-    found = list[Aim | None]()
+    checks = list[Aim | None]()
     for row in results.rows("middle"):
         size = f"{sized(row[PLAIN].case.problem)}, {row[PLAIN].case.rounds} rounds"
-        found.append(
+        checks.append(
             _most(f"smoothing over plain LightGBM: {size}", 1.6, [over(row, SAME), over(row, OURS)])
         )
-        found.append(
+        checks.append(
             _most(
                 "the default, choosing included, over plain LightGBM: the same",
                 4.0,
@@ -99,15 +99,15 @@ def aims(results: Results) -> list[Aim]:
         )
     for row in results.rows("nodes")[-1:]:
         size = f"{sized(row[PLAIN].case.problem)}, {row[PLAIN].case.rounds} rounds"
-        found.append(
+        checks.append(
             _most(f"smoothing over plain LightGBM: {size}", 2.5, [over(row, SAME), over(row, OURS)])
         )
     for row in results.rows("house"):
         size = f"nearest neighbours, {sized(row[PLAIN].case.problem)}"
         ours = [over(row, RECIPE, SAME), over(row, RECIPE, OURS)]
-        found.append(_most(f"the published recipe over smoothing: {size}", 25.0, ours, least=True))
+        checks.append(_most(f"the published recipe over smoothing: {size}", 25.0, ours, least=True))
     grown = [results.exponent(name) for name in (SAME, OURS)]
-    found.append(
+    checks.append(
         _most(
             "growth of time with nodes on one thread, exponent", 1.1, grown, results.exponent(PLAIN)
         )
@@ -115,7 +115,7 @@ def aims(results: Results) -> list[Aim]:
     for row in results.rows("nodes")[-1:]:
         size = f"{spaced(row[PLAIN].case.problem.nodes)} nodes"
         held = [memory(row, name) for name in (SAME, OURS)]
-        found.append(
+        checks.append(
             _most(
                 f"peak memory of smoothing over the input arrays: {size}",
                 2.5,
@@ -123,7 +123,7 @@ def aims(results: Results) -> list[Aim]:
                 memory(row, PLAIN),
             )
         )
-        found.append(
+        checks.append(
             _most(
                 "peak memory of the default, choosing included: the same",
                 2.5,
@@ -132,14 +132,14 @@ def aims(results: Results) -> list[Aim]:
         )
     spent = [results.import_seconds(module) for module in ("ebboost", "sklearn")]
     if None not in spent:
-        found.append(
+        checks.append(
             _most(
                 "seconds that `import ebboost` takes beyond scikit-learn's",
                 0.6,
                 [spent[0] - spent[1]],
             )
         )
-    return [aim for aim in found if aim is not None]
+    return [aim for aim in checks if aim is not None]
 
 
 def _most(
@@ -152,9 +152,9 @@ def _most(
     known = [figure for figure in measured if figure is not None]
     if not known:
         return None
-    beside = [f"{figure:.3g}" for figure in known[1:]] + (
+    others = [f"{figure:.3g}" for figure in known[1:]] + (
         [f"plain {plain:.3g}"] if plain is not None else []
     )
-    shown = f"{known[0]:.3g}" + (f" ({', '.join(beside)})" if beside else "")
+    shown = f"{known[0]:.3g}" + (f" ({', '.join(others)})" if others else "")
     met = known[0] >= limit if least else known[0] <= limit
     return Aim(what, f"{'≥' if least else '≤'} {limit:g}", shown, met)

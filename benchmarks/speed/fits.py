@@ -1,6 +1,6 @@
 """The fits that are measured, each ``fit(inputs, rounds, threads) -> Fitted``: ours, plain trees, and what else people run.
 
-What takes long is run for fewer rounds or epochs than asked for; ``share`` then says which part of the work was done.
+What takes long is run for fewer rounds or epochs than requested; ``share`` then says which part of the work was done.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ GUESS = 0.1  # learning rate
 
 
 class Fitted(NamedTuple):
-    """How many rounds, or epochs, were run, and which share of those asked for they are."""
+    """How many rounds, or epochs, were run, and which share of the requested ones they are."""
 
     rounds: int
     share: float = 1.0
@@ -42,7 +42,7 @@ def same_trees(inputs: Inputs, rounds: int, threads: int) -> Fitted:
 
 
 def default_rounds(inputs: Inputs, rounds: int, threads: int) -> Fitted:
-    """The default, its choosing included, made to run all rounds."""
+    """The default, with model selection, for all rounds."""
     return _ours(inputs, threads, n_estimators=rounds, n_iter_no_change=rounds)
 
 
@@ -103,10 +103,10 @@ def published(inputs: Inputs, rounds: int, threads: int) -> Fitted:
     scores = np.zeros_like(known)
     done = max(rounds // 10, 1)
     for _ in range(done):
-        told = propagated(scores)
+        outputs = propagated(scores)
         if inputs.classes:
-            told = np.exp(told - told.max(axis=1, keepdims=True))
-            told /= told.sum(axis=1, keepdims=True)
+            outputs = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+            outputs /= outputs.sum(axis=1, keepdims=True)
         tree = catboost.CatBoostRegressor(
             iterations=1,
             learning_rate=0.2,
@@ -116,7 +116,7 @@ def published(inputs: Inputs, rounds: int, threads: int) -> Fitted:
             allow_writing_files=False,
             loss_function="MultiRMSE" if inputs.classes else "RMSE",
         )
-        tree.fit(catboost.Pool(inputs.X, propagated(known - told)))
+        tree.fit(catboost.Pool(inputs.X, propagated(known - outputs)))
         scores = scores + tree.predict(inputs.X)
         tree.predict(inputs.X)  # once for f and once for the momentum sequence, as published
         propagated(scores)  # and once more for the losses
@@ -129,12 +129,12 @@ def correct_and_smooth(inputs: Inputs, rounds: int, threads: int) -> Fitted:
     from torch_geometric.nn import CorrectAndSmooth
 
     torch.set_num_threads(threads)
-    told = (
+    outputs = (
         _booster(inputs, rounds, threads)
         .predict(inputs.X, num_threads=threads)
         .reshape(len(inputs.y), -1)
     )
-    told = np.hstack([1.0 - told, told]) if inputs.classes == 2 else told
+    outputs = np.hstack([1.0 - outputs, outputs]) if inputs.classes == 2 else outputs
     pairs = torch.as_tensor(np.stack(inputs.graph.adjacency.nonzero()), dtype=torch.long)
     truth = (
         torch.as_tensor(inputs.y)
@@ -143,33 +143,33 @@ def correct_and_smooth(inputs: Inputs, rounds: int, threads: int) -> Fitted:
     )
     known = torch.ones(len(inputs.y), dtype=torch.bool)
     after = CorrectAndSmooth(50, 0.8, 50, 0.8)
-    soft = after.correct(torch.as_tensor(told, dtype=torch.float32), truth, known, pairs)
+    soft = after.correct(torch.as_tensor(outputs, dtype=torch.float32), truth, known, pairs)
     after.smooth(soft, truth, known, pairs)
     return Fitted(rounds)
 
 
 def gcn(inputs: Inputs, rounds: int, threads: int) -> Fitted:
-    """A graph convolutional network of two layers of 64 units, whole-graph steps, ``EPOCHS`` of them."""
+    """A graph convolutional network of two layers of 64 units, full-batch steps, ``EPOCHS`` of them."""
     import torch
 
     from benchmarks import problem
     from benchmarks.methods import networks
 
-    everyone = np.arange(len(inputs.y))
-    given = problem.Problem(
+    all_nodes = np.arange(len(inputs.y))
+    all_labelled = problem.Problem(
         "",
         inputs.X,
         inputs.y,
         inputs.graph,
-        everyone,
-        everyone,
+        all_nodes,
+        all_nodes,
         inputs.classes,
         None,
         seed=0,
         threads=threads,
     )
-    learner = networks.Learner(given, inputs.X.shape[1], "gcn", dropout=0.0, hidden=64)
-    X = torch.as_tensor(networks.encoded(given), device=learner.device)
+    learner = networks.Learner(all_labelled, inputs.X.shape[1], "gcn", dropout=0.0, hidden=64)
+    X = torch.as_tensor(networks.encoded(all_labelled), device=learner.device)
     optimizer = torch.optim.Adam(learner.model.parameters(), lr=0.01)
     done = EPOCHS // 10 if len(inputs.y) < 200_000 else EPOCHS // 50
     for _ in range(done):
@@ -178,11 +178,11 @@ def gcn(inputs: Inputs, rounds: int, threads: int) -> Fitted:
 
 
 def gpboost(inputs: Inputs, rounds: int, threads: int) -> Fitted:
-    """GPBoost: trees and a Gaussian process over places (Vecchia's approximation)."""
+    """GPBoost: trees and a Gaussian process over coordinates (Vecchia's approximation)."""
     import gpboost
 
     process = gpboost.GPModel(
-        gp_coords=inputs.places,
+        gp_coords=inputs.coordinates,
         cov_function="exponential",
         gp_approx="vecchia",
         seed=0,

@@ -32,9 +32,9 @@ class Case:
     threads: int
 
     @classmethod
-    def of(cls, told: dict[str, Any]) -> "Case":
+    def of(cls, fields: dict[str, Any]) -> "Case":
         """Read what :func:`dataclasses.asdict` wrote."""
-        return cls(**told | {"problem": Problem(**told["problem"])})
+        return cls(**fields | {"problem": Problem(**fields["problem"])})
 
     def __str__(self) -> str:
         p = self.problem
@@ -45,7 +45,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found.
+    """Measurements of one case.
 
     Attributes
     ----------
@@ -87,14 +87,14 @@ def measure(case: Case, scratch: Path) -> Measured:
     process.start()
     theirs.close()
     try:
-        found = ours.recv()
+        outcome = ours.recv()
     except EOFError:  # it was taken down, for want of memory perhaps
         process.join()
-        found = f"ended with status {process.exitcode}"
+        outcome = f"ended with status {process.exitcode}"
     process.join()
-    if isinstance(found, str):
-        raise RuntimeError(f"{case} failed: {found}")
-    return Measured(case, **found)
+    if isinstance(outcome, str):
+        raise RuntimeError(f"{case} failed: {outcome}")
+    return Measured(case, **outcome)
 
 
 @cache
@@ -113,12 +113,12 @@ def import_seconds(modules: Sequence[str], repeats: int) -> dict[str, list[float
     """Wall clock of a new interpreter that imports a module, less that of one that imports nothing."""
     for module in modules:
         _started(f"import {module}")  # fills the caches of files
-    found: dict[str, list[float]] = {module: [] for module in modules}
+    durations: dict[str, list[float]] = {module: [] for module in modules}
     for _ in range(repeats):
         nothing = _started("pass")
-        for module, seconds in found.items():
+        for module, seconds in durations.items():
             seconds.append(_started(f"import {module}") - nothing)
-    return found
+    return durations
 
 
 def _started(program: str) -> float:
@@ -148,17 +148,17 @@ def measured_here(case: Case, folder: Path) -> dict[str, Any]:
     ):  # libraries are neither the fit's time nor its memory
         import_module(module)
     before = _reset_peak()
-    peak, found = 0, list[tuple[float, int]]()
+    peak, fits = 0, list[tuple[float, int]]()
     for _ in _while_quick(FITS if case.problem.nodes <= SMALL else 1):
         start = time.perf_counter()
         fitted = method.fit(inputs, case.rounds, case.threads)
-        found.append(((time.perf_counter() - start) / fitted.share, fitted.rounds))
+        fits.append(((time.perf_counter() - start) / fitted.share, fitted.rounds))
         peak = peak or _peak() - before
     return {
-        "seconds": [seconds for seconds, _ in found],
+        "seconds": [seconds for seconds, _ in fits],
         "peak": peak,
         "inputs": inputs.size,
-        "rounds": found[0][1],
+        "rounds": fits[0][1],
     }
 
 

@@ -26,7 +26,7 @@ TO_THE_END = tuple(
 
 
 def cases(part: str, threads: int | None = None, quick: bool = False) -> list[Case]:
-    """Return the cases of a part, those on the same problem beside each other.
+    """Return the cases of a part, grouped by problem.
 
     Parameters
     ----------
@@ -36,11 +36,13 @@ def cases(part: str, threads: int | None = None, quick: bool = False) -> list[Ca
         A hundredth of the nodes, a tenth of the rounds, the two ends of every sweep.
     """
     sweeps = {name: (sizes[0], sizes[-1]) if quick else sizes for name, sizes in SWEEPS.items()}
-    alone, everyone = threads or 1, threads or cores()
+    alone, all_threads = threads or 1, threads or cores()
     if part == "middle":
         planned = _of([MIDDLE], [PLAIN, OURS, SAME, ROUNDS, STOPPED, DEFAULT, RECIPE], LONG, alone)
     elif part == "nodes":
-        planned = _of([Problem(nodes, 5 * nodes) for nodes in sweeps[part]], METHODS, FEW, everyone)
+        planned = _of(
+            [Problem(nodes, 5 * nodes) for nodes in sweeps[part]], METHODS, FEW, all_threads
+        )
     elif (
         part == "growth"
     ):  # on one thread: what threads cost a small fit and save a large one would flatten it
@@ -53,7 +55,7 @@ def cases(part: str, threads: int | None = None, quick: bool = False) -> list[Ca
             replace(problem, graph="nearest") for problem in (MIDDLE, Problem(LARGEST, 5 * LARGEST))
         ]
         planned = _of([MIDDLE, near[0]], BOTH, LONG, alone)
-        planned += _of([Problem(LARGEST, 5 * LARGEST), near[1]], BOTH, FEW, everyone)
+        planned += _of([Problem(LARGEST, 5 * LARGEST), near[1]], BOTH, FEW, all_threads)
     elif part == "house":
         planned = _of(HOUSE, TO_THE_END, LONG, alone)
     else:
@@ -80,20 +82,20 @@ def smaller(case: Case) -> Case:
 
 def skipped(part: str) -> dict[str, str]:
     """Return the methods that cannot be run, and why."""
-    asked = {case.method for case in cases(part)}
+    names = {case.method for case in cases(part)}
     return {
         name: f"{method.missing()} not installed"
         for name, method in METHODS.items()
-        if name in asked and method.missing()
+        if name in names and method.missing()
     }
 
 
 def _of(sizes: Sequence[Problem], methods: Sequence[str], rounds: int, threads: int) -> list[Case]:
-    found = []
+    planned = []
     for problem in sizes:
         for name in methods:
             method = METHODS[name]
             fits = problem.nodes <= method.largest and (method.classes or not problem.classes)
             if fits and (problem.graph == "nearest" or not method.places_only):
-                found.append(Case(problem, name, rounds, threads))
-    return found
+                planned.append(Case(problem, name, rounds, threads))
+    return planned

@@ -31,12 +31,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a fit is given: every node has a label."""
+    """Inputs of a fit: every node has a label."""
 
     X: np.ndarray
     y: np.ndarray
     graph: eb.Graph
-    places: np.ndarray
+    coordinates: np.ndarray
     classes: int
 
     @property
@@ -53,8 +53,8 @@ def make(problem: Problem, folder: Path) -> Path:
     if folder.exists():
         return folder
     rng = np.random.default_rng(0)
-    places = rng.random((problem.nodes, 2))
-    graph = _nearest(problem, places) if problem.graph == "nearest" else _random(problem, rng)
+    coordinates = rng.random((problem.nodes, 2))
+    graph = _nearest(problem, coordinates) if problem.graph == "nearest" else _random(problem, rng)
     X = rng.normal(size=(problem.nodes, problem.columns))
     if problem.classes:
         scores = X @ rng.normal(size=(problem.columns, problem.classes))
@@ -66,7 +66,7 @@ def make(problem: Problem, folder: Path) -> Path:
     arrays = {
         "X": X,
         "y": y,
-        "places": places,
+        "coordinates": coordinates,
         "data": A.data,
         "indices": A.indices,
         "indptr": A.indptr,
@@ -78,15 +78,15 @@ def make(problem: Problem, folder: Path) -> Path:
 
 def load(problem: Problem, folder: Path) -> Inputs:
     """Read what :func:`make` wrote."""
-    X, y, places, *parts = (
+    X, y, coordinates, *parts = (
         np.load(folder / f"{name}.npy")
-        for name in ("X", "y", "places", "data", "indices", "indptr")
+        for name in ("X", "y", "coordinates", "data", "indices", "indptr")
     )
     return Inputs(
         X,
         y,
         eb.Graph(sparse.csr_array(tuple(parts), shape=(len(y), len(y)))),
-        places,
+        coordinates,
         problem.classes,
     )
 
@@ -96,7 +96,7 @@ def _random(problem: Problem, rng: np.random.Generator) -> eb.Graph:
     return eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=problem.nodes)
 
 
-def _nearest(problem: Problem, places: np.ndarray) -> eb.Graph:
+def _nearest(problem: Problem, coordinates: np.ndarray) -> eb.Graph:
     # A neighbour that is nearest in one direction only makes an edge too, so k neighbours make about k / 1.78 edges a node.
     k = max(round(1.78 * problem.edges / problem.nodes), 1)
-    return eb.Graph.build_knn(places, k=k)
+    return eb.Graph.build_knn(coordinates, k=k)

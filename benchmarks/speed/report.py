@@ -59,13 +59,13 @@ def write(results: Results, folder: Path) -> list[Path]:
 
 def markdown(results: Results) -> str:
     """Return the aims and a table for each part."""
-    made = ", ".join(f"{name} {version}" for name, version in results.store.made_with.items())
-    lines = ["# Speed\n", f"{ABOUT} NewColumns with {made}.\n"]
-    if found := aims(results):
+    versions = ", ".join(f"{name} {version}" for name, version in results.store.made_with.items())
+    lines = ["# Speed\n", f"{ABOUT} Made with {versions}.\n"]
+    if checks := aims(results):
         lines += ["| what | must | measured | |", "|---|---|---|---|"]
         lines += [
             f"| {aim.what} | {aim.must} | {aim.measured} | {'✓' if aim.met else '✗'} |"
-            for aim in found
+            for aim in checks
         ]
         lines.append("")
     for part, title in TITLES.items():
@@ -118,14 +118,14 @@ def _cell(row: Row, name: str) -> str:
 
 def figures(results: Results) -> dict[str, Any]:
     """Return every figure that there are runs for."""
-    made = {}
+    figures = {}
     for part in (*SWEEPS, "growth"):
         if len(rows := results.rows(part)) > 1:
-            made[part] = _sweep(results, part, rows)
+            figures[part] = _sweep(results, part, rows)
     for part in ("house", "graphs"):
         if rows := results.rows(part):
-            made[part] = _bars(part, rows)
-    return made
+            figures[part] = _bars(part, rows)
+    return figures
 
 
 def _sweep(results: Results, part: str, rows: list[Row]) -> Any:
@@ -145,13 +145,13 @@ def _sweep(results: Results, part: str, rows: list[Row]) -> Any:
                 for size, row in zip(sizes, rows, strict=True)
                 if (y := figure_of(row, name)) is not None
             ]
-            slope = (
+            exponent = (
                 results.exponent(name) if part == "growth" and label.startswith("seconds") else None
             )
-            told = f"{name} (exponent {slope:.2f})" if slope is not None else name
+            label = f"{name} (exponent {exponent:.2f})" if exponent is not None else name
             if points:
                 ax.plot(
-                    *zip(*points, strict=True), marker="o", markersize=4, color=colour, label=told
+                    *zip(*points, strict=True), marker="o", markersize=4, color=colour, label=label
                 )
         ax.set(xscale="log", yscale="log", xlabel=size, title=label)
         ax.set_xticks(sizes, [_short(size) for size in sizes], minor=False)
@@ -173,8 +173,8 @@ def _bars(part: str, rows: list[Row]) -> Any:
     height = 0.8 / len(rows)
     for number, row in enumerate(rows):
         shown = {
-            place + height * number: over(row, name)
-            for place, name in enumerate(names)
+            position + height * number: over(row, name)
+            for position, name in enumerate(names)
             if name in row
         }
         bars = ax.barh(
@@ -186,7 +186,9 @@ def _bars(part: str, rows: list[Row]) -> Any:
             padding=3,
             fontsize="small",
         )
-    ax.set_yticks([place + height * (len(rows) - 1) / 2 for place in range(len(names))], names)
+    ax.set_yticks(
+        [position + height * (len(rows) - 1) / 2 for position in range(len(names))], names
+    )
     ax.invert_yaxis()
     ax.set(xlabel="time over plain LightGBM", title=TITLES[part])
     if part == "house":  # from the same to a thousand times

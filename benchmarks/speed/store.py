@@ -36,21 +36,21 @@ class Store:
         """Read a file, if it is there."""
         if not path.exists():
             return cls(path)
-        told = json.loads(path.read_text(encoding="utf-8"))
-        runs = [Measured(**run | {"case": Case.of(run["case"])}) for run in told["runs"]]
-        return cls(path, {run.case: run for run in runs}, told["imports"], told["made_with"])
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        runs = [Measured(**run | {"case": Case.of(run["case"])}) for run in stored["runs"]]
+        return cls(path, {run.case: run for run in runs}, stored["imports"], stored["made_with"])
 
     def add(self, run: Measured, again: bool = False) -> None:
-        """Take a measurement in the place of an earlier one, or ``again``: beside it."""
+        """Store a measurement instead of an earlier one, or, with ``again``, in addition."""
         self.runs[run.case] = self.runs[run.case].with_more(run) if again else run
         self.write()
 
     def write(self) -> None:
         """Write the file, in one step."""
         self.made_with = versions()
-        told = {"made_with": self.made_with, "imports": self.imports}
+        stored = {"made_with": self.made_with, "imports": self.imports}
         lines = ",\n".join(json.dumps(asdict(run)) for run in self.runs.values())
-        text = json.dumps(told, indent=1)[:-2] + f',\n "runs": [\n{lines}\n]}}\n'
+        text = json.dumps(stored, indent=1)[:-2] + f',\n "runs": [\n{lines}\n]}}\n'
         self.path.parent.mkdir(parents=True, exist_ok=True)
         part = self.path.with_suffix(".part")
         part.write_text(text, encoding="utf-8")
@@ -59,14 +59,14 @@ class Store:
 
 def versions() -> dict[str, str]:
     """Return versions of what was run, and of what it ran on."""
-    found = {
+    installed = {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cores": str(os.cpu_count()),
     }
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed

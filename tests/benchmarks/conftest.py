@@ -1,4 +1,4 @@
-"""A small data set in the field's folder format, under a name that the readers know."""
+"""A small data set in the folder format, under a name that the loaders know."""
 
 import json
 
@@ -10,11 +10,11 @@ N = 80
 
 
 def write_folder(folder, seed=0, n=N, splits=3, classes=False):
-    """Points on a line, tied to the next two; what is to be predicted is smooth along it."""
+    """Points on a line, connected to the next two, with a target that is smooth along the line."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True)
-    place = np.sort(rng.random(n))
-    y = np.sin(6 * place) + 0.1 * rng.normal(size=n)
+    position = np.sort(rng.random(n))
+    y = np.sin(6 * position) + 0.1 * rng.normal(size=n)
     X = pd.DataFrame(
         {"a": y + 0.5 * rng.normal(size=n), "b": rng.normal(size=n), "kind": rng.integers(0, 3, n)}
     )
@@ -44,7 +44,7 @@ def write_folder(folder, seed=0, n=N, splits=3, classes=False):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A data folder of its own, with one regression and one classification."""
+    """A temporary data folder with one regression and one classification."""
     monkeypatch.setenv("EBBOOST_DATA", str(tmp_path / "data"))
     write_folder(tmp_path / "data" / "county")
     write_folder(tmp_path / "data" / "slap", seed=1, classes=True)

@@ -14,7 +14,7 @@ from benchmarks.problem import Problem
 from .conftest import N
 
 
-def test_what_is_at_hand_is_listed_and_what_is_not_is_said(home, capsys):
+def test_available_and_missing_data_sets_are_listed(home, capsys):
     assert data.available() == ["county", "slap", "lucas"]
     (home / "vk").mkdir()
     assert "has no graph.graphml" in data.missing("vk")
@@ -25,12 +25,12 @@ def test_what_is_at_hand_is_listed_and_what_is_not_is_said(home, capsys):
         data.load("avazu")
 
 
-def test_the_folder_can_be_said_on_the_command_line(home, tmp_path, capsys):
+def test_the_folder_is_an_option_of_the_command_line(home, tmp_path, capsys):
     assert main(["--data", str(tmp_path / "elsewhere"), "list"]) == 0
     assert str(tmp_path / "elsewhere") in capsys.readouterr().out
 
 
-def test_classes_are_numbered_and_values_stay(home):
+def test_classes_are_numbered_and_values_unchanged(home):
     assert data.load("county").y.dtype == float and not data.load("county").classes
     classes = data.load("slap")
     assert classes.classes and set(classes.y) == {0, 1}
@@ -44,24 +44,24 @@ def test_many_columns_of_zeros_become_sparse(home, monkeypatch):
     assert sparse.issparse(data.load("county").X)
 
 
-def test_rewired_keeps_the_number_of_nodes_and_loses_the_neighbours(home):
+def test_rewiring_keeps_the_number_of_nodes_and_changes_the_neighbours(home):
     plain, shuffled = data.load("county"), data.load("county-rewired")
     assert shuffled.graph.n_nodes == plain.graph.n_nodes
     assert (shuffled.graph.adjacency != plain.graph.adjacency).nnz > 0
 
 
-def test_lucas_has_places_beside_its_columns():
+def test_lucas_has_coordinates_apart_from_its_columns():
     lucas = data.load("lucas")
     assert lucas.coordinates.shape == (25_357, 2) and not {"x", "y"} & set(lucas.X.columns)
 
 
 def test_a_problem_hides_the_test_labels(home):
     for name, hidden in (("county", np.isnan), ("slap", lambda y: y == -1)):
-        found = data.load(name)
-        problem = Problem.of(found, 1, seed=0)
-        assert np.flatnonzero(hidden(problem.y)).tolist() == sorted(found.splits[1]["test"])
+        loaded = data.load(name)
+        problem = Problem.of(loaded, 1, seed=0)
+        assert np.flatnonzero(hidden(problem.y)).tolist() == sorted(loaded.splits[1]["test"])
         known = np.concatenate([problem.train, problem.val])
-        np.testing.assert_array_equal(problem.y[known], found.y[known])
+        np.testing.assert_array_equal(problem.y[known], loaded.y[known])
 
 
 MASKS = '{"0": {"train": [0, 1, 400], "val": [2], "test": [3]}}'
@@ -78,7 +78,7 @@ MASKS = '{"0": {"train": [0, 1, 400], "val": [2], "test": [3]}}'
         ("graph.graphml", "<graphml><graph>", ["graph.graphml", "line 1"]),
     ],
 )
-def test_a_broken_folder_is_refused_by_name(home, capsys, file, content, words):
+def test_an_invalid_folder_is_rejected_by_name(home, capsys, file, content, words):
     broken = home / "county" / file
     broken.unlink() if content is None else broken.write_text(content)
     assert (
@@ -95,8 +95,8 @@ def test_a_broken_folder_is_refused_by_name(home, capsys, file, content, words):
         )
         == 2
     )
-    said = capsys.readouterr().err
-    assert said.startswith("benchmarks: ") and all(word in said for word in words), said
+    message = capsys.readouterr().err
+    assert message.startswith("benchmarks: ") and all(word in message for word in words), message
 
 
 # ---------------------------------------------------------------------- other layouts
@@ -122,14 +122,14 @@ def coauthor(folder, n=30, **changes):
 
 def test_coauthor_without_masks_gets_splits_that_cover_every_node_once(home):
     coauthor(home / "coauthor_cs")
-    found = data.load("coauthor_cs")
-    assert found.classes and found.X.shape == (30, 7) and len(found.splits) == 5
-    for split in found.splits:
+    loaded = data.load("coauthor_cs")
+    assert loaded.classes and loaded.X.shape == (30, 7) and len(loaded.splits) == 5
+    for split in loaded.splits:
         assert sorted(np.concatenate(list(split.values()))) == list(range(30))
         assert [len(split[part]) for part in ("train", "val", "test")] == [18, 6, 6]
 
 
-def test_coauthor_reads_the_masks_beside_it_and_refuses_a_broken_archive(home):
+def test_coauthor_reads_masks_and_rejects_an_invalid_archive(home):
     coauthor(home / "coauthor_cs")
     (home / "coauthor_cs" / "masks.json").write_text(
         json.dumps({"0": {"train": [1], "val": [2], "test": [3]}})
@@ -156,17 +156,20 @@ def arxiv(folder, **changes):
             path.write_bytes(gzip.compress(text.encode()))
 
 
-def test_arxiv_is_read_as_ogb_leaves_it(home):
+def test_arxiv_is_read_in_the_layout_of_ogb(home):
     arxiv(home / "ogbn_arxiv")
-    found = data.load("ogbn_arxiv")
-    assert found.X.tolist() == [[0.5, 1], [1, 2], [-1, 3], [0, 0]] and found.y.tolist() == [
+    loaded = data.load("ogbn_arxiv")
+    assert loaded.X.tolist() == [[0.5, 1], [1, 2], [-1, 3], [0, 0]] and loaded.y.tolist() == [
         0,
         1,
         1,
         0,
     ]
-    assert sorted(found.graph.neighbors(1)) == [0, 2] and sorted(found.graph.neighbors(0)) == [1, 3]
-    assert {part: nodes.tolist() for part, nodes in found.splits[0].items()} == {
+    assert sorted(loaded.graph.neighbors(1)) == [0, 2] and sorted(loaded.graph.neighbors(0)) == [
+        1,
+        3,
+    ]
+    assert {part: nodes.tolist() for part, nodes in loaded.splits[0].items()} == {
         "train": [0, 1],
         "val": [2],
         "test": [3],
@@ -182,7 +185,7 @@ def test_arxiv_is_read_as_ogb_leaves_it(home):
         ({"split/time/valid": None}, "has no split/time/valid.csv.gz"),
     ],
 )
-def test_a_broken_arxiv_is_refused_by_name(home, changes, words):
+def test_an_invalid_arxiv_is_rejected_by_name(home, changes, words):
     arxiv(home / "ogbn_arxiv", **changes)
     with pytest.raises((ValueError, FileNotFoundError), match=words):
         data.load("ogbn_arxiv")

@@ -12,7 +12,7 @@ DONE = Result(RUN, "done", "RMSE", 1.25, 1.5, seconds=2.0, memory_mb=100.0)
 FAILED = Result(RUN, "failed", error="Traceback\nValueError: no luck [at all]")
 
 
-def test_a_line_tells_the_run_its_scores_and_its_cost():
+def test_a_line_shows_run_scores_and_cost():
     assert (
         line(DONE) == "county CatBoost split 2 depth=6: RMSE 1.5 (validation 1.25), 2.0 s, 100 MB"
     )

@@ -36,9 +36,9 @@ def server(tmp_path):
 def archive(server, tmp_path, monkeypatch):
     """An archive of vk on the server, and an empty data folder without known checksums."""
     address, folder = server
-    made = write_folder(tmp_path / "vk")
+    data_set = write_folder(tmp_path / "vk")
     with zipfile.ZipFile(folder / "datasets.zip", "w") as file:
-        for path in made.iterdir():
+        for path in data_set.iterdir():
             file.write(path, f"datasets/vk/{path.name}")
     monkeypatch.setenv("EBBOOST_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(fetching, "OURS", tmp_path / "checksums.txt")
@@ -57,7 +57,7 @@ def test_a_data_set_is_fetched_and_can_be_read(archive, capsys):
     fetching.fetch("vk", archive)  # the same again is no mistake
 
 
-def test_another_file_than_the_one_known_is_refused_and_nothing_is_written(archive):
+def test_a_wrong_checksum_is_rejected_and_nothing_is_written(archive):
     fetching.OURS.write_text(f"{'0' * 64}  vk/y.csv\n")
     with pytest.raises(
         ValueError, match=r"vk/y\.csv from http.* has SHA-256 .* expected 0000.*Nothing was written"
@@ -66,9 +66,7 @@ def test_another_file_than_the_one_known_is_refused_and_nothing_is_written(archi
     assert list(data.home().iterdir()) == []
 
 
-def test_a_file_that_changed_since_the_first_download_is_refused_and_the_old_one_stays(
-    archive, server, tmp_path
-):
+def test_a_changed_file_is_rejected_and_the_old_one_remains(archive, server, tmp_path):
     fetching.fetch("vk", archive)
     before = (data.home() / "vk" / "y.csv").read_text()
     (tmp_path / "vk" / "y.csv").write_text("y\n1\n")
@@ -80,7 +78,7 @@ def test_a_file_that_changed_since_the_first_download_is_refused_and_the_old_one
     assert (data.home() / "vk" / "y.csv").read_text() == before
 
 
-def test_what_cannot_be_had_is_named(archive, server, capsys):
+def test_unavailable_data_sets_are_named(archive, server, capsys):
     with pytest.raises(OSError, match=r"absent\.zip could not be downloaded: File not found"):
         fetching.fetch("vk", f"{server[0]}/absent.zip")
     with pytest.raises(ValueError, match=r"has no datasets/county/X\.csv"):
@@ -91,14 +89,14 @@ def test_what_cannot_be_had_is_named(archive, server, capsys):
     assert main(["fetch", "moon"]) == 2 and "no source for 'moon'" in capsys.readouterr().err
 
 
-def test_a_single_file_is_put_in_its_place(server, tmp_path, monkeypatch):
+def test_a_single_file_is_stored_under_its_name(server, tmp_path, monkeypatch):
     monkeypatch.setenv("EBBOOST_DATA", str(tmp_path / "data"))
     (server[1] / "cs.npz").write_bytes(b"numbers")
     folder = fetching.fetch("coauthor_cs", f"{server[0]}/cs.npz")
     assert (folder / "data.npz").read_bytes() == b"numbers"
 
 
-def test_the_checksums_that_ship_are_of_files_that_are_fetched():
+def test_checksums_are_of_files_that_can_be_fetched():
     known = {tuple(file.split("/", 1)) for file in fetching._read(fetching.OURS)}
     assert known <= {
         (name, file) for name, source in fetching.SOURCES.items() for file in source.files

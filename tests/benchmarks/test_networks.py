@@ -22,34 +22,34 @@ def short(monkeypatch):
     monkeypatch.setattr(boosted, "EPOCHS", 8)
 
 
-def score(outcome, found, part="test"):
-    nodes = found.splits[0][part]
-    return quality(found.classes, outcome.predicted[nodes], found.y[nodes])
+def score(outcome, loaded, part="test"):
+    nodes = loaded.splits[0][part]
+    return quality(loaded.classes, outcome.predicted[nodes], loaded.y[nodes])
 
 
 @pytest.mark.parametrize(
     "name", ["MLP", "GCN", "GAT", "AGNN", "APPNP", "Res-GNN", "BGNN", "BGNN, one step"]
 )
 @pytest.mark.parametrize("dataset", ["county", "slap"])
-def test_a_network_learns_and_gives_the_same_again(home, name, dataset):
-    found = data.load(dataset)
-    problem, method = Problem.of(found, 0, seed=0), METHODS[name]
+def test_a_network_learns_and_is_reproducible(home, name, dataset):
+    loaded = data.load(dataset)
+    problem, method = Problem.of(loaded, 0, seed=0), METHODS[name]
     settings = method.configurations(dataset)[0] | {"learning_rate": 0.05}
     first, second = (method(problem, **settings) for _ in range(2))
     if first.device == "cpu":  # sums over edges come in any order on a GPU
         np.testing.assert_array_equal(first.predicted, second.predicted)
-    assert first.predicted.shape == ((80, 2) if found.classes else (80,))
+    assert first.predicted.shape == ((80, 2) if loaded.classes else (80,))
     assert first.device == ("cuda" if torch.cuda.is_available() else "cpu")
-    train = found.splits[0]["train"]
-    if found.classes:
-        assert score(first, found, "train") > 100 * np.bincount(found.y[train]).max() / len(train)
+    train = loaded.splits[0]["train"]
+    if loaded.classes:
+        assert score(first, loaded, "train") > 100 * np.bincount(loaded.y[train]).max() / len(train)
     else:
-        assert score(first, found, "train") < 0.9 * found.y[train].std()
+        assert score(first, loaded, "train") < 0.9 * loaded.y[train].std()
     assert first.curve["training"][-1] < first.curve["training"][0]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_hears_its_neighbours_and_no_one_else(home, name):
+def test_a_network_depends_on_neighbours_only(home, name):
     problem = Problem.of(data.load("county"), 0, seed=0)
     learner = networks.Learner(problem, 3, name, dropout=0.0, hidden=16)
     X = torch.rand(80, 3, device=learner.device)
@@ -61,25 +61,25 @@ def test_a_network_hears_its_neighbours_and_no_one_else(home, name):
     )  # two layers, ties to the next two nodes
 
 
-def test_columns_are_scaled_on_training_nodes_and_missing_values_lie_below(home):
-    found = data.load("county")
-    problem = Problem.of(found, 0, seed=0)
+def test_columns_are_scaled_on_training_nodes_and_missing_values_are_minus_one(home):
+    loaded = data.load("county")
+    problem = Problem.of(loaded, 0, seed=0)
     X = networks.encoded(problem)
     assert X[problem.train].min() == -1.0 and X[problem.train].max() == 1.0
-    np.testing.assert_array_equal(X[:, 1] == -1.0, found.X["b"].isna())
+    np.testing.assert_array_equal(X[:, 1] == -1.0, loaded.X["b"].isna())
 
 
 def test_target_statistics_use_only_the_training_labels_before_a_node(home):
     problem = Problem.of(data.load("county"), 0, seed=0)
     codes = problem.X["kind"].cat.codes.to_numpy()
-    told, y = networks.target_statistics(codes, problem), problem.y
+    statistics, y = networks.target_statistics(codes, problem), problem.y
     prior = y[problem.train].mean()
-    for place, node in enumerate(problem.train[:20]):
-        earlier = [y[other] for other in problem.train[:place] if codes[other] == codes[node]]
-        assert told[node] == pytest.approx((sum(earlier) + prior) / (len(earlier) + 1))
+    for rank, node in enumerate(problem.train[:20]):
+        earlier = [y[other] for other in problem.train[:rank] if codes[other] == codes[node]]
+        assert statistics[node] == pytest.approx((sum(earlier) + prior) / (len(earlier) + 1))
     node = problem.val[0]
     same = y[problem.train[codes[problem.train] == codes[node]]]
-    assert told[node] == pytest.approx((same.sum() + prior) / (same.size + 1))
+    assert statistics[node] == pytest.approx((same.sum() + prior) / (same.size + 1))
 
 
 def test_the_graph_matrix_is_the_normalised_one_of_the_paper(home):
@@ -91,7 +91,7 @@ def test_the_graph_matrix_is_the_normalised_one_of_the_paper(home):
     )
 
 
-def test_bgnn_takes_the_steps_it_is_asked_for_and_its_trees_follow_the_inputs(home, monkeypatch):
+def test_bgnn_takes_the_requested_steps_and_fits_trees_to_the_inputs(home, monkeypatch):
     problem = Problem.of(data.load("county"), 0, seed=0)
     targets = []
     grow = boosted.Ensemble.grow

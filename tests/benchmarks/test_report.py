@@ -1,4 +1,4 @@
-"""Tables and figures: what counts is chosen by validation; the published value stands beside ours."""
+"""Tables and figures: configurations are chosen by validation score and compared with published values."""
 
 import re
 from dataclasses import replace
@@ -14,9 +14,9 @@ from benchmarks.store import Result, Run, Store, written
 
 
 def run(method, split, test, validation=1.0, dataset="county", curve=None, **settings):
-    made = Run(dataset, method, written(settings), split, split)
+    key = Run(dataset, method, written(settings), split, split)
     return Result(
-        made,
+        key,
         "done",
         "RMSE",
         validation,
@@ -44,12 +44,12 @@ def test_the_configuration_with_the_best_validation_counts_for_each_split():
     )
 
 
-def test_ours_stands_beside_the_published_value_of_the_same_splits():
-    found = tables.scores([run("CatBoost", 0, 1.40), run("CatBoost", 1, 1.50)])
-    row = tables.by_split(found, "county").rows[0]
+def test_the_published_value_is_that_of_the_same_splits():
+    scores = tables.scores([run("CatBoost", 0, 1.40), run("CatBoost", 1, 1.50)])
+    row = tables.by_split(scores, "county").rows[0]
     assert row == ["CatBoost", "1.400", "1.500", "1.450 ± 0.071", "1.455", "−0.005", "0.1", "1"]
-    whole = tables.scores([run("CatBoost", split, 1.4 + 0.01 * split) for split in range(5)])
-    assert tables.by_split(whole, "county").rows[0][7:9] == ["1.390 ± 0.07", "+0.030"]
+    all_splits = tables.scores([run("CatBoost", split, 1.4 + 0.01 * split) for split in range(5)])
+    assert tables.by_split(all_splits, "county").rows[0][7:9] == ["1.390 ± 0.07", "+0.030"]
 
 
 def test_all_published_tables_are_read():
@@ -81,7 +81,7 @@ def test_gains_are_paired_by_split():
     assert list(table.rows) == [["CatBoost", "+0.067", "2 of 3", f"{p:.2g}"]]
 
 
-def test_bgnn_under_another_sets_settings_is_looked_up_in_its_grid():
+def test_transferred_settings_of_bgnn_are_found_in_its_grid():
     results = [run("BGNN", 0, 1.0, validation=v, steps=s) for s, v in ((10, 1.0), (20, 2.0))]
     results += [
         run("BGNN", 0, t, validation=v, dataset="avazu", steps=s)
@@ -91,7 +91,7 @@ def test_bgnn_under_another_sets_settings_is_looked_up_in_its_grid():
     assert list(table.rows) == [["avazu", "0.1000", "0.9000"]]
 
 
-def test_a_table_writes_itself_three_ways():
+def test_a_table_is_written_as_markdown_html_and_latex():
     table = tables.Table("A_b", ["method", "50 %"], [["x & y", "**1.0 ± 0.1**"]], "A note.")
     assert (
         table.markdown()
@@ -117,7 +117,7 @@ class Tags(HTMLParser):
         ]
 
 
-def test_the_report_is_written_whole_and_the_page_needs_nothing_else(tmp_path, capsys):
+def test_the_report_is_written_and_the_page_is_self_contained(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     store = Store(tmp_path / "runs.sqlite")
     curve = {"training": [2.0, 1.5, 1.2, 1.1], "validation": [2.0, 1.6]}
@@ -152,8 +152,8 @@ def test_the_report_is_written_whole_and_the_page_needs_nothing_else(tmp_path, c
         main(["report", "--store", str(tmp_path / "runs.sqlite"), "--out", str(tmp_path / "out")])
         == 0
     )
-    made = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
-    assert made == {
+    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    assert figures == {
         f"{d}-{f}.svg"
         for d in ("county", "avazu")
         for f in ("splits", "losses", "strength", "time")
@@ -164,7 +164,7 @@ def test_the_report_is_written_whole_and_the_page_needs_nothing_else(tmp_path, c
     assert (
         {"table", "svg", "style"} <= tags.seen
         and tags.outside == []
-        and page.count("<svg") == len(made)
+        and page.count("<svg") == len(figures)
     )
     assert all((tmp_path / "out" / path).is_file() for path in re.findall(r"\]\((.*?)\)", text))
     assert (
@@ -174,14 +174,14 @@ def test_the_report_is_written_whole_and_the_page_needs_nothing_else(tmp_path, c
     assert str(tmp_path / "out" / "results.html") in capsys.readouterr().out
 
 
-def test_figures_that_would_compare_nothing_are_not_drawn():
+def test_figures_without_a_comparison_are_not_drawn():
     curve = {"training": [2.0, 1.5], "validation": [2.0, 1.6]}
     results = [run(method, 0, 1.0, curve=curve, steps=10) for method in ("CatBoost", "BGNN")]
     results.append(run("BGNN", 0, 1.0, dataset="avazu", curve=curve, steps=10))
-    found = tables.scores(results)
-    assert plots.rmse_by_split(found, "county") is None and plots.losses(found, "county") is None
+    scores = tables.scores(results)
+    assert plots.rmse_by_split(scores, "county") is None and plots.losses(scores, "county") is None
     assert (
-        plots.instability(found, results, "avazu") is None
+        plots.instability(scores, results, "avazu") is None
     )  # its own settings are those of county
 
 
@@ -196,7 +196,7 @@ def test_the_training_axis_of_classes_is_a_loss():
     assert [ax.get_ylabel() for ax in axes] == ["training loss", "validation accuracy %"]
 
 
-def test_an_empty_store_says_so(tmp_path, capsys):
+def test_an_empty_store_raises(tmp_path, capsys):
     assert main(["report", "--store", str(tmp_path / "runs.sqlite")]) == 2
     assert "no runs to report on" in capsys.readouterr().err
 
@@ -208,6 +208,6 @@ def test_files_are_merged_from_the_command_line(tmp_path, capsys):
         == 0
     )
     assert (
-        "1 runs taken in" in capsys.readouterr().out
+        "1 runs merged" in capsys.readouterr().out
         and len(Store(tmp_path / "runs.sqlite").results()) == 1
     )

@@ -1,4 +1,4 @@
-"""The runner: nothing lost, nothing twice, and a run that fails does not stop the others."""
+"""The runner: every run once, and a failing run does not stop the others."""
 
 import os
 import random
@@ -40,12 +40,12 @@ def sleeps(run, threads, answer):
     time.sleep(600)
 
 
-def told(store):
+def outcomes(store):
     """Everything in the tables but what time it took."""
     return [table.markdown() for table in all_tables(store.results()) if table.title != "Cost"]
 
 
-def test_a_plan_is_the_product_and_says_what_it_leaves_out(home):
+def test_a_plan_is_the_product_of_its_parts_and_names_what_it_skips(home):
     planned = runner.plan(["county", "avazu"], ["LightGBM", "EBBS", "GPBoost"], splits=[0, 2, 9])
     assert len(planned.runs) == 2 * (4 + 1) and {run.split for run in planned.runs} == {0, 2}
     assert (
@@ -67,7 +67,7 @@ def test_a_missing_package_skips_the_method_by_name(home, monkeypatch):
     assert {run.method for run in planned.runs} == {"LightGBM"}
 
 
-def test_runs_are_measured_and_failures_are_written_and_shown(home, tmp_path):
+def test_runs_are_measured_and_failures_are_stored_and_shown(home, tmp_path):
     planned = runner.plan(["county"], ["EBBS"], splits=[0])
     bad = Run("county", "EBBS", written({"nonsense": 1}), 0, 0)
     store, shown = Store(tmp_path / "runs.sqlite"), Quiet()
@@ -94,9 +94,9 @@ def test_runs_are_measured_and_failures_are_written_and_shown(home, tmp_path):
     assert runner.work(runner.Plan([bad], {}), store, retry=True, display=again) == 1
 
 
-def test_failures_do_not_stop_what_comes_after(home, tmp_path, monkeypatch, capsys):
+def test_failures_do_not_stop_later_runs(home, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runner, "_child", dies)
-    asked = [
+    arguments = [
         "--datasets",
         "county",
         "--methods",
@@ -106,8 +106,8 @@ def test_failures_do_not_stop_what_comes_after(home, tmp_path, monkeypatch, caps
         "--store",
         str(tmp_path / "runs.sqlite"),
     ]
-    assert main(["run", *asked]) == 0 and "1 runs failed" in capsys.readouterr().err
-    assert main(["report", "--store", asked[-1], "--out", str(tmp_path)]) == 0
+    assert main(["run", *arguments]) == 0 and "1 runs failed" in capsys.readouterr().err
+    assert main(["report", "--store", arguments[-1], "--out", str(tmp_path)]) == 0
     assert "exit code 7" in (tmp_path / "results.md").read_text()
 
 
@@ -118,7 +118,7 @@ def test_a_process_that_dies_is_a_failed_run(home, tmp_path, monkeypatch):
     assert store.results()[0].error == "the process ended with exit code 7"
 
 
-def test_a_run_past_its_limit_is_given_up(home, tmp_path, monkeypatch):
+def test_a_run_beyond_its_limit_is_stopped(home, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_child", sleeps)
     store = Store(tmp_path / "runs.sqlite")
     assert (
@@ -127,7 +127,7 @@ def test_a_run_past_its_limit_is_given_up(home, tmp_path, monkeypatch):
         )
         == 1
     )
-    assert store.results()[0].error == "the run was given up after 0.1 s"
+    assert store.results()[0].error == "the run was stopped after 0.1 s"
 
 
 def rows(path):
@@ -142,7 +142,7 @@ def rows(path):
         return set()
 
 
-def test_killed_three_times_the_table_is_that_of_an_undisturbed_run(home, tmp_path):
+def test_killed_three_times_the_results_equal_those_of_an_uninterrupted_run(home, tmp_path):
     methods = ["LightGBM", "LightGBM, neighbours", "EBBS"]
     planned, disturbed = runner.plan(["county"], methods), tmp_path / "disturbed.sqlite"
     command = [
@@ -166,7 +166,7 @@ def test_killed_three_times_the_table_is_that_of_an_undisturbed_run(home, tmp_pa
         process.send_signal(signal.SIGKILL)
         process.wait()
         now = rows(disturbed)
-        assert survived < now, "a run that had ended was lost or done again"
+        assert survived < now, "a finished run is missing or was repeated"
         survived = now
     assert len(survived) < len(planned.runs), "it ended before it could be killed three times"
     shown, undisturbed = Quiet(), Store(tmp_path / "undisturbed.sqlite")
@@ -175,4 +175,4 @@ def test_killed_three_times_the_table_is_that_of_an_undisturbed_run(home, tmp_pa
     assert f"{left} runs to do, {len(survived)} done before" in shown.lines
     assert survived < rows(disturbed) and len(rows(disturbed)) == len(planned.runs)
     assert runner.work(planned, undisturbed, jobs=2, display=Quiet()) == 0
-    assert told(Store(disturbed)) == told(undisturbed)
+    assert outcomes(Store(disturbed)) == outcomes(undisturbed)

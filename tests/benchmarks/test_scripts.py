@@ -1,4 +1,4 @@
-"""Scripts beside the runner start: what they import is there."""
+"""Scripts that are run by hand start: their imports exist."""
 
 import subprocess
 import sys

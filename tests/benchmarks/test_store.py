@@ -13,7 +13,7 @@ def result(split=0, status="done", test=1.0, **more):
     return Result(run, status, "RMSE", 0.5, test, **more)
 
 
-def test_what_is_added_comes_back(tmp_path):
+def test_stored_results_are_read_back(tmp_path):
     stored = result(
         seconds=1.5,
         memory_mb=20.0,
@@ -31,7 +31,7 @@ def test_a_configuration_is_the_same_in_any_order():
     assert written({"a": 1, "b": 2}) == written({"b": 2, "a": 1})
 
 
-def test_failed_runs_ended_unless_they_are_to_be_tried_again(tmp_path):
+def test_failed_runs_count_as_finished_unless_retried(tmp_path):
     store = Store(tmp_path / "runs.sqlite")
     store.add(result(0))
     store.add(result(1, "failed"))
@@ -39,7 +39,7 @@ def test_failed_runs_ended_unless_they_are_to_be_tried_again(tmp_path):
     assert {run.split for run in store.ended(failed_too=False)} == {0}
 
 
-def test_merging_takes_what_is_new_and_mends_what_failed_but_keeps_what_is_done(tmp_path):
+def test_merging_adds_new_runs_and_replaces_failed_ones_only(tmp_path):
     ours, theirs = Store(tmp_path / "ours.sqlite"), Store(tmp_path / "theirs.sqlite")
     ours.add(result(0, test=1.0))
     ours.add(result(1, "failed"))
@@ -54,7 +54,7 @@ def test_merging_takes_what_is_new_and_mends_what_failed_but_keeps_what_is_done(
     assert ours.merge([tmp_path / "theirs.sqlite"]) == 0
 
 
-def test_other_files_are_refused_by_name(tmp_path):
+def test_files_that_are_not_a_store_are_rejected_by_name(tmp_path):
     (tmp_path / "notes.txt").write_text(
         "not a database, but long enough to look like something else" * 50
     )
@@ -64,6 +64,6 @@ def test_other_files_are_refused_by_name(tmp_path):
         Store(tmp_path / "ours.sqlite").merge([tmp_path / "absent.sqlite"])
 
 
-def test_its_example_runs():
+def test_the_docstring_example_runs():
     ran = doctest.testmod(benchmarks.store)
     assert ran.attempted and not ran.failed

@@ -1,4 +1,4 @@
-"""GPBoost (Sigrist, 2022): trees and a Gaussian process over places, for data sets whose nodes have coordinates."""
+"""GPBoost (Sigrist, 2022): trees and a Gaussian process, for data sets with coordinates."""
 
 import numpy as np
 
@@ -11,18 +11,19 @@ def gpboost(problem: Problem, learning_rate: float) -> Outcome:
     """Trees as the mean of a Gaussian process with an exponential kernel, approximated by its nearest neighbours."""
     import gpboost
 
-    X, places = problem.X.copy(), problem.coordinates
+    X = problem.X.copy()
+    coordinates = problem.coordinates
     for name in problem.categorical:
         X[name] = X[name].cat.codes
     X = X.to_numpy(dtype=np.float64)
     process = gpboost.GPModel(
-        gp_coords=places[problem.train],
+        gp_coords=coordinates[problem.train],
         cov_function="exponential",
         gp_approx="vecchia",
         seed=problem.seed,
         num_parallel_threads=problem.threads,
     )
-    process.set_prediction_data(gp_coords_pred=places[problem.val])
+    process.set_prediction_data(gp_coords_pred=coordinates[problem.val])
     settings = {
         "learning_rate": learning_rate,
         "metric": "rmse",
@@ -42,5 +43,7 @@ def gpboost(problem: Problem, learning_rate: float) -> Outcome:
         verbose_eval=False,
         use_gp_model_for_validation=True,
     )
-    told = model.predict(data=X, gp_coords_pred=places, predict_var=False, pred_latent=False)
-    return Outcome(np.asarray(told["response_mean"]), notes={"rounds": model.best_iteration})
+    response = model.predict(
+        data=X, gp_coords_pred=coordinates, predict_var=False, pred_latent=False
+    )
+    return Outcome(np.asarray(response["response_mean"]), notes={"rounds": model.best_iteration})
