@@ -234,13 +234,14 @@ def test_a_study_can_be_continued():
     assert best.study_.best_value == min(trial.value for trial in study.trials)
 
 
-def test_verbose_writes_a_line_for_every_trial_and_optuna_writes_none(capsys):
+def test_verbose_logs_a_line_for_every_trial(caplog):
     level = optuna.logging.get_verbosity()
     search(n_trials=2, verbose=1)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split("  ")[0] for line in lines] == ["trial 1/2", "trial 2/2"]
+    lines = {record.message for record in caplog.records}
+    assert sum("finished with value" in line for line in lines) == 2
+    caplog.clear()
     search(n_trials=2, verbose=0)
-    assert capsys.readouterr().err == ""
+    assert not caplog.records
     assert optuna.logging.get_verbosity() == level
 
 

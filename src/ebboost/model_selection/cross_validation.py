@@ -7,7 +7,6 @@ model is fitted on the complete graph without the labels of a fold, and scored o
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -59,10 +58,10 @@ def cross_validate(
         ``GroupKFold(5)``, pairs (train, test) of row positions or masks, or
         :class:`GraphBlockFold` to measure predictions of a new region rather than of gaps.
     scoring : str, callable, list or dict, optional
-        Names of scikit-learn scorers, scorers from ``make_scorer``, functions
-        ``scorer(estimator, nodes, y)`` where ``nodes`` are the held-out rows, a list of these or
-        a dict of name to scorer. Default: R² and root mean squared error, or accuracy and log
-        loss. As in scikit-learn greater is better: errors are negative.
+        As in scikit-learn: the name of a scorer, a scorer from ``make_scorer``, a function
+        ``scorer(estimator, nodes, y)`` where ``nodes`` are the held-out rows, a list of names or a
+        dict of name to scorer. Greater is better: errors are negative. Default: R² and root mean
+        squared error, or accuracy and log loss.
     groups : array-like of shape (n_nodes,), optional
         The group of each node, for a grouped splitter.
     random_state : int, RandomState or None, default=None
@@ -102,7 +101,9 @@ def cross_validate(
     takes_nodes = has_fit_parameter(model, "nodes")
     arguments = dict(fit_parameters or {})
     _check_fit_parameters(model, graph, arguments, takes_nodes)
-    nodes, values, _ = checks.labelled_nodes(y, None, None, n_rows, classifier, type(model).__name__)
+    nodes, values, _ = checks.labelled_nodes(
+        y, None, None, n_rows, classifier, type(model).__name__
+    )
     split = {"stratify": classifier, "groups": groups, "random_state": random_state}
     folds = labelled_folds(cv, nodes, values, graph, n_rows, **split)
     if return_predictions:
@@ -110,33 +111,30 @@ def cross_validate(
     truth: NDArray[Any] = np.empty(n_rows, dtype=values.dtype)
     truth[nodes] = values
     classes = np.unique(values) if classifier else None
-    scorers = _scorers(scoring, model, classes)
+    scorer = _multiple_scorer(scoring, model, classes)
     missing = {"fill_value": None, "dtype": object} if classifier else {"fill_value": np.nan}
     predictions = np.full(n_rows, **missing)
 
-    names = ["fit_time", "score_time", *(f"test_{name}" for name in scorers)]
-    result: dict[str, Any] = {name: np.zeros(len(folds)) for name in names}
-    for number, (train, test) in enumerate(folds):
+    rows = []
+    for number, (train, test) in enumerate(folds, start=1):
         start = time.perf_counter()
         try:
             fitted = _fit(model, X, truth, graph, train, takes_nodes, arguments)
             fit_end = time.perf_counter()
-            fold = _FoldPredictions(fitted, None if takes_nodes else X, test, classes)
-            for name, scorer in scorers.items():
-                result[f"test_{name}"][number] = _score(scorer, name, fold, test, truth[test])
+            fold = _NodePredictor(fitted, None if takes_nodes else X, classes)
+            scores = {name: float(value) for name, value in scorer(fold, test, truth[test]).items()}
             if return_predictions:
                 predictions[test] = fold.predict(test)
         except Exception as error:
-            error.add_note(
-                f"In fold {number + 1} of {len(folds)}, with {train.size} training nodes."
-            )
+            error.add_note(f"In fold {number} of {len(folds)}, with {train.size} training nodes.")
             raise
         end = time.perf_counter()
-        result["fit_time"][number] = fit_end - start
-        result["score_time"][number] = end - fit_end
+        rows.append({"fit_time": fit_end - start, "score_time": end - fit_end})
+        rows[-1] |= {f"test_{name}": value for name, value in scores.items()}
         if verbose:
-            scores = "  ".join(f"{name} {result[f'test_{name}'][number]:.4g}" for name in scorers)
-            sys.stderr.write(f"fold {number + 1}/{len(folds)}  {scores}  {end - start:.1f} s\n")
+            text = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+            sys.stderr.write(f"fold {number}/{len(folds)}  {text}  {end - start:.1f} s\n")
+    result = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     if isinstance(scoring, str):
         result["test_score"] = result[f"test_{scoring}"]
     if return_predictions:
@@ -200,76 +198,54 @@ def _check_held_out_once(folds: list[Fold]) -> None:
 # ---------------------------------------------------------------------- scores
 
 
-def _scorers(
+def _multiple_scorer(
     scoring: Scoring | None, model: BaseEstimator, classes: NDArray[Any] | None
-) -> dict[str, Scorer]:
-    """Scorers by name."""
+) -> Callable[..., dict[str, float]]:
+    """A scorer that returns all scores by name and predicts once for all of them."""
     if scoring is None and classes is None:
         scoring = ["r2", "neg_root_mean_squared_error"]
     elif scoring is None:
         scoring = ["accuracy", *(["neg_log_loss"] if hasattr(model, "predict_proba") else [])]
-    if isinstance(scoring, str):
-        scoring = {scoring: scoring}
+    elif isinstance(scoring, str):
+        scoring = [scoring]
     elif callable(scoring):
         scoring = {"score": scoring}
-    elif isinstance(scoring, (list, tuple)):
-        names = [one if isinstance(one, str) else getattr(one, "__name__", "") for one in scoring]
-        if "" in names or len(set(names)) < len(names):
-            raise ValueError(
-                "scoring must list scorers with different names: use a dict of name to scorer."
-            )
-        scoring = dict(zip(names, scoring, strict=True))
-    if not isinstance(scoring, Mapping) or not scoring:
+    if isinstance(scoring, (list, tuple)):
+        check_scoring(model, scoring=scoring)  # names, each of them once
+        scoring = {str(name): name for name in scoring}
+    valid = isinstance(scoring, Mapping)
+    if not valid or not all(isinstance(one, str) or callable(one) for one in scoring.values()):
         raise ValueError(
             "scoring must be the name of a scorer such as 'r2', a function "
-            f"scorer(estimator, nodes, y), or a list or dict of them, got {scoring!r}."
+            "scorer(estimator, nodes, y), a list of names or a dict of name to scorer, got "
+            f"{scoring!r}."
         )
-    scorers = {}
-    for name, one in scoring.items():
-        if not isinstance(one, str) and not callable(one):
-            raise ValueError(
-                f"scoring[{name!r}] must be the name of a scorer or a function, got {one!r}."
-            )
-        scorers[name] = check_scoring(model, scoring=one)
-        if one == "neg_log_loss":
-            # The scorer of that name needs all classes in each fold; blocks often lack one.
-            scorers[name] = make_scorer(
-                log_loss, greater_is_better=False, response_method="predict_proba", labels=classes
-            )
-    return scorers
+    # The scorer of that name needs all classes in each fold; blocks often lack one.
+    loss = make_scorer(
+        log_loss, greater_is_better=False, response_method="predict_proba", labels=classes
+    )
+    scorers = {name: loss if one == "neg_log_loss" else one for name, one in scoring.items()}
+    return check_scoring(model, scoring=scorers)
 
 
-def _score(
-    scorer: Scorer, name: str, fold: BaseEstimator, nodes: Positions, truth: NDArray[Any]
-) -> float:
-    value = scorer(fold, nodes, truth)
-    if not isinstance(value, Real):
-        raise ValueError(f"scoring {name!r} must return a number, got {type(value)}.")
-    return float(value)
+def _has(method: str) -> Callable[["_NodePredictor"], bool]:
+    return lambda predictor: hasattr(predictor.fitted, method)
 
 
-def _has(method: str) -> Callable[["_FoldPredictions"], bool]:
-    return lambda fold: hasattr(fold.fitted, method)
-
-
-def _knows_all_classes(fold: "_FoldPredictions") -> bool:
+def _knows_all_classes(predictor: "_NodePredictor") -> bool:
     """Whether decisions have a column for each class of y."""
-    if not hasattr(fold.fitted, "decision_function"):
+    if not hasattr(predictor.fitted, "decision_function"):
         return False
-    return fold.classes is None or len(fold.fitted.classes_) == fold.classes.size
+    return predictor.classes is None or len(predictor.fitted.classes_) == predictor.classes.size
 
 
-class _FoldPredictions(BaseEstimator):
+class _NodePredictor(BaseEstimator):
     """An estimator for scorers: where they pass rows of X, it takes nodes."""
 
-    def __init__(
-        self, fitted: Any, X: Any, held_out: Positions, classes: NDArray[Any] | None
-    ) -> None:
+    def __init__(self, fitted: Any, X: Any, classes: NDArray[Any] | None) -> None:
         self.fitted = fitted
         self.X = X
-        self.held_out = held_out
         self.classes = classes
-        self._cache: dict[str, NDArray[Any]] = {}
         if classes is not None:
             self.classes_ = classes
 
@@ -291,16 +267,11 @@ class _FoldPredictions(BaseEstimator):
         return self._call("decision_function", nodes)
 
     def _call(self, method: str, nodes: Positions) -> NDArray[Any]:
-        """The result of a method; that of the held-out nodes is cached for further scorers."""
-        if nodes is self.held_out and method in self._cache:
-            return self._cache[method]
         predict = getattr(self.fitted, method)
         by_node = self.X is None
-        result = predict(nodes=nodes) if by_node else predict(_safe_indexing(self.X, nodes))
-        result = np.asarray(result)
-        if nodes is self.held_out:
-            self._cache[method] = result
-        return result
+        return np.asarray(
+            predict(nodes=nodes) if by_node else predict(_safe_indexing(self.X, nodes))
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

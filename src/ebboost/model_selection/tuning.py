@@ -1,9 +1,8 @@
 """Hyperparameter search with Optuna, which stops poor trials before their last round."""
 
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -83,7 +82,7 @@ def tune(
     random_state : int, RandomState or None, default=None
         Fixes the search and the held-out nodes, and the model if its ``random_state`` is None.
     verbose : int, default=1
-        1 writes a line for each trial to standard error.
+        1 logs a line for each trial, by Optuna.
     study : optuna.Study, optional
         A study of your own: to store trials in a database, to continue earlier ones, or for
         another sampler or pruner.
@@ -113,7 +112,9 @@ def tune(
     n_rows = _num_samples(X)
     classifier = is_classifier(model)
     checks.check_graph(graph, n_rows, X)
-    known, values, _ = checks.labelled_nodes(y, nodes, None, n_rows, classifier, type(model).__name__)
+    known, values, _ = checks.labelled_nodes(
+        y, nodes, None, n_rows, classifier, type(model).__name__
+    )
     pairs = _scoring_pairs(known, values, classifier, graph, n_rows, cv, eval_set, seed)
     base = clone(model)
     if base.random_state is None:  # otherwise chance would decide between two trials
@@ -121,22 +122,7 @@ def tune(
     single = None if graph is None else checks.as_single_graph(graph)
     suggest = _suggestions(space, base, single)
 
-    def objective(trial: Trial) -> float:
-        changes = _changes(trial, suggest, base)
-        losses = []
-        rounds = []
-        for number, ((train, labels), validation) in enumerate(pairs):
-            candidate = clone(base).set_params(**changes, verbose=0)
-            # The first fold shows whether a trial is poor; later folds have other losses.
-            rate = candidate.learning_rate or DEFAULT_RATE
-            callbacks = [_Pruning(trial, rate)] if number == 0 else []
-            arguments = {"graph": graph, "nodes": train, "eval_set": validation}
-            candidate.fit(X, labels, **arguments, callbacks=callbacks)
-            losses.append(_best_loss(unless_interrupted(candidate)))
-            rounds.append(candidate.n_iter_)
-        trial.set_user_attr(N_ROUNDS, max(1, round(float(np.mean(rounds)))))
-        return float(np.mean(losses))
-
+    objective = _Objective(base, suggest, X, graph, pairs)
     study = _optimize(optuna, study, objective, n_trials, timeout, seed, verbose)
     best = _best_trial(study)
     changes = _changes(best, lambda trial: suggest(optuna.trial.FixedTrial(trial.params)), base)
@@ -205,7 +191,7 @@ def _optimize(
     verbose: int,
 ) -> Study:
     """Run the trials, the first of them with the model's own parameters."""
-    with _quiet(optuna):
+    with _verbosity(optuna, optuna.logging.INFO if verbose else optuna.logging.WARNING):
         if study is None:
             study = optuna.create_study(
                 sampler=optuna.samplers.TPESampler(seed=seed),
@@ -219,8 +205,7 @@ def _optimize(
             )
         if not any(UNCHANGED in trial.user_attrs for trial in study.trials):
             study.enqueue_trial({}, user_attrs={UNCHANGED: True})
-        callbacks = [_TrialLog(int(n_trials))] if verbose else []
-        study.optimize(objective, n_trials=int(n_trials), timeout=timeout, callbacks=callbacks)
+        study.optimize(objective, n_trials=int(n_trials), timeout=timeout)
     return study
 
 
@@ -315,6 +300,33 @@ def _best_trial(study: Study) -> Trial:
     return min(complete, key=lambda trial: trial.value)
 
 
+@dataclass(frozen=True)
+class _Objective:
+    """The mean loss of a trial on held-out labels."""
+
+    model: Any
+    suggest: Suggest
+    X: Any
+    graph: Graphs | None
+    pairs: list[tuple[Labelled, tuple[Any, Any]]]
+
+    def __call__(self, trial: Trial) -> float:
+        changes = _changes(trial, self.suggest, self.model)
+        losses = []
+        rounds = []
+        for number, ((train, labels), validation) in enumerate(self.pairs):
+            candidate = clone(self.model).set_params(**changes, verbose=0)
+            # The first fold shows whether a trial is poor; later folds have other losses.
+            rate = candidate.learning_rate or DEFAULT_RATE
+            callbacks = [_Pruning(trial, rate)] if number == 0 else []
+            arguments = {"graph": self.graph, "nodes": train, "eval_set": validation}
+            candidate.fit(self.X, labels, **arguments, callbacks=callbacks)
+            losses.append(_best_loss(unless_interrupted(candidate)))
+            rounds.append(candidate.n_iter_)
+        trial.set_user_attr(N_ROUNDS, max(1, round(float(np.mean(rounds)))))
+        return float(np.mean(losses))
+
+
 class _Pruning(Callback):
     """Reports losses to Optuna and ends the trial when Optuna prunes it."""
 
@@ -334,29 +346,11 @@ class _Pruning(Callback):
             raise _optuna().TrialPruned()
 
 
-class _TrialLog:
-    """Writes a line for each trial."""
-
-    def __init__(self, n_trials: int) -> None:
-        self.n_trials = n_trials
-        self.n_done = 0
-        self.start = time.perf_counter()
-
-    def __call__(self, study: Study, trial: Trial) -> None:
-        self.n_done += 1
-        loss = f"loss {trial.value:.5g}" if trial.state.name == "COMPLETE" else "stopped early"
-        best = _best_trial(study)
-        sys.stderr.write(
-            f"trial {self.n_done}/{self.n_trials}  {loss}  best {best.value:.5g} "
-            f"(trial {best.number})  {time.perf_counter() - self.start:.1f} s\n"
-        )
-
-
 @contextmanager
-def _quiet(optuna: ModuleType) -> Iterator[None]:
-    """Suppress Optuna's own line for each trial."""
+def _verbosity(optuna: ModuleType, level: int) -> Iterator[None]:
+    """Set how much Optuna logs."""
     before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+    optuna.logging.set_verbosity(level)
     try:
         yield
     finally:
