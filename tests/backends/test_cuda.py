@@ -7,7 +7,7 @@ import ebboost as eb
 from ebboost.backends.devices import Cuda
 from ebboost.propagation import sweep_on
 from tests.backends.test_devices import SETTINGS, after_a_crash, problem
-from tests.propagation.test_operators import SMOOTHERS, describe_parameters
+from tests.propagation.closed_forms import SMOOTHERS, describe_parameters
 
 cupy = pytest.importorskip("cupy")
 if not cupy.cuda.is_available():

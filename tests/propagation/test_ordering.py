@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,8 +46,8 @@ def test_pairs_and_fours_are_of_all_nodes_and_rows_read_no_more_than_before(grap
 
 
 @needs_loops
-def test_hubs_that_everyone_knows_do_not_hold_up_the_search():
-    """Groups of eight, and two pairs of hubs with all of them in common: read by every pair, 1e5 nodes take seconds."""
+def test_cliques_are_paired_though_all_nodes_share_four_hubs():
+    """Groups of eight and four hubs that are neighbours of all: a row reads hubs and two fours."""
     n_nodes, members = 100_000, 8
     clique = sparse.kron(
         sparse.eye_array(n_nodes // members), np.ones((members, members)) - np.eye(members)
@@ -60,14 +58,14 @@ def test_hubs_that_everyone_knows_do_not_hold_up_the_search():
         [[hubs, known.T], [known, clique.tocsr()[shuffled][:, shuffled]]], format="csr"
     )
     graph = eb.Graph.from_scipy(adjacency)
-    begun = time.perf_counter()
-    assert row_order(graph.adjacency, can_share=True).rows is not None
-    assert time.perf_counter() - begun < 1.0
+    order = row_order(graph.adjacency, can_share=True)
+    assert order.rows is not None
+    assert np.median(order.lengths) <= 5
 
 
 @needs_loops
-def test_who_shares_all_neighbours_is_put_together():
-    """Ten groups of sixteen who all know each other: a row reads three fours and, of its own four, a pair and one."""
+def test_nodes_with_the_same_neighbours_are_adjacent():
+    """Ten cliques of sixteen: a row reads three fours and, of its own four, a pair and one."""
     groups, members = 10, 16
     clique = np.ones((members, members)) - np.eye(members)
     graph = scattered(eb.Graph.from_scipy(sparse.block_diag([clique] * groups, format="csr")))

@@ -14,11 +14,11 @@ from ebboost.boosting.latent_field import FieldObjective, LatentField, LeaveOneO
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.propagation.robust import PENALTIES
-from tests.propagation.test_operators import dense_laplacian
+from tests.propagation.closed_forms import dense_laplacian
 from tests.strategies import graphs, random_graph
 
 PENALTY_NAMES = [*PENALTIES, 0.5, 1.5]
-SLOPES = {
+DERIVATIVES = {
     "sqrt": lambda t: (1 + t) ** -0.5,
     "log": lambda t: (1 + t) ** -1.0,
     "geman-mcclure": lambda t: (1 + t) ** -2.0,
@@ -47,21 +47,21 @@ def dense_energy(smoother, graph, z, f, rho):
 
 
 @pytest.mark.parametrize("penalty", PENALTY_NAMES)
-def test_penalties_are_concave_and_their_slopes_are_their_derivatives(penalty):
+def test_penalties_are_concave_and_have_their_derivatives(penalty):
     chosen = eb.Robust(penalty=penalty)._penalty()
     t = np.linspace(0.0, 6.0, 61) + 0.013  # not the kink at 1
     assert chosen.value(np.zeros(1))[0] == 0
-    assert chosen.slope(np.zeros(1))[0] == pytest.approx(1.0)
+    assert chosen.derivative(np.zeros(1))[0] == pytest.approx(1.0)
     numeric = (chosen.value(t + 1e-6) - chosen.value(t - 1e-6)) / 2e-6
-    np.testing.assert_allclose(chosen.slope(t), numeric, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(chosen.slope(t), SLOPES[penalty](t))
-    assert (np.diff(chosen.slope(t)) <= 1e-15).all() and (chosen.slope(t) >= 0).all()
+    np.testing.assert_allclose(chosen.derivative(t), numeric, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(chosen.derivative(t), DERIVATIVES[penalty](t))
+    assert (np.diff(chosen.derivative(t)) <= 1e-15).all() and (chosen.derivative(t) >= 0).all()
 
 
 def test_the_square_root_is_the_l1_penalty_and_p_2_the_quadratic_one():
     t = np.linspace(0.0, 9.0, 10)
     one, two = eb.Robust(penalty=1.0)._penalty(), eb.Robust(penalty=2)._penalty()
-    np.testing.assert_allclose(one.slope(t), PENALTIES["sqrt"].slope(t))
+    np.testing.assert_allclose(one.derivative(t), PENALTIES["sqrt"].derivative(t))
     np.testing.assert_allclose(one.value(t), PENALTIES["sqrt"].value(t))
     np.testing.assert_allclose(two.value(t), t)
 
@@ -429,9 +429,9 @@ def test_explanations_add_up_to_the_prediction(labels):
         ({"penalty": "cauchy"}, "penalty must be one of"),
         ({"penalty": 0.0}, "penalty must be one of"),
         ({"penalty": 2.5}, "penalty must be one of"),
-        ({"scale": 0.0}, "scale must be a positive number"),
-        ({"scale": float("inf")}, "scale must be a positive number"),
-        ({"scale": "auto"}, "estimator fills 'auto' in"),
+        ({"scale": 0.0}, "scale must be a number > 0"),
+        ({"scale": float("inf")}, "scale must be a number > 0"),
+        ({"scale": "auto"}, "fills 'auto' in from its labels"),
     ],
 )
 def test_wrong_settings_are_refused_by_name(parameters, message):
@@ -484,15 +484,15 @@ def test_edges_with_signs_are_refused():
         eb.Robust(scale=1.0).operator(graph)
 
 
-def test_no_theorem_speaks_of_it():
+def test_convergence_bounds_are_refused():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2))
     model = eb.EBBSRegressor(5, smoothing=eb.Robust(), labels="none", random_state=0)
     model.fit(X, X[:, 0], graph=eb.Graph.build_knn(X, 3))
-    with pytest.raises(ValueError, match="fixed linear P"):
+    with pytest.raises(ValueError, match="linear P"):
         eb.convergence.report(model)
 
 
-def test_a_scale_in_other_words_is_refused():
+def test_a_scale_that_is_no_number_is_refused():
     with pytest.raises(ValueError, match="scale must be"):
         eb.Robust(scale="wide").operator(eb.Graph.from_edges([0, 1], [1, 2]))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ebboost as eb
-from tests.propagation.test_operators import dense_form
+from tests.propagation.closed_forms import dense_form
 from tests.strategies import graphs, random_graph
 
 LAMBDAS = st.sampled_from([0.1, 1.0, 10.0, 300.0])

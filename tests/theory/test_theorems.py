@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import ebboost as eb
 from tests.problems import fixed_regressor, neighbor_sums
-from tests.propagation.test_operators import dense_form
+from tests.propagation.closed_forms import dense_form
 from tests.strategies import graphs
 
 

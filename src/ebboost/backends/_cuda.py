@@ -151,8 +151,8 @@ class CudaSweep(Sweep):
         """Solve (diag(diagonal) − A) z = right, in float32 where that is precise enough."""
         solve = super().conjugate_gradients
         if target > LOOSE * float(np.sqrt(((size * right) ** 2).sum())):
-            short = (vector.astype(np.float32) for vector in (right, diagonal, inverse, size))
-            z, length = solve(*short, target, min(max_iterations, SHORT_TRY))
+            single = [vector.astype(np.float32) for vector in (right, diagonal, inverse, size)]
+            z, length = solve(*single, target, min(max_iterations, SHORT_TRY))  # type: ignore[call-arg]
             if length <= target:
                 return z.astype(np.float64), length
         return solve(right, diagonal, inverse, size, target, max_iterations)

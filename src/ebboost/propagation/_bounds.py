@@ -1,22 +1,19 @@
-"""How far k steps from Z⁰ = f leave P^(k) from P* = (I+λL)⁻¹: Lemma 1 and the inner half of the proof of Theorem 1.
+"""Distance of k steps from Z⁰ = f to P* = (I+λL)⁻¹: Lemma 1 and the inner half of Theorem 1's proof.
 
-With A = I + λL, the error is r_k(A)(P^(0) − P*), r_k a polynomial with r_k(0) = 1. The spectrum of A is [μ, σ]; μ = 1 for
-every graph, because a Laplacian has the eigenvalue 0. Where the proof quotes a theorem for any strongly convex function
-and gets ‖P^(k) − P*‖ ≤ e^{−μk/2σ}‖P^(0) − P*‖, the energy is quadratic, and r_k itself gives (1 − μ/σ)^k ≤ e^{−μk/σ}: the
-exponent c = μ/σ that the theorem states, and that its proof leaves short of a factor 2. Better still: P^(0) − P* = I − A⁻¹
-is small where r_k is large, so the product of both is what is bounded here.
+With A = I + λL, the error is r_k(A)(P^(0) − P*), r_k a polynomial with r_k(0) = 1. The spectrum of
+A is [μ, σ]; μ = 1 for every graph, because a Laplacian has the eigenvalue 0. Where the proof quotes
+a theorem for any strongly convex function and gets ‖P^(k) − P*‖ ≤ e^{−μk/2σ}‖P^(0) − P*‖, the
+energy is quadratic, and r_k itself gives (1 − μ/σ)^k ≤ e^{−μk/σ}: the exponent c = μ/σ that the
+theorem states, and that its proof leaves short of a factor 2. Better still: P^(0) − P* = I − A⁻¹ is
+small where r_k is large, so the product of both is what is bounded here.
 """
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from ebboost.propagation._matrix import LaplacianSystem
-
-#: Beyond this many steps, another method is the better answer.
+#: Beyond this many steps, another method is faster.
 MOST_STEPS = 10_000
-#: More steps than anyone takes.
+#: Stands for a number of steps without bound.
 ENDLESS = 2**40
 
 
@@ -29,10 +26,10 @@ class Contraction:
     method : {"gradient", "jacobi", "chebyshev", "exact"}
     sigma : float
         The largest eigenvalue of I + λL, or more.
-    alpha : float
+    alpha : float, default=1.0
         The step of ``"gradient"``.
-    largest, smallest : float
-        Of the diagonal of I + λL, for ``"jacobi"``.
+    largest, smallest : float, default=1.0
+        Entries of the diagonal of I + λL, for ``"jacobi"``.
     """
 
     method: str
@@ -48,14 +45,15 @@ class Contraction:
 
     @property
     def rate(self) -> float:
-        """What each step leaves of the error, in the long run."""
+        """Factor by which each step shrinks the error, in the limit."""
         if self.start == 0.0:
             return 0.0
         if self.method == "chebyshev":
             return (math.sqrt(self.sigma) - 1.0) / (math.sqrt(self.sigma) + 1.0)
         if self.method == "jacobi":
-            # T = I − Δ⁻¹A has no negative entry and T v = v − Δ⁻¹v, where A v = v > 0: v = 1, or D̃^{1/2}1 if normalised. So
-            # no eigenvalue of T exceeds 1 − 1/max Δ in size (Collatz and Wielandt).
+            # T = I − Δ⁻¹A has no negative entry and T v = v − Δ⁻¹v, where A v = v > 0: v = 1, or
+            # D̃^{1/2}1 if normalised. So no eigenvalue of T exceeds 1 − 1/max Δ in size (Collatz
+            # and Wielandt).
             return 1.0 - 1.0 / self.largest
         return max(abs(1.0 - self.alpha), abs(1.0 - self.alpha * self.sigma))
 
@@ -63,14 +61,12 @@ class Contraction:
         """Return the bound after k steps."""
         if n_steps == 0 or self.start == 0.0:
             return self.start
-        if (
-            self.method == "chebyshev"
-        ):  # 1/T_k(x) with x = (σ+1)/(σ−1), whose inverse hyperbolic cosine is −log(rate)
+        if self.method == "chebyshev":
+            # 1/T_k(x) with x = (σ+1)/(σ−1), whose inverse hyperbolic cosine is −log(rate).
             power = self.rate**n_steps
             return self.start * 2.0 * power / (1.0 + power * power)
-        if (
-            self.method == "jacobi"
-        ):  # T is symmetric in the norm of Δ alone, and does not commute with P*
+        if self.method == "jacobi":
+            # T is symmetric in the norm of Δ alone, and does not commute with P*.
             return self.start * math.sqrt(self.largest / self.smallest) * self.rate**n_steps
         # The largest |1 − αs|^k (1 − 1/s) on [1, σ]: where its derivative is 0, or at σ.
         tilt = 1.0 - 1.0 / n_steps
@@ -81,21 +77,13 @@ class Contraction:
         )
 
     def steps(self, tol: float) -> int:
-        """Return the least k from which on the bound is at most ``tol``; ``ENDLESS`` where so many are not enough."""
+        """Return the least k with a bound of at most ``tol``, ``ENDLESS`` if that is too few."""
         if self.start <= tol:
             return 0
         below, enough = 0, 1
-        while enough < ENDLESS and self.error(enough) > tol:  # a rate may be 1, but for rounding
+        while enough < ENDLESS and self.error(enough) > tol:  # a rate may round to 1
             below, enough = enough, 2 * enough
         while enough - below > 1:
             middle = (below + enough) // 2
             below, enough = (below, middle) if self.error(middle) <= tol else (middle, enough)
         return enough
-
-
-def contraction(system: LaplacianSystem, method: str, alpha: float) -> Contraction:
-    """Return the bound for a method on one graph."""
-    diagonal = system.diagonal
-    return Contraction(
-        method, max(system.upper, 1.0), alpha, float(np.max(diagonal)), float(np.min(diagonal))
-    )

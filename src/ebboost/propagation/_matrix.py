@@ -12,14 +12,16 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from ebboost.graph import Graph
 from ebboost.propagation._compiled import sweep_on
 
+Array = NDArray[np.float64]
+
 
 class GraphMatrix(LinearOperator):
-    """The matrix diag(δ) − c R A R, R diagonal and positive: every system here has this form, and none is copied.
+    """The matrix diag(δ) − c R A R, R diagonal and positive, without a copy of A.
 
     Parameters
     ----------
     adjacency : csr_array
-        A, symmetric.
+        A, symmetric; or its counterpart on another backend.
     diagonal : array of shape (n,)
         δ.
     strength : float
@@ -31,63 +33,58 @@ class GraphMatrix(LinearOperator):
     def __init__(
         self,
         adjacency: sparse.csr_array,
-        diagonal: NDArray[np.float64],
+        diagonal: Array,
         strength: float,
-        root: NDArray[np.float64] | None = None,
+        root: Array | None = None,
     ) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
         self.sweep = sweep_on(adjacency)
-        self.diagonal, self.strength = diagonal, strength
+        self.diagonal = diagonal
+        self.strength = strength
         self.root = np.ones_like(diagonal) if root is None else root
         self._adjacency = adjacency
 
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
-        scaled = columnwise(self.root, X) * X
-        return self.sweep(
-            scaled,
-            scale=like(-self.strength * self.root, X),
-            keep=like(self.diagonal / self.root, X),
-        )
+        scale = like(-self.strength * self.root, X)
+        keep = like(self.diagonal / self.root, X)
+        return self.sweep(columnwise(self.root, X) * X, scale=scale, keep=keep)
 
-    def _matvec(self, x: NDArray[Any]) -> NDArray[Any]:
-        return self._matmat(x)
+    _matvec = _matmat
 
     def _adjoint(self) -> "GraphMatrix":
         return self
 
     def times(self, scores: Any) -> Any:
-        """Return the product with scores, which stay sparse if they are."""
+        """Return the product with scores, sparse if they are."""
         return self.csr @ scores if sparse.issparse(scores) else self._matmat(scores)
 
-    def remade(
-        self, diagonal: NDArray[np.float64], strength: float, unsigned: bool = False
-    ) -> "GraphMatrix":
-        """Return the matrix with another diagonal and strength, and without the signs of A if asked to."""
+    def replace(self, diagonal: Array, strength: float, unsigned: bool = False) -> "GraphMatrix":
+        """Return the matrix with another diagonal and strength, and |A| for A if ``unsigned``."""
         adjacency = abs(self._adjacency) if unsigned else self._adjacency
         return GraphMatrix(adjacency, diagonal, strength, self.root)
 
     @cached_property
     def csr(self) -> sparse.csr_array:
-        """The matrix with every entry written out."""
-        tied = self._adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
-        matrix = sparse.csr_array(sparse.diags_array(self.diagonal) - self.strength * tied)
+        """The matrix with every entry stored."""
+        edges = self._adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
+        matrix = sparse.csr_array(sparse.diags_array(self.diagonal) - self.strength * edges)
         matrix.sort_indices()
         return matrix
 
 
-def like(vector: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[Any]:
-    """One number per node, in the float type of the scores."""
+def like(vector: Array, scores: NDArray[Any]) -> NDArray[Any]:
+    """Return a vector in the float type of the scores."""
     return vector.astype(np.float32) if scores.dtype == np.float32 else vector
 
 
-def columnwise(vector: NDArray[np.float64], scores: NDArray[Any]) -> NDArray[Any]:
-    """One number per node, so that it multiplies each column of the scores, and in their float type."""
+def columnwise(vector: Array, scores: NDArray[Any]) -> NDArray[Any]:
+    """Return a vector in the float type of the scores, shaped to multiply each of their columns."""
     vector = like(vector, scores)
     return vector if scores.ndim == 1 else vector[:, None]
 
 
-#: Of each graph, by λ and Laplacian.
-_largest_eigenvalues: WeakKeyDictionary[Any, dict[tuple[float, bool], float]] = WeakKeyDictionary()
+#: Largest eigenvalues of each graph's I + λL, by λ and Laplacian.
+_eigenvalues: WeakKeyDictionary[Any, dict[tuple[float, bool], float]] = WeakKeyDictionary()
 
 
 class LaplacianSystem:
@@ -111,35 +108,34 @@ class LaplacianSystem:
         self.signed = graph.is_signed
         root = 1.0 / np.sqrt(graph.degrees + 1.0) if normalized else None
         #: Of I + λL.
-        self.diagonal = 1.0 + lam - lam * root**2 if root is not None else 1.0 + lam * graph.degrees
+        self.diagonal = 1.0 + lam * graph.degrees if root is None else 1.0 + lam - lam * root**2
         self.matrix = GraphMatrix(graph.adjacency, self.diagonal, lam, root)
 
     @property
     def upper(self) -> float:
-        """σ of Lemma 1, the largest eigenvalue of I + λL, from above by at most one percent; of a part, that of the whole.
+        """σ of Lemma 1: the largest eigenvalue of I + λL, or up to one percent more.
 
-        Lanczos approaches it from below, hence the percent; Gershgorin's circles are a bound that needs no
-        iteration, and the answer where Lanczos does not converge.
+        Of a subgraph, that of the graph it is a part of. Lanczos approaches it from below, hence
+        the percent; Gershgorin's circles are a bound that needs no iteration, and the answer where
+        Lanczos does not converge.
         """
         parent = self._graph.parent
-        known = _largest_eigenvalues.setdefault(parent, {})
+        eigenvalues = _eigenvalues.setdefault(parent, {})
         key = (self.lam, self.normalized)
-        if key not in known:
+        if key not in eigenvalues:
             system = self if parent is self._graph else LaplacianSystem(parent, *key)
-            known[key] = system._largest()
-        return known[key]
+            eigenvalues[key] = system._largest_eigenvalue()
+        return eigenvalues[key]
 
-    def _largest(self) -> float:
-        gershgorin = 1.0 + 2.0 * self.lam * (
-            1.0 if self.normalized else float(self.degrees.max(initial=0.0))
-        )
+    def _largest_eigenvalue(self) -> float:
+        degree = 1.0 if self.normalized else float(self.degrees.max(initial=0.0))
+        gershgorin = 1.0 + 2.0 * self.lam * degree
         if self.n_nodes < 50:
             return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.csr.toarray())[-1]))
         start = np.random.default_rng(0).standard_normal(self.n_nodes)
+        options = {"which": "LA", "v0": start, "tol": 1e-3, "return_eigenvectors": False}
         try:
-            top = eigsh(
-                self.matrix, k=1, which="LA", v0=start, tol=1e-3, return_eigenvectors=False
-            )[0]
+            top = eigsh(self.matrix, k=1, **options)[0]
         except ArpackError:
             return gershgorin
         return min(gershgorin, 1.01 * float(top))

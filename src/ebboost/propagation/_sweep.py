@@ -16,9 +16,6 @@ from scipy import sparse
 
 from ebboost.propagation._cg import conjugate_gradients
 
-#: Values of neighbours that are held at a time where no loop is compiled: 32 MB.
-NUMBERS_AT_ONCE = 1 << 22
-
 Array = NDArray[np.float64]
 
 
@@ -247,32 +244,24 @@ class ScipySweep(Sweep):
         out: Sequence[Array | None],
         nothing: float,
     ) -> None:
-        """A few columns at a time, as a value for every edge is held."""
+        """One column at a time, as a value for every edge is held."""
         edges = self.adjacency[rows]
-        start = edges.indptr
-        n_edges = edges.indices.size
-        connected = np.flatnonzero(np.diff(start) > 0)
-        sum_edges = sparse.csr_array(
-            (edges.data, np.arange(n_edges), start), shape=(rows.size, n_edges)
-        )
-        batch = max(NUMBERS_AT_ONCE // max(n_edges, 1), 1)
-        for first in range(0, values.shape[1], batch):
-            columns = slice(first, first + batch)
-            neighbors = values[edges.indices, columns].astype(np.float64)
-            present = ~np.isnan(neighbors) if sums is None else np.ones_like(neighbors, dtype=bool)
-            mean, *extremes = (None if table is None else table[:, columns] for table in out)
+        connected = np.flatnonzero(np.diff(edges.indptr) > 0)
+        starts = edges.indptr[connected]
+        positions = np.arange(edges.nnz)
+        per_edge = sparse.csr_array((edges.data, positions, edges.indptr), (rows.size, edges.nnz))
+        for column in range(values.shape[1]):
+            neighbors = values[edges.indices, column].astype(np.float64)
+            present = ~np.isnan(neighbors) if sums is None else np.ones(edges.nnz, dtype=bool)
+            mean, *extremes = (None if table is None else table[:, column] for table in out)
             if mean is not None:
-                total = sum_edges @ np.where(present, neighbors, 0.0)
-                mass = sum_edges @ present.astype(float) if sums is None else sums[rows, None]
+                total = per_edge @ np.where(present, neighbors, 0.0)
+                mass = per_edge @ present.astype(float) if sums is None else sums[rows]
                 mean[...] = nothing
                 np.divide(total, mass, out=mean, where=mass > 0)
-            for table, pick, limit in zip(
-                extremes, (np.minimum, np.maximum), (np.inf, -np.inf), strict=True
-            ):
+            picks = ((np.minimum, np.inf), (np.maximum, -np.inf))
+            for table, (pick, limit) in zip(extremes, picks, strict=True):
                 if table is not None:
                     table[...] = nothing
-                    filled = np.where(present, neighbors, limit)
-                    picked = filled[:0]
-                    if connected.size:
-                        picked = pick.reduceat(filled, start[connected], axis=0)
+                    picked = pick.reduceat(np.where(present, neighbors, limit), starts)
                     table[connected] = np.where(np.isinf(picked), nothing, picked)

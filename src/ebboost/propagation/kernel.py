@@ -1,12 +1,12 @@
-"""Kernelised smoothing, equation (13): the energy ‖Z−f‖² + λ tr Zᵀ r(L) Z and its minimiser P f, P = (I + λ r(L))⁻¹.
+"""Kernelised smoothing, equation (13): the energy ‖Z−f‖² + λ tr Zᵀ r(L) Z and its minimiser P f.
 
-Neither r(L) nor the inverse is ever formed. P is a function of L alone, and so are k gradient steps towards it: both
-are Chebyshev polynomials in L, to any tolerance, and cost one product with the graph for each degree.
+Neither r(L) nor the inverse P = (I + λ r(L))⁻¹ is formed. P is a function of L alone, and so are k
+gradient steps towards it: both are Chebyshev polynomials in L, to any tolerance, and cost one
+product with the graph for each degree.
 """
 
 from collections.abc import Callable
 from functools import cached_property
-from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -14,50 +14,57 @@ from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 from scipy.fft import dct
 
+from ebboost.data.parameters import check_number
 from ebboost.graph import Graph
 from ebboost.propagation._matrix import GraphMatrix, LaplacianSystem
-from ebboost.propagation.base import PropagationOperator, Smoother
+from ebboost.propagation.base import PropagationOperator, Smoother, SymmetricOperator
 
 Array = NDArray[np.float64]
 Energy = Callable[[Array], Array]
 
+#: Largest degree of a polynomial; each costs a product with the graph.
 MOST_DEGREE = 500
-SAMPLES = 1024  # well beyond the degrees that are kept, so that what is cut off can be seen
+#: Points at which r is evaluated, beyond twice MOST_DEGREE so that the remainder is seen.
+SAMPLES = 1024
 
 
 class Kernel(Smoother):
-    """Smoothing that weighs the frequencies of the graph by a function r of your choice.
+    """Smoothing that weights the frequencies of the graph by a function r.
 
-    Eigenvalues s of the Laplacian are frequencies: near 0 for what varies slowly over the graph, large for what differs
-    from neighbour to neighbour. A score that varies with frequency s costs λ r(s), and is multiplied by 1/(1 + λ r(s)).
+    Eigenvalues s of the Laplacian are frequencies: near 0 for what varies slowly over the graph,
+    large for what differs from neighbour to neighbour. A score that varies with frequency s costs
+    λ r(s), and is multiplied by 1/(1 + λ r(s)).
 
     Parameters
     ----------
-    r : {"laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine"} or callable, default="diffusion"
-        s; 1 + σ²s; e^{σ²s/2}; (a − s)^{−p}; 1/cos(πs/4); or a function of your own that takes an array of eigenvalues
-        and returns a number of at least 0 for each, such as ``lambda s: s**2``.
+    r : {"laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine"} or callable, \
+            default="diffusion"
+        s; 1 + σ²s; e^{σ²s/2}; (a − s)^{−p}; 1/cos(πs/4); or a function that takes an array of
+        eigenvalues and returns a number of at least 0 for each, such as ``lambda s: s**2``.
     lam : float, default=2.0
-        λ of the energy. Where r(0) = 1, a large λ leaves the kernel 1/r itself: P becomes proportional to the
-        heat kernel e^{−σ²L/2} or to the walk (aI − L)^p, and boosting does not mind the factor.
+        λ of the energy. Where r(0) = 1, a large λ leaves the kernel 1/r itself: P becomes
+        proportional to the heat kernel e^{−σ²L/2} or to the walk (aI − L)^p, a factor that
+        boosting makes up for.
     sigma : float, default=1.5
-        σ of the regularised Laplacian and of diffusion: how long the heat spreads. On the normalised Laplacian of the
-        graphs in ``benchmarks/results/kernels.md``, 1.5 to 2 did best.
+        σ of the regularised Laplacian and of diffusion: how far the heat spreads. On the normalised
+        Laplacian of the graphs in ``benchmarks/results/kernels.md``, 1.5 to 2 did best.
     a : float, default=2.0
-        a of the random walk, at least the largest eigenvalue: 2 suffices for every normalised Laplacian.
+        a of the random walk, at least the largest eigenvalue: 2 suffices for every normalised
+        Laplacian.
     p : int, default=1
         The steps of the random walk.
     normalized : bool, default=True
         Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, whose eigenvalues lie in [0, 2), rather than L = D − A.
     method : {"chebyshev", "gradient"}, default="chebyshev"
-        The minimiser itself, or ``n_steps`` gradient steps Z ← Z − α[(I + λ r(L))Z − f] from Z⁰ = f, with
-        α = 1/‖I + λ r(L)‖₂.
+        The minimiser itself, or ``n_steps`` gradient steps Z ← Z − α[(I + λ r(L))Z − f] from
+        Z⁰ = f, with α = 1/‖I + λ r(L)‖₂.
     n_steps : int, default=5
         k, the number of gradient steps. Ignored by ``method="chebyshev"``.
     degree : int, optional
-        Degree of the polynomial: how many edges far a score can travel, and what an application costs. By default
-        the least that keeps to ``tolerance``.
+        Degree of the polynomial: over how many edges a score reaches other nodes, and what an
+        application costs. By default the least that meets ``tolerance``.
     tolerance : float, default=1e-4
-        How far the polynomial may be from P at any frequency, relative to the largest value of P.
+        Distance of the polynomial from P at any frequency, relative to the largest value of P.
 
     Examples
     --------
@@ -66,8 +73,8 @@ class Kernel(Smoother):
     >>> P = eb.Kernel("diffusion", lam=2.0, sigma=1.0).operator(path)
     >>> P.apply(np.array([1.0, 0.0, 0.0])).round(3).tolist()
     [0.282, 0.04, 0.002]
-    >>> squared = eb.Kernel(lambda s: s**2, lam=1.0, normalized=False, tolerance=1e-9).operator(path)
-    >>> squared.apply(np.ones(3)).round(6).tolist()
+    >>> squared = eb.Kernel(lambda s: s**2, lam=1.0, normalized=False, tolerance=1e-9)
+    >>> squared.operator(path).apply(np.ones(3)).round(6).tolist()
     [1.0, 1.0, 1.0]
     """
 
@@ -100,27 +107,23 @@ class Kernel(Smoother):
         """Return P on ``graph``."""
         self._check()
         system = LaplacianSystem(graph, 1.0, bool(self.normalized))
-        upper = max(
-            system.upper - 1.0, 1e-3
-        )  # an interval of some width, on a graph without edges too
+        upper = max(system.upper - 1.0, 1e-3)  # an interval of some width without edges too
         points = np.cos(np.pi * (np.arange(SAMPLES) + 0.5) / SAMPLES)
-        with np.errstate(
-            over="ignore", divide="ignore"
-        ):  # an infinite cost is no error: that frequency is silenced
-            energy = self._energy(upper * np.append((points + 1.0) / 2.0, [0.0, 1.0]), upper)
+        eigenvalues = upper * np.append((points + 1.0) / 2.0, [0.0, 1.0])
+        with np.errstate(over="ignore", divide="ignore"):  # infinite energy: multiplied by 0
+            energy = self._energy(eigenvalues, upper)
             energy = self.lam * energy if self.lam else np.zeros_like(energy)
         response = 1.0 / (1.0 + energy)
         if self.method == "gradient":
             response = self._after_steps(energy, response)
-        # The discrete cosine transform of a function at these points are its Chebyshev coefficients.
+        # The discrete cosine transform of a function at these points: its Chebyshev coefficients.
         coefficients = dct(response[:SAMPLES], type=2) / SAMPLES
         coefficients[0] /= 2.0
-        return KernelPolynomial(
-            system, upper, coefficients[: self._degree(coefficients, response, upper) + 1]
-        )
+        degree = self._degree(coefficients, response, upper)
+        return KernelPolynomial(system, upper, coefficients[: degree + 1])
 
     def hops(self, graph: Graph) -> int:
-        """Return the degree of the polynomial, which the spectrum of the whole graph decides, on any part of it."""
+        """Return the degree of the polynomial, the same on ``graph`` and on any subgraph of it."""
         return self.operator(graph.neighborhood(np.zeros(1, dtype=np.int64), 0).graph).degree
 
     def _after_steps(self, energy: Array, response: Array) -> Array:
@@ -128,132 +131,110 @@ class Kernel(Smoother):
         steepest = 1.0 + float(energy.max())
         if not np.isfinite(steepest):
             raise ValueError(
-                f"r={self.r!r} is infinite at the end of this graph's spectrum, where no gradient step is short enough: "
-                "use method='chebyshev', or a larger a."
+                f"r={self.r!r} is infinite at the end of this graph's spectrum, where no gradient "
+                "step is short enough: use method='chebyshev', or a larger a."
             )
-        left = (1.0 - (1.0 + energy) / steepest) ** self.n_steps
-        return left + (1.0 - left) * response
+        power = (1.0 - (1.0 + energy) / steepest) ** self.n_steps
+        return power + (1.0 - power) * response
 
     def _degree(self, coefficients: Array, response: Array, upper: float) -> int:
         if self.degree is not None:
             return int(self.degree)
-        # What is cut off is at most the sum of the coefficients that are dropped.
+        # The error is at most the sum of the dropped coefficients.
         dropped = np.append(np.cumsum(np.abs(coefficients[::-1]))[-2::-1], 0.0)
         enough = np.flatnonzero(dropped[: MOST_DEGREE + 1] <= self.tolerance * response.max())
         if enough.size:
             return int(enough[0])
         raise ValueError(
-            f"tolerance={self.tolerance} is out of reach: with r={self.r!r} and lam={self.lam} on eigenvalues up to "
-            f"{upper:.4g} it needs a polynomial of more than {MOST_DEGREE} degrees. Allow a larger tolerance, choose "
-            "the degree yourself (degree=50), or take a smoother r."
+            f"tolerance={self.tolerance} is out of reach: with r={self.r!r} and lam={self.lam} on "
+            f"eigenvalues up to {upper:.4g} it needs a polynomial of more than {MOST_DEGREE} "
+            "degrees. Allow a larger tolerance, choose the degree yourself (degree=50), or take a "
+            "smoother r."
         )
 
     def _energy(self, s: Array, upper: float) -> Array:
         """r(s), checked to be an energy on [0, upper]."""
         if callable(self.r):
-            return _checked(self.r, s)
-        if self.r == "laplacian":
-            return s
-        if self.r == "regularized":
-            return 1.0 + self.sigma**2 * s
-        if self.r == "diffusion":
-            found: Array = np.exp(self.sigma**2 * s / 2.0)
-            return found
-        if self.r == "random-walk":
-            if self.a < upper:
-                raise ValueError(
-                    f"a={self.a} must be at least {upper:.6g}, a bound on the eigenvalues of this graph's Laplacian: beyond "
-                    f"a, (a − s)^-p is no energy. Use a larger a{'' if self.normalized else ', or normalized=True'}."
-                )
-            walk: Array = (self.a - s) ** -float(self.p)
-            return walk
-        if self.r == "inverse-cosine":
-            if upper > 2.0:
-                raise ValueError(
-                    "r='inverse-cosine' is an energy for eigenvalues up to 2, and those of this graph's Laplacian reach "
-                    f"{upper:.4g}: use normalized=True."
-                )
-            cosine: Array = 1.0 / np.cos(np.pi * s / 4.0)
-            return cosine
-        raise ValueError(
-            "r must be 'laplacian', 'regularized', 'diffusion', 'random-walk', 'inverse-cosine' or a function, got "
-            f"{self.r!r}."
-        )
+            return _checked_energy(self.r, s)
+        if self.r == "random-walk" and self.a < upper:
+            raise ValueError(
+                f"a={self.a} must be at least {upper:.6g}, a bound on the eigenvalues of this "
+                "graph's Laplacian: beyond a, (a − s)^-p is no energy. Use a larger "
+                f"a{'' if self.normalized else ', or normalized=True'}."
+            )
+        if self.r == "inverse-cosine" and upper > 2.0:
+            raise ValueError(
+                "r='inverse-cosine' is an energy for eigenvalues up to 2, and those of this "
+                f"graph's Laplacian reach {upper:.4g}: use normalized=True."
+            )
+        energies: dict[str, Energy] = {
+            "laplacian": lambda s: s,
+            "regularized": lambda s: 1.0 + self.sigma**2 * s,
+            "diffusion": lambda s: np.exp(self.sigma**2 * s / 2.0),
+            "random-walk": lambda s: (self.a - s) ** -float(self.p),
+            "inverse-cosine": lambda s: 1.0 / np.cos(np.pi * s / 4.0),
+        }
+        return energies[self.r](s)
 
     def _check(self) -> None:
-        for name, least in (("lam", "of at least 0"), ("sigma", "above 0"), ("a", "above 0")):
-            value = getattr(self, name)
-            if not _is_number(value) or value < 0 or (value == 0 and least == "above 0"):
-                raise ValueError(f"{name} must be a number {least}, got {value!r}.")
-        for name, fewest in (("p", 1), ("n_steps", 0)):
-            value = getattr(self, name)
-            if not _is_whole(value) or value < fewest:
-                raise ValueError(
-                    f"{name} must be a whole number of at least {fewest}, got {value!r}."
-                )
-        if self.degree is not None and not (
-            _is_whole(self.degree) and 0 <= self.degree <= MOST_DEGREE
-        ):
-            raise ValueError(
-                f"degree must be None or a whole number from 0 to {MOST_DEGREE}, got {self.degree!r}."
-            )
-        if not _is_number(self.tolerance) or not 1e-12 <= self.tolerance < 1:
-            raise ValueError(
-                f"tolerance must be a number from 1e-12 to below 1, got {self.tolerance!r}."
-            )
+        check_number("lam", self.lam, low=0.0)
+        check_number("sigma", self.sigma, low=0.0, closed="neither")
+        check_number("a", self.a, low=0.0, closed="neither")
+        check_number("p", self.p, low=1, integer=True)
+        check_number("n_steps", self.n_steps, low=0, integer=True)
+        check_number("tolerance", self.tolerance, low=1e-12, high=1.0, closed="left")
+        if self.degree is not None:
+            check_number("degree", self.degree, low=0, high=MOST_DEGREE, integer=True)
         if self.method not in ("chebyshev", "gradient"):
             raise ValueError(f"method must be 'chebyshev' or 'gradient', got {self.method!r}.")
+        names = ("laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine")
+        if not callable(self.r) and self.r not in names:
+            raise ValueError(
+                f"r must be {', '.join(map(repr, names))} or a function, got {self.r!r}."
+            )
 
 
-def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
-    )
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _checked(r: Energy, s: Array) -> Array:
-    """A user's r at every s, or an error that says at which s it is no energy."""
+def _checked_energy(r: Energy, s: Array) -> Array:
+    """A user's r at every s; raises ValueError where it is no energy."""
     try:
         with np.errstate(all="ignore"):
-            found = np.broadcast_to(np.asarray(r(s.copy()), dtype=np.float64), s.shape)
+            energy = np.broadcast_to(np.asarray(r(s.copy()), dtype=np.float64), s.shape)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            "r must take an array of eigenvalues and return a number for each of them, as numpy's functions do (np.exp, "
-            f"not math.exp); it failed with: {error}"
+            "r must take an array of eigenvalues and return a number for each of them, as numpy's "
+            f"functions do (np.exp, not math.exp); it failed with: {error}"
         ) from error
-    wrong = np.flatnonzero(~np.isfinite(found) | (found < 0))
+    wrong = np.flatnonzero(~np.isfinite(energy) | (energy < 0))
     if wrong.size:
-        where = wrong[np.argmin(s[wrong])]
+        first = wrong[np.argmin(s[wrong])]
         raise ValueError(
-            f"r must be finite and at least 0 on this graph's eigenvalues, from 0 to {s.max():.4g}; r({s[where]:.4g}) is "
-            f"{found[where]:.4g}. Bound it, as in lambda s: np.clip(r(s), 0, 1e6), or use the other Laplacian "
-            "(normalized=True has eigenvalues below 2)."
+            f"r must be finite and at least 0 on this graph's eigenvalues, from 0 to "
+            f"{s.max():.4g}; r({s[first]:.4g}) is {energy[first]:.4g}. Bound it, as in lambda s: "
+            "np.clip(r(s), 0, 1e6), or use the other Laplacian (normalized=True has eigenvalues "
+            "below 2)."
         )
-    return found
+    return energy
 
 
-class KernelPolynomial(PropagationOperator):
-    """P = Σ_j c_j T_j(2L/u − I), a Chebyshev polynomial in L on its spectrum [0, u]; symmetric, hence its own adjoint.
+class KernelPolynomial(SymmetricOperator):
+    """P = Σ_j c_j T_j(2L/u − I), a Chebyshev polynomial in L on its spectrum [0, u].
 
-    Written in powers of C = I − L/δ, which has no negative entry (δ = 1 and C = Ŝ for the normalised Laplacian, the
-    largest degree for the other), P = Σ_j w_j C^j. If no w_j is negative, no entry of P is. Otherwise |P| ≤ Σ_j |w_j| C^j
-    entry by entry: a bound to take the curvature from.
+    Written in powers of C = I − L/δ, which has no negative entry (δ = 1 and C = Ŝ for the
+    normalised Laplacian, the largest degree for the other), P = Σ_j w_j C^j. If no w_j is negative,
+    no entry of P is. Otherwise |P| ≤ Σ_j |w_j| C^j entry by entry: a bound to take the curvature
+    from.
 
-    Where 1/(1 + λr) is completely monotone, as it is for the Laplacian and for every Bernstein function r, the exact P
-    has no negative entry. For diffusion, the random walk and the inverse cosine it is not, and P has small ones: on a
-    path and with λ = 2, down to −0.0003, −0.007 and −0.01. The larger λ, the closer P is to the kernel 1/r itself, which
-    has none for the first two.
+    Where 1/(1 + λr) is completely monotone, as it is for the Laplacian and for every Bernstein
+    function r, the exact P has no negative entry. For diffusion, the random walk and the inverse
+    cosine it is not, and P has small ones: on a path and with λ = 2, down to −0.0003, −0.007 and
+    −0.01. The larger λ, the closer P is to the kernel 1/r itself, which has none for the first two.
     """
 
     takes_sparse = True
-    #: Beyond this degree the change to powers drowns in rounding.
-    most_powers = 20
-    #: A bound on |P| with a norm of more than this many times that of P is worse than none.
-    loosest = 2.0
+    #: Beyond this degree rounding dominates the change to powers.
+    max_degree_power_basis = 20
+    #: Largest norm of a bound on |P|, relative to that of P, at which it is of use.
+    max_norm_ratio = 2.0
 
     def __init__(self, system: LaplacianSystem, upper: float, coefficients: Array) -> None:
         super().__init__(system.n_nodes)
@@ -261,70 +242,62 @@ class KernelPolynomial(PropagationOperator):
         self._coefficients: list[float] = coefficients.tolist()
         self._system = system
         stretch = 4.0 / upper
-        self._twice = system.matrix.remade(stretch * (system.diagonal - 1.0) - 2.0, stretch)
-        # A polynomial of degree k is at most 1/cos(kπ/2N) times its largest value at N > k Chebyshev points.
+        self._twice = system.matrix.replace(stretch * (system.diagonal - 1.0) - 2.0, stretch)
+        # A polynomial of degree k is at most 1/cos(kπ/2N) times its largest value at N > k
+        # Chebyshev points.
         n_points = 64 * (self.degree + 1)
-        series = Chebyshev(coefficients)
-        seen = np.abs(series(np.cos(np.pi * (np.arange(n_points) + 0.5) / n_points))).max()
-        self.norm_bound = float(seen / np.cos(np.pi * self.degree / (2 * n_points)))
+        points = np.cos(np.pi * (np.arange(n_points) + 0.5) / n_points)
+        largest = np.abs(Chebyshev(coefficients)(points)).max()
+        self.norm_bound = float(largest / np.cos(np.pi * self.degree / (2 * n_points)))
         self._largest_degree = 1.0 if system.normalized else float(system.degrees.max()) or 1.0
         self._powers: Array | None = None
-        if self.degree <= self.most_powers:
+        if self.degree <= self.max_degree_power_basis:
             to_eigenvalue = Polynomial([self._largest_degree, -self._largest_degree])
-            powers = np.asarray(
-                Chebyshev(coefficients, [0.0, upper])(to_eigenvalue).coef, dtype=np.float64
-            )
-            if np.abs(powers).sum() <= self.loosest * self.norm_bound:
+            series = Chebyshev(coefficients, [0.0, upper])(to_eigenvalue)
+            powers = np.asarray(series.coef, dtype=np.float64)
+            if np.abs(powers).sum() <= self.max_norm_ratio * self.norm_bound:
                 self._powers = powers
-        self.nonnegative = (
-            self._powers is not None and bool(self._powers.min() >= 0) and not system.signed
-        )
+        positive = self._powers is not None and bool(self._powers.min() >= 0)
+        self.nonnegative = positive and not system.signed
 
     @cached_property
     def magnitude(self) -> PropagationOperator | None:
-        """Σ_j |w_j| C^j, where that is a close enough bound."""
+        """Σ_j |w_j| C^j, None if that bound on |P| is of no use."""
         if self.nonnegative or self._powers is None:
             return super().magnitude
-        largest, matrix = self._largest_degree, self._system.matrix
-        step = matrix.remade(
-            1.0 - (self._system.diagonal - 1.0) / largest, -1.0 / largest, unsigned=True
-        )
+        largest = self._largest_degree
+        diagonal = 1.0 - (self._system.diagonal - 1.0) / largest
+        step = self._system.matrix.replace(diagonal, -1.0 / largest, unsigned=True)
         return PowerSum(step, np.abs(self._powers))
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Sum the series by Clenshaw's recurrence, b_j = c_j f + 2M b_{j+1} − b_{j+2}."""
+        """Return the sum of the series, by Clenshaw's b_j = c_j f + 2M b_{j+1} − b_{j+2}."""
         first, *rest = self._coefficients
         if not rest:
             return first * scores
-        newest, older = rest.pop() * scores, 0.0 * scores
+        newest = rest.pop() * scores
+        older = 0.0 * scores
         for coefficient in reversed(rest):
             newest, older = self._twice.times(newest) + (coefficient * scores - older), newest
         half: NDArray[Any] = 0.5 * self._twice.times(newest) + (first * scores - older)
         return half
 
-    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """Sum the same series: P is symmetric."""
-        return self.apply(gradient)
 
-
-class PowerSum(PropagationOperator):
+class PowerSum(SymmetricOperator):
     """Σ_j w_j C^j with w_j ≥ 0 and C symmetric, without negative entries and of norm at most 1."""
 
     nonnegative = True
 
     def __init__(self, step: GraphMatrix, weights: Array) -> None:
         super().__init__(step.shape[0])
-        self._step, self._weights = step, weights.tolist()
+        self._step = step
+        self._weights: list[float] = weights.tolist()
         self.norm_bound = float(weights.sum())
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Sum by Horner's rule."""
+        """Return the sum, by Horner's rule."""
         *rest, last = self._weights
         z = last * scores
         for weight in reversed(rest):
             z = self._step.times(z) + weight * scores
         return z
-
-    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """Take the same sum: it is symmetric."""
-        return self.apply(gradient)

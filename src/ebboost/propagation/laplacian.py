@@ -1,45 +1,47 @@
-"""Smoothing by the quadratic energy (2), ‖Z−f‖² + λ tr ZᵀLZ: its minimiser (3) and the steps towards it (5).
+"""Smoothing by the quadratic energy (2), ‖Z−f‖² + λ tr ZᵀLZ: its minimiser (3) and steps (5), (6).
 
-Steps may be plain gradient steps, Jacobi-preconditioned, or Chebyshev-accelerated; without steps P is the exact
-inverse P* = (I+λL)⁻¹.
+Steps are plain gradient steps, Jacobi-preconditioned, or Chebyshev-accelerated; without steps P is
+the exact inverse P* = (I+λL)⁻¹.
 """
 
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebboost.data.parameters import check_number
 from ebboost.graph import Graph
-from ebboost.propagation._bounds import ENDLESS, MOST_STEPS, Contraction, contraction
+from ebboost.propagation._bounds import ENDLESS, MOST_STEPS, Contraction
 from ebboost.propagation._matrix import LaplacianSystem, columnwise, like
 from ebboost.propagation._solver import SparseSolver
-from ebboost.propagation.base import PropagationOperator, Smoother, check_steps
+from ebboost.propagation.base import PropagationOperator, Smoother, SymmetricOperator
 
 Method = Literal["gradient", "jacobi", "chebyshev", "exact"]
 
 
 class Laplacian(Smoother):
-    """Laplacian smoothing: neighbours pull each other's scores together.
+    """Laplacian smoothing: the scores of neighbours are drawn towards each other.
 
     Parameters
     ----------
     lam : float, default=2.0
-        λ of the energy: 0 leaves scores alone, large values level them out over the graph.
+        λ of the energy: 0 leaves scores unchanged, large values level them out over the graph.
     n_steps : int or "auto", default=5
-        k, the number of steps from Z⁰ = f towards the minimiser: how many edges far a score can travel.
-        ``"auto"``: as many as bring ‖P^(k) − P*‖₂ below ``tol`` on the graph at hand, by what is proved of the method.
-        Ignored by ``method="exact"``.
+        k, the number of steps from Z⁰ = f towards the minimiser: over how many edges a score
+        reaches other nodes. ``"auto"``: as many as bring ‖P^(k) − P*‖₂ below ``tol`` on the graph
+        at hand, by the bound that is proved for the method. Ignored by ``method="exact"``.
     normalized : bool, default=True
-        Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, under which hubs do not drown their neighbours, rather than L = D − A.
+        Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, under which hubs do not dominate their neighbours,
+        rather than L = D − A.
     method : {"gradient", "jacobi", "chebyshev", "exact"}, default="gradient"
-        Gradient steps (5); the same divided by the diagonal of I + λL; Chebyshev's semi-iteration, which needs
-        about the square root of the steps; or the inverse itself (a sparse factorisation up to 1 000 nodes,
-        conjugate gradients beyond).
+        Gradient steps (5); the same divided by the diagonal of I + λL (6); Chebyshev's
+        semi-iteration, which needs about the square root of the steps; or the inverse itself (a
+        sparse factorisation up to 1 000 nodes, conjugate gradients beyond).
     step : {"auto", "paper", "theorem"} or float, default="auto"
-        α of a gradient step: the paper's experiments took 1/(1+λ) (normalised only), Theorem 1 takes
-        1/‖I+λL‖₂. ``"auto"`` is ``"paper"`` where that is defined and ``"theorem"`` elsewhere.
+        α of a gradient step: the paper's experiments took 1/(1+λ) (normalised only), Theorem 1
+        takes 1/‖I+λL‖₂. ``"auto"`` is ``"paper"`` where that is defined and ``"theorem"``
+        elsewhere.
     tol : float, default=0.01
         The distance from the minimiser, relative to the scores, that ``n_steps="auto"`` allows.
 
@@ -75,17 +77,35 @@ class Laplacian(Smoother):
         """Return P on ``graph``."""
         system = self.system(graph)
         n_steps = 0 if self.method == "exact" else self._n_steps(system)
-        alpha = self._step_size(system) if self.method == "gradient" else 0.0
+        alpha = self._step_size(system)
         operator = self._operator(system, n_steps, alpha)
-        if (
-            graph.is_signed and self.method != "chebyshev"
-        ):  # |P| ≤ P of |A|: a sum of products of |A|'s entries
+        if graph.is_signed and self.method != "chebyshev":
+            # |P| ≤ P of |A|: a sum of products of |A|'s entries
             operator.unsigned = self._operator(self.system(graph.unsigned), n_steps, alpha)
         return operator
 
     def hops(self, graph: Graph) -> int | None:
-        """Return k; of an inverse, and of steps whose number depends on the graph, None."""
+        """Return k, None for an inverse and for ``n_steps="auto"``."""
         return None if self.method == "exact" or self.n_steps == "auto" else int(self.n_steps)
+
+    def system(self, graph: Graph) -> LaplacianSystem:
+        """Return I + λL on ``graph``; raise ValueError if a parameter is out of range."""
+        check_number("lam", self.lam, low=0.0)
+        if self.n_steps != "auto":
+            check_number("n_steps", self.n_steps, low=0, integer=True)
+        check_number("tol", self.tol, low=0.0, closed="neither")
+        if self.method not in ("gradient", "jacobi", "chebyshev", "exact"):
+            raise ValueError(
+                f"method must be 'gradient', 'jacobi', 'chebyshev' or 'exact', got {self.method!r}."
+            )
+        return LaplacianSystem(graph, float(self.lam), bool(self.normalized))
+
+    def contraction(self, system: LaplacianSystem) -> Contraction:
+        """Return the proved bound on ‖P^(k) − P*‖₂ for this method."""
+        sigma = max(system.upper, 1.0)
+        diagonal = system.diagonal
+        ends = (float(np.max(diagonal)), float(np.min(diagonal)))
+        return Contraction(self.method, sigma, self._step_size(system), *ends)
 
     def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> PropagationOperator:
         if self.method == "exact":
@@ -96,44 +116,27 @@ class Laplacian(Smoother):
             return ChebyshevSteps(system, n_steps)
         return GradientSteps(system, n_steps, alpha)
 
-    def system(self, graph: Graph) -> LaplacianSystem:
-        """Return I + λL on ``graph``, and refuse parameters that make none."""
-        check_steps(self.lam, 0 if self.n_steps == "auto" else self.n_steps)
-        if (
-            isinstance(self.tol, bool)
-            or not isinstance(self.tol, Real)
-            or not 0.0 < float(self.tol) < np.inf
-        ):
-            raise ValueError(f"tol must be a number of more than 0, got {self.tol!r}.")
-        if self.method not in ("gradient", "jacobi", "chebyshev", "exact"):
-            raise ValueError(
-                f"method must be 'gradient', 'jacobi', 'chebyshev' or 'exact', got {self.method!r}."
-            )
-        return LaplacianSystem(graph, float(self.lam), bool(self.normalized))
-
-    def contraction(self, system: LaplacianSystem) -> Contraction:
-        """Return what is proved of ‖P^(k) − P*‖₂ for this method."""
-        return contraction(
-            system, self.method, self._step_size(system) if self.method == "gradient" else 1.0
-        )
-
     def _n_steps(self, system: LaplacianSystem) -> int:
         if self.n_steps != "auto":
             return int(self.n_steps)
         n_steps = self.contraction(system).steps(float(self.tol))
         if n_steps > MOST_STEPS:
-            told = "endless" if n_steps == ENDLESS else n_steps
             raise ValueError(
-                f"n_steps='auto' would take {told} steps to come within tol={self.tol} of the minimiser, because "
-                f"‖I+λL‖ is {system.upper:.4g} here: use method='chebyshev' or 'exact', normalized=True, a smaller lam or a "
-                "larger tol."
+                f"n_steps='auto' would take {'endless' if n_steps == ENDLESS else n_steps} steps "
+                f"to come within tol={self.tol} of the minimiser, because ‖I+λL‖ is "
+                f"{system.upper:.4g} here: use method='chebyshev' or 'exact', normalized=True, a "
+                "smaller lam or a larger tol."
             )
         return n_steps
 
     def _step_size(self, system: LaplacianSystem) -> float:
+        """α of gradient steps; 1 for other methods, which have none."""
+        if self.method != "gradient":
+            return 1.0
         if self.step == "paper" and not self.normalized:
             raise ValueError(
-                "step='paper' is 1/(1+lam), which only the normalised Laplacian allows: use 'theorem'."
+                "step='paper' is 1/(1+lam), which only the normalised Laplacian allows: use "
+                "'theorem'."
             )
         if self.step == "paper" or (self.step == "auto" and self.normalized):
             return 1.0 / (1.0 + system.lam)
@@ -142,17 +145,17 @@ class Laplacian(Smoother):
         if isinstance(self.step, (int, float)) and 0 < self.step <= 1.0 / system.upper:
             return float(self.step)
         raise ValueError(
-            f"step must be 'auto', 'paper', 'theorem' or a number in (0, {1 / system.upper:.4g}] (beyond that the "
-            f"norm of P is not bounded by 1), got {self.step!r}."
+            f"step must be 'auto', 'paper', 'theorem' or a number in (0, {1 / system.upper:.4g}] "
+            f"(beyond that the norm of P is not bounded by 1), got {self.step!r}."
         )
 
 
-class GradientSteps(PropagationOperator):
-    """k steps Z ← Z − α[(I+λL)Z − f] from Z⁰ = f: a polynomial in L, hence its own adjoint.
+class GradientSteps(SymmetricOperator):
+    """k steps Z ← Z − α[(I+λL)Z − f] from Z⁰ = f: a polynomial in L.
 
-    Its eigenvalues are q^k + (1−q^k)/(1+λs) with q = 1 − α(1+λs). For α ≤ 1/‖I+λL‖ all q lie in [0,1), so the
-    norm is at most 1; for the normalised Laplacian and α = 1/(1+λ), P has no negative entry and the Perron
-    vector D̃^{1/2}1 has eigenvalue 1, so the norm is 1 there too.
+    Its eigenvalues are q^k + (1−q^k)/(1+λs) with q = 1 − α(1+λs). For α ≤ 1/‖I+λL‖ all q lie in
+    [0,1), so the norm is at most 1; for the normalised Laplacian and α = 1/(1+λ), P has no negative
+    entry and the Perron vector D̃^{1/2}1 has eigenvalue 1, so the norm is 1 there too.
     """
 
     norm_bound = 1.0
@@ -160,7 +163,8 @@ class GradientSteps(PropagationOperator):
 
     def __init__(self, system: LaplacianSystem, n_steps: int, alpha: float) -> None:
         super().__init__(system.n_nodes)
-        self.n_steps, self.alpha = n_steps, alpha
+        self.n_steps = n_steps
+        self.alpha = alpha
         self._matrix = system.matrix
         keep = 1.0 - alpha * system.diagonal
         keep[np.abs(keep) < 1e-15] = 0.0
@@ -172,71 +176,62 @@ class GradientSteps(PropagationOperator):
         self._steps = self._matrix.sweep.steps(root, scale, keep, alpha, n_steps)
 
     def apply(self, scores: Any) -> Any:
-        """Take the k steps; sparse scores stay sparse."""
-        if sparse.issparse(scores):
-            return self._on_sparse(scores)
-        return self._steps(scores)
-
-    def _on_sparse(self, scores: Any) -> Any:
-        z, matrix = scores, self._matrix.csr
+        """Return the scores after k steps, sparse if they are."""
+        if not sparse.issparse(scores):
+            return self._steps(scores)
+        z = scores
         for _ in range(self.n_steps):
-            z = z - self.alpha * (matrix @ z - scores)
+            z = z - self.alpha * (self._matrix.times(z) - scores)
         return z
-
-    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """Take the same steps: P is symmetric."""
-        return self.apply(gradient)
 
 
 class JacobiSteps(PropagationOperator):
     """k steps Z ← Z − Δ⁻¹[(I+λL)Z − f] from Z⁰ = f, with Δ the diagonal of I + λL.
 
-    With T = I − Δ⁻¹(I+λL) ≥ 0, P = T^k + Σ_{j<k} T^j Δ⁻¹ is not symmetric; ‖P‖₂² ≤ ‖P‖₁‖P‖_∞, which for a
-    matrix without negative entries are the largest column and row sum.
+    With T = I − Δ⁻¹(I+λL) ≥ 0, P = T^k + Σ_{j<k} T^j Δ⁻¹ is not symmetric; ‖P‖₂² ≤ ‖P‖₁‖P‖_∞, which
+    for a matrix without negative entries are the largest column and row sum.
     """
 
     def __init__(self, system: LaplacianSystem, n_steps: int) -> None:
         super().__init__(system.n_nodes)
         self.n_steps = n_steps
         self.nonnegative = not system.signed
-        self._inverse_diagonal = 1.0 / system.diagonal
-        root = system.matrix.root
-        # T = Δ⁻¹ c R A R; the sweep is A's, so that z is multiplied by R before and by what is left of T after it.
-        self._root, self._after = root, system.lam * root * self._inverse_diagonal
+        matrix = system.matrix
+        self._inverse = 1.0 / system.diagonal
+        # T = Δ⁻¹ c R A R; the sweep is A's, so z is multiplied by R before it and by the rest after.
+        self._root = matrix.root
+        self._after = system.lam * matrix.root * self._inverse
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
-        self._sweep = system.matrix.remade(
-            system.diagonal, system.lam, unsigned=system.signed
-        ).sweep
-        ones = np.ones_like(root)
+        self._sweep = matrix.replace(system.diagonal, system.lam, unsigned=system.signed).sweep
+        ones = np.ones_like(matrix.root)
         self.norm_bound = float(np.sqrt(self.apply(ones).max() * self.adjoint(ones).max()))
-        self._sweep = system.matrix.sweep
+        self._sweep = matrix.sweep
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Take the k steps."""
-        source, scale = (
-            columnwise(self._inverse_diagonal, scores) * scores,
-            like(self._after, scores),
-        )
-        root, z = columnwise(self._root, scores), scores
+        """Return the scores after k steps."""
+        root = columnwise(self._root, scores)
+        source = columnwise(self._inverse, scores) * scores
+        z = scores
         for _ in range(self.n_steps):
-            z = self._sweep(root * z, scale, source=source)
+            z = self._sweep(root * z, like(self._after, scores), source=source)
         return z
 
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
         """Return (Tᵀ)^k g + Δ⁻¹ Σ_{j<k} (Tᵀ)^j g."""
-        power, total = gradient, np.zeros_like(gradient)
-        after, scale = columnwise(self._after, gradient), like(self._root, gradient)
+        after = columnwise(self._after, gradient)
+        power = gradient
+        total = np.zeros_like(gradient)
         for _ in range(self.n_steps):
             total += power
-            power = self._sweep(after * power, scale)
-        return power + columnwise(self._inverse_diagonal, gradient) * total
+            power = self._sweep(after * power, like(self._root, gradient))
+        return power + columnwise(self._inverse, gradient) * total
 
 
-class ChebyshevSteps(PropagationOperator):
-    """k steps of Chebyshev's semi-iteration for (I+λL)Z = f from Z⁰ = f, on the spectrum [1, ‖I+λL‖].
+class ChebyshevSteps(SymmetricOperator):
+    """k steps of Chebyshev's semi-iteration for (I+λL)Z = f from Z⁰ = f, on [1, ‖I+λL‖].
 
-    A polynomial in L, hence its own adjoint. Its residual polynomial is at most 1 in size on the spectrum, so
-    every eigenvalue lies between 2/(1+λs) − 1 and 1; entries may be negative.
+    A polynomial in L. Its residual polynomial is at most 1 in size on the spectrum, so every
+    eigenvalue lies between 2/(1+λs) − 1 and 1; entries may be negative.
     """
 
     norm_bound = 1.0
@@ -247,46 +242,41 @@ class ChebyshevSteps(PropagationOperator):
         self.n_steps = n_steps
         self.nonnegative = n_steps == 0 or system.upper <= 1.0
         self._matrix = system.matrix
-        self._centre, self._radius = (system.upper + 1.0) / 2.0, (system.upper - 1.0) / 2.0
+        self._centre = (system.upper + 1.0) / 2.0
+        self._radius = (system.upper - 1.0) / 2.0
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Take the k steps."""
+        """Return the scores after k steps, sparse if they are."""
         if self.n_steps == 0 or self._radius <= 0:  # no edges: I + λL = I
             return scores
-        matrix = self._matrix
-        z, residual = scores, scores - matrix.times(scores)
+        residual = scores - self._matrix.times(scores)
         move = residual / self._centre
         rho = self._radius / self._centre
-        for step in range(self.n_steps):
-            z = z + move
-            if step == self.n_steps - 1:
-                break
-            residual = residual - matrix.times(move)
-            last, rho = rho, 1.0 / (2.0 * self._centre / self._radius - rho)
+        z = scores + move
+        for _ in range(self.n_steps - 1):
+            residual = residual - self._matrix.times(move)
+            last = rho
+            rho = 1.0 / (2.0 * self._centre / self._radius - rho)
             move = (rho * last) * move + (2.0 * rho / self._radius) * residual
+            z = z + move
         return z
 
-    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """Take the same steps: P is symmetric."""
-        return self.apply(gradient)
 
-
-class ExactInverse(PropagationOperator):
-    """P* = (I+λL)⁻¹ of equation (3): symmetric and of norm 1; without signs an M-matrix's inverse, so non-negative."""
+class ExactInverse(SymmetricOperator):
+    """P* = (I+λL)⁻¹ of equation (3), of norm 1; without signs an M-matrix's inverse, so P* ≥ 0."""
 
     norm_bound = 1.0
 
     def __init__(self, system: LaplacianSystem) -> None:
         super().__init__(system.n_nodes)
         self.nonnegative = not system.signed
-        remedy = f"lam={system.lam} is large for this graph: use a smaller one, normalized=True, or method='chebyshev'."
+        remedy = (
+            f"lam={system.lam} is large for this graph: use a smaller one, normalized=True, or "
+            "method='chebyshev'."
+        )
         self._solver = SparseSolver(system.matrix, remedy, floor=1.0)
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Solve (I+λL) Z = scores."""
+        """Return the solution of (I+λL) Z = scores."""
         solution = self._solver.solve(scores.astype(np.float64))
         return solution.astype(scores.dtype) if scores.dtype == np.float32 else solution
-
-    def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """Solve the same system: P is symmetric."""
-        return self.apply(gradient)

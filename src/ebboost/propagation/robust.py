@@ -1,12 +1,12 @@
-"""Robust smoothing (14), ‖Z−f‖² + λ Σ_E a_ij ρ(‖z_i−z_j‖²) with ρ concave: edges between unlike nodes lose their say.
+"""Robust smoothing (14), ‖Z−f‖² + λ Σ_E a_ij ρ(‖z_i−z_j‖²) with ρ concave.
 
-A concave ρ lies below its tangents, so the energy with weights w_ij = ρ'(‖z_i−z_j‖²), the quadratic energy (2) on a
-reweighted graph, lies above it and touches it at the present Z: a step down the one is a step down the other. The weights
-are taken anew at each step: iteratively reweighted least squares, a form of attention.
+Edges between dissimilar nodes are down-weighted. A concave ρ lies below its tangents, so the energy
+with weights w_ij = ρ'(‖z_i−z_j‖²), the quadratic energy (2) on a reweighted graph, lies above it
+and touches it at the present Z: a step down the one is a step down the other. The weights are
+computed anew at each step: iteratively reweighted least squares, a form of attention.
 """
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,22 +14,25 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 
+from ebboost.data.parameters import check_number
 from ebboost.graph import Graph
 from ebboost.propagation._matrix import LaplacianSystem
-from ebboost.propagation.base import PropagationOperator, Smoother, check_steps
+from ebboost.propagation.base import PropagationOperator, Smoother
 
 Array = NDArray[np.float64]
 
+#: Scale in standard deviations of the labels. 1 cut edges that help on County and House, 8 kept
+#: edges on Wiki that do not.
+AUTO_SCALE = 3.0
+
 
 class Penalty(NamedTuple):
-    """ρ and its derivative, of t = ‖z_i−z_j‖²/σ² and in units of σ²; ρ(0) = 0 and ρ'(0) = 1 = the largest slope."""
+    """ρ and its derivative, of t = ‖z_i−z_j‖²/σ² and in units of σ²; ρ(0) = 0, ρ'(0) = 1 ≥ ρ'."""
 
     value: Callable[[Array], Array]
-    slope: Callable[[Array], Array]
+    derivative: Callable[[Array], Array]
 
 
-# In spreads of the labels. 1 cut edges that help on County and House, 8 kept edges on Wiki that do not.
-AUTO_SCALE = 3.0
 PENALTIES = {
     "sqrt": Penalty(lambda t: 2.0 * (np.sqrt(1.0 + t) - 1.0), lambda t: 1.0 / np.sqrt(1.0 + t)),
     "log": Penalty(np.log1p, lambda t: 1.0 / (1.0 + t)),
@@ -39,7 +42,15 @@ PENALTIES = {
 
 
 class EdgeWeights(NamedTuple):
-    """How much say each edge has, from 1, as the graph has it, to 0, cut; each edge once, source < target, by rows."""
+    """Weights of the edges under robust smoothing, each edge once, source < target, by rows.
+
+    Attributes
+    ----------
+    source, target : ndarray of shape (n_edges,)
+        Positions of the two nodes.
+    weight : ndarray of shape (n_edges,)
+        Factor of the edge's own weight, from 1, unchanged, to 0, cut.
+    """
 
     source: NDArray[np.int64]
     target: NDArray[np.int64]
@@ -47,11 +58,12 @@ class EdgeWeights(NamedTuple):
 
 
 class Robust(Smoother):
-    """Robust smoothing: neighbours pull each other's scores together, the less the more they differ.
+    """Robust smoothing: neighbours are drawn towards each other, the less the more they differ.
 
-    For graphs in which some edges are spurious, or tie nodes that are not alike (heterophily). The energy is
-    ‖Z−f‖² + λ Σ_E a_ij ρ(‖z_i−z_j‖²), the norm over all outputs, and each of the ``n_steps`` steps lowers it. The steps
-    are those of :class:`Laplacian` on a graph whose weights are a_ij ρ'(‖z_i−z_j‖²): with ``scale`` → ∞ the two are equal.
+    For graphs in which some edges are spurious or join dissimilar nodes (heterophily). The energy
+    is ‖Z−f‖² + λ Σ_E a_ij ρ(‖z_i−z_j‖²), the norm over all outputs, and each of the ``n_steps``
+    steps lowers it. The steps are those of :class:`Laplacian` on a graph whose weights are
+    a_ij ρ'(‖z_i−z_j‖²): with ``scale`` → ∞ the two are equal.
 
     Parameters
     ----------
@@ -60,29 +72,33 @@ class Robust(Smoother):
     n_steps : int, default=5
         k, the number of steps from Z⁰ = f.
     penalty : {"log", "sqrt", "geman-mcclure", "truncated"} or float, default="log"
-        ρ, by how it treats an edge across which scores differ by many times σ. With t = ‖z_i−z_j‖²/σ² its weight ρ' is
-        1/√(1+t) for ``"sqrt"``, 1/(1+t) for ``"log"``, 1/(1+t)² for ``"geman-mcclure"``, and 1 or 0 on either side of
-        t = 1 for ``"truncated"``. A number p, 0 < p ≤ 2, is the ℓp penalty with weight (1+t)^{p/2−1}, rounded at 0: 1 is
+        ρ, by how it treats an edge across which scores differ by many times σ. With
+        t = ‖z_i−z_j‖²/σ² its weight ρ' is 1/√(1+t) for ``"sqrt"``, 1/(1+t) for ``"log"``,
+        1/(1+t)² for ``"geman-mcclure"``, and 1 or 0 on either side of t = 1 for ``"truncated"``. A
+        number p, 0 < p ≤ 2, is the ℓp penalty with weight (1+t)^{p/2−1}, rounded at 0: 1 is
         ``"sqrt"``, 2 the quadratic energy.
     scale : float or "auto", default="auto"
-        σ, the difference at which an edge begins to lose its say, in units of the scores: of y for squared error, of
-        log-odds for classes. ``"auto"`` takes three times the spread of the training labels in these units, once,
-        before the first round, so that the objective stays a fixed function of f. (Not less: the base scores f that
-        smoothing starts from vary more than the labels, as the mean of neighbours varies less.)
+        σ, the difference at which the weight of an edge begins to fall, in units of the scores: of
+        y for squared error, of log-odds for classes. ``"auto"`` takes three times the standard
+        deviation of the training labels in these units, once, before the first round, so that the
+        objective stays a fixed function of f. (Not less: the base scores f that smoothing starts
+        from vary more than the labels, as the mean of neighbours varies less.)
     normalized : bool, default=True
-        Couple z_i/√d̃_i as the normalised Laplacian does. Differences are then those of (d̃_j/d̃_i)^¼ z_i and
-        (d̃_i/d̃_j)^¼ z_j, again in units of the scores.
+        Couple z_i/√d̃_i as the normalised Laplacian does. Differences are then those of
+        (d̃_j/d̃_i)^¼ z_i and (d̃_i/d̃_j)^¼ z_j, again in units of the scores.
 
     Notes
     -----
-    Z is not linear in f, but Z = P_w f with a P_w that depends on the weights. When the loss is pulled back to f (8), the
-    weights are *frozen* at those that led to the present Z, and the gradient is P_wᵀ ∂ℓ/∂f̃: the exact gradient of
-    the loss in which the weights do not change with f, not of the loss itself (they agree for ``"truncated"``, whose
-    weights are constant almost everywhere, and as ``scale`` → ∞). Frozen weights keep P_w free of negative entries and its
-    norm at most 1, so that gradient and curvature belong to one parabola; and trees are not rewarded for driving scores
-    apart in order to cut an edge: differentiated through the weights, the validation error was a little larger on the
-    data sets County and Wiki. That every round descends is then no theorem but is made to hold: steps are halved until
-    the true loss, with its weights anew, does not rise.
+    Z is not linear in f, but Z = P_w f with a P_w that depends on the weights. When the loss is
+    pulled back to f (8), the weights are *frozen* at those that led to the present Z, and the
+    gradient is P_wᵀ ∂ℓ/∂f̃: the exact gradient of the loss in which the weights do not change with
+    f, not of the loss itself (they agree for ``"truncated"``, whose weights are constant almost
+    everywhere, and as ``scale`` → ∞). Frozen weights keep P_w free of negative entries and its norm
+    at most 1, so that gradient and curvature belong to one parabola; and trees gain nothing by
+    driving scores apart in order to cut an edge: differentiated through the weights, the validation
+    error was a little larger on the data sets County and Wiki. Descent in every round is then no
+    theorem but is enforced: steps are halved until the true loss, with its weights computed anew,
+    does not rise.
 
     Examples
     --------
@@ -111,7 +127,7 @@ class Robust(Smoother):
         self.normalized = normalized
 
     def prepared(self, spread: Callable[[], float]) -> "Robust":
-        """Return this smoother with its scale filled in."""
+        """Return the smoother with its scale filled in."""
         if not isinstance(self.scale, str) or self.scale != "auto":
             return self
         filled: Robust = clone(self).set_params(scale=AUTO_SCALE * (spread() or 1.0))
@@ -123,76 +139,77 @@ class Robust(Smoother):
 
     def operator(self, graph: Graph) -> "RobustOperator":
         """Return f ↦ Z on ``graph``."""
-        check_steps(self.lam, self.n_steps)
-        if not isinstance(self.scale, Real) or not 0 < float(self.scale) < np.inf:
-            hint = " (an estimator fills 'auto' in from its labels)" if self.scale == "auto" else ""
+        check_number("lam", self.lam, low=0.0)
+        check_number("n_steps", self.n_steps, low=0, integer=True)
+        if self.scale == "auto":
             raise ValueError(
-                f"scale must be a positive number, in units of the scores, got {self.scale!r}{hint}."
+                "scale must be a number > 0 outside of an estimator, which fills 'auto' in from "
+                "its labels."
             )
+        check_number("scale", self.scale, low=0.0, closed="neither")
         if not isinstance(graph, Graph):
             raise ValueError(
-                "eb.Robust weighs its edges anew in every step, on the CPU alone: use device='cpu', or eb.Laplacian() or "
-                "eb.Kernel() with device='cuda'."
+                "eb.Robust reweights the edges in every step, on the CPU alone: use device='cpu', "
+                "or eb.Laplacian() or eb.Kernel() with device='cuda'."
             )
         if graph.is_signed:
             raise ValueError(
-                "eb.Robust weighs edges by how alike their ends are: it takes no relations of negative strength. Give "
-                "positive ones: relations={name: 1.0, …}."
+                "eb.Robust weights edges by the similarity of their nodes: it takes no relations "
+                "of negative strength. Pass positive ones: relations={name: 1.0, …}."
             )
-        return RobustOperator(
-            graph,
-            float(self.lam),
-            self.n_steps,
-            self._penalty(),
-            float(self.scale),
-            bool(self.normalized),
-        )
+        return RobustOperator(self, graph, self._penalty())
 
     def _penalty(self) -> Penalty:
         if isinstance(self.penalty, str) and self.penalty in PENALTIES:
             return PENALTIES[self.penalty]
-        if (
-            isinstance(self.penalty, Real)
-            and not isinstance(self.penalty, bool)
-            and 0 < float(self.penalty) <= 2
-        ):
-            half = float(self.penalty) / 2.0
-            return Penalty(
-                lambda t: ((1.0 + t) ** half - 1.0) / half, lambda t: (1.0 + t) ** (half - 1.0)
-            )
-        raise ValueError(
-            f"penalty must be one of {sorted(PENALTIES)} or a number p with 0 < p <= 2, got {self.penalty!r}."
+        try:
+            check_number("penalty", self.penalty, low=0.0, high=2.0, closed="right")
+        except ValueError:
+            raise ValueError(
+                f"penalty must be one of {sorted(PENALTIES)} or a number p with 0 < p <= 2, got "
+                f"{self.penalty!r}."
+            ) from None
+        half = float(self.penalty) / 2.0
+        return Penalty(
+            lambda t: ((1.0 + t) ** half - 1.0) / half, lambda t: (1.0 + t) ** (half - 1.0)
         )
 
 
 class RobustOperator:
-    """The map f ↦ Z of k reweighted steps on one graph; :meth:`at` gives the linear map it is at one f."""
+    """The map f ↦ Z of k reweighted steps on one graph.
+
+    Parameters
+    ----------
+    smoother : Robust
+        Its parameters.
+    graph : Graph
+    penalty : Penalty
+        ρ and its derivative.
+    """
 
     linear = False
     norm_bound = 1.0  # of P_w, whatever the weights
 
-    def __init__(
-        self,
-        graph: Graph,
-        lam: float,
-        n_steps: int,
-        penalty: Penalty,
-        scale: float,
-        normalized: bool,
-    ) -> None:
+    def __init__(self, smoother: Robust, graph: Graph, penalty: Penalty) -> None:
         self.shape = (graph.n_nodes, graph.n_nodes)
-        self.lam, self.n_steps = lam, n_steps
-        self._penalty, self._scale = penalty, scale
+        self.lam = float(smoother.lam)
+        self.n_steps = smoother.n_steps
+        self._penalty = penalty
+        self._scale = float(smoother.scale)
         upper = sparse.triu(graph.adjacency, 1, format="csr").tocoo()
         self.source, self.target = upper.coords
-        root = 1.0 / np.sqrt(graph.degrees + 1.0) if normalized else np.ones(graph.n_nodes)
-        # As w ≤ 1, I + λL_w ≼ I + λL: a step that descends for the quadratic energy descends for every reweighted one.
-        self.alpha = (
-            1.0 / (1.0 + lam) if normalized else 1.0 / LaplacianSystem(graph, lam, False).upper
-        )
-        # Differences in units of the scores: (z_i r_i − z_j r_j)/√(r_i r_j), and what this takes from the coupling.
-        ratio = np.sqrt(root[self.source] / root[self.target])
-        self._left, self._right = ratio, 1.0 / ratio
+        # As w ≤ 1, I + λL_w ≼ I + λL: a step that descends for the quadratic energy descends for
+        # every reweighted one.
+        if smoother.normalized:
+            root = 1.0 / np.sqrt(graph.degrees + 1.0)
+            self.alpha = 1.0 / (1.0 + self.lam)
+        else:
+            root = np.ones(graph.n_nodes)
+            self.alpha = 1.0 / LaplacianSystem(graph, self.lam, False).upper
+        # Differences in units of the scores are (z_i r_i − z_j r_j)/√(r_i r_j); the coupling makes
+        # up for the division.
+        self._left = np.sqrt(root[self.source] / root[self.target])
+        self._right = 1.0 / self._left
         self._coupling = upper.data * root[self.source] * root[self.target]
         self._root = root
         # Both entries of each edge in a symmetric matrix, and the edge that each entry belongs to.
@@ -205,33 +222,35 @@ class RobustOperator:
         return Reweighted(self, scores)
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Take the k steps from ``scores``."""
+        """Return Z after k steps from ``scores``."""
         return self.linearize(scores).smoothed
 
     def energy(self, smoothed: NDArray[Any], scores: NDArray[Any]) -> float:
         """Return ‖Z−f‖² + λ Σ_E a_ij ρ(‖z_i−z_j‖²), which every step lowers."""
-        rough = self._scale**2 * self._penalty.value(self._differences(_columns(smoothed)))
-        return float(((smoothed - scores) ** 2).sum() + self.lam * (self._coupling * rough).sum())
+        penalties = self._scale**2 * self._penalty.value(self._differences(_columns(smoothed)))
+        rough = self.lam * (self._coupling * penalties).sum()
+        return float(((smoothed - scores) ** 2).sum() + rough)
 
     def edge_weights(self, scores: NDArray[Any]) -> EdgeWeights:
-        """Return how much say each edge has when ``scores`` are smoothed: the mean of its weights over the steps."""
+        """Return the mean weight of each edge over the steps from ``scores``."""
         return EdgeWeights(self.source, self.target, self.linearize(scores).attention)
 
     def weights(self, z: Array) -> Array:
         """Return ρ'(‖z_i−z_j‖²) of every edge."""
-        return self._penalty.slope(self._differences(z))
+        return self._penalty.derivative(self._differences(z))
 
     def reweighted(self, weight: Array) -> tuple[sparse.csr_array, Array]:
-        """Return I − α(I + λL_w), the step on the graph with these weights: off its diagonal, and on it."""
+        """Return I − α(I + λL_w) for edge weights w: the matrix off its diagonal, and that."""
         data = (self.alpha * self.lam * self._coupling * weight)[self._edge]
-        matrix = sparse.csr_array(
-            (data, self._pattern.indices, self._pattern.indptr), shape=self.shape
-        )
-        # The diagonal of λL_w is λ r_i² Σ_j a_ij w_ij: row sums of the same matrix, with r_j divided out and r_i put in.
-        return matrix, (1.0 - self.alpha - self._root * (matrix @ (1.0 / self._root)))[:, None]
+        structure = (self._pattern.indices, self._pattern.indptr)
+        matrix = sparse.csr_array((data, *structure), shape=self.shape)
+        # The diagonal of λL_w is λ r_i² Σ_j a_ij w_ij: row sums of the same matrix, with r_j
+        # divided out and r_i multiplied in.
+        diagonal = 1.0 - self.alpha - self._root * (matrix @ (1.0 / self._root))
+        return matrix, diagonal[:, None]
 
     def _differences(self, z: Array) -> Array:
-        """‖z_i−z_j‖²/σ² of every edge, a column at a time: scores of many classes on many edges would fill the memory."""
+        """‖z_i−z_j‖²/σ² of every edge, a column at a time to bound the memory."""
         total = np.zeros(self.source.size)
         for column in z.T:
             gap = self._left * column[self.source] - self._right * column[self.target]
@@ -242,8 +261,9 @@ class RobustOperator:
 class Reweighted(PropagationOperator):
     """P_w of k steps Z ← Z − α[(I+λL_w)Z − f], each with the weights of its own Z, frozen.
 
-    A product of different symmetric steps, each without negative entries and with norm at most 1 − α (normalised: the
-    spectrum of L_w lies in [0, 2]; plain: α ≤ 1/‖I+λL‖), so that ‖P_w‖ ≤ (1−α)^k + α Σ_{t<k} (1−α)^t = 1.
+    A product of different symmetric steps, each without negative entries and with norm at most
+    1 − α (normalised: the spectrum of L_w lies in [0, 2]; plain: α ≤ 1/‖I+λL‖), so that
+    ‖P_w‖ ≤ (1−α)^k + α Σ_{t<k} (1−α)^t = 1.
     """
 
     norm_bound = 1.0
@@ -251,47 +271,45 @@ class Reweighted(PropagationOperator):
 
     def __init__(self, operator: RobustOperator, scores: NDArray[Any]) -> None:
         super().__init__(operator.shape[0])
-        self._operator, self._scores = operator, scores
+        self._alpha = operator.alpha
+        self._scores = scores
         self._steps: list[tuple[sparse.csr_array, Array]] = []
-        f = _columns(scores)
-        z, source = f, operator.alpha * f
+        n_steps = operator.n_steps
         #: The mean weight of each edge over the steps.
-        self.attention = (
-            np.zeros(operator.source.size) if operator.n_steps else np.ones(operator.source.size)
-        )
-        for _ in range(operator.n_steps):
+        self.attention = np.full(operator.source.size, 0.0 if n_steps else 1.0)
+        z = f = _columns(scores)
+        for _ in range(n_steps):
             weight = operator.weights(z)
-            self.attention += weight / operator.n_steps
+            self.attention += weight / n_steps
             self._steps.append(operator.reweighted(weight))
-            z = source + _stepped(self._steps[-1], z)
+            z = self._alpha * f + _step(self._steps[-1], z)
         #: Z, the smoothed scores.
         self.smoothed = _like(scores, z)
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Take the k steps on the graphs found before."""
+        """Return the scores after k steps with the frozen weights."""
         if scores is self._scores:
             return self.smoothed
-        f = _columns(scores)
-        z, source = f, self._operator.alpha * f
+        z = f = _columns(scores)
         for step in self._steps:
-            z = source + _stepped(step, z)
+            z = self._alpha * f + _step(step, z)
         return _like(scores, z)
 
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """Take them backwards: each step is symmetric, their product is not."""
+        """Return P_wᵀ g, the steps in reverse: each is symmetric, their product is not."""
         g = _columns(gradient)
         total = np.zeros_like(g)
         for step in reversed(self._steps):
             total += g
-            g = _stepped(step, g)
-        return _like(gradient, g + self._operator.alpha * total)
+            g = _step(step, g)
+        return _like(gradient, g + self._alpha * total)
 
 
-def _stepped(step: tuple[sparse.csr_array, Array], z: Array) -> Array:
+def _step(step: tuple[sparse.csr_array, Array], z: Array) -> Array:
     off_diagonal, diagonal = step
-    moved: Array = off_diagonal @ z
-    moved += diagonal * z
-    return moved
+    image: Array = off_diagonal @ z
+    image += diagonal * z
+    return image
 
 
 def _columns(scores: NDArray[Any]) -> Array:
@@ -300,8 +318,7 @@ def _columns(scores: NDArray[Any]) -> Array:
     return columns
 
 
-def _like(given: NDArray[Any], columns: Array) -> NDArray[Any]:
-    """The answer in the shape of what was given, and in its type if that is float32."""
-    return columns.reshape(given.shape).astype(
-        np.float32 if given.dtype == np.float32 else np.float64
-    )
+def _like(scores: NDArray[Any], columns: Array) -> NDArray[Any]:
+    """Columns in the shape of scores, and in float32 if they are."""
+    dtype = np.float32 if scores.dtype == np.float32 else np.float64
+    return columns.reshape(scores.shape).astype(dtype)
