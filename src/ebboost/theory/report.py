@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.label_use import objective_for
@@ -14,7 +13,9 @@ from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum, NoMomentum, as_momentum
 from ebboost.boosting.objective import Objective
-from ebboost.propagation import IdentityOperator, Laplacian, conjugate_gradients
+from ebboost.estimators import EBBSRegressor
+from ebboost.model.state import FittedState
+from ebboost.propagation import IdentityOperator, Laplacian, Propagation, conjugate_gradients
 from ebboost.theory.lemmas import Constants, constants
 from ebboost.theory.theorems import corollary_1, largest_phi, theorem_1
 from ebboost.training import defaults
@@ -105,7 +106,7 @@ class ConvergenceReport:
     __repr__ = summary
 
 
-def report(model: Any, reference: Any = None) -> ConvergenceReport:
+def report(model: EBBSRegressor, reference: EBBSRegressor | None = None) -> ConvergenceReport:
     """Compare the training loss of a fitted model with the bounds of the theorems.
 
     Parameters
@@ -137,58 +138,62 @@ def report(model: Any, reference: Any = None) -> ConvergenceReport:
     >>> bool((result.loss <= result.bound).all())
     True
     """
-    check_is_fitted(model, "ensemble_")
-    cosines = model.history_.get("cosine")
+    state = model.state_
+    cosines = state.history.get("cosine")
     if not cosines:
         raise ValueError("model.history_ has no cosines: the model grew no tree.")
-    objective = _objective(model)
-    loss = np.array([objective.value(objective.start()), *model.history_["training"]])
+    objective = _objective(state)
+    loss = np.array([objective.value(objective.start()), *state.history["training"]])
     allowed = objective.descent_tolerance * np.abs(loss[:-1])
     rises = np.flatnonzero(np.diff(loss) > allowed)
     gamma = min(max(min(cosines), 0.0), 1.0)
-    rate = model.learning_rate or defaults.learning_rate(
-        False, objective.labels.nodes.size, model.state_.reader.is_sparse
+    rate = state.parameters["learning_rate"] or defaults.learning_rate(
+        False, objective.labels.nodes.size, state.reader.is_sparse
     )
-    momentum = as_momentum(model.momentum)
+    momentum = as_momentum(state.parameters["momentum"])
     if isinstance(momentum, CorrectedMomentum):
         scores = (model if reference is None else reference).scores_
         guarantee = _theorem_1(objective, momentum, scores, loss.size, rises, gamma, rate)
-    elif isinstance(momentum, NoMomentum) and model.penalty > 0:
-        guarantee = _corollary_1(objective, _equal_rows(model), loss, cosines, rate)
+    elif isinstance(momentum, NoMomentum) and objective.penalty > 0:
+        guarantee = _corollary_1(objective, _equal_rows(state), loss, cosines, rate)
     elif isinstance(momentum, NoMomentum):
         text = "every round descends; a rate needs momentum='corrected' (Theorem 1) or penalty > 0"
         guarantee = {"guarantee": f"{text} (Corollary 1)"}
     else:
         guarantee = {"guarantee": "none: the simple momentum is not that of Theorem 1"}
-    if isinstance(model.smoothing_, Laplacian) and model.graph_ is not None:
-        nodes = objective.labels.nodes
-        lemmas = constants(model.graph_, model.smoothing_, nodes, float(model.penalty))
+    smoother = state.candidate.smoothing
+    if isinstance(smoother, Laplacian) and state.graph is not None:
+        lemmas = constants(state.graph, smoother, objective.labels.nodes, objective.penalty)
         guarantee["smoothing"] = lemmas
-        guarantee["propagation_gap"] = _propagation_gap(model, objective, lemmas.error)
+        exact = Laplacian(smoother.lam, method="exact", normalized=smoother.normalized)
+        propagated = exact.operator(state.graph).apply(state.scores)
+        gap = _propagation_gap(objective, state.scores, propagated, lemmas.error)
+        guarantee["propagation_gap"] = gap
     return ConvergenceReport(np.arange(loss.size), loss, gamma, not rises.size, **guarantee)
 
 
-def _objective(model: Any) -> Objective:
+def _objective(state: FittedState) -> Objective:
     """The objective that the model was fitted to, on the labels that it was trained on."""
-    if type(model.loss_) is not SquaredError:
+    if type(state.loss) is not SquaredError:
         raise ValueError(
             "Theorem 1 and Corollary 1 are about squared error; "
-            f"this model was fitted with loss {model.loss_!r}."
+            f"this model was fitted with loss {state.loss!r}."
         )
-    if isinstance(model.labels_, MaskedLabels):
+    candidate = state.candidate
+    if isinstance(candidate.labels, MaskedLabels):
         raise ValueError(
             "labels='masked' changes the loss in every round: no theorem applies to it."
         )
-    labels = model.state_.labels.subset(~np.isin(model.state_.labels.nodes, model.validation_nodes_))
-    operator = IdentityOperator(len(model.scores_))
-    if model.smoothing_ is not None and model.graph_ is not None:
-        operator = model.smoothing_.operator(model.graph_)
+    operator: Propagation = IdentityOperator(state.n_nodes)
+    if candidate.smoothing is not None and state.graph is not None:
+        operator = candidate.smoothing.operator(state.graph)
     if not operator.linear:
         raise ValueError(
-            f"The theorems are about a linear P, and {model.smoothing_!r} is not linear."
+            f"The theorems are about a linear P; {candidate.smoothing!r} is not linear."
         )
+    penalty = float(state.parameters["penalty"])
     objective = objective_for(
-        model.labels_, model.graph_, operator, model.loss_, labels, None, model.penalty, 0
+        candidate.labels, state.graph, operator, state.loss, state.training_labels, None, penalty, 0
     )
     objective.double_precision = True
     return objective
@@ -260,32 +265,28 @@ def _minimizer(objective: Objective, groups: sparse.csr_array, curvature: Array)
     return iterate(values)
 
 
-def _equal_rows(model: Any) -> sparse.csr_array:
+def _equal_rows(state: FittedState) -> sparse.csr_array:
     """Nodes with equal columns, which no tree separates, as an n × groups matrix of 0 and 1.
 
     A model file does not contain the table, and sparse tables are not compared. Then every node is
     its own group, which lowers the optimum and so keeps the bound true.
     """
-    n_nodes = len(model.scores_)
-    table = model.state_.table
+    n_nodes = state.n_nodes
     group = np.arange(n_nodes)
-    if table is not None and not table.is_sparse:
-        columns = model.state_.pipeline.apply(table, model.graph_).materialize().values
+    if state.table is not None and not state.table.is_sparse:
+        columns = state.pipeline.apply(state.table, state.graph).materialize().values
         rows = np.nan_to_num(columns, nan=-np.inf)
         group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
     return sparse.csr_array((np.ones(n_nodes), (np.arange(n_nodes), group)))
 
 
-def _propagation_gap(model: Any, objective: Objective, error: float) -> float:
-    """|ℓ^(k)(f) − ℓ*(f)| ≤ δ‖f‖‖P*f − y‖ + ½δ²‖f‖², δ = ‖P^(k) − P*‖: (30)–(32)."""
+def _propagation_gap(objective: Objective, scores: Array, propagated: Array, error: float) -> float:
+    """|ℓ^(k)(f) − ℓ*(f)| ≤ δ‖f‖‖P*f − y‖ + ½δ²‖f‖², δ = ‖P^(k) − P*‖, for ``propagated`` = P*f."""
     if error == 0.0:
         return 0.0
     labels = objective.labels
-    smoother = model.smoothing_
-    exact = Laplacian(smoother.lam, method="exact", normalized=smoother.normalized)
-    propagated = exact.operator(model.graph_).apply(model.scores_)
     weight = labels.weight[:, None]
     residuals = labels.target - objective.init_score - propagated[labels.nodes]
     misfit = float(np.sqrt((weight * residuals**2).sum()))
-    shift = error * float(np.sqrt(weight.max() * (model.scores_**2).sum()))
-    return (shift * misfit + 0.5 * shift**2) / float(labels.weight.sum())
+    shift = error * float(np.sqrt(weight.max() * (scores**2).sum()))
+    return (shift * misfit + 0.5 * shift**2) / labels.total_weight
