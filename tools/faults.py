@@ -80,8 +80,8 @@ CASES: dict[str, dict[str, Any]] = {
 
 def fitted(case: str, **arguments: Any) -> Any:
     """Fit one of the cases."""
-    told = dict(CASES[case])
-    classes, few = told.pop("classes", False), told.pop("few", False)
+    parameters = dict(CASES[case])
+    classes, few = parameters.pop("classes", False), parameters.pop("few", False)
     draw = np.random.default_rng(0)
     X = draw.normal(size=(240, 6))
     graph = eb.Graph.build_knn(X[:, :2], k=5)
@@ -90,11 +90,13 @@ def fitted(case: str, **arguments: Any) -> Any:
         y = np.digitize(y, [-0.5, 0.5]).astype(float)
     y[draw.random(len(X)) < (0.85 if few else 0.3)] = np.nan
     estimator = eb.EBBSClassifier if classes else eb.EBBSRegressor
-    return estimator(ROUNDS, n_jobs=1, random_state=0, **told).fit(X, y, graph=graph, **arguments)
+    return estimator(ROUNDS, n_jobs=1, random_state=0, **parameters).fit(
+        X, y, graph=graph, **arguments
+    )
 
 
 def fingerprint(model: Any) -> str:
-    """A hash of all that a fit found: trees, scores, losses, predictions."""
+    """A hash of a fitted model: trees, scores, losses, predictions."""
     digest = hashlib.sha256()
     try:
         texts = model.ensemble_.files()
@@ -105,7 +107,7 @@ def fingerprint(model: Any) -> str:
             text = json.dumps(json.loads(text) | {"model_info": None}).encode()
         digest.update(text)
     digest.update(model.scores_.tobytes() + np.ascontiguousarray(model.raw_predictions_).tobytes())
-    losses = {name: told for name, told in model.history_.items() if name != "seconds"}
+    losses = {name: values for name, values in model.history_.items() if name != "seconds"}
     digest.update(
         repr(
             (losses, model.n_iter_, model.stop_reason_, model.selection_, model.best_candidate_)
@@ -118,7 +120,7 @@ def fingerprint(model: Any) -> str:
 
 
 class Raising(eb.Callback):
-    """Raises in a given round."""
+    """Raises in a fixed round."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -149,8 +151,8 @@ def kill_while_writing(after: int) -> None:
                 if left[0] == 0:
                     os.kill(os.getpid(), signal.SIGKILL)
                 if moment:
-                    found = work(*arguments, **options)
-            return found
+                    result = work(*arguments, **options)
+            return result
 
         return stepped
 
@@ -163,7 +165,7 @@ def kill_while_writing(after: int) -> None:
 def child(
     case: str, folder: str | None, every: int, fault: str | None, draw: random.Random, answer: int
 ) -> None:
-    """Fit, resuming where there is something to resume, and say what was found; never returns."""
+    """Fit, resuming where there is something to resume, and print a hash of the model; never returns."""
     try:
         warnings.simplefilter("ignore")
         arguments: dict[str, Any] = {}
@@ -207,7 +209,7 @@ def run(
     draw: random.Random,
     seconds: float,
 ) -> tuple[str, float, bool]:
-    """One process: what it said at its end, how long it took, and whether it was disturbed."""
+    """Run one process; return its answer, its seconds, and whether it was interrupted."""
     reading, writing = os.pipe()
     seed = draw.random()
     number = os.fork()
@@ -221,13 +223,13 @@ def run(
         if fault in ("moment", "damage", "interrupt"):
             time.sleep(draw.uniform(0.0, seconds))
             os.kill(number, signal.SIGINT if fault == "interrupt" else signal.SIGKILL)
-        said = answers.read().decode().strip()
+        answer = answers.read().decode().strip()
     os.waitpid(number, 0)
     took = time.perf_counter() - start
-    disturbed = said in ("", "interrupted") or fault == "full"
+    disturbed = answer in ("", "interrupted") or fault == "full"
     if fault == "damage" and folder is not None and disturbed:
         disturbed = damage(folder, draw)
-    return said, took, disturbed
+    return answer, took, disturbed
 
 
 def checkpoints(folder: str) -> list[str]:
@@ -237,19 +239,19 @@ def checkpoints(folder: str) -> list[str]:
 
 def damage(folder: str, draw: random.Random) -> bool:
     """Change a byte of the newest checkpoint, or cut it short; whether there was one."""
-    found = checkpoints(folder)
-    if not found:
+    files = checkpoints(folder)
+    if not files:
         return False
-    path = os.path.join(folder, found[-1])
+    path = os.path.join(folder, files[-1])
     with open(path, "r+b") as file:
         size = os.path.getsize(path)
-        place = draw.randrange(size)
+        offset = draw.randrange(size)
         if draw.random() < 0.5:
-            file.truncate(place)
+            file.truncate(offset)
         else:
-            file.seek(place)
+            file.seek(offset)
             byte = file.read(1)[0]
-            file.seek(place)
+            file.seek(offset)
             file.write(bytes([byte ^ draw.randint(1, 255)]))
     return True
 
@@ -264,39 +266,39 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    draw = random.Random(asked.seed)
-    undisturbed = {case: run(case, None, 1, None, draw, 0.0)[:2] for case in asked.cases}
+    options = parser.parse_args()
+    draw = random.Random(options.seed)
+    undisturbed = {case: run(case, None, 1, None, draw, 0.0)[:2] for case in options.cases}
     injected, resumed = Counter[str](), Counter[str]()
     fits, identical, others = Counter[str](), Counter[str](), list[str]()
-    until = time.monotonic() + 60.0 * asked.minutes
-    while time.monotonic() < until if asked.fits is None else fits.total() < asked.fits:
-        case, every = draw.choice(asked.cases), draw.randint(1, 12)
+    until = time.monotonic() + 60.0 * options.minutes
+    while time.monotonic() < until if options.fits is None else fits.total() < options.fits:
+        case, every = draw.choice(options.cases), draw.randint(1, 12)
         name, fault = list(FAULTS.items())[fits.total() % len(FAULTS)]
         truth, seconds = undisturbed[case]
         folder = tempfile.mkdtemp(prefix="ebboost-faults-")
         try:
-            hit = found = 0
+            hit = n_resumed = 0
             for turn in range(DISTURBANCES + 1):
-                found += bool(checkpoints(folder))
+                n_resumed += bool(checkpoints(folder))
                 # Writing takes longer than the undisturbed fit did: kills come anywhere between its start and its end.
-                said, _, disturbed = run(
+                answer, _, disturbed = run(
                     case, folder, every, fault if turn < DISTURBANCES else None, draw, 2.5 * seconds
                 )
                 hit += disturbed
-                if said not in ("", "interrupted"):
+                if answer not in ("", "interrupted"):
                     break
         finally:
             shutil.rmtree(folder)
         if not hit:  # it ended before its time came
             continue
         injected[name] += hit
-        resumed[name] += found
+        resumed[name] += n_resumed
         fits[name] += 1
-        identical[name] += said == truth
-        if said != truth:
+        identical[name] += answer == truth
+        if answer != truth:
             others.append(f"{case}: {name}, a checkpoint every {every} rounds")
-    if asked.json:
+    if options.json:
         print(
             json.dumps(
                 {

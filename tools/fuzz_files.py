@@ -5,7 +5,7 @@
 Files of tests/golden are cut, spliced and flipped bit by bit; and, with checksums put right again, values of their JSON,
 entries of their arrays and lines of their trees are changed. A process of its own loads each, describes it and predicts. It
 must say ModelFileError, or give numbers: a signal, any other error, ten seconds of work or a gigabyte more than the process
-began with is a finding. Findings are kept, the summary is printed as JSON, and the exit code is 1 if there are any.
+began with is a finding. Findings are stored, the summary is printed as JSON, and the exit code is 1 if there are any.
 """
 
 import argparse
@@ -114,9 +114,9 @@ def packed(entries: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Paths to every value of some JSON."""
-    found = [path] if path else []
+    paths = [path] if path else []
     items = (
         value.items()
         if isinstance(value, dict)
@@ -125,8 +125,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         else ()
     )
     for key, item in items:
-        found += places(item, (*path, key))
-    return found
+        paths += paths_in(item, (*path, key))
+    return paths
 
 
 def json_changed(content: bytes, draw: random.Random) -> bytes:
@@ -134,7 +134,7 @@ def json_changed(content: bytes, draw: random.Random) -> bytes:
     root = json.loads(content)
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         by_depth: dict[int, list[tuple[Any, ...]]] = {}
-        for path in places(root):
+        for path in paths_in(root):
             by_depth.setdefault(len(path), []).append(path)
         if not by_depth:
             break
@@ -161,7 +161,7 @@ def json_changed(content: bytes, draw: random.Random) -> bytes:
 
 
 def arrays_changed(content: bytes, draw: random.Random) -> bytes:
-    """Replace entries, types and shapes of arrays, or whole arrays."""
+    """Replace entries, types and shapes of arrays, or entire arrays."""
     with np.load(io.BytesIO(content)) as stored:
         arrays = {name: stored[name] for name in stored.files}
     for _ in range(draw.choice((1, 1, 2))):
@@ -393,7 +393,7 @@ for line in sys.stdin:
 
 
 class Reader:
-    """A process that loads what it is told to, and is begun again when it dies."""
+    """A process that loads files on request and is restarted when it dies."""
 
     def __init__(self) -> None:
         self.process: Any = None
@@ -408,7 +408,7 @@ class Reader:
             stderr=subprocess.DEVNULL,
             bufsize=0,
         )
-        self.said = b""
+        self.received = b""
         self.answer(120.0)
 
     def answer(self, n_iter_no_change: float) -> bytes | None:
@@ -416,14 +416,14 @@ class Reader:
         end = time.monotonic() + n_iter_no_change
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self.said:
+            while b"\n" not in self.received:
                 if not waiting.select(max(end - time.monotonic(), 0.0)):
                     return None
                 more = self.process.stdout.read(65_536)
                 if not more:
                     return b""
-                self.said += more
-        line, _, self.said = self.said.partition(b"\n")
+                self.received += more
+        line, _, self.received = self.received.partition(b"\n")
         return line
 
     def tried(self, path: Path) -> str:
@@ -467,10 +467,10 @@ class Reader:
 
 def fuzz(seconds: float, seed: int, keep: Path, most: int | None = None) -> dict[str, Any]:
     """Try changed files for so long, or so many; keep those that are findings, and count."""
-    seeds = [place.read_bytes() for place in sorted(GOLDEN.glob("*/*.ebb"))]
+    seeds = [path.read_bytes() for path in sorted(GOLDEN.glob("*/*.ebb"))]
     draw, reader = random.Random(seed), Reader()
     keep.mkdir(parents=True, exist_ok=True)
-    place = keep / "now.ebb"
+    path = keep / "now.ebb"
     outcomes: Counter[str] = Counter()
     findings: dict[str, str] = {}
     end = time.monotonic() + seconds
@@ -479,21 +479,21 @@ def fuzz(seconds: float, seed: int, keep: Path, most: int | None = None) -> dict
         reader.start()
         while time.monotonic() < end and (most is None or sum(outcomes.values()) < most):
             how, content = mutated(seeds, draw)
-            place.write_bytes(content)
+            path.write_bytes(content)
             began = time.monotonic()
-            outcome = reader.tried(place)
+            outcome = reader.tried(path)
             slowest = max(slowest, time.monotonic() - began)
             if outcome.startswith("FINDING"):
                 name = f"{seed}-{sum(outcomes.values())}.ebb"
-                place.replace(keep / name)
+                path.replace(keep / name)
                 findings[name] = f"{how}: {outcome}"
                 print(name, findings[name], file=sys.stderr, flush=True)
             outcomes[f"{how}: {outcome.partition(' ')[0]}"] += 1
     finally:
         reader.stop()
-        place.unlink(missing_ok=True)
-    told = {"executions": sum(outcomes.values()), "slowest": round(slowest, 2)}
-    return told | dict(sorted(outcomes.items())) | {"findings": findings}
+        path.unlink(missing_ok=True)
+    summary = {"executions": sum(outcomes.values()), "slowest": round(slowest, 2)}
+    return summary | dict(sorted(outcomes.items())) | {"findings": findings}
 
 
 if __name__ == "__main__":
@@ -503,9 +503,9 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--keep", type=Path, default=Path("build/fuzz-files"), help="folder for what was found"
+        "--keep", type=Path, default=Path("build/fuzz-files"), help="folder for findings"
     )
-    given = parser.parse_args()
-    told = fuzz(given.seconds, given.seed, given.keep)
-    print(json.dumps(told, indent=1))
-    sys.exit(1 if told["findings"] else 0)
+    options = parser.parse_args()
+    summary = fuzz(options.seconds, options.seed, options.keep)
+    print(json.dumps(summary, indent=1))
+    sys.exit(1 if summary["findings"] else 0)

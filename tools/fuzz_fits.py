@@ -71,7 +71,7 @@ def _fit_and_use(case: Case, folder: str) -> str:
         return f"fitted; new graph refused: {_origin(error)}"
     if not (model.predict(nodes=[n - 1, 0]) == model.predict()[[n - 1, 0]]).all():
         raise Failure("some nodes are predicted differently on their own")
-    trained = set(model._training.nodes.tolist())
+    trained = set(model.state_.labels.nodes.tolist())
     if unknown := [node for node in range(n) if node not in trained]:
         known = [
             value for node, value in enumerate(np.asarray(case.y).tolist()) if node in trained

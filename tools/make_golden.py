@@ -53,7 +53,7 @@ def named(graph: eb.Graph) -> eb.Graph:
 
 
 def models() -> dict[str, tuple[Any, Any, Any, bool]]:
-    """Estimator, table, graph and whether the table is kept, by the name of the file."""
+    """Estimator, table, graph and whether the table is stored, by file name."""
     few = {"n_estimators": 8, "n_jobs": 1, "random_state": 0}
     ways = {"friend": GRAPH, "rival": eb.Graph.build_knn(PLACE[:, ::-1] * [1.0, 3.0], 3)}
     laplacian, strengths = eb.Laplacian(1.5, 4), {"friend": 1.0, "rival": -0.25}
@@ -144,9 +144,9 @@ def predictions(model: Any, X: Any, graph: Any) -> dict[str, Any]:
     path = None if graph is None else eb.Graph.from_edges(*EDGES, n_nodes=NEW)
     path = dict.fromkeys(graph, path) if isinstance(graph, dict) else path
     call = model.predict_proba if hasattr(model, "predict_proba") else model.predict
-    found = {"fitted": call().tolist(), "new": call(new, graph=path).tolist()}
+    predicted = {"fitted": call().tolist(), "new": call(new, graph=path).tolist()}
     if call == model.predict:
-        found["lower"] = model.predict(interval=0.8).lower.tolist()
+        predicted["lower"] = model.predict(interval=0.8).lower.tolist()
     if sparse.issparse(X):
         rows: dict[str, Any] = {"counts": new.toarray().tolist()}
     else:  # NaN is not JSON
@@ -158,21 +158,21 @@ def predictions(model: Any, X: Any, graph: Any) -> dict[str, Any]:
         "rows": rows,
         "edges": EDGES,
         "relations": list(graph) if isinstance(graph, dict) else None,
-    } | found
+    } | predicted
 
 
 def main() -> None:
     """Fit, save and note the predictions of every model that has no file yet."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, (model, X, graph, table) in models().items():
-        place = FOLDER / f"{name}.ebb"
-        if place.exists():
-            print(f"{place} is there and stays as it is")
+        path = FOLDER / f"{name}.ebb"
+        if path.exists():
+            print(f"{path} exists and is not overwritten")
             continue
         model.fit(X, KIND if isinstance(model, eb.EBBSClassifier) else PRICE, graph=graph)
-        model.save(place, table=table)
-        place.with_suffix(".json").write_text(json.dumps(predictions(model, X, graph)) + "\n")
-        print(f"{place}: {place.stat().st_size:,} bytes, {model.best_candidate_}")
+        model.save(path, table=table)
+        path.with_suffix(".json").write_text(json.dumps(predictions(model, X, graph)) + "\n")
+        print(f"{path}: {path.stat().st_size:,} bytes, {model.best_candidate_}")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ def main(folder: Path) -> None:
             categories, codes = np.unique(column.to_numpy(dtype=str), return_inverse=True)
             arrays[f"{name}:categories"], arrays[name] = categories, codes.astype(np.uint8)
         else:
-            whole = np.rint(column.to_numpy()).astype(np.int64)  # coordinates to the metre
-            arrays[str(name)] = whole.astype(np.min_scalar_type(int(whole.max())))
+            rounded = np.rint(column.to_numpy()).astype(np.int64)  # coordinates to the metre
+            arrays[str(name)] = rounded.astype(np.min_scalar_type(int(rounded.max())))
     # Differences between successive entries compress to a fraction of the entries.
     arrays["edge_source_steps"] = np.diff(edges["src"].to_numpy(), prepend=0).astype(np.uint16)
     arrays["edge_length"] = (edges["dst"] - edges["src"]).to_numpy().astype(np.int32)

@@ -35,7 +35,7 @@ LAPTOP, PHONE, MAP = (1280, 1500), (390, 1300), (1280, 1180)
 
 
 def compressed(png: bytes, width: int) -> bytes:
-    """The picture no wider than ``width``, in 256 colours: a fraction of the size, and hardly to be told from it."""
+    """Return a picture no wider than ``width``, in 256 colours."""
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     if picture.width > width:
         picture = picture.resize(
@@ -49,7 +49,7 @@ def compressed(png: bytes, width: int) -> bytes:
 
 
 def written(folder: Path, coordinates: bool) -> Path:
-    """A report on the houses, with a map of them if their places are among the columns."""
+    """Write a report on the Lucas houses, with a map if the coordinates are columns."""
     X, y, graph, splits = eb.datasets.load_lucas(coordinates=coordinates)
     train = splits[0]["train"]
     model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(X, y[train], nodes=train, graph=graph)

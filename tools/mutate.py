@@ -2,10 +2,10 @@
 
     python tools/mutate.py --mutants 150 --seed 1
 
-Mutants are made by cosmic-ray: another operator, number, comparison or constant, a decorator or a loop less. Places to
+Mutants are made by cosmic-ray: another operator, number, comparison or constant, a decorator or a loop less. Positions to
 change are drawn at random from all there are, one change for each. It is run in a copy of the tree, by the tests that go
 through the changed line, the quickest first. What survives is written to build/mutants/survivors.diff, every verdict to
-verdicts.jsonl beside it.
+verdicts.jsonl.
 
 Tests draw few examples, and always the same. A process for each mutant is forked from one that has imported all but ebboost.
 """
@@ -89,7 +89,7 @@ def original(path: str) -> str:
 
 
 class Mutant(NamedTuple):
-    """One change: an operator of cosmic-ray at its n-th place in a file."""
+    """One change: an operator of cosmic-ray at its n-th position in a file."""
 
     path: str
     operator: str
@@ -98,8 +98,8 @@ class Mutant(NamedTuple):
     column: int
 
     @property
-    def place(self) -> tuple[Any, ...]:
-        """Where it is and of which kind: ten ways to break one + are one place, drawn as often as any other."""
+    def position(self) -> tuple[Any, ...]:
+        """Where it is and of which kind: ten ways to break one + are one position, drawn as often as any other."""
         return self.path, self.operator.split("_")[0], self.line, self.column
 
     def code(self, source: str) -> str | None:
@@ -136,8 +136,10 @@ def mutants(path: str) -> Iterator[Mutant]:
         kind = get_operator(name)
         if TRIVIAL.search(name) or kind.arguments():  # those with arguments want names of variables
             continue
-        places = [start for node in ast_nodes(tree) for start, _ in kind().mutation_positions(node)]
-        for occurrence, (line, column) in enumerate(places):
+        positions = [
+            start for node in ast_nodes(tree) for start, _ in kind().mutation_positions(node)
+        ]
+        for occurrence, (line, column) in enumerate(positions):
             yield Mutant(path, name, occurrence, line, column)
 
 
@@ -153,11 +155,11 @@ def changes_something(mutant: Mutant) -> bool:
 
 def draw(population: list[Mutant], chance: random.Random) -> Iterator[Mutant]:
     """Places in random order, a change that runs at each."""
-    places = defaultdict(list)
+    positions = defaultdict(list)
     for mutant in population:
-        places[mutant.place].append(mutant)
-    for place in chance.sample(sorted(places), len(places)):
-        changes = chance.sample(places[place], len(places[place]))
+        positions[mutant.position].append(mutant)
+    for position in chance.sample(sorted(positions), len(positions)):
+        changes = chance.sample(positions[position], len(positions[position]))
         yield from islice(filter(changes_something, changes), 1)
 
 
@@ -275,16 +277,16 @@ def baseline(tree: Path) -> dict[str, Any]:
 
 def measured(tree: Path, out: Path) -> dict[str, Any] | None:
     """The baseline of a tree, from the last run if nothing has changed since."""
-    digest, kept = sha256(), out / "tests.json"
+    digest, cache = sha256(), out / "tests.json"
     for file in sorted([*tree.rglob("*.py"), *tree.rglob("*.c")]):
         digest.update(file.read_bytes())
     now = digest.hexdigest()
     if (
-        kept.exists()
+        cache.exists()
         and (out / "tests.sha256").exists()
         and (out / "tests.sha256").read_text() == now
     ):
-        return dict(json.loads(kept.read_text()))
+        return dict(json.loads(cache.read_text()))
     before, _ = in_a_process(lambda: baseline(tree), out / "tests.log", 3600, 3600)
     (out / "tests.sha256").write_text(now)
     return before
@@ -293,7 +295,7 @@ def measured(tree: Path, out: Path) -> dict[str, Any] | None:
 def tests_of(mutant: Mutant, before: dict[str, Any], budget: float) -> list[str]:
     """The tests that go through the changed statement, the quickest first; for what runs at import, all of the file's.
 
-    A test of many parameters sends its quickest ahead, so that each behaviour is asked early. No more are run than the
+    A test of many parameters sends its quickest ahead, so that each behaviour is tested early. No more are run than the
     budget of CPU seconds pays for: a mutant that outlives those has survived.
     """
     lines = before["through"].get(mutant.path, {})
@@ -325,7 +327,7 @@ def copy_tree(tree: Path) -> None:
     for test in (tree / "tests").rglob("*.py"):
         few = re.sub(
             r"max_examples=(\d+)",
-            lambda found: f"max_examples={min(int(found[1]), EXAMPLES)}",
+            lambda match: f"max_examples={min(int(match[1]), EXAMPLES)}",
             test.read_text(),
         )
         test.write_text(few)
@@ -404,7 +406,7 @@ def summary(verdicts: list[dict[str, Any]], seed: int, population: int) -> str:
     lines.append(
         f"{killed} of {total} killed: {killed / total:.1%}, 95 % confidence {low:.1%} to {high:.1%}"
     )
-    lines.append(f"drawn with seed {seed} from {population} places")
+    lines.append(f"drawn with seed {seed} from {population} positions")
     return "\n".join(lines)
 
 
@@ -442,10 +444,10 @@ def main() -> int:
     drawn = draw(population, random.Random(options.seed))
     if options.again:
         old = [json.loads(line) for line in options.again.read_text().splitlines()]
-        places = {
+        positions = {
             (v["path"], v["operator"], v["occurrence"]) for v in old if v["verdict"] == "survived"
         }
-        drawn = (m for m in population if (m.path, m.operator, m.occurrence) in places)
+        drawn = (m for m in population if (m.path, m.operator, m.occurrence) in positions)
 
     verdicts: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -474,7 +476,7 @@ def main() -> int:
                 )
     survivors = [verdict for verdict in verdicts if verdict["verdict"] == "survived"]
     (out / "survivors.diff").write_text("\n".join(verdict["diff"] for verdict in survivors))
-    text = summary(verdicts, options.seed, len({mutant.place for mutant in population}))
+    text = summary(verdicts, options.seed, len({mutant.position for mutant in population}))
     (out / "summary.txt").write_text(text + "\n")
     print(text)
     killed = len(verdicts) - len(survivors)
