@@ -47,7 +47,7 @@ def check_tree(left: NDArray[np.int64], right: NDArray[np.int64], path: str) -> 
 _NUMBER = re.compile(r"-?(?:\d{1,24}(?:\.\d{1,24})?(?:e[-+]?\d{1,3})?|inf)", flags=re.ASCII)
 _REST = re.compile(
     r"end of trees\n\nfeature_importances:\n(?:[^\s=]+=[^\s=]+\n)*"
-    r"\nparameters:\n\nend of parameters\n\npandas_categorical:null\n",
+    r"(?:\nparameters:\n\nend of parameters\n)?\npandas_categorical:null\n",
     flags=re.ASCII,
 )
 
