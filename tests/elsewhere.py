@@ -9,8 +9,9 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 import ebboost as eb
-from ebboost.backends._cuda import CudaGraph, CudaSweep
-from ebboost.backends.devices import Cpu, Cuda
+from ebboost.backends import Backend
+from ebboost.backends._cuda_graph import CudaGraph, CudaSweep
+from ebboost.backends.cuda import CudaBackend
 from ebboost.data.labels import Labels
 from ebboost.propagation import sweep_on
 
@@ -142,10 +143,10 @@ class GraphElsewhere(CudaGraph):
         return GraphElsewhere(self.host.similar_neighborhoods(k))
 
 
-class ElsewhereDevice(Cpu):
-    """A device that is none."""
+class ElsewhereBackend(Backend):
+    """A backend whose arrays are elsewhere."""
 
-    field = Cuda.field
+    field = CudaBackend.field
 
     def graph(self, graph: Any) -> Any:
         return None if graph is None else GraphElsewhere(graph)

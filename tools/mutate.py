@@ -439,7 +439,7 @@ def main() -> int:
     files = sorted(
         file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])
     )
-    files = [file for file in files if file.name != "_cuda.py"]  # needs a GPU
+    files = [file for file in files if file.name != "_cuda_graph.py"]  # needs a GPU
     population = [mutant for file in files for mutant in mutants(str(file.relative_to(ROOT)))]
     drawn = draw(population, random.Random(options.seed))
     if options.again:

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.backends.devices import Cuda
+from ebboost.backends.cuda import CudaBackend
 from ebboost.propagation import sweep_on
-from tests.backends.test_devices import SETTINGS, after_a_crash, problem
+from tests.backends.problems import SETTINGS, problem, resume_after_crash
 from tests.propagation.closed_forms import SMOOTHERS, describe_parameters
 
 cupy = pytest.importorskip("cupy")
 if not cupy.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from ebboost.backends import _cuda  # noqa: E402
-from ebboost.backends._cuda import CudaGraph, CudaSweep  # noqa: E402
+from ebboost.backends import _cuda_graph  # noqa: E402
+from ebboost.backends._cuda_graph import CudaGraph, CudaSweep  # noqa: E402
 
 
 def graph_with_hubs(weighted: bool) -> eb.Graph:
@@ -23,7 +23,7 @@ def graph_with_hubs(weighted: bool) -> eb.Graph:
     ends = np.sort(rng.integers(0, 9_000, (20_000, 2)), axis=1)
     stars = [
         (hub, leaf)
-        for hub, many in ((17, _cuda.HUB + 1), (4_000, 3_999))
+        for hub, many in ((17, _cuda_graph.HUB + 1), (4_000, 3_999))
         for leaf in range(hub + 1, hub + many)
     ]
     source, target = np.vstack([ends, stars]).T
@@ -84,7 +84,7 @@ def test_scores_of_another_length_are_refused():
 @pytest.fixture
 def tiles_at_once(monkeypatch):
     """Edges in tiles however few there are."""
-    monkeypatch.setattr(_cuda, "worthwhile", lambda *sizes: True)
+    monkeypatch.setattr(_cuda_graph, "worthwhile", lambda *sizes: True)
 
 
 def graph_of_several_tiles(n=150_000):
@@ -160,7 +160,7 @@ def test_what_is_no_number_stays_none_in_tiles(tiles_at_once):
 
 
 def test_tiles_are_for_one_column_of_float32(tiles_at_once, monkeypatch):
-    monkeypatch.setattr(_cuda.Tiles, "__call__", lambda *_: pytest.fail("tiles were used"))
+    monkeypatch.setattr(_cuda_graph.Tiles, "__call__", lambda *_: pytest.fail("tiles were used"))
     graph = graph_with_hubs(False)
     rng = cupy.random.default_rng(0)
     CudaSweep(graph.adjacency)(rng.random(graph.n_nodes))
@@ -256,7 +256,7 @@ def test_a_fit_by_tiles_is_the_fit_without(name, monkeypatch):
     )
     without = model.fit(X, y, graph=graph).predict()
     history = list(model.history_["training"])
-    monkeypatch.setattr(_cuda, "worthwhile", lambda *sizes: True)
+    monkeypatch.setattr(_cuda_graph, "worthwhile", lambda *sizes: True)
     predicted = model.fit(X, y, graph=graph).predict()
     np.testing.assert_allclose(model.history_["training"], history, rtol=1e-3)
     assert np.sqrt(np.mean((predicted - without) ** 2)) < 0.01 * without.std()
@@ -268,7 +268,7 @@ def test_a_fit_goes_on_from_its_checkpoint(subsample, tmp_path):
     learner = eb.XGBoost(3, subsample=subsample)
     model = eb.EBBSRegressor(8, learner=learner, random_state=0, device="cuda", **SETTINGS["field"])
     whole = model.fit(X, y, graph=graph).predict()
-    np.testing.assert_array_equal(after_a_crash(model, X, y, graph, tmp_path).predict(), whole)
+    np.testing.assert_array_equal(resume_after_crash(model, X, y, graph, tmp_path).predict(), whole)
 
 
 def test_another_table_and_labels_known_since_are_predicted_as_on_the_cpu():
@@ -351,5 +351,5 @@ def test_memory_is_given_back_after_a_fit():
 
 def test_a_graph_is_moved_once():
     graph = problem()[2]
-    with Cuda() as device:
+    with CudaBackend() as device:
         assert device.graph(graph) is device.graph(graph)

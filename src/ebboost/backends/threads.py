@@ -1,4 +1,4 @@
-"""How many threads this process may use, once everyone who has a say was asked."""
+"""Number of usable threads: affinity, cgroups, OpenMP, joblib."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info
 
 from ebboost.data.table import Table
 
-#: Tables of up to so many entries are trained with one thread: more threads cost more than they gain.
+#: Tables of fewer entries are trained with one thread: starting more costs more than they gain.
 SINGLE_THREAD_ENTRIES = 4_000_000
 #: LightGBM ends the process when it is asked for tens of thousands of threads.
 MAX_THREADS = 4 * (os.cpu_count() or 1)
@@ -24,11 +24,17 @@ def threads_for(n_jobs: int | None, table: Table | None) -> int:
 
 
 def usable(only_physical: bool = False) -> int:
-    """Return the number of threads that are ours to use.
+    """Return the number of threads that this process may use.
 
-    That is the cores that affinity and cgroup leave this process (``joblib.cpu_count``), and no more than OpenMP may use:
-    ``OMP_NUM_THREADS``, a surrounding ``threadpoolctl.threadpool_limits``, and the share that joblib gives its worker
-    processes. A worker thread of joblib has one: its siblings are at work on the others.
+    The cores that affinity and cgroup leave it (``joblib.cpu_count``), and no more than OpenMP may
+    use: ``OMP_NUM_THREADS``, a surrounding ``threadpoolctl.threadpool_limits``, and the share that
+    joblib gives its worker processes. A worker thread of joblib has one: its siblings use the
+    others.
+
+    Parameters
+    ----------
+    only_physical : bool, default=False
+        Whether to count physical cores rather than logical ones.
 
     Examples
     --------
@@ -42,13 +48,5 @@ def usable(only_physical: bool = False) -> int:
     if in_joblib and threading.current_thread() is not threading.main_thread():
         return 1
     cores = int(joblib.cpu_count(only_physical_cores=only_physical))
-    return min(
-        [
-            cores,
-            *(
-                int(pool["num_threads"])
-                for pool in threadpool_info()
-                if pool["user_api"] == "openmp"
-            ),
-        ]
-    )
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "openmp"]
+    return min([cores, *(int(pool["num_threads"]) for pool in pools)])

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_feature_names
 
+from ebboost.backends import Backend
 from ebboost.backends.dask import gathered, is_dask, scores_of
-from ebboost.backends.devices import Cpu
 from ebboost.backends.threads import threads_for
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
@@ -124,7 +124,7 @@ def apply_labels(
     propagated: Array,
     graph: Graph | None,
     labels: Labels | None,
-    backend: Cpu | None = None,
+    backend: Backend | None = None,
 ) -> Array:
     """Return raw predictions: propagated scores combined with the field of the known labels."""
     if isinstance(state.candidate.labels, MaskedLabels):
@@ -141,16 +141,16 @@ def apply_labels(
 
 
 def field_posterior(
-    state: FittedState, graph: Graph | None, labels: Labels | None, backend: Cpu | None = None
+    state: FittedState, graph: Graph | None, labels: Labels | None, backend: Backend | None = None
 ) -> Any:
     """Return the posterior of the latent field given labels; None where the model has no field."""
     use = state.candidate.labels
     if graph is None or labels is None or not isinstance(use, LatentField):
         return None
-    return (backend or Cpu()).field(use, graph, labels)
+    return (backend or Backend()).field(use, graph, labels)
 
 
-def with_labels(state: FittedState, labels: Labels, backend: Cpu | None = None) -> FittedState:
+def with_labels(state: FittedState, labels: Labels, backend: Backend | None = None) -> FittedState:
     """Return the state in which predictions of the fitted nodes use these labels."""
     propagated = state.init_score + state.propagated_scores
     raw = apply_labels(state, state.scores, propagated, state.graph, labels, backend)
@@ -169,7 +169,9 @@ def labels_for(state: FittedState, X: Any, new_labels: Any, n_rows: int) -> Labe
             "(labels='none', or labels='auto' without a selected field). Fit with labels='field'."
         )
     taken = np.zeros(0, dtype=np.int64) if own is None else own.nodes
-    nodes, values = checks.extra_labels(new_labels, taken, n_rows, state.is_classifier, "new_labels")
+    nodes, values = checks.extra_labels(
+        new_labels, taken, n_rows, state.is_classifier, "new_labels"
+    )
     target = state.output.encode(values, "new_labels")
     if own is None:
         return Labels(nodes, target, np.ones(nodes.size))

@@ -3,7 +3,7 @@
 Where nodes share many neighbours they are put in pairs and fours, whose sums are then read once
 for all rows that contain them: see `kernels.c`. On the House graph (180 000 edges among 20 000
 nodes) that takes a quarter off a sweep and a tenth off a whole fit; on graphs of fewer than eight
-edges a node it does not pay, and is not tried.
+neighbours a node it is not tried.
 """
 
 from dataclasses import dataclass

@@ -11,11 +11,11 @@ from numbers import Integral
 from typing import Any
 from uuid import uuid4
 
+from ebboost.backends import Backend
 from ebboost.backends.dask.backend import WorkerBackend
 from ebboost.backends.dask.cluster import Cluster
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows, Shard, read_shard
-from ebboost.backends.devices import Cpu
 from ebboost.boosting.callbacks import Callback, ProgressBar, RoundInfo
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.latent_field import LatentField
@@ -128,7 +128,7 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
         assert first.trained is not None
         for own, remote in zip(trainer.callbacks, first.callbacks, strict=True):
             vars(own).update(vars(remote))
-        return finish(problem, first.trained, Cpu())
+        return finish(problem, first.trained, Backend())
 
 
 def _checked_checkpoint(trainer: Trainer) -> Checkpoint | None:

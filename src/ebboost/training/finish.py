@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.backends.devices import Cpu
+from ebboost.backends import Backend
 from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
 from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput
@@ -16,14 +16,14 @@ from ebboost.training.problem import LabelSplit, Problem, Trained
 Array = NDArray[np.float64]
 
 
-def finish(problem: Problem, trained: Trained, backend: Cpu) -> FittedState:
+def finish(problem: Problem, trained: Trained, backend: Backend) -> FittedState:
     """Return the fitted state: predictions with labels, calibration, conformity scores.
 
     Parameters
     ----------
     problem : Problem
     trained : Trained
-    backend : Cpu
+    backend : Backend
         Where the field of the labels is solved for.
     """
     labels = problem.labels
@@ -64,7 +64,7 @@ def finish(problem: Problem, trained: Trained, backend: Cpu) -> FittedState:
     return state
 
 
-def _calibrate(state: FittedState, labels: LabelSplit, backend: Cpu) -> FittedState:
+def _calibrate(state: FittedState, labels: LabelSplit, backend: Backend) -> FittedState:
     """Choose temperature and weight of the field on the validation nodes, or by leave-one-out."""
     assert isinstance(state.output, ClassOutput)
     calibration = ProbabilityField()

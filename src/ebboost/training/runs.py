@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ebboost.backends.devices import Cpu
+from ebboost.backends import Backend
 from ebboost.backends.threads import threads_for
 from ebboost.boosting.callbacks import EarlyStopping
 from ebboost.boosting.label_use import objective_for
@@ -37,7 +37,7 @@ LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
 
 def build_run(
     problem: Problem,
-    backend: Cpu,
+    backend: Backend,
     candidate: Candidate,
     training: Labels,
     validation: Labels | None,
@@ -48,7 +48,7 @@ def build_run(
     Parameters
     ----------
     problem : Problem
-    backend : Cpu
+    backend : Backend
     candidate : Candidate
     training, validation : Labels
     others : sequence of CandidateFeatures
@@ -76,7 +76,7 @@ def build_run(
             problem.table, problem.graph, training, learner.takes_categories, problem.seed
         )
         table = table if learner.same_from_blocks else table.materialize()
-    backend.expect(candidate.name, table.n_rows, len(table.names), n_outputs)
+    backend.expect_table(candidate.name, table.n_rows, len(table.names), n_outputs)
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
     objective = objective_for(
@@ -112,7 +112,7 @@ def build_run(
     return CandidateRun(features, operator, objective, boosting)
 
 
-def cross_fit(problem: Problem, backend: Cpu, candidate: Candidate) -> tuple[int, Array | None]:
+def cross_fit(problem: Problem, backend: Backend, candidate: Candidate) -> tuple[int, Array | None]:
     """Rounds and out-of-fold predictions where labels are too few to hold any out."""
     training = problem.labels.training
     n_folds = defaults.CROSS_FIT_FOLDS

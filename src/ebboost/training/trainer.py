@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebboost.backends import Backend, as_backend
 from ebboost.backends.dask import is_dask
-from ebboost.backends.devices import Cpu, as_device
 from ebboost.boosting.callbacks import Callback, History, Interrupt, ProgressBar, RoundInfo
 from ebboost.boosting.loop import boost
 from ebboost.data.reader import TableReader
@@ -98,7 +98,7 @@ class Trainer:
             problem = self.prepare(data, reader, table, named_columns(data.X), session)
             if session is not None:
                 session.check_fingerprint(problem.fingerprint(self.callbacks))
-            with threads(problem.n_threads), as_device(self.settings.device) as backend:
+            with threads(problem.n_threads), as_backend(self.settings.device) as backend:
                 trained = train(problem, backend, self.callbacks, session)
                 return finish(problem, trained, backend)
 
@@ -118,7 +118,7 @@ class Trainer:
 
 def train(
     problem: Problem,
-    backend: Cpu,
+    backend: Backend,
     callbacks: Sequence[Callback] = (),
     session: CheckpointSession | None = None,
 ) -> Trained:
@@ -127,7 +127,7 @@ def train(
     Parameters
     ----------
     problem : Problem
-    backend : Cpu
+    backend : Backend
         Where to train.
     callbacks : sequence of Callback
         The user's callbacks.
@@ -150,7 +150,7 @@ def train(
 
 def select(
     problem: Problem,
-    backend: Cpu,
+    backend: Backend,
     session: CheckpointSession | None,
     interrupt: Interrupt,
     keep_rounds: bool,
@@ -160,7 +160,7 @@ def select(
     Parameters
     ----------
     problem : Problem
-    backend : Cpu
+    backend : Backend
     session : CheckpointSession or None
         Told to reject a learner whose state it cannot store.
     interrupt : Interrupt
@@ -207,7 +207,7 @@ def select(
 
 
 def _resume(
-    problem: Problem, backend: Cpu, session: CheckpointSession, watchers: Sequence[Callback]
+    problem: Problem, backend: Backend, session: CheckpointSession, watchers: Sequence[Callback]
 ) -> Selected:
     """The run of a checkpoint, restored."""
     labels = problem.labels
@@ -227,7 +227,7 @@ def _resume(
 
 def _boost(
     problem: Problem,
-    backend: Cpu,
+    backend: Backend,
     selected: Selected,
     watchers: list[Callback],
     history: History,

@@ -1,13 +1,13 @@
 """The backend of one worker of a cluster."""
 
+from ebboost.backends.cpu import Backend
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.learner import DistributedXGBoost
-from ebboost.backends.devices import Cpu
 from ebboost.boosting.objective import Objective
 from ebboost.learners import Learner
 
 
-class WorkerBackend(Cpu):
+class WorkerBackend(Backend):
     """Trains on the CPU of a worker, trees and decisions shared with the others.
 
     Parameters

@@ -7,51 +7,14 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.backends import devices
+from ebboost.backends import Backend, cuda
 from ebboost.learners.xgboost import XGBoostGrower
 from ebboost.propagation import SparseSolver
 from ebboost.propagation._cg import column_sums
 from ebboost.training import trainer
-from tests.elsewhere import EdgesElsewhere, Elsewhere, ElsewhereDevice
+from tests.backends.problems import SETTINGS, problem, resume_after_crash
+from tests.elsewhere import EdgesElsewhere, Elsewhere, ElsewhereBackend
 from tests.strategies import random_graph
-
-SETTINGS = {
-    "nothing": {"smoothing": None, "labels": "none"},
-    "smoothing": {"smoothing": eb.Laplacian(2.0, 5), "labels": "none"},
-    "jacobi": {
-        "smoothing": eb.Laplacian(2.0, 3, method="jacobi", normalized=False),
-        "labels": "none",
-    },
-    "chebyshev": {
-        "smoothing": eb.Laplacian(2.0, 3, method="chebyshev"),
-        "labels": "none",
-        "penalty": 0.1,
-    },
-    "exact": {"smoothing": eb.Laplacian(2.0, method="exact"), "labels": "none"},
-    "kernel": {"smoothing": eb.Kernel("diffusion", normalized=False, sigma=0.5), "labels": "none"},
-    "field": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field"},
-    "similarity": {
-        "smoothing": None,
-        "labels": eb.LatentField(0.5, 0.05, normalized=False, similarity=True),
-    },
-    "leave-one-out": {"smoothing": eb.Laplacian(1.0, 2), "labels": "leave-one-out"},
-    "masked": {"smoothing": eb.Laplacian(1.0, 2), "labels": "masked"},
-    "momentum": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "momentum": "corrected"},
-    "race": {},
-    **{
-        loss: {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "loss": loss}
-        for loss in ("huber", "quantile", "poisson")
-    },
-}
-
-
-def problem(n=300, n_labelled=150):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 4))
-    graph = random_graph(n, 3 * n)
-    y = np.exp(0.5 * (X[:, 0] + 0.3 * (graph.adjacency @ X[:, 1])))
-    y[n_labelled:] = np.nan
-    return X, y, graph
 
 
 def pair(monkeypatch, model, X, y, graph):
@@ -69,7 +32,7 @@ def pair(monkeypatch, model, X, y, graph):
         return None if tree is None else Elsewhere(tree)
 
     monkeypatch.setattr(XGBoostGrower, "grow", grow_here)
-    monkeypatch.setattr(trainer, "as_device", lambda name: ElsewhereDevice())
+    monkeypatch.setattr(trainer, "as_backend", lambda name: ElsewhereBackend())
     there = model.fit(X, y, graph=graph)
     return (
         told,
@@ -105,7 +68,7 @@ def test_a_round_waits_for_few_numbers(monkeypatch):
         def after_round(self, progress):
             after.append(len(waited))
 
-    monkeypatch.setattr(trainer, "as_device", lambda name: ElsewhereDevice())
+    monkeypatch.setattr(trainer, "as_backend", lambda name: ElsewhereBackend())
     grow = XGBoostGrower.grow
     monkeypatch.setattr(
         XGBoostGrower, "grow", lambda self, *given: Elsewhere(grow(self, *(x.held for x in given)))
@@ -120,13 +83,13 @@ def test_a_round_waits_for_few_numbers(monkeypatch):
 
 
 def test_what_labels_say_of_predictions_is_solved_for_there(monkeypatch):
-    spread, asked = devices.DeviceField.posterior_mean, []
+    spread, asked = cuda.HostField.posterior_mean, []
 
     def noted(self, errors):
         asked.append(len(errors))
         return spread(self, errors)
 
-    monkeypatch.setattr(devices.DeviceField, "posterior_mean", noted)
+    monkeypatch.setattr(cuda.HostField, "posterior_mean", noted)
     model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["field"])
     here, there, _, fitted = pair(monkeypatch, model, *problem())
     np.testing.assert_allclose(there, here, rtol=1e-4)
@@ -217,31 +180,16 @@ def test_few_labels_are_cross_fitted_there(monkeypatch):
     assert fitted.conformity_scores_.size == 30
 
 
-def after_a_crash(model, X, y, graph, folder):
-    """Fit the model, with a crash in the fifth round, and take it up again from its checkpoint."""
-    often = eb.Checkpoint(folder, every=2)
-
-    class Crash(eb.Callback):
-        def after_round(self, progress):
-            if progress.round == 4:
-                raise RuntimeError("crash")
-
-    with pytest.raises(RuntimeError, match="crash"):
-        model.fit(X, y, graph=graph, checkpoint=often, callbacks=[Crash()])
-    Crash.after_round = eb.Callback.after_round
-    return model.fit(X, y, graph=graph, checkpoint=often, resume=True, callbacks=[Crash()])
-
-
 @pytest.mark.parametrize("n_labelled", [150, 30])
 def test_a_fit_there_goes_on_from_its_checkpoint(n_labelled, monkeypatch, tmp_path):
     X, y, graph = problem(n_labelled=n_labelled)
     model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["smoothing"])
     _, whole, _, _ = pair(monkeypatch, model, X, y, graph)
-    np.testing.assert_array_equal(after_a_crash(model, X, y, graph, tmp_path).predict(), whole)
+    np.testing.assert_array_equal(resume_after_crash(model, X, y, graph, tmp_path).predict(), whole)
 
 
 def test_robust_smoothing_is_refused_elsewhere(monkeypatch):
-    monkeypatch.setattr(trainer, "as_device", lambda name: ElsewhereDevice())
+    monkeypatch.setattr(trainer, "as_backend", lambda name: ElsewhereBackend())
     model = eb.EBBSRegressor(5, learner="xgboost", smoothing=eb.Robust(), labels="none")
     X, y, graph = problem()
     with pytest.raises(ValueError, match=r"eb\.Robust .* use device='cpu', or eb\.Laplacian"):
@@ -266,7 +214,7 @@ def test_a_learner_without_a_gpu_names_the_one_with(learner):
 
 def test_a_missing_cupy_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(ImportError, match=r"needs CuPy: pip install 'ebboost\[cuda\]'"):
+    with pytest.raises(ImportError, match=r"needs CuPy: pip install cupy-cuda12x"):
         fit_on_cuda()
 
 
@@ -281,7 +229,7 @@ def test_a_missing_gpu_is_said():
 def test_a_wheel_of_xgboost_without_gpus_says_what_to_install(monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     monkeypatch.setattr(xgboost, "build_info", lambda: {"USE_CUDA": False})
-    monkeypatch.setattr(trainer, "as_device", lambda name: ElsewhereDevice())
+    monkeypatch.setattr(trainer, "as_backend", lambda name: ElsewhereBackend())
     with pytest.raises(ImportError, match=r"full wheel.*pip uninstall xgboost-cpu"):
         fit_on_cuda()
 
@@ -295,31 +243,31 @@ def test_cupy_is_not_imported_on_the_cpu():
 
 def test_what_would_fit_would_fit():
     free, edges, shape = 8 * 10**9, 10**9, (2_000_000, 900, 1)
-    said = devices.too_large([shape], edges, free)
+    said = cuda.memory_message([shape], edges, free)
     numbers = [float(number.replace(",", "")) for number in re.findall(r"\d[\d,.]*\b", said)]
     needed, rows, columns, _, given, fewer_columns, fewer_rows = numbers
     assert (rows, columns, given) == (2e6, 900, 8)
     assert needed > given
 
     def takes(rows, columns):
-        return edges + rows * (devices.BYTES * columns + 8 * devices.VECTORS)
+        return edges + rows * (cuda.BYTES * columns + 8 * cuda.VECTORS)
 
     assert needed == pytest.approx(takes(rows, columns) / 1e9, rel=1e-2)
     assert 0.99 * free < takes(fewer_rows, columns) <= free
     assert 0.99 * free < takes(rows, fewer_columns) <= free
-    assert "3 ways of using the graph" in devices.too_large([shape] * 3, edges, free)
+    assert "3 candidates" in cuda.memory_message([shape] * 3, edges, free)
 
 
 def test_edges_take_what_is_kept_of_them(monkeypatch):
     graph = problem()[2]
     n_edges = graph.adjacency.nnz
-    assert devices._bytes(graph) == 4 * n_edges
-    monkeypatch.setattr(devices, "worthwhile", lambda *sizes: True)
-    assert devices._bytes(graph) == 8 * n_edges  # a second time, in tiles
+    assert cuda.edge_bytes(graph) == 4 * n_edges
+    monkeypatch.setattr(cuda, "worthwhile", lambda *sizes: True)
+    assert cuda.edge_bytes(graph) == 8 * n_edges  # a second time, in tiles
     weighted = eb.Graph.from_scipy(2.0 * graph.adjacency)
-    assert devices._bytes(weighted) == 16 * n_edges  # in either float type, never in tiles
+    assert cuda.edge_bytes(weighted) == 16 * n_edges  # in either float type, never in tiles
 
 
 def test_errors_of_other_kinds_pass_as_they_are():
-    with pytest.raises(ValueError, match="something else"), devices.Cpu():
+    with pytest.raises(ValueError, match="something else"), Backend():
         raise ValueError("something else")

@@ -1,0 +1,52 @@
+"""The CPU, and the interface of every backend."""
+
+from typing import Any, Self
+
+from ebboost.boosting.objective import Objective
+from ebboost.data.labels import Labels
+from ebboost.graph import Graph
+from ebboost.learners import Learner
+
+
+class Backend:
+    """A place to train, entered for the length of a fit; this one is the CPU and moves nothing.
+
+    Other backends override what they do differently. Host arrays are numpy's.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        return
+
+    def graph(self, graph: Graph | None) -> Any:
+        """Return the graph on the device."""
+        return graph
+
+    def labels(self, labels: Labels | None) -> Any:
+        """Return the labels on the device."""
+        return labels
+
+    def to_device(self, array: Any) -> Any:
+        """Return a host array as an array on the device."""
+        return array
+
+    def to_host(self, array: Any) -> Any:
+        """Return an array on the device as a host array."""
+        return array
+
+    def field(self, use: Any, graph: Graph, labels: Labels) -> Any:
+        """Return the posterior of a latent field, which takes and returns host arrays."""
+        return use.operator(graph, labels.nodes, labels.weight)
+
+    def learner(self, learner: Learner) -> Learner:
+        """Return the learner that grows the trees."""
+        return learner
+
+    def objective(self, objective: Objective) -> Objective:
+        """Return the objective that the loop reads."""
+        return objective
+
+    def expect_table(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
+        """Note the size of a candidate's table before it is moved, to estimate the memory."""

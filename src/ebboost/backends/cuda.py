@@ -1,0 +1,167 @@
+"""The backend of ``device="cuda"``: one NVIDIA GPU, by CuPy."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Self
+
+from ebboost.backends._tiles import worthwhile
+from ebboost.backends.cpu import Backend
+from ebboost.data.labels import Labels
+from ebboost.graph import Graph
+
+#: Numbers of 8 bytes for each node and output: scores, gradients, curvatures and intermediates.
+VECTORS = 40
+#: Bytes of an entry of the table: a float32 number, its bin, and XGBoost's overhead.
+BYTES = 6
+
+
+class CudaBackend(Backend):
+    """One NVIDIA GPU, the one that CuPy has made current.
+
+    Raises
+    ------
+    ImportError
+        If CuPy is not installed.
+    RuntimeError
+        If there is no GPU.
+    MemoryError
+        On leaving, if a fit ran out of memory: the message says what would fit.
+    """
+
+    def __init__(self) -> None:
+        self._cupy = import_cupy()
+        self._moved: dict[int, tuple[Graph, Any]] = {}
+        self._tables: dict[str, tuple[int, int, int]] = {}
+        self._free = 0
+
+    def __enter__(self) -> Self:
+        self._cupy.get_default_memory_pool().free_all_blocks()
+        self._free = self._cupy.cuda.runtime.memGetInfo()[0]
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        error = failure[1]
+        edges = sum(edge_bytes(host) for host, _ in self._moved.values())
+        self._moved.clear()
+        self._cupy.get_default_memory_pool().free_all_blocks()
+        if error is not None and _is_out_of_memory(error):
+            tables = list(self._tables.values())
+            raise MemoryError(memory_message(tables, edges, self._free)) from error
+
+    def graph(self, graph: Graph | None) -> Any:
+        """Return the graph on the GPU, moved once."""
+        if graph is None:
+            return None
+        from ebboost.backends._cuda_graph import CudaGraph
+
+        if id(graph) not in self._moved:
+            self._moved[id(graph)] = (graph, CudaGraph(graph))
+        return self._moved[id(graph)][1]
+
+    def labels(self, labels: Labels | None) -> Any:
+        """Return the labels on the GPU."""
+        if labels is None:
+            return None
+        return Labels(*map(self.to_device, (labels.nodes, labels.target, labels.weight)))
+
+    def to_device(self, array: Any) -> Any:
+        """Return a host array as CuPy's."""
+        return self._cupy.asarray(array)
+
+    def to_host(self, array: Any) -> Any:
+        """Return an array of CuPy's as numpy's."""
+        return self._cupy.asnumpy(array)
+
+    def field(self, use: Any, graph: Graph, labels: Labels) -> "HostField":
+        """Return the posterior of a latent field, which takes and returns host arrays."""
+        nodes = self.to_device(labels.nodes)
+        weight = self.to_device(labels.weight)
+        return HostField(use.operator(self.graph(graph), nodes, weight), self)
+
+    def expect_table(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
+        """Note the size of a candidate's table, for the message if memory runs out."""
+        self._tables[name] = (n_rows, n_columns, n_outputs)
+
+
+class HostField:
+    """A latent field's posterior on a device, which takes and returns host arrays.
+
+    Parameters
+    ----------
+    field : FieldPosterior
+    backend : Backend
+    """
+
+    def __init__(self, field: Any, backend: Backend) -> None:
+        self._field = field
+        self._backend = backend
+
+    def posterior_mean(self, errors: Any) -> Any:
+        """Return :meth:`FieldPosterior.posterior_mean`."""
+        return self._backend.to_host(self._field.posterior_mean(self._backend.to_device(errors)))
+
+    def leave_one_out(self, errors: Any) -> Any:
+        """Return :meth:`FieldPosterior.leave_one_out`."""
+        return self._backend.to_host(self._field.leave_one_out(self._backend.to_device(errors)))
+
+
+def memory_message(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> str:
+    """Return what a fit needs, and what would fit in the memory of a GPU.
+
+    Parameters
+    ----------
+    tables : sequence of (rows, columns, outputs)
+        A table for each candidate.
+    edges, free : int
+        Bytes of the edges, and those that were free.
+    """
+    rows, columns, outputs = max(tables, default=(1, 1, 1))
+    n_tables = max(len(tables), 1)
+    vectors = n_tables * 8 * VECTORS * outputs
+    per_row = vectors + n_tables * BYTES * columns
+    available = max(free - edges, 0)
+    fewer_columns = max(int((available / rows - vectors) / (n_tables * BYTES)), 0)
+    several = f" for each of {n_tables} candidates that are compared" if n_tables > 1 else ""
+    return (
+        f"The GPU has too little memory: this fit takes about {(edges + rows * per_row) / 1e9:.3g} "
+        f"GB ({rows:,} rows × {columns:,} columns as the trees see them{several}, and "
+        f"{edges / 1e9:.2g} GB of edges), and {free / 1e9:.3g} GB were free when it began. About "
+        f"{fewer_columns:,} such columns would fit, or {int(available / per_row):,} rows. Pass "
+        "neighbor_features=None and feature_smoothing=None to leave columns out, or smoothing and "
+        "labels other than 'auto', so that nothing is compared; end other processes on the GPU; or "
+        "use device='cpu'."
+    )
+
+
+def edge_bytes(graph: Graph) -> int:
+    """Return the bytes of the edges on the GPU: an index each, and weights or a copy in tiles."""
+    adjacency = graph.adjacency
+    if not (adjacency.data == 1.0).all():
+        return int(adjacency.nnz) * 16
+    return int(adjacency.nnz) * (8 if worthwhile(graph.n_nodes, adjacency.nnz) else 4)
+
+
+def import_cupy() -> Any:
+    """Return CuPy; raise ImportError if it is missing, RuntimeError if there is no GPU."""
+    try:
+        cupy = import_module("cupy")
+    except ImportError:
+        raise ImportError(
+            "device='cuda' needs CuPy: pip install cupy-cuda12x xgboost for CUDA 12, or "
+            "cupy-cuda13x xgboost for CUDA 13; or use device='cpu'."
+        ) from None
+    reason = ""
+    try:
+        if cupy.cuda.runtime.getDeviceCount():
+            return cupy
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        reason = f" that it can use ({error})"
+    raise RuntimeError(f"device='cuda' found no NVIDIA GPU{reason}: use device='cpu'.")
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether CuPy or XGBoost, neither of which need be installed, ran out of memory."""
+    text = str(error).lower()
+    full = "out of memory" in text or "bad_alloc" in text
+    name = type(error).__name__
+    return name == "OutOfMemoryError" or (name == "XGBoostError" and full)
