@@ -6,192 +6,152 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_sco
 
 import ebboost as eb
 from ebboost.data.table import Table
-from ebboost.inspection import diagnostics as diagnosis
-from ebboost.inspection.diagnostics import HeldOut
+from ebboost.inspection import diagnostics
+from ebboost.inspection.diagnostics import Validation
+from ebboost.model.predict import fitted_table, with_labels
+from tests.inspection.models import QUICK, fitted, fitted_classes
 from tests.problems import homophilous
 
-QUICK = {"random_state": 0, "n_jobs": 1}
 
-
-def fitted(n_labels=300, **changes):
-    X, y, graph = homophilous(600)
-    model = eb.EBBSRegressor(40, **QUICK | changes)
-    return model.fit(X, y[:n_labels], nodes=np.arange(n_labels), graph=graph), X, y
-
-
-def fitted_classes(n_classes=3, **changes):
-    X, y, graph = homophilous(600)
-    classes = np.array(["low", "mid", "top"])[
-        np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
-    ]
-    model = eb.EBBSClassifier(
-        30, **QUICK | {"smoothing": eb.Laplacian(), "labels": "field"} | changes
-    )
-    return model.fit(X, classes[:300], nodes=np.arange(300), graph=graph), X, classes
-
-
-def test_held_out_labels_are_the_users():
+def test_validation_labels_are_those_of_y_and_not_trained_on():
     model, _, y = fitted()
-    held = diagnosis.held_out(model)
-    assert held.truth == pytest.approx(y[held.nodes])
-    assert not np.isin(held.nodes, diagnosis.training_labels(model).nodes).any()
+    held_out = diagnostics.validation(model.state_)
+    assert held_out.truth == pytest.approx(y[held_out.nodes])
+    assert not np.isin(held_out.nodes, model.state_.training_labels.nodes).any()
 
 
-def test_quality_is_that_of_scikit_learn():
-    model, _, _ = fitted()
-    held = diagnosis.held_out(model)
-    found = diagnosis.quality(held)
-    assert found["rmse"] == pytest.approx(mean_squared_error(held.truth, held.prediction) ** 0.5)
-    assert found["r2"] == pytest.approx(r2_score(held.truth, held.prediction))
+def test_metrics_equal_those_of_scikit_learn():
+    held_out = diagnostics.validation(fitted()[0].state_)
+    rmse = mean_squared_error(held_out.truth, held_out.prediction) ** 0.5
+    assert held_out.metrics["rmse"] == pytest.approx(rmse)
+    assert held_out.metrics["r2"] == pytest.approx(r2_score(held_out.truth, held_out.prediction))
     model, _, classes = fitted_classes()
-    held = diagnosis.held_out(model)
-    found = diagnosis.quality(held)
-    truth, predicted = classes[held.nodes], model.classes_[held.prediction.astype(int)]
-    assert found["accuracy"] == pytest.approx(accuracy_score(truth, predicted))
-    assert found["log_loss"] == pytest.approx(log_loss(truth, held.probabilities))
+    held_out = diagnostics.validation(model.state_)
+    truth = classes[held_out.nodes]
+    predicted = model.classes_[held_out.prediction.astype(int)]
+    assert held_out.metrics["accuracy"] == pytest.approx(accuracy_score(truth, predicted))
+    assert held_out.metrics["log_loss"] == pytest.approx(log_loss(truth, held_out.probabilities))
 
 
-def test_nothing_held_out_is_none_and_says_how_to_hold_out():
+def test_a_fit_without_validation_nodes_has_none_and_the_error_has_a_remedy():
     model, _, _ = fitted(n_labels=30)
-    assert diagnosis.held_out(model) is None
+    assert diagnostics.validation(model.state_) is None
     with pytest.raises(ValueError, match="eval_set"):
-        diagnosis.needs_held_out(model)
+        diagnostics.require_validation(model.state_)
 
 
-@pytest.mark.parametrize("make", [fitted, fitted_classes])
-def test_before_held_out_predicts_as_fit_did(make):
-    model, _, _ = make()
-    before = diagnosis.before_held_out(model)
-    assert before.raw_predictions_[model.validation_nodes_] == pytest.approx(
-        model.validation_prediction_
-    )
-    if make is fitted:  # the final model has used those labels since
-        assert model.raw_predictions_[model.validation_nodes_] != pytest.approx(
-            model.validation_prediction_
-        )
+@pytest.mark.parametrize("fit", [fitted, fitted_classes])
+def test_training_labels_alone_reproduce_the_validation_predictions(fit):
+    state = fit()[0].state_
+    before = with_labels(state, state.training_labels)
+    nodes = state.validation.nodes
+    assert before.raw_predictions[nodes] == pytest.approx(state.validation.prediction)
+    if fit is fitted:  # the final model uses those labels
+        assert state.raw_predictions[nodes] != pytest.approx(state.validation.prediction)
 
 
 def test_without_graph_is_plain_boosting_on_the_same_labels():
     model, X, _ = fitted()
-    held = diagnosis.held_out(model)
-    training = diagnosis.training_labels(model)
+    held_out = diagnostics.validation(model.state_)
+    training = model.state_.training_labels
     plain = eb.EBBSRegressor(40, **QUICK).fit(
-        X, training.target[:, 0], nodes=training.nodes, eval_set=(held.nodes, held.truth)
+        X, training.target[:, 0], nodes=training.nodes, eval_set=(held_out.nodes, held_out.truth)
     )
-    found = diagnosis.without_graph(model, model.state_.table)
-    assert found.prediction == pytest.approx(plain.predict(nodes=held.nodes))
-    assert held.cost.mean() < 0.5 * found.cost.mean()  # half of the signal is in the graph alone
+    result = diagnostics.without_graph(model, model.state_.table)
+    assert result.prediction == pytest.approx(plain.predict(nodes=held_out.nodes))
+    assert held_out.loss.mean() < 0.5 * result.loss.mean()  # half of the signal is in the graph
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_without_graph_for_classes_with_weights_and_categories(n_classes):
     X, y, graph = homophilous(400)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
-        kind=np.where(X[:, 0] > 0, "up", "down")
-    )
+    kind = np.where(X[:, 0] > 0, "up", "down")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=kind)
     classes = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
     model = eb.EBBSClassifier(
         20, class_weight="balanced", labels="field", smoothing=eb.Laplacian(), **QUICK
     )
     model.fit(frame, classes, graph=graph)
-    found = diagnosis.without_graph(model, model.state_.table)
-    assert found.probabilities.shape == model.validation_prediction_.shape
-    assert found.probabilities.sum(axis=1) == pytest.approx(1.0)
+    result = diagnostics.without_graph(model, model.state_.table)
+    assert result.probabilities.shape == model.state_.validation.prediction.shape
+    assert result.probabilities.sum(axis=1) == pytest.approx(1.0)
+    assert result.metrics["accuracy"] > 1.1 / n_classes
 
 
 def test_without_graph_takes_sparse_tables():
     X, y, graph = homophilous(300)
-    model = eb.EBBSRegressor(10, labels="field", smoothing=None, **QUICK).fit(
-        sparse.csr_array(X), y, graph=graph
-    )
-    assert diagnosis.without_graph(model, model.state_.table).prediction.shape == (30,)
+    model = eb.EBBSRegressor(10, labels="field", smoothing=None, **QUICK)
+    model.fit(sparse.csr_array(X), y, graph=graph)
+    result = diagnostics.without_graph(model, model.state_.table)
+    assert result.truth == pytest.approx(y[result.nodes])
+    assert result.metrics["r2"] > 0
 
 
 def test_coverage_is_counted_where_widths_do_not_come_from():
-    rng = np.random.default_rng(0)
-    truth = rng.normal(size=4000)
-    found = diagnosis.coverage(HeldOut(np.arange(4000), truth, np.zeros(4000)))
-    assert found.share == pytest.approx(found.levels, abs=0.02)
-    assert found.width[found.levels.index(0.95)] == pytest.approx(1.96, abs=0.15)
-    few = diagnosis.coverage(HeldOut(np.arange(8), truth[:8], np.zeros(8)))
-    assert np.isinf(few.width[-1])  # four errors cannot tell what holds 95 %
+    truth = np.random.default_rng(0).normal(size=4000)
+    observed = diagnostics.coverage(Validation(np.arange(4000), truth, np.zeros(4000)))
+    assert observed.share == pytest.approx(observed.levels, abs=0.02)
+    assert observed.width[observed.levels.index(0.95)] == pytest.approx(1.96, abs=0.15)
+    few = diagnostics.coverage(Validation(np.arange(8), truth[:8], np.zeros(8)))
+    assert np.isinf(few.width[-1])  # four errors are too few for 95%
 
 
-def test_calibration_of_honest_probabilities_is_the_diagonal():
+def test_calibrated_probabilities_lie_on_the_diagonal():
     rng = np.random.default_rng(0)
     p = rng.random(20_000)
     probabilities = np.column_stack([1 - p, p])
     truth = (rng.random(20_000) < p).astype(float)
-    said, seen, count = diagnosis.calibration(
-        HeldOut(np.arange(20_000), truth, probabilities.argmax(axis=1).astype(float), probabilities)
-    )
-    assert seen == pytest.approx(said, abs=0.03)
-    assert count.sum() == 20_000
+    prediction = probabilities.argmax(axis=1).astype(float)
+    held_out = Validation(np.arange(20_000), truth, prediction, probabilities)
+    stated, accuracy, n_nodes = diagnostics.calibration(held_out)
+    assert accuracy == pytest.approx(stated, abs=0.03)
+    assert n_nodes.sum() == 20_000
 
 
-def test_importances_name_the_users_columns():
+def test_confusion_counts_the_most_frequent_classes():
+    truth = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 2.0])
+    prediction = np.array([0.0, 0.0, 2.0, 1.0, 2.0, 0.0])
+    held_out = Validation(np.arange(6), truth, prediction, np.zeros((6, 3)))
+    classes, counts = diagnostics.confusion(held_out, 3, most=2)
+    assert classes.tolist() == [0, 2]
+    assert counts.tolist() == [[2, 1], [1, 1]]
+
+
+def test_importances_name_the_columns_of_x():
     X, y, graph = homophilous(300)
     frame = pd.DataFrame(X, columns=["size", "age", "noise"])
-    model = eb.EBBSRegressor(30, **QUICK).fit(frame, y, graph=graph)
-    ranked = diagnosis.importances(model)
+    ranked = diagnostics.importances(eb.EBBSRegressor(30, **QUICK).fit(frame, y, graph=graph))
     assert ranked[0][0] == "size"
     assert {name for name, _ in ranked} == {"size", "age", "noise"}
     assert sum(share for _, share in ranked) == pytest.approx(1.0)
 
 
-def place_table(names, values, categorical=()):
-    return Table(
-        np.asarray(values, dtype=float), tuple(names), categorical, tuple(range(len(names)))
-    )
+def table(names, values, categorical=()):
+    values = np.asarray(values, dtype=float)
+    return Table(values, tuple(names), categorical, tuple(range(len(names))))
 
 
-def test_places_are_found_by_their_names():
+def test_coordinates_are_recognized_by_the_names_of_their_columns():
     values = [[1.0, 0.0, 5.0], [2.0, 1.0, 7.0]]
-    place, names = diagnosis.coordinates(place_table(("Y", "price", "X"), values))
-    assert place.tolist() == [[5.0, 1.0], [7.0, 2.0]]
+    points, names = diagnostics.coordinates(table(("Y", "price", "X"), values))
+    assert points.tolist() == [[5.0, 1.0], [7.0, 2.0]]
     assert names == "X and Y"
-    assert diagnosis.coordinates(place_table(("a", "price", "X"), values)) is None
-    assert diagnosis.coordinates(place_table(("x", "y"), [[1.0, np.nan], [0.0, 1.0]])) is None
-    assert (
-        diagnosis.coordinates(place_table(("x", "y"), [[1.0, 0.0], [0.0, 1.0]], categorical=(0,)))
-        is None
-    )
-    assert diagnosis.coordinates(None) is None
+    assert diagnostics.coordinates(table(("a", "price", "X"), values)) is None
+    assert diagnostics.coordinates(table(("x", "y"), [[1.0, np.nan], [0.0, 1.0]])) is None
+    assert diagnostics.coordinates(table(("x", "y"), [[1.0, 0.0], [0.0, 1.0]], (0,))) is None
+    assert diagnostics.coordinates(None) is None
 
 
 def test_degrees_of_longitude_shrink_towards_the_poles():
-    place, _ = diagnosis.coordinates(place_table(("lon", "lat"), [[0.0, 59.0], [1.0, 61.0]]))
-    assert np.ptp(place[:, 0]) == pytest.approx(0.5, abs=1e-3)
+    points, _ = diagnostics.coordinates(table(("lon", "lat"), [[0.0, 59.0], [1.0, 61.0]]))
+    assert np.ptp(points[:, 0]) == pytest.approx(0.5, abs=1e-3)
 
 
-def test_the_table_may_be_handed_over(tmp_path):
+def test_the_table_of_a_loaded_model_may_be_passed(tmp_path):
     model, X, _ = fitted()
     model.save(tmp_path / "m.ebb")
-    again = eb.load(tmp_path / "m.ebb")
-    assert diagnosis.fitted_table(again) is None
-    assert diagnosis.fitted_table(again, X).values == pytest.approx(X)
+    state = eb.load(tmp_path / "m.ebb").state_
+    assert fitted_table(state) is None
+    assert fitted_table(state, X).values == pytest.approx(X)
     with pytest.raises(ValueError, match="fitted on 600"):
-        diagnosis.fitted_table(again, X[:10])
-
-
-def test_errors_of_neighbours_are_alike_where_the_graph_was_left_unused():
-    X, y, graph = homophilous(1000)
-    half = np.random.default_rng(0).permutation(1000)
-    left, used = (
-        eb.EBBSRegressor(
-            30,
-            labels=labels,
-            smoothing=None,
-            neighbor_features=None,
-            feature_smoothing=None,
-            **QUICK,
-        ).fit(X, y[half[:500]], nodes=half[:500], eval_set=(half[500:], y[half[500:]]), graph=graph)
-        for labels in ("none", "field")
-    )
-    alike = [diagnosis.errors_alike(model, diagnosis.held_out(model)) for model in (left, used)]
-    assert alike[0] > 0.8
-    assert alike[1] < alike[0] - 0.1
-    assert (
-        diagnosis.errors_alike(fitted()[0], diagnosis.held_out(fitted()[0])) is None
-    )  # too few to tell
-    assert not diagnosis.uses_graph(left) and diagnosis.uses_graph(used)
+        fitted_table(state, X[:10])

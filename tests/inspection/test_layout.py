@@ -10,17 +10,17 @@ from tests.strategies import graphs
 
 @given(graphs())
 @settings(max_examples=40, deadline=None)
-def test_every_node_has_a_place(graph):
-    place = layout(graph.adjacency)
-    assert place.shape == (graph.n_nodes, 2)
-    assert np.isfinite(place).all()
+def test_every_node_has_finite_coordinates(graph):
+    points = layout(graph.adjacency)
+    assert points.shape == (graph.n_nodes, 2)
+    assert np.isfinite(points).all()
 
 
 def test_a_grid_is_laid_out_as_a_grid():
     true = np.argwhere(np.ones((15, 15))).astype(float)
-    place = layout(eb.Graph.build_radius(true, 1.0).adjacency)
+    points = layout(eb.Graph.build_radius(true, 1.0).adjacency)
     pairs = np.triu_indices(225, 1)
-    far, near = (np.linalg.norm(p[pairs[0]] - p[pairs[1]], axis=1) for p in (true, place))
+    far, near = (np.linalg.norm(p[pairs[0]] - p[pairs[1]], axis=1) for p in (true, points))
     assert spearmanr(far, near).statistic > 0.95
 
 
@@ -28,13 +28,11 @@ def test_components_do_not_overlap():
     ring = np.arange(40)
     source = np.concatenate([ring, 40 + ring])
     target = np.concatenate([np.roll(ring, -1), 40 + np.roll(ring, -1)])
-    place = layout(eb.Graph.from_edges(source, target, n_nodes=83).adjacency)
-    first, second = place[:40], place[40:80]
+    points = layout(eb.Graph.from_edges(source, target, n_nodes=83).adjacency)
+    first, second = points[:40], points[40:80]
     apart = first.max(axis=0) < second.min(axis=0)
     assert (apart | (second.max(axis=0) < first.min(axis=0))).any()
-    assert (
-        len(np.unique(place[80:].round(6), axis=0)) == 3
-    )  # isolates each have a place of their own
+    assert len(np.unique(points[80:].round(6), axis=0)) == 3  # isolates do not overlap
 
 
 def test_the_same_graph_is_laid_out_the_same():

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 import ebboost as eb
-from tests.inspection.test_diagnostics import fitted, fitted_classes
+from ebboost.inspection import diagnostics
+from tests.inspection.models import QUICK, fitted, fitted_classes
 from tests.problems import homophilous
 
 matplotlib.use("agg")
@@ -30,67 +31,153 @@ def classifier():
     return fitted_classes()[0]
 
 
-ALL = ["losses", "predicted_vs_true", "importances", "residual_map", "coverage"]
+def points(ax):
+    return np.asarray(ax.collections[0].get_offsets())
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_every_plot_draws_into_the_axes_given(model, name):
+def bars(ax):
+    """Width of each bar by its label."""
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    return dict(zip(labels, [bar.get_width() for bar in ax.patches], strict=True))
+
+
+PLOTS = ["losses", "predicted_vs_true", "importances", "candidates", "residual_map", "coverage"]
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_every_plot_draws_into_the_axes_that_are_passed(model, name):
     _, ax = plt.subplots()
     assert getattr(eb.plot, name)(model, ax=ax) is ax
+    assert ax.has_data()
     assert getattr(eb.plot, name)(model) is not ax
-    ax.figure.canvas.draw()
-
-
-@pytest.mark.parametrize(
-    "name", ["losses", "predicted_vs_true", "importances", "residual_map", "calibration"]
-)
-def test_every_plot_takes_a_classifier(classifier, name):
-    getattr(eb.plot, name)(classifier).figure.canvas.draw()
 
 
 def test_losses_are_those_of_the_fit(model):
     lines = {line.get_label(): line for line in eb.plot.losses(model).get_lines()}
     assert lines["training"].get_ydata().tolist() == model.history_["training"]
-    assert lines["held out"].get_ydata().tolist() == model.history_["validation"]
-    assert lines["kept"].get_xdata()[0] == model.n_iter_
+    assert lines["validation"].get_ydata().tolist() == model.history_["validation"]
+    assert lines["rounds used"].get_xdata()[0] == model.n_iter_
 
 
-def test_confusion_has_a_row_per_class(classifier):
-    share = np.asarray(eb.plot.predicted_vs_true(classifier).images[0].get_array())
+def test_predictions_are_drawn_against_labels(model):
+    held_out = diagnostics.validation(model.state_)
+    expected = np.column_stack([held_out.prediction, held_out.truth])
+    drawn = points(eb.plot.predicted_vs_true(model))
+    assert np.sort(drawn, axis=0) == pytest.approx(np.sort(expected, axis=0))
+
+
+def test_the_confusion_matrix_has_a_row_for_each_class(classifier):
+    ax = eb.plot.predicted_vs_true(classifier)
+    share = np.asarray(ax.collections[0].get_array())
     assert share.shape == (3, 3)
     assert share.sum(axis=1) == pytest.approx(100)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["low", "mid", "top"]
+    held_out = diagnostics.validation(classifier.state_)
+    low = held_out.prediction[held_out.truth == 0]
+    assert share[0, 0] == pytest.approx(100 * (low == 0).mean())
+
+
+def test_importances_are_those_of_the_model(model):
+    drawn = bars(eb.plot.importances(model, most=2))
+    assert list(drawn.items()) == [
+        (name, pytest.approx(share)) for name, share in diagnostics.importances(model)[:2]
+    ]
+
+
+def test_candidates_show_their_losses_and_the_selected_one_in_the_first_color(model):
+    ax = eb.plot.candidates(model)
+    drawn = bars(ax)
+    assert sorted(drawn.values()) == pytest.approx(sorted(model.selection_.values()))
+    colors = {matplotlib.colors.to_hex(bar.get_facecolor()) for bar in ax.patches}
+    assert colors == {"#0b6e75", "#c4c9cc"}
+    assert drawn["without the graph"] == pytest.approx(model.selection_["none"])
+    with pytest.raises(ValueError, match="no model selection"):
+        eb.plot.candidates(fitted(smoothing=None, labels="none")[0])
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_residuals_are_colors_on_a_map_of_all_nodes(model, classifier, classes):
+    shown = classifier if classes else model
+    ax = eb.plot.residual_map(shown)
+    held_out = diagnostics.validation(shown.state_)
+    everything, residuals = ax.collections
+    assert len(everything.get_offsets()) == 600
+    assert np.asarray(residuals.get_array()) == pytest.approx(held_out.residual)
+    assert residuals.get_clim()[0] == (0 if classes else -residuals.get_clim()[1])
+
+
+def test_a_map_uses_coordinates_of_the_table():
+    X, y, graph = homophilous(200)
+    frame = pd.DataFrame(X, columns=["a", "lon", "lat"])
+    shown = eb.EBBSRegressor(5, **QUICK).fit(frame, y, graph=graph)
+    assert points(eb.plot.residual_map(shown)) == pytest.approx(
+        diagnostics.coordinates(shown.state_.table)[0]
+    )
+
+
+def test_coverage_and_calibration_draw_their_points(model, classifier):
+    observed = diagnostics.coverage(diagnostics.validation(model.state_))
+    line = eb.plot.coverage(model).get_lines()[1]
+    assert line.get_xdata().tolist() == list(observed.levels)
+    assert line.get_ydata() == pytest.approx(observed.share)
+    stated, accuracy, _ = diagnostics.calibration(diagnostics.validation(classifier.state_))
+    line = eb.plot.calibration(classifier).get_lines()[1]
+    assert line.get_xdata() == pytest.approx(stated)
+    assert line.get_ydata() == pytest.approx(accuracy)
 
 
 def test_an_explanation_is_drawn_part_by_part(model):
     explained = model.explain([5])[0]
     ax = eb.plot.explanation(explained, most=4)
     assert len(ax.patches) == 5
-    assert sum(bar.get_width() for bar in ax.patches) == pytest.approx(
-        explained.score - explained.base
-    )
+    drawn = sum(bar.get_width() for bar in ax.patches)
+    assert drawn == pytest.approx(explained.score - explained.base)
     with pytest.raises(TypeError, match="one Explanation"):
         eb.plot.explanation(model.explain([5]))
 
 
-def test_names_are_no_formulas():
+def test_names_are_not_parsed_as_formulas():
     X, y, graph = homophilous(100)
-    frame = pd.DataFrame(X, columns=["$^{", "b", "c"])
-    m = eb.EBBSRegressor(5, random_state=0, n_jobs=1).fit(frame, y, graph=graph)
-    eb.plot.importances(m).figure.canvas.draw()
+    frame = pd.DataFrame(X, columns=["$^{", "a\n b", "x" * 100])
+    ax = eb.plot.importances(eb.EBBSRegressor(5, **QUICK).fit(frame, y, graph=graph))
+    ax.figure.canvas.draw()
+    assert set(bars(ax)) == {"$^{", "a b", "x" * 32 + "…"}
 
 
-def test_wrong_kinds_of_models_are_refused_with_a_remedy(model, classifier):
+def test_plots_of_the_wrong_kind_of_model_raise_with_a_remedy(model, classifier):
     with pytest.raises(ValueError, match=r"plot\.calibration"):
         eb.plot.coverage(classifier)
-    with pytest.raises(ValueError, match="coverage"):
+    with pytest.raises(ValueError, match=r"plot\.coverage"):
         eb.plot.calibration(model)
     with pytest.raises(ValueError, match="eval_set"):
         eb.plot.predicted_vs_true(fitted(n_labels=30)[0])
     X, y, _ = homophilous(100)
     with pytest.raises(ValueError, match="X="):
-        eb.plot.residual_map(eb.EBBSRegressor(5, random_state=0, n_jobs=1).fit(X, y))
+        eb.plot.residual_map(eb.EBBSRegressor(5, **QUICK).fit(X, y))
 
 
-def test_matplotlib_is_imported_only_when_drawing():
+def test_importing_the_package_does_not_import_matplotlib():
     code = "import sys, ebboost; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("statement", ["eb.plot.losses(m)", "eb.write_report(m, 'r.html')"])
+def test_without_matplotlib_the_message_names_it(statement):
+    code = f"""
+import sys
+import numpy as np
+import ebboost as eb
+X = np.arange(60.0)[:, None]
+m = eb.EBBSRegressor(2, random_state=0).fit(X, X[:, 0])
+class Missing:
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] == "matplotlib":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+try:
+    {statement}
+except ImportError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "pip install matplotlib" in shown.stdout

@@ -1,4 +1,4 @@
-"""Problems in a table, its labels and its graph, each with advice: for ``check_graph`` and the report."""
+"""Problems in a table, its labels and its graph, for ``check_graph`` and the report."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,8 @@ OFTEN_MISSING = 0.2
 IDENTIFIER = 0.5  # different categories per row
 REPEATED_ROWS = 0.01
 UNRELATED = 0.1  # correlation of labels between neighbours
-SAME_CLASS = 0.995  # share of edges within a class
+SAME_CLASS = 0.995  # share of edges within a class, of MIN_EDGES or more
+MIN_EDGES = 50
 MOST_NAMES = 5
 COLUMN_PROBLEMS = {
     "constant": ("Constant or empty: {}.", "Remove such columns."),
@@ -135,9 +136,9 @@ def _column_problem(
 def explained_share(column: Array, labels: Array, categorical: bool, classes: bool) -> float:
     """Share of the variation of the labels that one column explains out of sample, 0 to 1.
 
-    Labels are predicted by their mean (or most frequent class) among the rows of the other half whose
-    value falls into the same of √n bins; numbers also by rank correlation, so that a monotone copy
-    of the target counts in full.
+    Labels are predicted by their mean (or most frequent class) among the rows of the other half
+    whose value falls into the same of √n bins; numbers also by rank correlation, so that a monotone
+    copy of the target counts in full.
     """
     known = ~np.isnan(column)
     column = column[known]
@@ -194,53 +195,40 @@ def listed(names: list[str]) -> str:
 
 def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> list[Finding]:
     """Problems of a graph and of the labels on it; arguments as in :func:`audit_table`."""
-    findings = []
     labelled = np.zeros(graph.n_nodes, dtype=bool)
     labelled[nodes] = True
-    if graph.isolates.size:
-        to_predict = int((~labelled[graph.isolates]).sum())
-        findings.append(
-            Finding(
-                f"{graph.isolates.size:,} of {graph.n_nodes:,} nodes have no edge, "
-                f"{to_predict:,} of them to predict.",
-                "They are predicted from their own columns alone.",
-            )
-        )
-    reached = np.zeros(graph.n_components, dtype=bool)
-    reached[graph.component_labels[nodes]] = True
-    sizes = np.bincount(graph.component_labels)
-    unreached = int(sizes[~reached & (sizes > 1)].sum())
-    if unreached:
-        findings.append(
-            Finding(
-                f"{count(unreached, 'node')} in components without any label.",
-                "The labels of neighbours cannot help there.",
-            )
-        )
-    if np.ptp(labels) == 0:
-        findings.append(
-            Finding("All labels are equal.", "There is nothing to learn: check the target.")
-        )
-        return findings
-    links = sparse.triu(graph.adjacency[nodes][:, nodes], format="coo")
-    if classes and links.nnz >= 50:
-        source, target = links.coords
-        if (labels[source] == labels[target]).mean() > SAME_CLASS:
-            findings.append(
-                Finding(
-                    "Edges connect nodes of the same class only.",
-                    "If they were built from the labels, this is target leakage.",
-                )
-            )
+    isolated = int((~labelled[graph.isolates]).sum())
+    reached = np.isin(graph.component_labels, graph.component_labels[nodes])
+    unreached = int((~reached).sum()) - isolated
+    is_constant = bool(np.ptp(labels) == 0)
+    source, target = sparse.triu(graph.adjacency[nodes][:, nodes], format="coo").coords
+    within = (labels[source] == labels[target]).mean() if source.size >= MIN_EDGES else 0.0
     correlation = label_correlation(graph, nodes, labels, classes)
-    if correlation is not None and abs(correlation) < UNRELATED:
-        findings.append(
-            Finding(
-                f"Labels are hardly correlated between neighbours ({correlation:.2f}).",
-                "Check that the edges refer to the rows you mean, in the order of the table.",
-            )
-        )
-    return findings
+    problems = [
+        (
+            graph.isolates.size > 0,
+            f"{graph.isolates.size:,} of {graph.n_nodes:,} nodes have no edge, {isolated:,} of "
+            "them to predict.",
+            "They are predicted from their own columns alone.",
+        ),
+        (
+            unreached > 0,
+            f"{count(unreached, 'node')} in components without any label.",
+            "The labels of neighbours cannot help there.",
+        ),
+        (is_constant, "All labels are equal.", "There is nothing to learn: check the target."),
+        (
+            classes and within > SAME_CLASS and not is_constant,
+            "Edges connect nodes of the same class only.",
+            "If they were built from the labels, this is target leakage.",
+        ),
+        (
+            correlation is not None and abs(correlation) < UNRELATED and not is_constant,
+            f"Labels are hardly correlated between neighbours ({correlation or 0.0:.2f}).",
+            "Check that the edges refer to the rows you mean, in the order of the table.",
+        ),
+    ]
+    return [Finding(problem, advice) for holds, problem, advice in problems if holds]
 
 
 def label_correlation(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> float | None:
@@ -250,7 +238,7 @@ def label_correlation(graph: Graph, nodes: Nodes, labels: Array, classes: bool) 
 
 
 def correlation_if_enough(graph: Graph, nodes: Nodes, values: Array) -> float | None:
-    """:func:`neighbor_correlation`, None if fewer than 30 of the nodes have a neighbour among them."""
+    """:func:`neighbor_correlation`, None if fewer than 30 nodes have a neighbour among them."""
     links = graph.adjacency[nodes][:, nodes]
     if int((np.diff(links.indptr) > 0).sum()) < MIN_ROWS:
         return None

@@ -1,11 +1,5 @@
-"""Properties of a table, its labels and its graph before a fit, and what the graph adds.
+"""Properties of a table, its labels and its graph before a fit, and what the graph adds."""
 
-The estimate is a short cross-validation of the same trees with and without the graph, on the same
-folds. Its standard error comes from paired differences: the larger of that over nodes and that over
-folds.
-"""
-
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,29 +7,22 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.sparse import csgraph
 from sklearn.utils import check_random_state
 
-from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
-from ebboost.data.table import Table
-from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
 from ebboost.inspection.data_audit import MIN_ROWS, audit_graph, audit_table
 from ebboost.inspection.formatting import count, figure, percent
-from ebboost.model_selection.splitters import GraphBlockFold, labelled_folds
+from ebboost.inspection.graph_gain import Estimate, Progress, estimate_gain
 
 Array = NDArray[np.float64]
 Nodes = NDArray[np.int64]
-Progress = Callable[[int, int], None]
 TASKS = ("auto", "regression", "classification")
 MIN_PERMUTATIONS = 19
 MAX_PERMUTATIONS = 199
 MAX_COMPARISONS = 100_000_000  # edges times permutations
-ROUNDS = 300
-MAX_NODES = 20_000  # in the estimate
 
 
 @dataclass(frozen=True)
@@ -62,62 +49,6 @@ class Autocorrelation:
     expected: float
     p_value: float
     n_edges: int
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What the graph adds, by cross-validation.
-
-    Attributes
-    ----------
-    metric : str
-        ``"RMSE"`` (less is better) or ``"accuracy"``.
-    without, with_graph : float
-        The metric over all folds.
-    gain : float
-        Improvement by the graph; negative if the graph does harm.
-    standard_error : float
-        Of the gain.
-    choices : list of str
-        Selected candidate of each fold; ``"none"``: without the graph.
-    folds : str
-        ``"random"`` or ``"blocks"``.
-    n_nodes, n_labels : int
-        Size of the part of the data that was used.
-    """
-
-    metric: str
-    without: float
-    with_graph: float
-    gain: float
-    standard_error: float
-    choices: list[str]
-    folds: str
-    n_nodes: int
-    n_labels: int
-
-    @property
-    def gain_text(self) -> str:
-        """The gain and its standard error with the same number of decimals."""
-        if self.standard_error <= 0:
-            return f"{figure(self.gain, 3)} ± 0"
-        decimals = max(1 - int(np.floor(np.log10(self.standard_error))), 0)
-        return f"{self.gain:,.{decimals}f} ± {self.standard_error:,.{decimals}f}"
-
-    @property
-    def verdict(self) -> str:
-        """The conclusion in one sentence."""
-        if set(self.choices) == {"none"}:
-            return "The graph was not used in any fold: plain boosting did as well."
-        if self.gain > 2.0 * self.standard_error:
-            if self.metric == "RMSE":
-                gain = f"the RMSE on held-out labels falls by {percent(self.gain / self.without)}"
-            else:
-                gain = f"the accuracy on held-out labels rises by {100 * self.gain:.1f} points"
-            return f"The graph helps: {gain}."
-        if self.gain < -2.0 * self.standard_error:
-            return "The graph does harm: use plain boosting."
-        return "The graph adds little: the difference is within two standard errors."
 
 
 @dataclass(frozen=True)
@@ -280,8 +211,8 @@ def check_graph(
     table = TableReader().fit(X)
     checks.check_graph(graph, table.n_rows, X)
     nodes, values, _ = checks.labelled_nodes(y, None, None, table.n_rows, classes, "check_graph")
-    labels = np.unique(values, return_inverse=True)[1] if classes else values
-    labels = np.asarray(labels, dtype=np.float64)
+    codes = np.unique(values, return_inverse=True)[1]
+    labels = (codes if classes else values).astype(np.float64)
     random = check_random_state(random_state)
     autocorrelation = label_autocorrelation(graph, nodes, labels, task, random)
     findings = audit_table(table, nodes, labels, classes)
@@ -302,29 +233,37 @@ def check_graph(
             f"{MIN_ROWS}."
         )
     elif estimate and np.ptp(labels) > 0:
-        gain = _estimate(table, nodes, values, graph, classes, n_folds, blocks, random, progress)
+        gain = estimate_gain(
+            table, nodes, values, graph, classes, n_folds, blocks, random, progress
+        )
     missing = [] if table.is_sparse else np.isnan(table.values).mean(axis=0).tolist()
-    n_neighbors = np.diff(graph.adjacency.indptr)
     return GraphCheck(
         task=task,
-        n_nodes=graph.n_nodes,
-        n_edges=graph.n_edges,
         n_columns=len(table.names),
         n_labelled=nodes.size,
-        n_isolates=int(graph.isolates.size),
-        n_components=graph.n_components,
-        largest_component=int(np.bincount(graph.component_labels).max()),
-        median_neighbors=float(np.median(n_neighbors)),
-        most_neighbors=int(n_neighbors.max()),
         missing={name: gap for name, gap in zip(table.names, missing, strict=False) if gap > 0},
         autocorrelation=autocorrelation,
         warnings=warnings,
         estimate=gain,
+        **_graph_sizes(graph),
     )
 
 
+def _graph_sizes(graph: Graph) -> dict[str, Any]:
+    n_neighbors = np.diff(graph.adjacency.indptr)
+    return {
+        "n_nodes": graph.n_nodes,
+        "n_edges": graph.n_edges,
+        "n_isolates": int(graph.isolates.size),
+        "n_components": graph.n_components,
+        "largest_component": int(np.bincount(graph.component_labels).max()),
+        "median_neighbors": float(np.median(n_neighbors)),
+        "most_neighbors": int(n_neighbors.max()),
+    }
+
+
 def infer_task(y: ArrayLike) -> str:
-    """Classification if the labels are text, booleans, or two different numbers; else regression."""
+    """Classification if labels are text, booleans, or two different numbers; else regression."""
     values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if values.dtype.kind in "USb":
         return "classification"
@@ -342,10 +281,10 @@ def infer_task(y: ArrayLike) -> str:
 def label_autocorrelation(
     graph: Graph, nodes: Nodes, labels: Array, task: str, random_state: int | RandomState | None = 0
 ) -> Autocorrelation | None:
-    """Moran's I, (m / Σ w) · Σ w_ij z_i z_j / Σ z_i², or the weighted share of edges within classes.
+    """Moran's I, (m / Σ w) · Σ w_ij z_i z_j / Σ z_i², or the share of edge weight within classes.
 
-    The p-value is that of a permutation test. None without edges between labelled nodes, or where all
-    labels are equal.
+    The p-value is that of a permutation test. None without edges between labelled nodes, or where
+    all labels are equal.
     """
     links = sparse.triu(graph.adjacency[nodes][:, nodes], format="coo")
     if links.nnz == 0 or np.ptp(labels) == 0:
@@ -375,7 +314,7 @@ def label_autocorrelation(
 
 
 def _labelled_neighbor_share(graph: Graph, nodes: Nodes) -> tuple[float | None, float]:
-    """Share of labelled ones among the neighbours of nodes to predict (None without) and of labelled nodes."""
+    """Share of labelled nodes among the neighbours of nodes to predict, and of labelled nodes."""
     labelled = np.zeros(graph.n_nodes)
     labelled[nodes] = 1.0
     n_neighbors = np.diff(graph.adjacency.indptr)
@@ -390,101 +329,3 @@ def _labelled_neighbor_share(graph: Graph, nodes: Nodes) -> tuple[float | None, 
         float(to_predict.mean()) if to_predict.size else None,
         float(usual.mean()) if usual.size else 0.0,
     )
-
-
-# ---------------------------------------------------------------------- what the graph adds
-
-
-def _estimate(
-    table: Table,
-    nodes: Nodes,
-    values: NDArray[Any],
-    graph: Graph,
-    classes: bool,
-    n_folds: int,
-    blocks: bool,
-    random: RandomState,
-    progress: Progress | None,
-) -> Estimate:
-    """Cross-validate the same trees with and without the graph."""
-    X = table.values
-    truth = np.empty(table.n_rows, dtype=values.dtype)
-    truth[nodes] = values
-    if table.n_rows > MAX_NODES:
-        part = _connected_part(graph, nodes, random)
-        X = X[part]
-        truth = truth[part]
-        nodes = np.flatnonzero(np.isin(part, nodes))
-        graph = Graph(sparse.csr_array(graph.adjacency[part][:, part]))
-    seed = int(random.randint(np.iinfo(np.int32).max))
-    folds = labelled_folds(
-        GraphBlockFold(n_folds, seed) if blocks else n_folds,
-        nodes,
-        truth[nodes],
-        graph,
-        len(truth),
-        stratify=classes and np.unique(truth[nodes], return_counts=True)[1].min() >= n_folds,
-        random_state=seed,
-    )
-    kind = EBBSClassifier if classes else EBBSRegressor
-    losses: dict[bool, list[Array]] = {False: [], True: []}
-    choices = []
-    for number, (train, test) in enumerate(folds):
-        for uses_graph in (False, True):
-            model = kind(ROUNDS, categorical_features=list(table.categorical), random_state=seed)
-            model.fit(X, truth[train], nodes=train, graph=graph if uses_graph else None)
-            predicted = unless_interrupted(model).predict(nodes=test)
-            loss = predicted != truth[test] if classes else (predicted - truth[test]) ** 2
-            losses[uses_graph].append(np.asarray(loss, dtype=np.float64))
-            if progress is not None:
-                progress(2 * number + 1 + uses_graph, 2 * len(folds))
-        choices.append(model.best_candidate_)
-    gain, error, (without, with_graph) = paired_gain(losses[False], losses[True], root=not classes)
-    return Estimate(
-        "accuracy" if classes else "RMSE",
-        1.0 - without if classes else without,
-        1.0 - with_graph if classes else with_graph,
-        gain,
-        error,
-        choices,
-        "blocks" if blocks else "random",
-        len(truth),
-        nodes.size,
-    )
-
-
-def paired_gain(
-    before: list[Array], after: list[Array], root: bool
-) -> tuple[float, float, tuple[float, float]]:
-    """Decrease of the mean loss, its standard error, and the two means; of their roots if ``root``.
-
-    The error is the larger of two: over nodes, from paired differences (for a root, of its first-order
-    influence), which takes nodes as independent; and over folds, which does not, but there are few.
-    """
-    one = np.concatenate(before)
-    other = np.concatenate(after)
-    scale = np.sqrt if root else np.asarray
-    levels = (float(scale(one.mean())), float(scale(other.mean())))
-    by_node = one - other
-    if root:
-        by_node = one / (2.0 * max(levels[0], 1e-300)) - other / (2.0 * max(levels[1], 1e-300))
-    pairs = zip(before, after, strict=True)
-    by_fold = np.array([scale(a.mean()) - scale(b.mean()) for a, b in pairs])
-    errors = [gains.std(ddof=1) / np.sqrt(gains.size) for gains in (by_node, by_fold)]
-    return levels[0] - levels[1], float(max(errors)), levels
-
-
-def _connected_part(graph: Graph, nodes: Nodes, random: RandomState) -> Nodes:
-    """At most MAX_NODES nodes, breadth first from labelled nodes at random."""
-    part = np.zeros(graph.n_nodes, dtype=bool)
-    for start in random.permutation(nodes):
-        if part[start]:
-            continue
-        n_more = MAX_NODES - int(part.sum())
-        if n_more <= 0:
-            break
-        order = csgraph.breadth_first_order(
-            graph.adjacency, start, directed=False, return_predecessors=False
-        )
-        part[order[:n_more]] = True
-    return np.flatnonzero(part)

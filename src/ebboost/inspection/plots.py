@@ -1,16 +1,38 @@
-"""Plots of a fitted model for notebooks, with matplotlib; each draws into ``ax``, or a new figure, and returns the Axes."""
+"""Plots of a fitted model with matplotlib, for notebooks and for the report.
 
-from typing import Any
+Each function draws into ``ax``, or into a new figure, and returns the Axes.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from ebboost.inspection import diagnostics as diagnosis
+from ebboost.inspection import diagnostics
+from ebboost.inspection.diagnostics import Model, fitted_state, require_validation
+from ebboost.inspection.formatting import count, shorten
 from ebboost.inspection.layout import layout
 from ebboost.model.explain import Explanation
+from ebboost.model.predict import fitted_table
 
-FIRST, SECOND, FAINT = "#0b6e75", "#b4500b", "#c4c9cc"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FIRST = "#0b6e75"
+SECOND = "#b4500b"
+FAINT = "#c4c9cc"
+GUIDE = "#808080"
+MAX_POINTS = 1500
+MAX_NAME = 32  # characters of a label on an axis
+CANDIDATES = {
+    "none": "without the graph",
+    "graph": "smoothing, labels, columns",
+    "features": "columns of neighbours",
+    "as given": "as specified",
+}
 __all__ = [
     "calibration",
+    "candidates",
     "coverage",
     "explanation",
     "importances",
@@ -20,18 +42,29 @@ __all__ = [
 ]
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: "Axes | None") -> "Axes":
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError("Plots need matplotlib: pip install 'ebboost[plot]'.") from None
+        raise ImportError("Plots need matplotlib: pip install matplotlib.") from None
     return plt.subplots(layout="constrained")[1]
 
 
-def losses(model: Any, ax: Any = None) -> Any:
-    """Draw training and held-out loss by round, and the round that was kept.
+def losses(model: Model, ax: "Axes | None" = None) -> "Axes":
+    """Draw training and validation loss by round, and the number of rounds used.
+
+    Parameters
+    ----------
+    model : EBBSRegressor or EBBSClassifier
+        Fitted.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
 
     Examples
     --------
@@ -42,172 +75,299 @@ def losses(model: Any, ax: Any = None) -> Any:
     >>> eb.plot.losses(m).get_xlabel()
     'round'
     """
-    diagnosis.held_out(model)  # refuses a model that is not fitted
+    state = fitted_state(model)
     ax = _axes(ax)
-    history = model.history_
-    for name, label, colour in (
-        ("training", "training", FIRST),
-        ("validation", "held out", SECOND),
-    ):
-        if history.get(name):
-            ax.plot(np.arange(1, len(history[name]) + 1), history[name], color=colour, label=label)
-    if history.get("validation"):
-        ax.axvline(model.n_iter_, color="0.5", linestyle="--", linewidth=1, label="kept")
-    lowest = min(
-        (min(history[name]) for name in ("training", "validation") if history.get(name)),
-        default=0.0,
-    )
-    if lowest > 0:
-        ax.set_yscale("log")
+    from matplotlib.ticker import LogLocator
+
+    for name, color in (("training", FIRST), ("validation", SECOND)):
+        if state.history.get(name):
+            values = state.history[name]
+            ax.plot(np.arange(1, len(values) + 1), values, color=color, label=name)
+    if state.history.get("validation"):
+        ax.axvline(state.n_iter, color=GUIDE, linestyle="--", linewidth=1, label="rounds used")
+    every = [*state.history.get("training", []), *state.history.get("validation", [])]
+    if every and min(every) > 0 and max(every) > 5 * min(every):
+        ax.set_yscale("log", subs=[])
+        ax.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+        ax.yaxis.set_major_formatter("{x:g}")
     ax.set(xlabel="round", ylabel="mean loss")
     ax.legend(frameon=False)
     return ax
 
 
-def predicted_vs_true(model: Any, ax: Any = None) -> Any:
-    """Draw held-out labels against their predictions; for classes, percent of each true class predicted as each."""
-    held = diagnosis.needs_held_out(model)
+def predicted_vs_true(model: Model, ax: "Axes | None" = None, *, most: int = 12) -> "Axes":
+    """Draw labels of validation nodes against predictions, or the confusion matrix of classes.
+
+    Parameters
+    ----------
+    model : EBBSRegressor or EBBSClassifier
+        Fitted with validation nodes.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+    most : int, default=12
+        Most frequent classes to draw; cells hold the percentage of each true class.
+
+    Returns
+    -------
+    Axes
+        With at most 1,500 nodes at random.
+
+    Raises
+    ------
+    ValueError
+        If the model was fitted without validation nodes.
+    """
+    state = fitted_state(model)
+    held_out = require_validation(state)
     ax = _axes(ax)
-    if held.probabilities is None:
-        ax.scatter(held.prediction, held.truth, s=12, alpha=0.5, color=FIRST, linewidths=0)
-        middle = float(np.median(held.truth))
-        ax.axline((middle, middle), slope=1, color="0.5", linestyle="--", linewidth=1)
-        ax.set(xlabel="predicted", ylabel="true")
-        ax.set_title(
-            f"{held.nodes.size:,} held-out nodes, R² {diagnosis.quality(held)['r2']:.3f}",
-            fontsize="medium",
-        )
-        return ax
-    names = [str(name) for name in model.classes_.tolist()]
-    counts = np.zeros((len(names), len(names)))
-    np.add.at(counts, (held.truth.astype(int), held.prediction.astype(int)), 1)
-    share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    ax.imshow(share, cmap="GnBu", vmin=0, vmax=100)
-    if len(names) <= 15:
-        for (row, column), value in np.ndenumerate(share):
-            if value:
-                ax.text(
-                    column,
-                    row,
-                    f"{value:.0f}",
-                    ha="center",
-                    va="center",
-                    color="white" if value > 60 else "black",
-                )
-    ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
-    ax.set_yticks(range(len(names)), names)
     ax.set(xlabel="predicted", ylabel="true")
+    if state.classes is not None:
+        return _confusion(ax, held_out, state.classes, most)
+    shown = np.random.default_rng(0).permutation(held_out.nodes.size)[:MAX_POINTS]
+    ax.scatter(
+        held_out.prediction[shown], held_out.truth[shown], s=14, alpha=0.4, color=FIRST, lw=0
+    )
+    middle = float(np.median(held_out.truth))
+    ax.axline((middle, middle), slope=1, color=GUIDE, linestyle="--", linewidth=1)
+    ax.set_title(f"{count(held_out.nodes.size, 'validation node')}", fontsize="medium")
     return ax
 
 
-def importances(model: Any, ax: Any = None, *, most: int = 15) -> Any:
-    """Draw the share of the most influential columns in the gain of the trees."""
-    diagnosis.held_out(model)
+def _confusion(
+    ax: "Axes", held_out: diagnostics.Validation, names: NDArray[Any], most: int
+) -> "Axes":
+    """Percentage of each true class that is predicted as each class."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+    classes, counts = diagnostics.confusion(held_out, names.size, most)
+    share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    colors = [to_rgba(FIRST, 0.03), to_rgba(FIRST, 0.7)]
+    edges = np.arange(classes.size + 1) - 0.5
+    scale = LinearSegmentedColormap.from_list("share", colors)
+    ax.grid(False)
+    ax.pcolormesh(edges, edges, share, cmap=scale, vmin=0, vmax=100)
+    for (row, column), value in np.ndenumerate(share):
+        if value:
+            ax.text(column, row, f"{value:.0f}", ha="center", va="center")
+    labels = [_axis_name(name) for name in names[classes].tolist()]
+    ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right", parse_math=False)
+    ax.set_yticks(range(len(labels)), labels, parse_math=False)
+    ax.invert_yaxis()
+    ax.set_aspect("equal")
+    return ax
+
+
+def importances(model: Model, ax: "Axes | None" = None, *, most: int = 15) -> "Axes":
+    """Draw the columns with the largest share in the gain of the trees.
+
+    Parameters
+    ----------
+    model : EBBSRegressor or EBBSClassifier
+        Fitted.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+    most : int, default=15
+        Number of columns to draw.
+
+    Returns
+    -------
+    Axes
+    """
+    ranked = diagnostics.importances(model)[:most]
     ax = _axes(ax)
-    ranked = diagnosis.importances(model)[:most][::-1]
-    ax.barh([_plain(name) for name, _ in ranked], [share for _, share in ranked], color=FIRST)
+    _bars(ax, [name for name, _ in ranked], [share for _, share in ranked], [FIRST] * len(ranked))
     ax.set(xlabel="share of the gain")
     return ax
 
 
-def residual_map(model: Any, ax: Any = None, *, X: Any = None) -> Any:
-    """Draw the residuals of held-out nodes where they lie: by columns named like places, or laid out by the graph."""
-    held, place = (
-        diagnosis.needs_held_out(model),
-        diagnosis.coordinates(diagnosis.fitted_table(model, X)),
-    )
-    if place is None and model.graph_ is None:
+def candidates(model: Model, ax: "Axes | None" = None) -> "Axes":
+    """Draw the validation loss of each candidate of the model selection.
+
+    Parameters
+    ----------
+    model : EBBSRegressor or EBBSClassifier
+        Fitted with at least two candidates.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        The selected candidate has the first color.
+    """
+    state = fitted_state(model)
+    if not state.selection:
         raise ValueError(
-            "There is nothing to place nodes by: the model has no graph, and no table with columns named like places, such "
-            "as x and y; pass X=."
+            "There was no model selection: all parts were specified, or there were no validation "
+            "nodes."
         )
     ax = _axes(ax)
-    where = place[0] if place is not None else layout(model.graph_.adjacency)
-    ax.scatter(*where.T, s=2, color=FAINT, linewidths=0, rasterized=True)
-    residual = held.residual
-    reach = float(np.quantile(np.abs(residual), 0.95)) or 1.0
-    low = 0.0 if held.probabilities is not None else -reach
-    dots = ax.scatter(
-        *where[held.nodes].T, c=residual, cmap="coolwarm", vmin=low, vmax=reach, s=14, linewidths=0
+    ranked = sorted(state.selection.items(), key=lambda pair: pair[1])
+    colors = [FIRST if name == state.candidate.name else FAINT for name, _ in ranked]
+    names = [CANDIDATES.get(name, name) for name, _ in ranked]
+    _bars(ax, names, [loss for _, loss in ranked], colors)
+    ax.set(xlabel="validation loss")
+    return ax
+
+
+def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "Axes":
+    """Draw the residuals of validation nodes on a map of all nodes.
+
+    Parameters
+    ----------
+    model : EBBSRegressor or EBBSClassifier
+        Fitted with validation nodes.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+    X : table, optional
+        The table fitted on, of a model that was loaded without it. Nodes are drawn at columns named
+        like coordinates (x and y, lon and lat), else where a layout of the graph puts them.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there are no validation nodes, or neither coordinates nor a graph.
+    """
+    state = fitted_state(model)
+    held_out = require_validation(state)
+    located = diagnostics.coordinates(fitted_table(state, X))
+    if located is not None:
+        points = located[0]
+    elif state.graph is not None:
+        points = layout(state.graph.adjacency)
+    else:
+        raise ValueError(
+            "The model has no graph, and no table with columns named like coordinates, such as x "
+            "and y: pass X=."
+        )
+    ax = _axes(ax)
+    ax.scatter(points[:, 0], points[:, 1], s=2, color=FAINT, linewidths=0, rasterized=True)
+    residual = held_out.residual
+    limit = float(np.quantile(np.abs(residual), 0.95)) or 1.0
+    low = 0.0 if state.is_classifier else -limit
+    markers = ax.scatter(
+        points[held_out.nodes, 0],
+        points[held_out.nodes, 1],
+        c=residual,
+        cmap="coolwarm",
+        vmin=low,
+        vmax=limit,
+        s=14,
+        linewidths=0,
     )
-    ax.figure.colorbar(
-        dots,
-        ax=ax,
-        label="true less predicted" if low else "1 − probability of the true class",
-        shrink=0.8,
-    )
+    label = "1 − probability of the true class" if state.is_classifier else "residual"
+    ax.figure.colorbar(markers, ax=ax, label=label, shrink=0.8)
     ax.set_aspect("equal")
     ax.set_xticks([])
     ax.set_yticks([])
     return ax
 
 
-def coverage(model: Any, ax: Any = None) -> Any:
-    """Draw stated against observed coverage of intervals: widths from half of the held-out errors, counted in the other."""
-    held = diagnosis.needs_held_out(model)
-    if held.probabilities is not None:
-        raise ValueError(
-            "Intervals are for numbers; of a classifier draw eb.plot.calibration(model)."
-        )
-    ax = _axes(ax)
-    found = diagnosis.coverage(held)
-    return _against_diagonal(
-        ax, found.levels, found.share, ("stated coverage", "observed coverage")
-    )
+def coverage(model: Model, ax: "Axes | None" = None) -> "Axes":
+    """Draw nominal against observed coverage of prediction intervals at validation nodes.
+
+    Parameters
+    ----------
+    model : EBBSRegressor
+        Fitted with validation nodes. Widths come from one half of them, coverage from the other.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
+    state = fitted_state(model)
+    if state.is_classifier:
+        raise ValueError("Intervals are for regressors; draw eb.plot.calibration of a classifier.")
+    observed = diagnostics.coverage(require_validation(state))
+    names = ("nominal coverage", "observed coverage")
+    return _diagonal(_axes(ax), observed.levels, observed.share, names)
 
 
-def calibration(model: Any, ax: Any = None) -> Any:
-    """Draw the probability stated for the predicted class against how often it is right."""
-    held = diagnosis.needs_held_out(model)
-    said, seen, _ = diagnosis.calibration(held)
-    return _against_diagonal(
-        _axes(ax), said, seen, ("stated probability", "share of right predictions")
-    )
+def calibration(model: Model, ax: "Axes | None" = None) -> "Axes":
+    """Draw the probability of the predicted class against its accuracy at validation nodes.
+
+    Parameters
+    ----------
+    model : EBBSClassifier
+        Fitted with validation nodes.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
+    stated, accuracy, _ = diagnostics.calibration(require_validation(fitted_state(model)))
+    return _diagonal(_axes(ax), stated, accuracy, ("predicted probability", "accuracy"))
 
 
-def _against_diagonal(ax: Any, stated: Any, observed: Any, names: tuple[str, str]) -> Any:
-    ax.axline((1, 1), slope=1, color="0.5", linestyle="--", linewidth=1)
-    ax.plot(stated, observed, "o-", color=FIRST)
-    low = min(float(np.min(stated)), float(np.min(observed))) - 0.05
-    ax.set(xlim=(low, 1.02), ylim=(low, 1.02), xlabel=names[0], ylabel=names[1])
-    return ax
-
-
-def explanation(explained: Explanation, ax: Any = None, *, most: int = 12) -> Any:
-    """Draw the largest parts of one prediction: what columns, neighbours and labels add to where every node starts.
+def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int = 12) -> "Axes":
+    """Draw the largest contributions to one prediction: of columns, neighbours and labels.
 
     Parameters
     ----------
     explained : Explanation
         Of one node, ``model.explain([node])[0]``.
     ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
     most : int, default=12
-        Parts to draw; all others are one bar.
+        Contributions to draw; the sum of all others is one more bar.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    TypeError
+        If ``explained`` is not one explanation.
     """
     if not isinstance(explained, Explanation):
         raise TypeError(
             f"explained must be one Explanation, model.explain([node])[0], got {type(explained)}."
         )
     ax = _axes(ax)
-    parts = [(name, value) for name, value in explained.own.items()]
+    parts = list(explained.own.items())
     parts += [(f"columns of {node}", value) for node, value in explained.neighbors.items()]
     if explained.labels_in_sum:
         parts += [(f"label of {node}", value) for node, value in explained.labels.items()]
     parts.sort(key=lambda part: -abs(part[1]))
-    shown, rest = parts[:most], parts[most:]
+    rest = parts[most:]
     if rest:
-        shown.append((f"{len(rest):,} others", sum(value for _, value in rest)))
-    shown.reverse()
-    values = [value for _, value in shown]
-    ax.barh(range(len(shown)), values, color=[FIRST if value >= 0 else SECOND for value in values])
-    ax.set_yticks(range(len(shown)), [_plain(name) for name, _ in shown])
-    ax.axvline(0, color="0.5", linewidth=1)
-    ax.locator_params(axis="x", nbins=5)  # small parts have long numbers
-    ax.set(xlabel=f"added to {explained.base:.4g}")
+        total = sum(value for _, value in rest)
+        parts = [*parts[:most], (f"{count(len(rest), 'other contribution')}", total)]
+    values = [value for _, value in parts]
+    colors = [FIRST if value >= 0 else SECOND for value in values]
+    _bars(ax, [name for name, _ in parts], values, colors)
+    ax.axvline(0, color=GUIDE, linewidth=1)
+    ax.set(xlabel=f"contribution, added to {explained.base:.4g}")
     ax.set_title(f"node {explained.node}: score {explained.score:.4g}", fontsize="medium")
     return ax
 
 
-def _plain(name: str) -> str:
-    """A name in which matplotlib sees no formula."""
-    return name.replace("$", r"\$")
+def _bars(ax: "Axes", names: list[str], values: list[float], colors: list[str]) -> None:
+    """Horizontal bars, the first on top."""
+    ax.barh(range(len(names)), values, color=colors)
+    ax.set_yticks(range(len(names)), [_axis_name(name) for name in names], parse_math=False)
+    ax.invert_yaxis()
+    ax.locator_params(axis="x", nbins=5)
+
+
+def _diagonal(ax: "Axes", x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> "Axes":
+    """A line through points, which should lie on the diagonal."""
+    ax.axline((1, 1), slope=1, color=GUIDE, linestyle="--", linewidth=1)
+    ax.plot(x, y, "o-", color=FIRST)
+    low = min(float(np.min(x)), float(np.min(y))) - 0.05
+    ax.set(xlim=(low, 1.02), ylim=(low, 1.02), xlabel=names[0], ylabel=names[1])
+    return ax
+
+
+def _axis_name(name: object) -> str:
+    """A name that fits on an axis, in characters that can be encoded."""
+    return shorten(name, MAX_NAME).encode("utf-8", "backslashreplace").decode()

@@ -1,40 +1,49 @@
-"""One HTML file about a fitted model: what it learned, how well, and why for single nodes; it fetches nothing."""
+"""A report on a fitted model: one HTML file that works offline."""
 
 import base64
 import hashlib
 import json
 import os
-from html import escape
-from importlib import resources
-from string import Template
 from typing import Any
 
 import numpy as np
 
-from ebboost.inspection import diagnostics as diagnosis
-from ebboost.inspection.report import _nodes, _sections
-from ebboost.inspection.report._context import Known
-from ebboost.inspection.report._warnings import warnings
+from ebboost.inspection.diagnostics import Model
+from ebboost.inspection.report import _nodes, _panels
+from ebboost.inspection.report._context import Context
+from ebboost.inspection.report._html import Html, missing, render, template
 
 __all__ = ["write_report"]
+NO_MAP = (
+    "The model has no graph with edges, and its table no columns named like coordinates (x and y, "
+    "lon and lat): there is nothing to draw."
+)
 
 
 def write_report(
-    model: Any, path: str | os.PathLike[str], *, X: Any = None, title: str | None = None
+    model: Model, path: str | os.PathLike[str], *, X: Any = None, title: str | None = None
 ) -> None:
-    """Write a report about a fitted model: one HTML file for a browser, with nothing to install and nothing to fetch.
+    """Write a report on a fitted model: one HTML file for a browser that loads nothing else.
 
     Parameters
     ----------
     model : EBBSRegressor or EBBSClassifier
-        Fitted, or loaded from a file. A file written by ``model.save(path, table=True)`` has all that the report needs.
+        Fitted, or loaded from a file. A file written by ``model.save(path, table=True)`` has all
+        that the report needs.
     path : path
         The file to write.
     X : table, optional
-        The table fitted on, for a model that was loaded without it. Where neither is at hand, the panels that need it
-        say so.
+        The table fitted on, for a model that was loaded without it. Without a table, the panels
+        that need it are empty.
     title : str, optional
         The heading.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder of ``path`` does not exist.
+    ImportError
+        If matplotlib is not installed.
 
     Examples
     --------
@@ -50,61 +59,55 @@ def write_report(
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
-    page = _page(model, X, title or f"{type(model).__name__}: what it learned")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError("Writing a report needs matplotlib: pip install matplotlib.") from None
+    page = _page(Context.from_model(model, X), title or f"Report on an {type(model).__name__}")
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         file.write(page)
 
 
-def _page(model: Any, X: Any, title: str) -> str:
-    table = diagnosis.fitted_table(model, X)
-    held, plain = diagnosis.held_out(model), None
-    if held is not None and table is not None and diagnosis.uses_graph(model):
-        plain = diagnosis.without_graph(model, table)
-    known = Known(
-        model,
-        table,
-        held,
-        plain,
-        {} if held is None else diagnosis.quality(held),
-        {} if plain is None else diagnosis.quality(plain),
-    )
-    groups = _nodes.chosen(model, held, plain)
-    inspected = _nodes.explanations(model, table, X, groups)
-    always = np.asarray([node for nodes in groups.values() for node in nodes], dtype=np.int64)
-    mapped = _nodes.node_map(model, table, held, plain, always)
-    script = _file("page.js")
+def _page(context: Context, title: str) -> str:
+    """The page: every panel, the data of the map and the inspector, the script and its hash."""
+    groups = _nodes.nodes_to_explain(context)
+    explained = np.asarray([node for group in groups.values() for node in group], dtype=np.int64)
+    node_map = _nodes.node_map(context, explained)
+    data = {"map": node_map, "inspector": _nodes.explanations(context, groups)}
+    script = template("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     from ebboost import __version__
 
-    return Template(_file("page.html")).substitute(
-        title=escape(title),
-        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        style=_file("page.css"),
-        script=script,
-        data=_embedded({"map": mapped, "inspector": inspected}),
-        learned=_sections.learned(known),
-        tiles=_sections.tiles(known),
-        warnings=warnings(known),
-        quality=_sections.quality(known),
-        predicted=_sections.predicted_against_true(known),
-        losses=_sections.losses(known),
-        effect=_sections.graph_effect(known),
-        residuals=_sections.residuals_note(known, mapped),
-        columns=_sections.columns(known),
-        intervals_title="Are the probabilities right?"
-        if known.classes
-        else "Do intervals hold what they state?",
-        intervals=_sections.intervals(known),
-        settings=_sections.settings(known),
-        version=escape(__version__),
+    return render(
+        "page.html",
+        title=title,
+        policy=Html(
+            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+            f"script-src 'sha256-{digest}'"
+        ),
+        style=Html(template("page.css")),
+        script=Html(script),
+        data=_embedded(data),
+        overview=_panels.overview(context),
+        warnings=_panels.warnings(context),
+        quality=_panels.quality(context),
+        predicted=_panels.predicted(context),
+        losses=_panels.losses(context),
+        effect=_panels.graph_effect(context),
+        map_note=missing(NO_MAP)
+        if node_map is None
+        else _panels.map_note(context, node_map["source"], node_map["n"]),
+        columns=_panels.columns(context),
+        uncertainty_title="Coverage of prediction intervals"
+        if context.classes is None
+        else "Calibration of probabilities",
+        uncertainty=_panels.uncertainty(context),
+        settings=_panels.selection(context),
+        version=__version__,
     )
 
 
-def _file(name: str) -> str:
-    return resources.files("ebboost.inspection.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _embedded(data: Any) -> str:
+def _embedded(data: object) -> Html:
     """JSON that cannot end the element it stands in, whatever text it holds."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Html(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,42 +1,71 @@
-"""What the panels of the report are made from, and how they say that something is missing."""
+"""What the panels of the report are made from."""
 
 from dataclasses import dataclass
-from html import escape
+from functools import cached_property
 from typing import Any
 
-from sklearn.base import is_classifier
+import numpy as np
+from numpy.typing import NDArray
 
+from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
-from ebboost.inspection.diagnostics import HeldOut
+from ebboost.inspection import diagnostics
+from ebboost.inspection.data_audit import correlation_if_enough
+from ebboost.inspection.diagnostics import Model, Validation
+from ebboost.model.predict import fitted_table
+from ebboost.model.state import FittedState
 
-NO_HELD_OUT = (
-    "No node was held out in this fit, so nothing here can be measured honestly. With at least 50 labels and "
-    "early_stopping=True a tenth of them is held out by itself; or pass eval_set=(nodes, y) to fit."
+NO_VALIDATION = (
+    "This model was fitted without validation nodes. With at least 50 labels and "
+    "early_stopping=True a tenth of them is held out; or pass eval_set=(nodes, y) to fit."
+)
+NO_TABLE = (
+    "The table is not in this model. Save it with model.save(path, table=True), or pass X to "
+    "write_report."
 )
 
 
 @dataclass(frozen=True)
-class Known:
-    """All that the panels are made from."""
+class Context:
+    """A fitted model, its table, and its predictions at validation nodes.
 
-    model: Any
+    ``plain`` are predictions of the same trees without the graph; None without a table or
+    validation nodes, and for a model that does not use its graph.
+    """
+
+    model: Model
+    state: FittedState
     table: Table | None
-    held: HeldOut | None
-    plain: HeldOut | None
-    quality: dict[str, float]
-    plain_quality: dict[str, float]
+    held_out: Validation | None
+    plain: Validation | None
+
+    @classmethod
+    def from_model(cls, model: Model, X: Any) -> "Context":
+        """Return the context of a fitted model; X is its table, if the model does not hold it."""
+        state = diagnostics.fitted_state(model)
+        table = fitted_table(state, X)
+        held_out = diagnostics.validation(state)
+        plain = None
+        if held_out is not None and table is not None and state.uses_graph:
+            plain = diagnostics.without_graph(model, table)
+        return cls(model, state, table, held_out, plain)
 
     @property
-    def classes(self) -> bool:
-        """Whether classes are predicted."""
-        return bool(is_classifier(self.model))
+    def classes(self) -> NDArray[Any] | None:
+        """The classes of a classifier."""
+        return self.state.classes
 
+    @cached_property
+    def labels(self) -> NDArray[np.float64]:
+        """Known labels: numbers, or positions of classes."""
+        target = self.state.labels.target
+        if self.classes is None:
+            return target[:, 0]
+        return one_hot(target).argmax(axis=1).astype(np.float64)
 
-def told(text: str) -> str:
-    """A paragraph that says what is missing and how to get it."""
-    return f'<p class="missing">{escape(text)}</p>'
-
-
-def paragraph(text: str) -> str:
-    """A paragraph."""
-    return f"<p>{escape(text)}</p>"
+    @cached_property
+    def error_correlation(self) -> float | None:
+        """Correlation of residuals between neighbours, None if too few are linked."""
+        if self.held_out is None or self.state.graph is None:
+            return None
+        return correlation_if_enough(self.state.graph, self.held_out.nodes, self.held_out.residual)

@@ -1,4 +1,4 @@
-// The moving parts of the report: light and dark, the map, the inspector. Text of the user's is only ever set as text.
+// Interactive parts of the report: theme, map and inspector. Text of the user is set as text, never as markup.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -32,15 +32,15 @@
   const written = (value) => {
     if (value === 0) return "0";
     const size = Math.abs(value);
-    const text = size >= 1000 ? Math.round(size).toLocaleString("en").replaceAll(",", "\u202f") : String(Number(size.toPrecision(3)));
-    return (value < 0 ? "−" : "") + text;
+    const text = size >= 1000 ? Math.round(size).toLocaleString("en").replace(/^(\d),(?=\d{3}$)/, "$1") : String(Number(size.toPrecision(3)));
+    return (value < 0 ? "-" : "") + text;
   };
   // Parts of one sum are written with the same decimals, so that they add up on paper too.
   const decimals = (values) => {
     const largest = Math.max(...values.map(Math.abs), 1e-12);
     return Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(largest))));
   };
-  const fixed = (value, places) => (value < 0 ? "−" : "") + (Math.abs(value) >= 10000 ? written(Math.abs(value)) : Math.abs(value).toFixed(places));
+  const fixed = (value, places) => (value < 0 ? "-" : "") + (Math.abs(value) >= 10000 ? written(Math.abs(value)) : Math.abs(value).toFixed(places));
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 
   // ------------------------------------------------------------------ the map
@@ -53,8 +53,7 @@
     find("map-panel").hidden = false;
     const canvas = find("canvas"), context = canvas.getContext("2d"), choice = find("layer");
     const xy = new Uint16Array(bytes(map.xy).buffer);
-    const edges = map.wide ? new Uint32Array(bytes(map.edges).buffer) : new Uint16Array(bytes(map.edges).buffer);
-    const role = bytes(map.role);
+    const edges = new Uint16Array(bytes(map.edges).buffer);
     const shown = map.nodes ? new Uint32Array(bytes(map.nodes).buffer) : null;
     const placeOf = new Map();
     if (shown) shown.forEach((node, place) => placeOf.set(node, place));
@@ -118,9 +117,9 @@
         if (!byColour.has(value)) byColour.set(value, []);
         byColour.get(value).push(place);
       }
-      // The most telling values last, so that nothing covers them.
-      const telling = ([value]) => (layer.scale === "diverging" ? Math.abs(value - 127) : value);
-      for (const [value, places] of [...byColour].sort((a, b) => telling(a) - telling(b))) {
+      // Extreme values last, so that nothing covers them.
+      const rank = ([value]) => (layer.scale === "diverging" ? Math.abs(value - 127) : value);
+      for (const [value, places] of [...byColour].sort((a, b) => rank(a) - rank(b))) {
         context.fillStyle = css(colourOf(layer, value));
         context.beginPath();
         for (const place of places) {
@@ -177,10 +176,10 @@
       draw();
     };
     choice.addEventListener("change", explainScale);
-    find("closer").addEventListener("click", () => zoomed(1.6));
-    find("wider").addEventListener("click", () => zoomed(1 / 1.6));
-    find("whole").addEventListener("click", () => zoomed(0));
-    find("there").addEventListener("click", () => {
+    find("zoom-in").addEventListener("click", () => zoomed(1.6));
+    find("zoom-out").addEventListener("click", () => zoomed(1 / 1.6));
+    find("zoom-all").addEventListener("click", () => zoomed(0));
+    find("zoom-node").addEventListener("click", () => {
       const place = placed(selected);
       if (selected === null || place === undefined) return;
       Object.assign(view, { scale: 14, x: 0, y: 0 });
@@ -229,7 +228,7 @@
 
   // ------------------------------------------------------------------ the inspector
   const listed = find("node");
-  const ROLES = ["trained on", "held out, unseen in this sum", "unknown"];
+  const ROLES = ["trained on", "validation, not used here", "unknown"];
 
   const barOf = (value, largest) => {
     const box = make("span", "signed"), inner = make("i", value < 0 ? "down" : "up");
@@ -257,9 +256,9 @@
     }
     return table;
   };
-  const partTable = (caption, [parts, others, rest], detail) => {
+  const partTable = (caption, [parts, others, rest], detail, noun) => {
     const rows = parts.map(([name, value, extra]) => [name, extra ? detail + extra : "", value, ""]);
-    if (others) rows.push([`${others.toLocaleString("en")} others`, "", rest, ""]);
+    if (others) rows.push([`${others.toLocaleString("en")} more ${noun}${others === 1 ? "" : "s"}`, "", rest, ""]);
     return sumTable(caption, rows);
   };
   const inspect = (entry) => {
@@ -278,28 +277,27 @@
     fact("Neighbours", entry.ties.toLocaleString("en"));
     fact("Label", ROLES[entry.role]);
     const moved = data.inspector.moved;
-    const rows = [["Where every node starts", "", entry.base, "start"], ["Its own columns", "", entry.totals[0], ""]];
-    rows.push(["Its neighbours' columns", "", entry.totals[1], ""]);
+    const rows = [["Base, the same for all nodes", "", entry.base, "start"], ["Own columns", "", entry.totals[0], ""]];
+    rows.push(["Columns of neighbours", "", entry.totals[1], ""]);
     if (!moved) {
-      rows.push(["Known labels around it", "", entry.totals[2], ""]);
-      if (entry.own_label) rows.push(["Its own label", "", entry.own_label, ""]);
+      rows.push(["Known labels of other nodes", "", entry.totals[2], ""]);
+      if (entry.own_label) rows.push(["Own label", "", entry.own_label, ""]);
     }
     rows.push([entry.explained === undefined ? "Score" : `Score for ${entry.explained}`, data.inspector.scale, entry.score, "total"]);
     const first = make("div");
-    first.append(facts, sumTable("The prediction as a sum", rows));
+    first.append(facts, sumTable("Contributions to the score", rows));
     const parts = [first];
-    const section = (title, caption, part, detail) => {
+    const section = (title, part, detail, noun) => {
       if (!part[0].length) return;
       const box = make("div");
-      box.append(make("h3", "", title), partTable(caption, part, detail));
+      box.append(make("h3", "", title), partTable(title, part, detail, noun));
       parts.push(box);
     };
-    section("Its own columns", "What each of its own columns adds", entry.own, "= ");
-    section("Its neighbours' columns", "What the columns of its neighbours add", entry.around, "");
-    const title = moved ? `Known labels around it, which move the probability of ${entry.explained ?? "the class"} after the sum` : "Known labels around it";
-    section(title, "What known labels of other nodes add", entry.labels, "labelled ");
+    section("Own columns", entry.own, "= ", "column");
+    section("Columns of neighbours", entry.around, "", "contribution");
+    section(`Known labels of other nodes${moved ? `, added to the probability of ${entry.explained}` : ""}`, entry.labels, "labelled ", "label");
     panel.replaceChildren(...parts);
-    find("said").textContent = `${entry.name}: predicted ${entry.prediction}${entry.truth === null ? "" : `, true ${entry.truth}`}`;
+    find("status").textContent = `${entry.name}: predicted ${entry.prediction}${entry.truth === null ? "" : `, true ${entry.truth}`}`;
     showOnMap();
   };
   if (inspected.length) {
@@ -324,7 +322,7 @@
   } else {
     const missing = find("inspector-missing");
     missing.hidden = false;
-    missing.textContent = typeof data.inspector === "string" ? data.inspector : "There is no node to explain.";
+    missing.textContent = typeof data.inspector === "string" ? data.inspector : "There are no nodes to explain.";
   }
   themed();
 })();

@@ -1,0 +1,149 @@
+"""Templates, tables and plots of the report; text is escaped unless it is :class:`Html`."""
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from html import escape
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING
+
+from ebboost.inspection import plots
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK = "#1d262e"
+RULE = "#dcd8cf"
+# Colors of the plots and the variables of the style sheet that replace them, light and dark.
+VARIABLES = {
+    plots.FIRST: "first",
+    plots.SECOND: "second",
+    plots.FAINT: "faint",
+    plots.GUIDE: "soft",
+    INK: "ink",
+    RULE: "rule",
+}
+STYLE = {
+    "svg.fonttype": "none",
+    "font.size": 12,
+    "text.color": INK,
+    "text.parse_math": False,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": RULE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "xtick.color": RULE,
+    "xtick.labelcolor": INK,
+    "ytick.color": RULE,
+    "ytick.labelcolor": INK,
+}
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def markup(value: object) -> Html:
+    """The value as HTML, escaped unless it is markup."""
+    return value if isinstance(value, Html) else Html(escape(str(value)))
+
+
+def render(file: str, **values: object) -> Html:
+    """Fill in a template of this package."""
+    filled = {key: markup(value) for key, value in values.items()}
+    return Html(Template(template(file)).substitute(filled))
+
+
+def template(file: str) -> str:
+    """The text of a template."""
+    folder = resources.files("ebboost.inspection.report").joinpath("templates")
+    return folder.joinpath(file).read_text(encoding="utf-8")
+
+
+def paragraph(text: object, kind: str = "") -> Html:
+    """A paragraph of a class of the style sheet."""
+    return Html(f'<p class="{kind}">{markup(text)}</p>')
+
+
+def missing(text: str) -> Html:
+    """A paragraph in place of what cannot be shown."""
+    return paragraph(text, "missing")
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "figures"
+) -> Html:
+    """A table with a heading for each row; cells of markup are bars."""
+    top = "".join(f'<th scope="col">{markup(cell)}</th>' for cell in head)
+    body = ""
+    for first, *cells in rows:
+        body += f'<tr><th scope="row">{markup(first)}</th>'
+        for cell in cells:
+            body += f"<td{' class=mark' * isinstance(cell, Html)}>{markup(cell)}</td>"
+        body += "</tr>"
+    return render("table.html", caption=caption, kind=kind, head=Html(top), body=Html(body))
+
+
+def folded(content: Html, title: str = "The numbers as a table") -> Html:
+    """Content that is shown on a click."""
+    return Html(f"<details><summary>{markup(title)}</summary>{content}</details>")
+
+
+def bar(share: float) -> Html:
+    """A bar from the left, for a share between 0 and 1."""
+    return Html(f'<span class="bar" style="width:{100 * min(max(share, 0.0), 1.0):.1f}%"></span>')
+
+
+def two_way_bar(change: float) -> Html:
+    """A bar to the left (better) or the right (worse) of the middle, for a share from −1 to 1."""
+    change = min(max(change, -1.0), 1.0)
+    start = 50 + min(50 * change, 0)
+    kind = "good" if change < 0 else "bad"
+    style = f"left:{start:.1f}%;width:{50 * abs(change):.1f}%"
+    return Html(f'<span class="twoway"><span class="{kind}" style="{style}"></span></span>')
+
+
+def plot(
+    draw: "Callable[[Axes], object]", label: str, size: tuple[float, float] = (5.2, 3.4)
+) -> Html:
+    """A plot as inline SVG in the colors of the page; ``label`` is its text for screen readers."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    file = io.StringIO()
+    with warnings.catch_warnings(), rc_context({**STYLE, "svg.hashsalt": label}):
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure = Figure(size, layout="constrained")
+        draw(figure.subplots())
+        figure.savefig(file, format="svg", transparent=True)
+    return _inline(file.getvalue(), label)
+
+
+def _inline(svg: str, label: str) -> Html:
+    """An SVG file as an element, its colors as variables and its numbers short."""
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]
+    body = svg[svg.index("</metadata>") + len("</metadata>") :]
+    body = re.sub(r"<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
+    body = re.sub(r"<[^>]*>", lambda tag: _compact_tag(tag[0]), body)
+    body = re.sub(r">\s+<", "><", body)
+    head = f'<svg class="plot" role="img" aria-label="{escape(label)}"'
+    return Html(f'{head} viewBox="0 0 {width} {height}">{body}')
+
+
+def _compact_tag(tag: str) -> str:
+    """A tag of an SVG; text between tags, which may come from the user, stays as it is."""
+    for color, variable in VARIABLES.items():
+        tag = tag.replace(color, f"var(--{variable})")
+    tag = re.sub(r'(?<=<g) id="[^"]*"|font-family: [^;"]*;?|(?<=\d\.\d)\d+', "", tag)
+    tag = re.sub(
+        r'<use (xlink:href="#\w+" x=.*) style=".*opacity.*"', r'<use class="point" \1', tag
+    )
+    return re.sub(r"\s+", " ", tag.replace("xlink:href", "href"))

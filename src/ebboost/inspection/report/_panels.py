@@ -1,0 +1,467 @@
+"""The panels of the report: each a function from the context to HTML."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.boosting.losses import Quantile
+from ebboost.inspection import diagnostics, plots
+from ebboost.inspection.diagnostics import Validation
+from ebboost.inspection.formatting import count, figure, number, percent, shorten
+from ebboost.inspection.metrics import rmse
+from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
+from ebboost.inspection.report._findings import findings
+from ebboost.inspection.report._html import (
+    Html,
+    bar,
+    folded,
+    missing,
+    paragraph,
+    plot,
+    render,
+    table,
+    two_way_bar,
+)
+
+Array = NDArray[np.float64]
+Group = tuple[str, NDArray[np.bool_]]
+MAX_COLUMNS = 12
+MAX_ROWS = 50
+MAX_CLASSES = 12
+MIN_GROUP = 20
+DIGITS = 3
+METRICS = {
+    "rmse": "RMSE",
+    "mae": "mean |error|",
+    "median": "median |error|",
+    "r2": "R²",
+    "accuracy": "accuracy",
+    "log_loss": "log loss",
+}
+
+
+def _metric(name: str, value: float) -> str:
+    if name == "accuracy":
+        return percent(value, 1)
+    if name == "r2":
+        return "–" if np.isnan(value) else f"{value:.3f}".replace("-0.000", "0.000")
+    return figure(value, DIGITS)
+
+
+def _chart(
+    draw: Callable[..., object],
+    context: Context,
+    label: str,
+    head: list[str],
+    rows: list[list[str]],
+    size: tuple[float, float] = (5.2, 3.4),
+) -> Html:
+    """A plot of the model, and its numbers as a table."""
+    return Html(plot(partial(draw, context.model), label, size) + folded(table(label, head, rows)))
+
+
+# ---------------------------------------------------------------------- overview
+
+
+def overview(context: Context) -> Html:
+    """A paragraph on the model and its main figures."""
+    state = context.state
+    n_classes = None if context.classes is None else context.classes.size
+    target = "a number" if n_classes is None else f"one of {n_classes} classes"
+    graph = ""
+    if state.uses_graph and state.graph is not None:
+        graph = f" and a graph with {count(state.graph.n_edges, 'edge')}"
+    columns = count(state.n_features, "column")
+    sentences = [
+        f"The model predicts {target} for each of {state.n_nodes:,} nodes from {columns}{graph}."
+    ]
+    if context.held_out is not None:
+        sentences += _quality_sentences(context.held_out, context.plain)
+    if state.graph is None:
+        sentences.append("It was fitted without a graph.")
+    elif not state.uses_graph:
+        sentences.append(
+            "It does not use its graph: without it the validation loss was no higher, so plain "
+            "boosting is enough for these data."
+        )
+    ranked = [shorten(name) for name, share in diagnostics.importances(context.model) if share > 0]
+    if ranked:
+        sentences.append(f"The most important columns are {', '.join(ranked[:3])}.")
+    tiles = "".join(
+        render("tile.html", name=name, value=value, note=note)
+        for name, value, note in _tiles(context)
+    )
+    return render("overview.html", text=" ".join(sentences), tiles=Html(tiles))
+
+
+def _quality_sentences(held_out: Validation, plain: Validation | None) -> list[str]:
+    """How good the predictions are, and what the graph changes."""
+    quality = held_out.metrics
+    where = f"On {count(held_out.nodes.size, 'validation node')}"
+    if held_out.probabilities is not None:
+        sentences = [f"{where} its accuracy is {percent(quality['accuracy'], 1)}."]
+        measure = "number of wrong classes"
+    else:
+        text = f"{where} half of the predictions are within {number(quality['median'], DIGITS)}"
+        explained = "" if np.isnan(quality["r2"]) else f", and R² is {quality['r2']:.3f}"
+        sentences = [f"{text} of the label{explained}."]
+        measure = "mean squared error"
+    if plain is not None:
+        before = float(plain.loss.mean())
+        change = float(held_out.loss.mean()) / before - 1 if before > 0 else 0.0
+        if abs(change) < 0.005:
+            sentences.append("The same trees without the graph are as good.")
+        else:
+            effect = "reduces" if change < 0 else "increases"
+            sentences.append(
+                f"Compared with the same trees without the graph, the graph {effect} the {measure} "
+                f"by {percent(abs(change))}."
+            )
+    return sentences
+
+
+def _tiles(context: Context) -> list[tuple[str, str, str]]:
+    """Name, value and note of the figures at the top."""
+    state = context.state
+    tiles = []
+    if context.held_out is not None:
+        quality = context.held_out.metrics
+        plain = {} if context.plain is None else context.plain.metrics
+        for name in ("accuracy", "log_loss") if state.is_classifier else ("r2", "rmse"):
+            note = f"{_metric(name, plain[name])} without the graph" if plain else ""
+            title = METRICS[name]
+            tiles.append((title[0].upper() + title[1:], _metric(name, quality[name]), note))
+    tiles.append(("Nodes", f"{state.n_nodes:,}", f"{state.labels.nodes.size:,} of them labelled"))
+    if state.graph is not None:
+        components = count(state.graph.n_components, "connected component")
+        tiles.append(("Edges", f"{state.graph.n_edges:,}", f"in {components}"))
+    trained = len(state.history.get("training", ()))
+    note = f"of {trained:,}; " if trained > state.n_iter else ""
+    tiles.append(("Rounds", f"{state.n_iter:,}", f"{note}{state.stop_reason}"))
+    return tiles
+
+
+def warnings(context: Context) -> Html:
+    """Problems in the data and in the fit."""
+    items = "".join(
+        render("finding.html", problem=finding.problem, advice=finding.advice)
+        for finding in findings(context)
+    )
+    if not items:
+        return paragraph("No problems were found in the data or the fit.")
+    return Html(f'<ul class="warnings">{items}</ul>')
+
+
+# ---------------------------------------------------------------------- quality
+
+
+def quality(context: Context) -> Html:
+    """Metrics at validation nodes, with and without the graph, and of a constant."""
+    state = context.state
+    held_out = context.held_out
+    if held_out is None:
+        errors = state.conformity_scores
+        if not errors.size:
+            return missing(NO_VALIDATION)
+        return paragraph(
+            f"There are no validation nodes, but each of {count(errors.size, 'label')} was "
+            "predicted once without it: half of the predictions are within "
+            f"{number(float(np.median(errors)), DIGITS)} of the label, 90% within "
+            f"{number(float(np.quantile(errors, 0.9)), DIGITS)}."
+        )
+    target = state.training_labels.target
+    models = {"This model": held_out}
+    if context.plain is not None:
+        models["The same trees without the graph"] = context.plain
+    if context.classes is None:
+        constant = np.full(held_out.nodes.size, target.mean())
+        models["The mean of the labels"] = Validation(held_out.nodes, held_out.truth, constant)
+    names = list(held_out.metrics)
+    rows = [
+        [title, *(_metric(name, result.metrics[name]) for name in names)]
+        for title, result in models.items()
+    ]
+    if context.classes is not None:
+        known = context.labels[~np.isin(state.labels.nodes, held_out.nodes)]
+        most_frequent = np.bincount(known.astype(int)).argmax()
+        share = float((held_out.truth == most_frequent).mean())
+        rows.append(["The most frequent class", _metric("accuracy", share), "–"])
+    head = ["", *(METRICS[name] for name in names)]
+    return render(
+        "quality.html",
+        table=table("Metrics at validation nodes", head, rows),
+        n=f"{held_out.nodes.size:,}",
+    )
+
+
+def losses(context: Context) -> Html:
+    """Loss by round."""
+    history = context.state.history
+    training = history.get("training", [])
+    validation = history.get("validation", [])
+    if not training:
+        return missing("This fit has no losses: it had no rounds.")
+    label = (
+        f"Training loss over {count(len(training), 'round')}, {figure(training[-1])} at the end."
+    )
+    if validation:
+        label += f" Validation loss, {figure(min(validation))} at round {context.state.n_iter}."
+    rounds = np.unique(np.linspace(1, len(training), 10).astype(int)).tolist()
+    columns = [training, validation or [np.nan] * len(training)]
+    rows = [[str(r), *(figure(losses[r - 1]) for losses in columns)] for r in rounds]
+    return _chart(plots.losses, context, label, ["round", "training", "validation"], rows)
+
+
+def predicted(context: Context) -> Html:
+    """Predictions against labels, or the confusion matrix."""
+    held_out = context.held_out
+    if held_out is None:
+        return missing(NO_VALIDATION)
+    if context.classes is not None:
+        return _confusion(context, held_out, context.classes)
+    rows = []
+    order = np.argsort(held_out.prediction, kind="stable")
+    for part in np.array_split(order, min(5, order.size)):
+        low, high = (number(held_out.prediction[node], DIGITS) for node in part[[0, -1]])
+        residual = held_out.residual[part]
+        values = (held_out.truth[part].mean(), residual.mean(), rmse(residual))
+        row = [f"{low} to {high}", f"{part.size:,}"]
+        rows.append(row + [figure(float(value), DIGITS) for value in values])
+    head = ["predicted", "nodes", "mean label", "mean residual", "RMSE"]
+    label = f"Labels against predictions of validation nodes; R² {held_out.metrics['r2']:.3f}."
+    return _chart(plots.predicted_vs_true, context, label, head, rows, (5.2, 5.2))
+
+
+def _confusion(context: Context, held_out: Validation, names: NDArray[np.generic]) -> Html:
+    """The confusion matrix as a plot and as a table."""
+    classes, counts = diagnostics.confusion(held_out, names.size, MAX_CLASSES)
+    shown = [shorten(names[c]) for c in classes]
+    rows = [[name, *(f"{int(n):,}" for n in row)] for name, row in zip(shown, counts, strict=True)]
+    which = "all" if classes.size == names.size else f"the {classes.size} most frequent"
+    note = "Percentage of each true class (row) that is predicted as each class (column), of "
+    draw = partial(plots.predicted_vs_true, most=MAX_CLASSES)
+    label = "Confusion matrix: number of validation nodes"
+    side = max(4.2, 3.4 + 0.22 * len(shown))
+    head = ["true \\ predicted", *shown]
+    return Html(
+        paragraph(f"{note}{which} classes.")
+        + _chart(draw, context, label, head, rows, (side, side))
+    )
+
+
+# ---------------------------------------------------------------------- the graph
+
+
+def graph_effect(context: Context) -> Html:
+    """Change of the error by the graph, by groups of validation nodes."""
+    held_out = context.held_out
+    plain = context.plain
+    if context.state.graph is None:
+        return missing("This model was fitted without a graph: pass graph= to fit.")
+    if not context.state.uses_graph:
+        return missing(
+            "The model does not use its graph: the candidates that do had no lower validation loss."
+        )
+    if held_out is None:
+        return missing(NO_VALIDATION)
+    if plain is None:
+        return missing(f"The comparison fits the same trees without the graph. {NO_TABLE}")
+    gain = np.abs(plain.residual) - np.abs(held_out.residual)
+    measure = "share of wrong classes" if context.classes is not None else "mean squared error"
+    figures = percent if context.classes is not None else partial(figure, digits=DIGITS)
+    groups = _groups(context, held_out)
+    before = [float(plain.loss[mask].mean()) for _, mask in groups]
+    after = [float(held_out.loss[mask].mean()) for _, mask in groups]
+    changes = [b / a - 1 if a > 0 else 0.0 for a, b in zip(before, after, strict=True)]
+    largest = max(0.1, *map(abs, changes))
+    rows = [
+        [name, f"{mask.sum():,}", figures(a), figures(b), f"{c:+.0%}", two_way_bar(c / largest)]
+        for (name, mask), a, b, c in zip(groups, before, after, changes, strict=True)
+    ]
+    head = ["", "nodes", "without", "with graph", "change", "better ◂ ▸ worse"]
+    return render(
+        "graph.html",
+        better=percent(float((gain > 0).mean())),
+        worse=percent(float((gain < 0).mean())),
+        measure=measure,
+        table=table(f"Change of the {measure} by group", head, rows, "figures effect"),
+    )
+
+
+def _groups(context: Context, held_out: Validation) -> list[Group]:
+    """Validation nodes by neighbours, labelled neighbours, prediction and the leading column."""
+    groups: list[Group] = [("All validation nodes", np.ones(held_out.nodes.size, dtype=bool))]
+    graph = context.state.graph
+    if graph is not None:
+        n_neighbors = np.diff(graph.adjacency.indptr)[held_out.nodes]
+        groups.append(("No neighbour", n_neighbors == 0))
+        groups += _neighbor_groups(n_neighbors)
+        labelled = np.zeros(graph.n_nodes)
+        labelled[context.state.training_labels.nodes] = 1.0
+        n_labelled = ((graph.unsigned.adjacency != 0).astype(float) @ labelled)[held_out.nodes]
+        groups.append(("No labelled neighbour", (n_labelled == 0) & (n_neighbors > 0)))
+        groups.append(("1 or 2 labelled neighbours", (n_labelled >= 1) & (n_labelled <= 2)))
+        groups.append(("3 or more labelled neighbours", n_labelled >= 3))
+    if context.classes is not None:
+        for c in np.argsort(-np.bincount(held_out.truth.astype(int)), kind="stable")[:4]:
+            groups.append((f"True class {shorten(context.classes[c])}", held_out.truth == c))
+    else:
+        rank = np.argsort(np.argsort(held_out.prediction, kind="stable"), kind="stable")
+        thirds = rank * 3 // max(rank.size, 1)
+        for third, name in enumerate(("Lowest", "Middle", "Highest")):
+            groups.append((f"{name} third of predictions", thirds == third))
+    groups += _column_groups(context, held_out)
+    return [(name, mask) for name, mask in groups if mask.sum() >= MIN_GROUP or mask.all()]
+
+
+def _neighbor_groups(n_neighbors: NDArray[np.int32]) -> list[Group]:
+    """Validation nodes with neighbours in thirds of their number."""
+    if not n_neighbors.any():
+        return []
+    ends = np.unique(np.quantile(n_neighbors[n_neighbors > 0], [0, 1 / 3, 2 / 3, 1]).astype(int))
+    groups = []
+    for low, high in pairwise([int(ends[0]) - 1, *ends[1:].tolist()]):
+        name = f"{low + 1} to {high} neighbours" if high > low + 1 else count(high, "neighbour")
+        groups.append((name, (n_neighbors > low) & (n_neighbors <= high)))
+    return groups
+
+
+def _column_groups(context: Context, held_out: Validation) -> list[Group]:
+    """Validation nodes by the most important column: its frequent categories, or thirds."""
+    if context.table is None or context.table.is_sparse:
+        return []
+    column = int(np.argmax(context.model.feature_importances_))
+    name = shorten(context.table.names[column])
+    values = context.table.values[held_out.nodes, column]
+    categories = context.state.reader.categories.get(column)
+    known = values[~np.isnan(values)]
+    if categories is not None:
+        frequent = np.argsort(-np.bincount(known.astype(int)), kind="stable")[:4]
+        return [(f"{name} = {shorten(categories[code])}", values == code) for code in frequent]
+    if not known.size:
+        return []
+    low, high = (float(end) for end in np.quantile(known, [1 / 3, 2 / 3]))
+    if not low < high:
+        return []
+    return [
+        (f"{name} up to {number(low)}", values <= low),
+        (f"{name} from {number(low)} to {number(high)}", (values > low) & (values <= high)),
+        (f"{name} above {number(high)}", values > high),
+    ]
+
+
+def map_note(context: Context, source: str | None, n_shown: int) -> Html:
+    """What the map shows, and whether residuals are correlated between neighbours."""
+    sentences = [
+        "The table has no coordinates, so a layout of the graph places the nodes: close nodes are "
+        "few edges apart."
+    ]
+    if source is not None:
+        sentences = [f"Nodes are drawn at the columns {source}."]
+    n_nodes = context.state.n_nodes
+    if n_shown < n_nodes:
+        sentences.append(f"{n_shown:,} of {n_nodes:,} nodes are shown.")
+    if context.error_correlation is not None:
+        sentences.append(
+            f"The correlation of residuals between neighbours is {context.error_correlation:.2f}; "
+            "near 0, the model has used what the graph holds."
+        )
+    return paragraph(" ".join(sentences))
+
+
+# ---------------------------------------------------------------------- columns and fit
+
+
+def columns(context: Context) -> Html:
+    """The most important columns."""
+    ranked = diagnostics.importances(context.model)
+    if not ranked or ranked[0][1] <= 0:
+        return missing("The trees have no splits, or this learner has no importances.")
+    rows = [[shorten(name), percent(share)] for name, share in ranked[:MAX_ROWS]]
+    rest = ranked[MAX_ROWS:]
+    if rest:
+        total = sum(share for _, share in rest)
+        rows.append([count(len(rest), "more column"), percent(total)])
+    draw = partial(plots.importances, most=MAX_COLUMNS)
+    size = (5.2, 1 + 0.26 * min(len(ranked), MAX_COLUMNS))
+    chart = _chart(draw, context, "Importance of columns", ["column", "share"], rows, size)
+    return render("columns.html", chart=chart)
+
+
+def uncertainty(context: Context) -> Html:
+    """Coverage of intervals; for classes, calibration of probabilities."""
+    held_out = context.held_out
+    if held_out is None:
+        return missing(NO_VALIDATION)
+    if context.classes is not None:
+        return _calibration(context, held_out)
+    if held_out.nodes.size < MIN_GROUP:
+        return missing(f"Coverage needs at least {MIN_GROUP} validation nodes.")
+    observed = diagnostics.coverage(held_out)
+    shares = dict(zip(observed.levels, observed.share.tolist(), strict=True))
+    rows = [
+        [percent(level), percent(share), f"± {figure(width, DIGITS)}"]
+        for (level, share), width in zip(shares.items(), observed.width.tolist(), strict=True)
+    ]
+    groups = [
+        [name, f"{int(mask.sum()):,}", percent(share), bar(share)]
+        for name, mask in _groups(context, held_out)
+        for share in [float(observed.covered[mask].mean())]
+    ]
+    label = f"Nominal against observed coverage: 90% intervals cover {percent(shares[0.9])}."
+    quantile = "The model predicts a quantile, so that most labels lie on one side of it."
+    by_group = table("Coverage by group", ["", "nodes", "coverage of 90%", ""], groups, "bars")
+    return render(
+        "coverage.html",
+        observed=percent(shares[0.9]),
+        note=quantile if isinstance(context.state.loss, Quantile) else "",
+        chart=_chart(plots.coverage, context, label, ["nominal", "observed", "half-width"], rows),
+        groups=folded(by_group, "Coverage of 90% intervals by group"),
+    )
+
+
+def _calibration(context: Context, held_out: Validation) -> Html:
+    stated, accuracy, n_nodes = diagnostics.calibration(held_out)
+    error = context.state.calibration_error
+    note = "" if error is None else f"The expected calibration error is {percent(error, 1)}."
+    rows = [
+        [percent(s), percent(a), f"{n:,}"]
+        for s, a, n in zip(stated.tolist(), accuracy.tolist(), n_nodes.tolist(), strict=True)
+    ]
+    head = ["predicted", "accuracy", "nodes"]
+    label = f"Predicted probability against accuracy. {note}"
+    chart = _chart(plots.calibration, context, label, head, rows)
+    return render("calibration.html", note=note, chart=chart)
+
+
+def selection(context: Context) -> Html:
+    """The candidates of the model selection, and the parameters."""
+    state = context.state
+    chart = missing(
+        "There was no model selection: the parts were specified, or there were no validation nodes."
+    )
+    if state.selection:
+        rows = []
+        for name, loss in sorted(state.selection.items(), key=lambda pair: pair[1]):
+            selected = " (selected)" if name == state.candidate.name else ""
+            rows.append([plots.CANDIDATES.get(name, name) + selected, figure(loss)])
+        label = f"Validation loss of {count(len(rows), 'candidate')}."
+        size = (5.2, 1 + 0.4 * len(rows))
+        head = ["candidate", "validation loss"]
+        chart = _chart(plots.candidates, context, label, head, rows, size)
+        chart = render("selection.html", chart=chart)
+    defaults = type(context.model)().get_params(deep=False)
+    changed = [
+        [name, repr(value), repr(defaults.get(name))]
+        for name, value in context.model.get_params(deep=False).items()
+        if repr(value) != repr(defaults.get(name))
+    ]
+    title = "Parameters that differ from their defaults"
+    parameters = Html("")
+    if changed:
+        parameters = folded(table(title, ["parameter", "value", "default"], changed, ""), title)
+    summary = context.model.summary()
+    return render("settings.html", selection=chart, summary=summary, parameters=parameters)
