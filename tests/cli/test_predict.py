@@ -112,7 +112,7 @@ def test_models_saved_from_python_are_predicted(folder, tmp_path):
     plain.save(tmp_path / "m.ebb")
     facts = json.loads(run("predict", tmp_path / "m.ebb", "--json").stdout)
     assert facts[0]["id"] == "0" and len(facts) == nodes["price"].isna().sum()
-    assert "without its table" in error_line("explain", tmp_path / "m.ebb", "3")
+    assert "This model has no table" in error_line("explain", tmp_path / "m.ebb", "3")
     words = (
         "predict",
         tmp_path / "m.ebb",

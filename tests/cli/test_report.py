@@ -41,7 +41,7 @@ def test_a_report_opens_in_a_browser_where_there_is_one(folder, tmp_path, monkey
 def test_inspect_shows_the_contents_without_loading_the_model(folder, monkeypatch):
     monkeypatch.setattr(eb, "load", None)
     facts = json.loads(run("inspect", folder / "kind.ebb", "--json").stdout)
-    assert facts["classes"] == ["north", "south"] and facts["names"] == {
+    assert facts["classes"] == ["north", "south"] and facts["source"] == {
         "id": "id",
         "target": "kind",
     }

@@ -213,8 +213,9 @@ def _multiple_scorer(
     if isinstance(scoring, (list, tuple)):
         check_scoring(model, scoring=scoring)  # names, each of them once
         scoring = {str(name): name for name in scoring}
-    valid = isinstance(scoring, Mapping)
-    if not valid or not all(isinstance(one, str) or callable(one) for one in scoring.values()):
+    if not isinstance(scoring, Mapping) or not all(
+        isinstance(one, str) or callable(one) for one in scoring.values()
+    ):
         raise ValueError(
             "scoring must be the name of a scorer such as 'r2', a function "
             "scorer(estimator, nodes, y), a list of names or a dict of name to scorer, got "
