@@ -240,3 +240,26 @@ def test_a_model_without_trees_predicts_the_mean(name):
     m = eb.EBBSRegressor(3, learner=LEARNERS[name], n_jobs=1, early_stopping=False, labels="none")
     m.fit(X, y, graph=graph, callbacks=[StopAtOnce()])
     np.testing.assert_allclose(m.predict(X, graph=graph), np.nanmean(y))
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_weights", [0, 2])
+def test_files_pass_the_check_and_give_the_same_scores(name, n_outputs, n_weights):
+    X, _, _ = problem()
+    table = Table(X, ("a", "b", "c"))
+    grower = start(LEARNERS[name], table, n_outputs)
+    for shift in range(3):
+        grower.grow(X[:, :n_outputs] + shift, np.ones((300, 1)))
+    ensemble = grower.compile([0.5, -1.0][:n_weights])
+    loaded = type(LEARNERS[name]).load(ensemble.files())
+    loaded.check(3, n_outputs, {})
+    np.testing.assert_array_equal(loaded.predict(table), ensemble.predict(table))
+    with pytest.raises(ValueError, match="2"):
+        type(LEARNERS[name]).load(ensemble.files()).check(2, n_outputs, {})
+
+
+def test_a_lightgbm_model_of_a_constant_table_passes_the_check():
+    grower = start(eb.LightGBM(), Table(np.zeros((30, 2)), ("a", "b")))
+    assert grower.grow(np.ones((30, 1)), np.ones((30, 1))) is None
+    eb.LightGBM.load(grower.compile([]).files()).check(2, 1, {})

@@ -1,8 +1,8 @@
-"""What must hold of a model file, beside its checksums, before it is used: the parts are of their kind and fit each other.
+"""Checks of a model file beyond its checksums, which anyone can compute.
 
-Anyone can compute a checksum. What is read from a file is therefore taken for a claim: indices must lie within what they
-point into, as compiled loops follow them without looking, and two rows are predicted as a rehearsal. All that is not so is
-a ``ValueError``. The trees have checks of their own, in ``learners/``.
+Parts have the types and shapes that their names say, indices lie within what they point into, as
+compiled loops follow them unchecked, and two rows are predicted as a smoke test. Every error is a
+``ValueError``. Trees are checked by the learners.
 """
 
 from typing import Any
@@ -14,7 +14,9 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.schema import LARGEST
+from ebboost.data.features import NeighborFeatures
+from ebboost.data.graph_columns import STATISTICS
+from ebboost.data.schema import LARGEST, Integers, is_integer, match, require
 from ebboost.data.table import Table
 from ebboost.graph import Graph, check_strengths
 from ebboost.graph.ids import check_unique_ids
@@ -22,211 +24,186 @@ from ebboost.model.candidate import Candidate
 from ebboost.model.state import FittedState
 from ebboost.propagation import Smoother
 
-# No model needs more of anything that is repeated at prediction: a file asking for it means harm.
-MOST_STEPS = 100_000
-
-
-def require(sound: Any, otherwise: str) -> None:
-    """Refuse what is not so."""
-    if not sound:
-        raise ValueError(otherwise)
-
-
-def is_whole(value: Any, least: int, most: int) -> bool:
-    """Whether this is a whole number within bounds; ``True`` and ``1.0`` are none."""
-    return type(value) is int and least <= value <= most
+Arrays = dict[str, NDArray[Any]]
+MAX_STEPS = 100_000  # of a smoother, more than any model needs
+MANIFEST = {
+    "format": str,
+    "format_version": int,
+    "sha256": dict,
+    "estimator": str,
+    "parameters": dict,
+    "fitted": dict,
+    "candidate": dict,
+    "node_ids": dict | None,
+    "table": {"names": list, "is_sparse": bool, "origin": list, "kept": dict, "categories": dict},
+    "calibrated": list | None,
+    "environment": dict,
+}
+FACTS = {
+    "loss": Loss,
+    "classes": np.ndarray | None,
+    "feature_names": np.ndarray | None,
+    "stop_reason": str,
+    "conformity_source": str,
+    "n_iter": int,
+    "history": dict,
+    "selection": dict,
+    "source": dict | None,
+    "relation_strengths": dict | None,
+    "calibration_error": float | None,
+}
+CANDIDATE = {
+    "name": str,
+    "smoothing": Smoother | None,
+    "labels": LatentField | MaskedLabels | None,
+    "neighbor_features": NeighborFeatures | None,
+    "feature_smoothing": Smoother | None,
+    "low_rank": int,
+}
 
 
 def check_manifest(manifest: dict[str, Any]) -> None:
-    """Every part is there and of its kind; what is in it is checked where it is used."""
-    kinds = {
-        "format_version": int,
-        "estimator": str,
-        "parameters": dict,
-        "fitted": dict,
-        "node_ids": dict | None,
-        "table": dict,
-        "candidate": dict,
-        "calibrated": list | None,
-        "environment": dict,
-    }
-    for name, kind in kinds.items():
-        require(isinstance(manifest[name], kind), f"its {name} is of the wrong kind")
-    environment, table = manifest["environment"], manifest["table"]
-    require(manifest["format_version"] >= 1, "there is no such format")
-    require(
-        all(isinstance(value, str | int) for value in environment.values()),
-        "its environment is none",
+    """Check the types of the manifest's parts, and the columns of the table."""
+    match(manifest, MANIFEST, "manifest")
+    require(manifest["format_version"] >= 1, "manifest.format_version must be at least 1")
+    versions = manifest["environment"].values()
+    plain = all(isinstance(value, str | int | None) for value in versions)
+    require(plain, "manifest.environment must hold text and numbers")
+    table = manifest["table"]
+    names = table["names"]
+    unique = (
+        names and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
     )
-    names, categories = table["names"], table["categories"]
-    require(
-        isinstance(names, list) and names and all(isinstance(n, str) for n in names),
-        "its columns have no names",
-    )
-    require(len(set(names)) == len(names), "two of its columns have the same name")
-    require(
-        isinstance(table["is_sparse"], bool) and isinstance(categories, dict), "its table is none"
-    )
-    sound = set(categories) <= set(map(str, range(len(names))))
-    require(
-        sound and all(isinstance(v, list) for v in categories.values()),
-        "its categories are of no column",
-    )
-    origin, kept = table["origin"], table.get("kept", {})
-    require(isinstance(origin, list) and isinstance(kept, dict), "its columns have no origin")
-    require(all(is_whole(at, -1, len(names) - 1) for at in origin), "its columns come from nowhere")
+    require(unique, "manifest.table.names must be different names of columns")
+    Integers(-1, len(names) - 1).read(table["origin"], "manifest.table.origin")
+    columns = {str(column) for column in range(len(names))}
+    known = columns >= set(table["categories"])
+    lists = all(isinstance(values, list) for values in table["categories"].values())
+    require(known and lists, "manifest.table.categories must be lists by position of the column")
 
 
 def check_facts(facts: dict[str, Any], candidate: Candidate, is_classifier: bool) -> None:
-    """Every learned value is of the kind that its name says."""
-    require(isinstance(facts["loss"], Loss), "loss must be a Loss")
-    require(isinstance(candidate.smoothing, Smoother | None), "smoothing must be a Smoother")
-    label_uses = LatentField | MaskedLabels | None
-    require(isinstance(candidate.labels, label_uses), "labels must be a LatentField")
+    """Check the types of learned values and of the candidate's parts."""
+    match(facts, FACTS, "fitted")
+    match(vars(candidate), CANDIDATE, "candidate")
+    require(is_integer(candidate.low_rank, 0, 10**6), "candidate.low_rank must be an integer")
+    columns = candidate.neighbor_features
+    few = columns is None or len(columns.statistics) <= len(STATISTICS)
+    require(few, "candidate.neighbor_features must name each statistic once")
     masked = isinstance(candidate.labels, MaskedLabels)
-    require(not (is_classifier and masked), "a classifier does not take masked labels")
-    for name in ("stop_reason", "conformity_source"):
-        require(isinstance(facts[name], str), f"{name} must be text")
-    require(is_whole(facts["n_iter"], 0, 10**9), "n_iter must be an integer")
-    history, selection = (facts[name] for name in ("history", "selection"))
-    is_dict = isinstance(history, dict) and isinstance(selection, dict)
-    require(is_dict, "history and selection must be dicts")
-    values = [*selection.values(), *(loss for losses in history.values() for loss in losses)]
+    require(not (is_classifier and masked), "candidate.labels of a classifier must not be masked")
+    require(is_integer(facts["n_iter"], 0, 10**9), "fitted.n_iter must be an integer")
+    values = [loss for losses in facts["history"].values() for loss in losses]
+    values += facts["selection"].values()
     are_numbers = all(type(value) in (int, float) for value in values)
-    require(are_numbers, "history and selection must hold numbers")
-    for name in ("source", "relation_strengths"):
-        require(isinstance(facts[name], dict | None), f"{name} must be a dict")
+    require(are_numbers, "fitted.history and fitted.selection must hold numbers")
     strengths = facts["relation_strengths"]
     if strengths is not None:
         require(all(isinstance(name, str) for name in strengths), "relations must have text names")
         check_strengths(strengths, strengths)
-    error = facts["calibration_error"]
-    require(isinstance(error, float | None), "calibration_error must be a number")
 
 
-def check_arrays(
-    arrays: dict[str, NDArray[Any]], classes: Any, is_classifier: bool
-) -> tuple[int, int]:
-    """Scores, predictions and labels belong together; returns how many nodes and outputs there are."""
+def check_arrays(arrays: Arrays, classes: Any, is_classifier: bool) -> tuple[int, int]:
+    """Check scores, predictions and labels; return the numbers of nodes and of outputs."""
     n_nodes, n_outputs = numbers(arrays, "scores", None, None).shape
-    width = 1
-    require(n_nodes and n_outputs, "there are no scores")
+    n_classes = _check_classes(classes) if is_classifier else 1
+    fits = n_outputs == n_classes or (n_classes == 2 and n_outputs == 1)
+    require(n_nodes and fits, f"scores must have a row per node and {n_classes} columns")
+    n_labels = node_indices(arrays, "label_nodes", n_nodes).size
+    n_validation = node_indices(arrays, "validation_nodes", n_nodes).size
+    shapes = {
+        "init_score": (n_outputs,),
+        "propagated_scores": (n_nodes, n_outputs),
+        "raw_predictions": (n_nodes, n_classes),
+        "label_target": (n_labels, n_outputs),
+        "label_weight": (n_labels,),
+        "validation_target": (n_validation, n_outputs if n_validation else None),
+        "validation_prediction": (n_validation, n_classes),
+        "conformity_scores": (None,),
+    }
+    for name, shape in shapes.items():
+        high = np.inf if name == "conformity_scores" else LARGEST
+        numbers(arrays, name, *shape, high=high)
+    weight = arrays["label_weight"]
+    require((weight >= 0).all() and weight.any(), "label_weight must be positive at some label")
+    errors = arrays["conformity_scores"]
+    is_sorted = (errors >= 0).all() and (np.diff(errors) >= 0).all()
+    require(is_classifier or is_sorted, "conformity_scores must be sorted and not negative")
     if is_classifier:
-        require(
-            isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1,
-            "it has no classes",
-        )
-        require(
-            all(type(label) in (str, int, float, bool) for label in classes.tolist()),
-            "classes of no kind",
-        )
-        check_unique_ids(classes, "classes")
-        width = classes.size
-    else:
-        require(classes is None, "a regressor has no classes")
-    require(
-        n_outputs == width or (width == 2 and n_outputs == 1), f"scores have {n_outputs} columns"
-    )
-    numbers(arrays, "init_score", n_outputs)
-    numbers(arrays, "propagated_scores", n_nodes, n_outputs)
-    numbers(arrays, "raw_predictions", n_nodes, width)
-    n_labels = positions(arrays, "label_nodes", n_nodes).size
-    target, weight = (
-        numbers(arrays, "label_target", n_labels, n_outputs),
-        numbers(arrays, "label_weight", n_labels),
-    )
-    require(
-        n_labels and (weight >= 0).all() and weight.any(),
-        "it has no labels, or their weights are none",
-    )
-    n_held = positions(arrays, "validation_nodes", n_nodes).size
-    numbers(arrays, "validation_target", n_held, n_outputs if n_held else None)
-    numbers(arrays, "validation_prediction", n_held, width)
-    if is_classifier:
-        shares = target, arrays["raw_predictions"], arrays["validation_target"]
-        require(
-            all(((part >= 0) & (part <= 1 + 1e-6)).all() for part in shares),
-            "probabilities are out of range",
-        )
-    else:
-        errors = arrays["conformity_scores"]
-        sound = (
-            errors.ndim == 1
-            and errors.dtype == np.float64
-            and (errors >= 0).all()
-            and (np.diff(errors) >= 0).all()
-        )
-        require(sound, "held_out_errors must be sorted and not negative")
+        for name in ("label_target", "raw_predictions", "validation_target"):
+            in_range = ((arrays[name] >= 0) & (arrays[name] <= 1 + 1e-6)).all()
+            require(in_range, f"{name} must be probabilities")
     return n_nodes, n_outputs
 
 
-def numbers(arrays: dict[str, NDArray[Any]], name: str, *shape: int | None) -> NDArray[np.float64]:
-    """An array of numbers of this shape, None for any size, none of them beyond what scores can be."""
-    found = arrays[name]
-    fits = found.ndim == len(shape) and all(
-        a in (None, b) for a, b in zip(shape, found.shape, strict=True)
+def _check_classes(classes: Any) -> int:
+    is_list = isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1
+    require(is_list, "classes must be a list of two or more")
+    plain = all(type(label) in (str, int, float, bool) for label in classes.tolist())
+    require(plain, "classes must be text or numbers")
+    check_unique_ids(classes, "classes")
+    return int(classes.size)
+
+
+def numbers(
+    arrays: Arrays, name: str, *shape: int | None, high: float = LARGEST
+) -> NDArray[np.float64]:
+    """Return an array of numbers of this shape, None for any size, at most ``high`` in size."""
+    array = arrays[name]
+    fits = len(shape) == array.ndim and all(
+        expected in (None, size) for expected, size in zip(shape, array.shape, strict=True)
     )
-    require(
-        fits and found.dtype.kind == "f",
-        f"{name} must be numbers of shape {shape}, it has {found.shape}",
-    )
-    require((np.abs(found) <= LARGEST).all(), f"{name} holds a value that is not finite")
-    return found
+    is_float = array.dtype.kind == "f"
+    require(fits and is_float, f"{name} must be numbers of shape {shape}, got {array.shape}")
+    require((np.abs(array) <= high).all(), f"{name} must be finite")
+    return array
 
 
-def positions(arrays: dict[str, NDArray[Any]], name: str, n_nodes: int) -> NDArray[np.int64]:
-    """Different rows of the table."""
-    found = arrays[name]
-    require(found.ndim == 1 and found.dtype.kind == "i", f"{name} must be whole numbers")
-    require(((found >= 0) & (found < n_nodes)).all(), f"{name} names a node that is not there")
-    require(np.unique(found).size == found.size, f"{name} names a node twice")
-    return found
+def node_indices(arrays: Arrays, name: str, n_nodes: int) -> NDArray[np.int64]:
+    """Return an array of different nodes."""
+    nodes = arrays[name]
+    require(nodes.ndim == 1 and nodes.dtype.kind == "i", f"{name} must be integers")
+    require(((nodes >= 0) & (nodes < n_nodes)).all(), f"{name} must be from 0 to {n_nodes - 1}")
+    require(np.unique(nodes).size == nodes.size, f"{name} must not have a node twice")
+    return nodes
 
 
-def csr(arrays: dict[str, NDArray[Any]], name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
-    """A sparse matrix whose rows list columns that there are."""
+def csr(arrays: Arrays, name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
+    """Return a sparse matrix whose indices are within its shape."""
     data, indices, indptr = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    require(
-        len(shape) == 2 and indptr.shape == (shape[0] + 1,) and shape[0] > 0,
-        f"{name} has the wrong shape",
-    )
-    require(
-        data.ndim == 1 and data.dtype.kind == "f" and indices.shape == data.shape,
-        f"{name} has the wrong length",
-    )
-    whole = {np.dtype(np.int32), np.dtype(np.int64)}
-    require({indices.dtype, indptr.dtype} <= whole, f"the indices of {name} must be whole numbers")
-    rising = (indptr[1:] >= indptr[:-1]).all()  # their differences might overflow
-    require(
-        indptr[0] == 0 and indptr[-1] == data.size and rising,
-        f"the rows of {name} are not in order",
-    )
-    require(
-        ((indices >= 0) & (indices < shape[1])).all(), f"{name} names a column that is not there"
-    )
+    fits = len(shape) == 2 and shape[0] > 0 and indptr.shape == (shape[0] + 1,)
+    fits = fits and data.ndim == 1 and indices.shape == data.shape
+    require(fits, f"{name} must be a matrix in CSR format")
+    integers = {np.dtype(np.int32), np.dtype(np.int64)}
+    are_integers = {indices.dtype, indptr.dtype} <= integers and data.dtype.kind == "f"
+    require(are_integers, f"{name} must have numbers for data and integers for indices")
+    in_order = (indptr[1:] >= indptr[:-1]).all()  # differences might overflow
+    in_order &= indptr[0] == 0 and indptr[-1] == data.size
+    require(in_order, f"{name}_indptr must increase from 0 to {data.size}")
+    in_range = ((indices >= 0) & (indices < shape[1])).all()
+    require(in_range, f"{name}_indices must be from 0 to {shape[1] - 1}")
     return sparse.csr_array((data, indices, indptr), shape=shape)
 
 
-def graph(arrays: dict[str, NDArray[Any]], node_ids: Any, n_nodes: int) -> Graph | None:
-    """The graph fitted on: symmetric, with finite weights and no loops."""
+def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
+    """Return the graph fitted on: symmetric, with finite weights and no loops."""
     if "graph_indptr" not in arrays:
-        require(node_ids is None, "it has ids of nodes, and no graph")
+        require(node_ids is None, "node_ids need a graph")
         return None
     adjacency = csr(arrays, "graph", (n_nodes, n_nodes))
-    double = adjacency.dtype == np.float64
-    require(double and np.isfinite(adjacency.data).all(), "the weights of its graph are not finite")
-    # Turned over, columns are in order and none of them twice, or it is not the same.
-    turned, parts = adjacency.T.tocsr(), ("indptr", "indices", "data")
-    same = all(np.array_equal(getattr(adjacency, part), getattr(turned, part)) for part in parts)
-    require(
-        same and turned.has_canonical_format and not adjacency.diagonal().any(),
-        "its graph is not symmetric, or has loops",
+    finite = adjacency.dtype == np.float64 and np.isfinite(adjacency.data).all()
+    require(finite, "graph_data must be finite")
+    # The transpose has sorted, unique columns: only a matrix that has them too is equal to it.
+    transpose = adjacency.T.tocsr()
+    symmetric = all(
+        np.array_equal(getattr(adjacency, part), getattr(transpose, part))
+        for part in ("indptr", "indices", "data")
     )
+    symmetric = symmetric and transpose.has_canonical_format
+    require(symmetric and not adjacency.diagonal().any(), "the graph must be symmetric, no loops")
     if node_ids is not None:
-        require(
-            isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,),
-            f"there must be {n_nodes} node ids",
-        )
+        one_each = isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,)
+        require(one_each, f"node_ids must be {n_nodes} ids")
         check_unique_ids(node_ids)
     return Graph(adjacency, node_ids)
 
@@ -239,8 +216,8 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
     for part in (smoothing, pipeline.feature_smoothing):
         settings = part.get_params(deep=False) if part is not None else {}
         numbers_of = [abs(value) for value in settings.values() if isinstance(value, int)]
-        too_many = f"{part!r} takes more than {MOST_STEPS:,} steps"
-        require(max(numbers_of, default=0) <= MOST_STEPS, too_many)
+        too_many = f"{part!r} takes more than {MAX_STEPS:,} steps"
+        require(max(numbers_of, default=0) <= MAX_STEPS, too_many)
         linear = part is smoothing or getattr(part, "linear", True)
         require(linear, "feature_smoothing must be linear")
     encodes = not takes_categories and pipeline.low_rank is None

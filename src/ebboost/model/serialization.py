@@ -30,15 +30,14 @@ from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
 from ebboost.data.archive import atomic_write, checksums
 from ebboost.data.features import NeighborFeatures
-from ebboost.data.graph_columns import STATISTICS
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
+from ebboost.data.schema import is_integer, require
 from ebboost.data.table import Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.learners import Learner
 from ebboost.model import _untrusted as soundness
-from ebboost.model._untrusted import is_whole, require
 from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput, NumericOutput, Output
@@ -228,7 +227,7 @@ def _state(
     estimators[name](**dict.fromkeys(manifest["parameters"]))  # rejects unknown parameters
     parameters = {key: _revived(value, known) for key, value in manifest["parameters"].items()}
     n_jobs = parameters.get("n_jobs")  # of all parameters the one that a prediction reads
-    is_number = n_jobs is None or is_whole(n_jobs, -1, -1) or is_whole(n_jobs, 1, 2**31)
+    is_number = n_jobs is None or is_integer(n_jobs, -1, -1) or is_integer(n_jobs, 1, 2**31)
     require(is_number, "n_jobs must be None, -1 or a positive integer")
     facts = {name: _revived(manifest["fitted"].get(name), known) for name in (*_FACTS, "loss")}
     candidate = _candidate(manifest["candidate"], known)
@@ -279,15 +278,7 @@ def _known_parts() -> dict[str, type]:
 
 def _candidate(parts: dict[str, Any], known: dict[str, type]) -> Candidate:
     require(set(parts) == {part.name for part in fields(Candidate)}, "unknown parts of the model")
-    candidate = Candidate(**{name: _revived(part, known) for name, part in parts.items()})
-    features_of = candidate.neighbor_features
-    require(isinstance(candidate.name, str), "the name of the candidate must be text")
-    require(is_whole(candidate.low_rank, 0, 10**6), "low_rank must be a number of directions")
-    require(isinstance(features_of, NeighborFeatures | None), "unknown neighbor_features")
-    require(isinstance(candidate.feature_smoothing, Smoother | None), "unknown feature_smoothing")
-    n_statistics = 0 if features_of is None else len(features_of.statistics)
-    require(n_statistics <= len(STATISTICS), "too many statistics of neighbours")
-    return candidate
+    return Candidate(**{name: _revived(part, known) for name, part in parts.items()})
 
 
 def _output(facts: dict[str, Any], calibrated: list[float] | None) -> Output:
@@ -348,13 +339,13 @@ def _stored_table(
     columns, categorical, origin = (part[key] for key in ("names", "categorical", "origin"))
     message = f"the stored table {name!r} is malformed"
     require(all(isinstance(column, str) for column in columns), message)
-    require(all(is_whole(column, 0, n_columns - 1) for column in categorical), message)
+    require(all(is_integer(column, 0, n_columns - 1) for column in categorical), message)
     table = Table(_values(arrays, name), tuple(columns), tuple(categorical), tuple(origin))
     values = table.values.data if table.is_sparse else table.values
     fits = table.values.shape == (n_nodes, len(columns)) and values.dtype.kind == "f"
     require(fits, message)
     require(not np.isinf(values).any() and len(origin) == len(columns), message)
-    require(all(is_whole(column, -1, n_columns - 1) for column in origin), message)
+    require(all(is_integer(column, -1, n_columns - 1) for column in origin), message)
     return table
 
 
@@ -388,7 +379,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         candidate = manifest["candidate"]["name"]
         texts = (candidate, fitted["stop_reason"])
         require(all(isinstance(text, str) for text in texts), "stop_reason must be text")
-        require(is_whole(fitted["n_iter"], 0, 10**9), "n_iter must be a whole number")
+        require(is_integer(fitted["n_iter"], 0, 10**9), "n_iter must be a whole number")
         return {
             "estimator": manifest["estimator"],
             "format_version": manifest["format_version"],
