@@ -1,4 +1,4 @@
-"""Chromium without a window, spoken to through two pipes: what the tests of the report and its screenshots need of it."""
+"""Headless Chromium, driven over the DevTools protocol through two pipes."""
 
 import base64
 import json
@@ -14,9 +14,9 @@ from typing import Any, Self
 
 COMMAND = next(
     (
-        found
+        path
         for name in ("chromium", "chromium-browser", "google-chrome")
-        if (found := shutil.which(name))
+        if (path := shutil.which(name))
     ),
     None,
 )
@@ -33,33 +33,35 @@ FLAGS = [
     "--remote-debugging-pipe",
 ]
 
-# Chromium reads orders at 3 and answers at 4; the ends of our pipes are moved there in a process that becomes Chromium.
-AT_THREE_AND_FOUR = """
+# Chromium reads commands at descriptor 3 and answers at 4: a process moves the pipes there and then
+# becomes Chromium.
+LAUNCHER = """
 import fcntl, os, sys
 ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
-for place, end in zip((3, 4), ends):
-    os.dup2(end, place)
+for descriptor, end in zip((3, 4), ends):
+    os.dup2(end, descriptor)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-PATIENCE = 60
+TIMEOUT = 60
 
 
 class Browser:
-    """One page; ``errors`` collects what it complains of."""
+    """One page; ``errors`` collects its errors and warnings."""
 
     def __enter__(self) -> Self:
         if COMMAND is None:
             raise FileNotFoundError("No chromium, chromium-browser or google-chrome was found.")
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        (read, theirs_out), (theirs_in, write) = os.pipe(), os.pipe()
+        read, browser_output = os.pipe()
+        browser_input, write = os.pipe()
 
         self._process = subprocess.Popen(
             [
                 sys.executable,
                 "-c",
-                AT_THREE_AND_FOUR,
-                str(theirs_in),
-                str(theirs_out),
+                LAUNCHER,
+                str(browser_input),
+                str(browser_output),
                 COMMAND,
                 *FLAGS,
                 f"--user-data-dir={self._folder.name}",
@@ -67,11 +69,14 @@ class Browser:
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(theirs_in, theirs_out),
+            pass_fds=(browser_input, browser_output),
         )
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self._write, self._read, self._left, self._number = write, read, b"", 0
+        os.close(browser_input)
+        os.close(browser_output)
+        self._write = write
+        self._read = read
+        self._buffer = b""
+        self._number = 0
         self.errors: list[str] = []
         self._session = ""
         target = next(
@@ -103,30 +108,30 @@ class Browser:
             if message.get("id") == self._number:
                 if "error" in message:
                     raise RuntimeError(f"{method}: {message['error']}")
-                found: dict[str, Any] = message["result"]
-                return found
+                result: dict[str, Any] = message["result"]
+                return result
 
     def _message(self) -> dict[str, Any]:
-        while b"\0" not in self._left:
-            if not select.select([self._read], [], [], PATIENCE)[0]:
-                raise TimeoutError(f"The browser has said nothing for {PATIENCE} s.")
+        while b"\0" not in self._buffer:
+            if not select.select([self._read], [], [], TIMEOUT)[0]:
+                raise TimeoutError(f"The browser sent nothing for {TIMEOUT} s.")
             part = os.read(self._read, 1 << 20)
             if not part:
-                raise RuntimeError("The browser has gone.")
-            self._left += part
-        text, self._left = self._left.split(b"\0", 1)
+                raise RuntimeError("The browser has exited.")
+            self._buffer += part
+        text, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(text)
-        told = message.get("params", {})
+        params = message.get("params", {})
         if message.get("method") == "Runtime.exceptionThrown":
-            self.errors.append(str(told["exceptionDetails"]))
-        elif message.get("method") == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.errors.append(told["entry"]["text"])
-        elif message.get("method") == "Runtime.consoleAPICalled" and told["type"] in (
+            self.errors.append(str(params["exceptionDetails"]))
+        elif message.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.errors.append(params["entry"]["text"])
+        elif message.get("method") == "Runtime.consoleAPICalled" and params["type"] in (
             "error",
             "warning",
             "assert",
         ):
-            self.errors.append(str(told["args"]))
+            self.errors.append(str(params["args"]))
         return message
 
     def open(
@@ -160,12 +165,12 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """Evaluate an expression in the page."""
-        found = self.send(
+        result = self.send(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"])
-        return found["result"].get("value")
+        if "exceptionDetails" in result:
+            raise RuntimeError(result["exceptionDetails"])
+        return result["result"].get("value")
 
     def press(self, key: str, text: str = "") -> None:
         """Press a key where the focus is."""
@@ -176,7 +181,7 @@ class Browser:
         )
         self.send("Input.dispatchKeyEvent", type="keyUp", **down)
 
-    def screenshot(self, whole: bool = False) -> bytes:
-        """Return a PNG of what is seen, or of the whole page."""
-        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def screenshot(self, full: bool = False) -> bytes:
+        """Return a PNG of the window, or of the full page."""
+        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=full)
         return base64.b64decode(shot["data"])

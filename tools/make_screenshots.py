@@ -1,9 +1,10 @@
-"""Make the pictures in docs/images: the report on a laptop, on a phone, its map, and two commands in a terminal.
+"""Make the pictures in docs/images: the report on a laptop and a phone, its map, two commands.
 
     python tools/make_screenshots.py
 
-Needs Chromium and Pillow. The model is that of the README's first lines, on the house sales that ship with the package;
-for the picture of the map it also gets their coordinates. The commands run on the files of ``ebboost demo --files``.
+Needs Chromium and Pillow. The model is the first one of the README, on the house sales that ship with
+the package; for the map it also has their coordinates. The commands run on the files of
+``ebboost demo --files``.
 """
 
 import io
@@ -25,13 +26,16 @@ sys.path.insert(0, str(ROOT))
 from tests.browser import Browser  # noqa: E402
 
 FOLDER = ROOT / "docs" / "images"
-COLUMNS, TERMINAL_WIDTH = 80, 780
+COLUMNS = 80
+TERMINAL_WIDTH = 780
 TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <body style="margin:0;background:{background};color:{foreground}">
 <pre style="margin:0;padding:18px 24px;font:15px/1.4 'DejaVu Sans Mono',monospace">{code}</pre></body>
 """
 MOST_BYTES = 300_000
-LAPTOP, PHONE, MAP = (1280, 1500), (390, 1300), (1280, 1180)
+LAPTOP = (1280, 1500)
+PHONE = (390, 1300)
+MAP = (1280, 1180)
 
 
 def compressed(png: bytes, width: int) -> bytes:
@@ -48,7 +52,7 @@ def compressed(png: bytes, width: int) -> bytes:
     return out.getvalue()
 
 
-def written(folder: Path, coordinates: bool) -> Path:
+def write_report(folder: Path, coordinates: bool) -> Path:
     """Write a report on the Lucas houses, with a map if the coordinates are columns."""
     X, y, graph, splits = eb.datasets.load_lucas(coordinates=coordinates)
     train = splits[0]["train"]
@@ -58,8 +62,8 @@ def written(folder: Path, coordinates: bool) -> Path:
     return report
 
 
-def keep(name: str, browser: Browser, width: int) -> None:
-    """Write what the browser shows."""
+def save(name: str, browser: Browser, width: int) -> None:
+    """Write a screenshot of the browser."""
     picture = compressed(browser.screenshot(), width)
     if browser.errors or len(picture) > MOST_BYTES:
         sys.exit(f"{name}: {len(picture):,} bytes; {browser.errors}")
@@ -83,7 +87,7 @@ def ebboost(folder: Path, *words: str) -> str:
 
 
 def terminal(folder: Path, *words: str) -> Path:
-    """What a terminal shows of a command, as a page."""
+    """The output of a command in a terminal, as a page."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.assemble(("$ ", "green"), (" ".join(("ebboost", *words)), "bold")))
     console.print(Text.from_ansi(ebboost(folder, *words).rstrip("\n")))
@@ -96,21 +100,21 @@ def terminal(folder: Path, *words: str) -> Path:
 
 
 def main() -> None:
-    """Fit, write the reports, run the commands, and look at them."""
+    """Write the reports, run the commands, and take the screenshots."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
-        plain, placed = (written(Path(folder), coordinates) for coordinates in (False, True))
+        plain, mapped = (write_report(Path(folder), coordinates) for coordinates in (False, True))
         for scheme in ("light", "dark"):
             browser.open(plain, *LAPTOP, dark=scheme == "dark")
-            keep(f"report-laptop-{scheme}", browser, 1280)
+            save(f"report-laptop-{scheme}", browser, 1280)
             browser.open(plain, *PHONE, dark=scheme == "dark", phone=True)
-            keep(f"report-phone-{scheme}", browser, 585)
-            browser.open(placed, *MAP, dark=scheme == "dark")
+            save(f"report-phone-{scheme}", browser, 585)
+            browser.open(mapped, *MAP, dark=scheme == "dark")
             browser.run(
                 "Object.assign(document.getElementById('layer'), {value: 2}).dispatchEvent(new Event('change'))"
             )
             browser.run("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
-            keep(f"report-map-{scheme}", browser, 1280)
+            save(f"report-map-{scheme}", browser, 1280)
         ebboost(Path(folder), "demo", "--files", ".")
         for command in ("check", "fit"):
             page = terminal(
@@ -119,7 +123,7 @@ def main() -> None:
             browser.open(page, TERMINAL_WIDTH, 100, phone=True)
             height = browser.run("document.querySelector('pre').offsetHeight")
             browser.open(page, TERMINAL_WIDTH, height, phone=True)
-            keep(f"terminal-{command}", browser, 2 * TERMINAL_WIDTH)
+            save(f"terminal-{command}", browser, 2 * TERMINAL_WIDTH)
 
 
 if __name__ == "__main__":
