@@ -116,18 +116,6 @@ def test_min_improvement_is_relative_to_the_best_loss():
     assert rounds_until_stopped(eb.EarlyStopping(10, min_improvement=0.01), sinking) is None
 
 
-def test_min_improvement_is_set_only_for_default_early_stopping():
-    X, y, graph = neighbor_sums()
-    m = fixed_regressor(early_stopping=True).fit(X, y, graph=graph)
-    assert m._stopping(10_000).min_improvement == 0.01
-    assert m._stopping(1_000).min_improvement == 0.0
-    assert m.set_params(n_iter_no_change=15)._stopping(10_000).min_improvement == 0.0
-    assert (
-        fixed_regressor(loss="huber").fit(X, y, graph=graph)._stopping(10_000).min_improvement
-        == 0.0
-    )
-
-
 def test_history_records_increasing_seconds():
     history = History()
     X, y, graph = neighbor_sums()

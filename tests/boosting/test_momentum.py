@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeRegressor
 
 import ebboost as eb
+from ebboost.boosting.momentum import as_momentum
 from tests.problems import fixed_regressor, neighbor_sums
 
 
@@ -98,12 +99,18 @@ def test_names_stand_for_recipes():
         (eb.CorrectedMomentum(1.5), "phi must be"),
         (eb.CorrectedMomentum("much"), "phi must be"),
         (eb.CorrectedMomentum(restart=1), "restart must be True or False"),
-        ("nesterov", "'simple', 'corrected' or eb.CorrectedMomentum"),
+        ("nesterov", "momentum"),
     ],
 )
-def test_bad_momentum_is_refused(momentum, words):
+def test_invalid_momentum_is_rejected(momentum, words):
     with pytest.raises(ValueError, match=words):
         fixed_regressor(momentum=momentum).fit(np.arange(10.0)[:, None], np.arange(10.0))
+
+
+@pytest.mark.parametrize("momentum", ["nesterov", 1, None])
+def test_as_momentum_rejects_other_values(momentum):
+    with pytest.raises(ValueError, match=r"'simple', 'corrected' or eb\.CorrectedMomentum"):
+        as_momentum(momentum)
 
 
 def test_best_round_is_kept_with_both_its_trees():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
 from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.resumable import Resumable
 from ebboost.data.parameters import check_number
 
 Model = TypeVar("Model")
@@ -43,8 +44,11 @@ class RoundInfo:
     cosine: float
 
 
-class Callback:
+class Callback(Resumable):
     """Base class of callbacks; override the methods you need.
+
+    Checkpoints store the attributes that ``state_names`` lists. Without any, a callback of a resumed
+    fit sees the rounds after the checkpoint only.
 
     Examples
     --------
@@ -98,27 +102,11 @@ class Callback:
         """
         return model
 
-    def state(self) -> dict[str, Any]:
-        """Return the state for a checkpoint; without it, a resumed callback sees later rounds only.
-
-        Returns
-        -------
-        dict
-            Of numbers, text, arrays, iterates, and lists and dicts of them.
-        """
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what :meth:`state` returned; called after ``before_training``.
-
-        Parameters
-        ----------
-        state : dict
-        """
-
 
 class History(Callback):
     """Records losses, steps, cosines and seconds of every round."""
+
+    state_names = ("losses",)
 
     def __init__(self) -> None:
         names = ("training", "validation", "step", "cosine", "seconds")
@@ -135,12 +123,9 @@ class History(Callback):
         self.losses["cosine"].append(info.cosine)
         self.losses["seconds"].append(time.perf_counter() - self._start)
 
-    def state(self) -> dict[str, Any]:  # noqa: D102
-        return {"losses": self.losses}
-
     def restore(self, state: dict[str, Any]) -> None:
         """Continue; seconds count the time of the restored rounds too."""
-        self.losses = state["losses"]
+        super().restore(state)
         self._start -= self.losses["seconds"][-1] if self.losses["seconds"] else 0.0
 
 
@@ -163,6 +148,7 @@ class EarlyStopping(Callback):
     """
 
     reason = "the validation loss no longer improved"
+    state_names = ("best_loss", "best_round", "_best", "_best_losses")
 
     def __init__(self, n_iter_no_change: int = 50, min_improvement: float = 0.0) -> None:
         check_number("n_iter_no_change", n_iter_no_change, integer=True, low=1)
@@ -204,20 +190,6 @@ class EarlyStopping(Callback):
 
     def after_training(self, model: Iterate) -> Iterate:  # noqa: D102
         return model if self._best is None else self._best
-
-    def state(self) -> dict[str, Any]:  # noqa: D102
-        return {
-            "best_loss": self.best_loss,
-            "best_round": self.best_round,
-            "best": self._best,
-            "best_losses": self._best_losses,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:  # noqa: D102
-        self.best_loss = state["best_loss"]
-        self.best_round = state["best_round"]
-        self._best = state["best"]
-        self._best_losses = state["best_losses"]
 
 
 class Interrupt(Callback):

@@ -233,7 +233,7 @@ class FieldPosterior:
             radius += radius // 2
 
     def leave_one_out(self, residuals: Array) -> Array:
-        """Return e_i − z_i^(−i), residuals of labelled nodes without their own label in the field."""
+        """Return e_i − z_i^(−i): residuals, each without the node's own label in the field."""
         diagonal = self.diagonal
         own = ((self.weight - self.unlabelled) * diagonal)[:, None]
         mean = self.posterior_mean(residuals)[self.nodes]

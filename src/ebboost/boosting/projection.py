@@ -15,7 +15,7 @@ NEGLIGIBLE_CURVATURE = 1e-12
 
 
 class Projection(NamedTuple):
-    """The projection ``length · tree``, and the cosine of the angle; Γ of the theorems is the least."""
+    """The projection ``length · tree`` and the cosine of the angle; Γ is the least of these."""
 
     length: float
     cosine: float

@@ -11,6 +11,12 @@ class Resumable:
     #: Attributes that have a state of their own.
     stateful_parts: tuple[str, ...] = ()
 
+    @property
+    def has_state(self) -> bool:
+        """Whether a checkpoint stores anything of this object."""
+        named = bool(self.state_names or self.stateful_parts)
+        return named or type(self).state is not Resumable.state
+
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint.
 

@@ -80,7 +80,8 @@ class ConvergenceReport:
         n_rises = int((np.diff(self.loss) > 0).sum())
         trend = "never rose" if self.monotone else f"rose in {n_rises} rounds"
         lines = [
-            f"training loss   {self.loss[0]:.4g} → {self.loss[-1]:.4g} in {n_rounds} rounds; it {trend}",
+            f"training loss   {self.loss[0]:.4g} → {self.loss[-1]:.4g} in {n_rounds} rounds; "
+            f"it {trend}",
             f"guarantee       {self.guarantee}",
         ]
         if self.bound is not None and self.optimum is not None:

@@ -130,7 +130,7 @@ class Problem:
             "random_state": self.seed,
             "n_jobs": self.n_threads,
             "callbacks": [
-                describe_parameters(callback) for callback in callbacks if has_state(callback)
+                describe_parameters(callback) for callback in callbacks if callback.has_state
             ],
             "parameters": parameters,
         }
@@ -264,8 +264,3 @@ def _relation_strengths(
         return relation_strengths(graph, labels)
     check_strengths(relations, graph)
     return {name: float(relations[name]) for name in graph}
-
-
-def has_state(callback: Callback) -> bool:
-    """Whether a checkpoint stores anything of a callback."""
-    return type(callback).state is not Callback.state

@@ -27,7 +27,7 @@ from ebboost.training.checkpoint import (
     checkpoint_session,
 )
 from ebboost.training.finish import finish
-from ebboost.training.problem import FitData, Problem, Trained, has_state, prepare
+from ebboost.training.problem import FitData, Problem, Trained, prepare
 from ebboost.training.runs import build_run, cross_fit, early_stopping, requested_parts
 from ebboost.training.selection import (
     CandidatePool,
@@ -218,7 +218,7 @@ def _resume(
     state = session.load(run.objective)
     run.boosting.restore(state["boosting"])
     stored = iter(state["callbacks"])
-    callback_states = [next(stored) if has_state(watcher) else {} for watcher in watchers]
+    callback_states = [next(stored) if watcher.has_state else {} for watcher in watchers]
     out_of_fold = state["out_of_fold"]
     if out_of_fold is not None:
         out_of_fold = backend.to_host(out_of_fold)
@@ -247,7 +247,7 @@ def _boost(
                 "selection": selected.losses,
                 "out_of_fold": selected.out_of_fold,
                 "boosting": run.boosting.state(),
-                "callbacks": [watcher.state() for watcher in watchers if has_state(watcher)],
+                "callbacks": [watcher.state() for watcher in watchers if watcher.has_state],
             }
 
         after = [CheckpointCallback(session, collect, interrupt), interrupt]
