@@ -83,7 +83,7 @@ def allowed_threads() -> int:
 
 
 def by_threads(loop: Callable[..., None], ends: Sequence[int], arguments: Sequence[object]) -> None:
-    """Run a loop over ``ends[i]`` to ``ends[i + 1]``, each range by a thread, the last by this one."""
+    """Run a loop over ``ends[i]`` to ``ends[i + 1]``, by a thread each and the last by this one."""
     *others, last = pairwise(ends)
     jobs = [_workers().submit(loop, *one, *arguments) for one in others]
     loop(*last, *arguments)

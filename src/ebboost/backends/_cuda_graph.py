@@ -152,7 +152,8 @@ class CudaSweep(Sweep):
         solve = super().conjugate_gradients
         if target > LOOSE * float(np.sqrt(((size * right) ** 2).sum())):
             single = [vector.astype(np.float32) for vector in (right, diagonal, inverse, size)]
-            z, length = solve(*single, target, min(max_iterations, SHORT_TRY))  # type: ignore[call-arg]
+            options = (target, min(max_iterations, SHORT_TRY))
+            z, length = solve(*single, *options)  # type: ignore[call-arg]
             if length <= target:
                 return z.astype(np.float64), length
         return solve(right, diagonal, inverse, size, target, max_iterations)

@@ -1,8 +1,8 @@
 """Propagation over the graph: every operator P that turns base scores f into smoothed scores P f.
 
-A *smoother* such as :class:`Laplacian` is a recipe: parameters, no data. ``smoother.operator(graph)`` gives the
-*operator*, a scipy ``LinearOperator`` that also knows its adjoint and a bound on its norm. That of :class:`Robust` is not
-linear, but is such a linear one at each point.
+A *smoother* such as :class:`Laplacian` has parameters and no data. ``smoother.operator(graph)`` is
+the *operator*, a scipy ``LinearOperator`` with an adjoint and a bound on its norm. That of
+:class:`Robust` is not linear, but has such a linear operator at each point.
 """
 
 from ebboost._native import allowed_threads, threads

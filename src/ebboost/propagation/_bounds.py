@@ -1,4 +1,4 @@
-"""Distance of k steps from Z⁰ = f to P* = (I+λL)⁻¹: Lemma 1 and the inner half of Theorem 1's proof.
+"""Distance of k steps from P* = (I+λL)⁻¹: Lemma 1 and the inner half of Theorem 1's proof.
 
 With A = I + λL, the error is r_k(A)(P^(0) − P*), r_k a polynomial with r_k(0) = 1. The spectrum of
 A is [μ, σ]; μ = 1 for every graph, because a Laplacian has the eigenvalue 0. Where the proof quotes

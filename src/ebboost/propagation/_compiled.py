@@ -116,10 +116,11 @@ class Layout:
 
     def arrange(self, *vectors: Vector) -> Vector:
         """Return numbers of nodes in this layout, a row for each vector."""
-        out = self.work(len(vectors), vectors[0].dtype)
+        out = self.work(len(vectors), SINGLE if vectors[0].dtype == SINGLE else DOUBLE)
         for vector, row in zip(vectors, out, strict=True):
-            arguments = (self.sums_at, self.order_at, *addresses(vector, row))
-            self.run(f"{_real(vector.dtype)}_arrange", *arguments)
+            values = np.ascontiguousarray(vector, dtype=out.dtype)
+            arguments = (self.sums_at, self.order_at, *addresses(values, row))
+            self.run(f"{_real(out.dtype)}_arrange", *arguments)
         return out
 
     def restore(self, vector: Vector, out: Vector) -> None:

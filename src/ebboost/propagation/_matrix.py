@@ -1,4 +1,4 @@
-"""The matrix I + λL of equation (3), on either Laplacian, and the ends of its spectrum (Lemma 1)."""
+"""The matrix I + λL of equation (3), on either Laplacian, and its largest eigenvalue (Lemma 1)."""
 
 from functools import cached_property
 from typing import Any

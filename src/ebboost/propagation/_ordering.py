@@ -1,4 +1,4 @@
-"""The order in which the compiled loops sum rows: neighbours close in memory, equal lengths adjacent.
+"""The order in which the compiled loops sum rows: neighbours close in memory, sorted by length.
 
 Where nodes share many neighbours they are put in pairs and fours, whose sums are then read once
 for all rows that contain them: see `kernels.c`. On the House graph (180 000 edges among 20 000
@@ -100,7 +100,7 @@ def row_order(adjacency: sparse.csr_array, can_share: bool = False) -> Order:
 
 
 def shared_order(adjacency: sparse.csr_array, nodes: Indices) -> Order:
-    """Return an order of pairs and fours of nodes that share neighbours, sought in that of ``nodes``."""
+    """Return an order of pairs and fours of nodes that share neighbours, sought along ``nodes``."""
     n_nodes = adjacency.shape[0]
     mate, mark, pair, visited, order, lengths = np.empty((6, n_nodes), dtype=np.int32)
     shared_start = np.empty(n_nodes // 2 + 1, dtype=np.int64)

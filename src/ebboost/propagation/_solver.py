@@ -1,4 +1,4 @@
-"""Symmetric positive definite sparse systems: a factorisation of small ones, else conjugate gradients."""
+"""Symmetric positive definite sparse systems: a factorisation, or conjugate gradients if large."""
 
 import warnings
 

@@ -54,7 +54,8 @@ class Kernel(Smoother):
     p : int, default=1
         The steps of the random walk.
     normalized : bool, default=True
-        Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, whose eigenvalues lie in [0, 2), rather than L = D − A.
+        Use L̂ = I − D̃^{-1/2}(A+I)D̃^{-1/2}, whose eigenvalues lie in [0, 2), rather than
+        L = D − A.
     method : {"chebyshev", "gradient"}, default="chebyshev"
         The minimiser itself, or ``n_steps`` gradient steps Z ← Z − α[(I + λ r(L))Z − f] from
         Z⁰ = f, with α = 1/‖I + λ r(L)‖₂.

@@ -198,7 +198,7 @@ class JacobiSteps(PropagationOperator):
         self.nonnegative = not system.signed
         matrix = system.matrix
         self._inverse = 1.0 / system.diagonal
-        # T = Δ⁻¹ c R A R; the sweep is A's, so z is multiplied by R before it and by the rest after.
+        # T = Δ⁻¹ c R A R, and the sweep is A's: z is multiplied by R before, by the rest after.
         self._root = matrix.root
         self._after = system.lam * matrix.root * self._inverse
         # With T̄ the entries of T without their signs, ‖P(T)‖ ≤ ‖P(T̄)‖.
