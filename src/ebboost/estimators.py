@@ -6,21 +6,16 @@ one :class:`~ebboost.model.state.FittedState`.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from html import escape
 from numbers import Integral, Real
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from ebboost.backends.threads import threads_for
-from ebboost.boosting.callbacks import Callback
+from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -30,14 +25,11 @@ from ebboost.data.features import NeighborFeatures
 from ebboost.graph import Graphs
 from ebboost.learners import CatBoost, as_learner, check_device
 from ebboost.model import serialization
-from ebboost.model.explain import Explanation, explain
+from ebboost.model.fitted import FittedModel, learned
 from ebboost.model.intervals import with_intervals
 from ebboost.model.output import ClassOutput, ClassWeight, NumericOutput
-from ebboost.model.predict import fitted_table, predict_raw
-from ebboost.model.serving import Predictor
-from ebboost.model.state import FittedState
-from ebboost.model.summary import summarize
-from ebboost.propagation import EdgeWeights, Laplacian, Robust, Smoother, threads
+from ebboost.model.predict import predict_raw
+from ebboost.propagation import Laplacian, Smoother
 from ebboost.training.checkpoint import Checkpoint
 from ebboost.training.problem import FitData
 from ebboost.training.trainer import Trainer
@@ -121,13 +113,7 @@ def _fill_docstring(**parts: str) -> Callable[[type], type]:
     return fill
 
 
-def _learned(path: str, doc: str) -> Any:
-    """Return a documented property over the fitted state."""
-    read = attrgetter(path)
-    return property(lambda self: read(self.state_), doc=doc)
-
-
-class BaseEBBS(BaseEstimator):
+class BaseEBBS(FittedModel):
     """Base class of :class:`EBBSRegressor` and :class:`EBBSClassifier`."""
 
     _output_type: ClassVar[type[NumericOutput] | type[ClassOutput]]
@@ -280,202 +266,12 @@ class BaseEBBS(BaseEstimator):
             type(self).__name__,
             self.get_params(deep=False),
             self._output_type,
-            checks.callback_list(callbacks),
+            as_callbacks(callbacks),
             checkpoint,
             resume,
         )
         self._state = trainer.fit(FitData(X, y, sample_weight, graph, nodes, eval_set))
         return self
-
-    def predictor(
-        self, X: Any = None, *, graph: Graphs | None = None, new_labels: Any = None
-    ) -> Predictor:
-        """Return cached predictions of every node, for look-up and incremental updates.
-
-        Parameters
-        ----------
-        X, graph, new_labels
-            As in :meth:`predict`; default: the fitted nodes.
-
-        Returns
-        -------
-        Predictor
-            ``predict(nodes)`` looks predictions up, ``update(nodes, rows)`` replaces rows; threads
-            may share one.
-
-        Examples
-        --------
-        >>> import ebboost as eb, numpy as np
-        >>> X = np.random.default_rng(0).normal(size=(300, 3))
-        >>> g = eb.Graph.build_knn(X[:, :1], k=5)
-        >>> m = eb.EBBSRegressor(20, smoothing=eb.Laplacian(), labels="none", random_state=0)
-        >>> predictor = m.fit(X, X[:, 0], graph=g).predictor()
-        >>> before = predictor.predict([7])
-        >>> predictor.update([7], X[[7]] + 1.0)
-        >>> bool(predictor.predict([7]) > before)
-        True
-        """
-        return Predictor(self.state_, X, graph, new_labels)
-
-    def explain(self, nodes: Any, X: Any = None) -> list[Explanation]:
-        """Return the predictions of fitted nodes as exact sums of contributions.
-
-        Parameters
-        ----------
-        nodes : array-like of int
-            Rows to explain.
-        X : table, optional
-            The table fitted on; needed after loading from a file or a pickle, which do not hold it.
-
-        Returns
-        -------
-        list of Explanation
-            For each node the contributions of its own columns, of its neighbours' columns and of
-            its neighbours' labels to the score.
-        """
-        state = self.state_
-        table = fitted_table(state, X)
-        rows = checks.node_positions(np.atleast_1d(nodes), state.n_nodes)
-        with threads(threads_for(self.n_jobs, table)):
-            return explain(state, rows, table)
-
-    def edge_weights(self) -> EdgeWeights:
-        """Return how robust smoothing weights each edge: the mean of ρ' over its steps.
-
-        Returns
-        -------
-        EdgeWeights(source, target, weight)
-            Each edge of the fitted graph once, source < target. 1: as it is, 0: removed.
-
-        Examples
-        --------
-        >>> import ebboost as eb, numpy as np
-        >>> X = np.repeat([[0.0], [1.0]], 30, axis=0)  # two paths, and one edge between them
-        >>> g = eb.Graph.from_edges(np.arange(59), np.arange(1, 60))
-        >>> robust = eb.Robust(penalty="geman-mcclure", scale=0.5)
-        >>> m = eb.EBBSRegressor(50, smoothing=robust, labels="none", random_state=0)
-        >>> source, target, weight = m.fit(X, 10 * X[:, 0], graph=g).edge_weights()
-        >>> int(source[weight.argmin()]), int(target[weight.argmin()])
-        (29, 30)
-        """
-        state = self.state_
-        smoothing = state.candidate.smoothing
-        if not isinstance(smoothing, Robust) or state.graph is None:
-            raise ValueError(
-                f"edge_weights needs smoothing=eb.Robust(...) and a graph; this model has {smoothing}."
-            )
-        return smoothing.operator(state.graph).edge_weights(state.scores)
-
-    def summary(self) -> str:
-        """Return a description of the fitted model: what was selected, and which labels it uses.
-
-        Returns
-        -------
-        str
-        """
-        return summarize(self.state_)
-
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        table: bool = False,
-        source: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write the fitted model to one file, without pickle; read it with :func:`ebboost.load`.
-
-        Parameters
-        ----------
-        path : path
-        table : bool, default=False
-            Store the table fitted on too, so that predictions can be explained without it. Graph and
-            labels are always stored.
-        source : dict, optional
-            Names of the id and label columns, of a model that was fitted from files; stored as
-            ``state_.source``.
-        """
-        state = self.state_
-        if table and state.table is None:
-            raise ValueError(
-                "table=True, but this model has no table: it was loaded from a file or a pickle "
-                "without one, or trained on a ParquetTable or a Dask collection."
-            )
-        state = state if source is None else replace(state, source=dict(source))
-        serialization.save(state, path, table)
-
-    @classmethod
-    def from_state(cls, state: FittedState) -> Self:
-        """Return an estimator with this fitted state.
-
-        Parameters
-        ----------
-        state : FittedState
-
-        Returns
-        -------
-        estimator
-        """
-        estimator = cls(**state.parameters)
-        estimator._state = state
-        return estimator
-
-    # ------------------------------------------------------------------ learned attributes
-
-    @property
-    def state_(self) -> FittedState:
-        """Everything that the fit has learned."""
-        if "_state" not in self.__dict__:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
-                "arguments before using this estimator."
-            )
-        state: FittedState = self._state
-        return state
-
-    n_features_in_ = _learned("n_features", "Number of columns of X.")
-    n_iter_ = _learned("n_iter", "Number of rounds in the model.")
-    history_ = _learned("history", "Losses, steps, cosines and seconds of every round.")
-    selection_ = _learned("selection", "Validation loss of each candidate of model selection.")
-    best_candidate_ = _learned("candidate.name", "Name of the selected candidate.")
-    stop_reason_ = _learned("stop_reason", "Why training ended.")
-    smoothing_ = _learned("candidate.smoothing", "The selected propagation, a Smoother or None.")
-    labels_ = _learned("candidate.labels", "The selected use of labels, a LatentField or None.")
-    loss_ = _learned("loss", "The loss, its scale estimated from the labels.")
-    ensemble_ = _learned("ensemble", "The trees; ``ensemble_.booster`` is an ordinary booster.")
-    graph_ = _learned("graph", "The graph fitted on; of several relations, their weighted sum.")
-    relation_strengths_ = _learned("relation_strengths", "Strength of each relation.")
-    cluster_ = _learned("cluster", "Workers, reductions and bytes of a fit on a cluster.")
-    init_score_ = _learned("init_score", "Score of every node before the first tree.")
-    scores_ = _learned("scores", "Scores f of the fitted nodes.")
-    propagated_scores_ = _learned("propagated_scores", "P f of the fitted nodes.")
-    raw_predictions_ = _learned("raw_predictions", "Predictions before the inverse link.")
-    validation_nodes_ = _learned("validation.nodes", "The validation nodes.")
-    validation_target_ = _learned("validation.target", "Labels of the validation nodes.")
-    validation_prediction_ = _learned(
-        "validation.prediction", "Raw predictions of the validation nodes, without their labels."
-    )
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns of X, where they have names."""
-        if self.state_.feature_names is None:
-            raise AttributeError("feature_names_in_: X had no column names at fit.")
-        return self.state_.feature_names
-
-    @property
-    def feature_importances_(self) -> Array:
-        """Share of each column of X, neighbour columns included, in the gain of the trees."""
-        state = self.state_
-        gains = state.pipeline.folded(
-            state.ensemble.importances(), state.column_origin, state.n_features
-        )
-        total = gains.sum()
-        return gains / total if total > 0 else gains
-
-    # ------------------------------------------------------------------ scikit-learn
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_state" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -483,24 +279,6 @@ class BaseEBBS(BaseEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        if "_state" in state:
-            state = state | {"_state": replace(self._state, table=None, encoded_table=None)}
-        return state
-
-    def _repr_html_inner(self) -> str:
-        """scikit-learn's diagram and, once fitted, the summary below it."""
-        diagram: str = super()._repr_html_inner()
-        if not self.__sklearn_is_fitted__():
-            return diagram
-        style = "margin:0.5em 0 0;font-size:85%;white-space:pre-wrap"
-        return f'{diagram}<pre style="{style}">{escape(self.summary())}</pre>'
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
 
 
 @_fill_docstring(loss=_LOSSES, extra="")
@@ -607,8 +385,8 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         scored = checks.scored_labels(y, sample_weight, nodes, predictions, False)
         return float(r2_score(scored[0], scored[1], sample_weight=scored[2]))
 
-    conformity_scores_ = _learned("conformity_scores", "Sorted absolute residuals, not trained on.")
-    conformity_source_ = _learned("conformity_source", "Which labels these residuals are of.")
+    conformity_scores_ = learned("conformity_scores", "Sorted absolute residuals, not trained on.")
+    conformity_source_ = learned("conformity_source", "Which labels these residuals are of.")
 
 
 @_fill_docstring(loss=_CLASS_LOSSES, extra=_CLASS_WEIGHT)
@@ -780,10 +558,10 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         scored = checks.scored_labels(y, sample_weight, nodes, predictions, True)
         return float(accuracy_score(scored[0], scored[1], sample_weight=scored[2]))
 
-    classes_ = _learned("classes", "The classes, sorted.")
-    temperature_ = _learned("output.calibration.temperature", "Temperature of the scores.")
-    label_strength_ = _learned("output.calibration.strength", "Weight of the field, from 0 to 1.")
-    calibration_error_ = _learned(
+    classes_ = learned("classes", "The classes, sorted.")
+    temperature_ = learned("output.calibration.temperature", "Temperature of the scores.")
+    label_strength_ = learned("output.calibration.strength", "Weight of the field, from 0 to 1.")
+    calibration_error_ = learned(
         "calibration_error", "Expected calibration error on the validation nodes."
     )
 

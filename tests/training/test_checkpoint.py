@@ -425,5 +425,5 @@ def test_callbacks_may_be_given_as_without_a_checkpoint(given, tmp_path, whole):
 
 
 def test_what_is_no_callback_is_named_with_a_checkpoint_too(tmp_path):
-    with pytest.raises(TypeError, match=r"callbacks\[0\] must be an ebboost.Callback"):
+    with pytest.raises(TypeError, match=r"callbacks\[0\] must be an eb.Callback"):
         regressor().fit(X, Y, graph=GRAPH, checkpoint=tmp_path / "kept", callbacks=[print])

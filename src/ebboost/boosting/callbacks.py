@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
@@ -288,3 +289,12 @@ class ProgressBar(Callback):
         else:
             self._out.write(line + "\n")
         self._out.flush()
+
+
+def as_callbacks(callbacks: Callback | Iterable[Callback]) -> list[Callback]:
+    """Return callbacks as a list; a single one becomes a list of one."""
+    listed = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
+    for position, callback in enumerate(listed):
+        if not isinstance(callback, Callback):
+            raise TypeError(f"callbacks[{position}] must be an eb.Callback, got {callback!r}.")
+    return listed

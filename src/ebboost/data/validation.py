@@ -2,19 +2,16 @@
 
 import warnings
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from ebboost.boosting.callbacks import Callback
-from ebboost.boosting.momentum import as_momentum
 from ebboost.data.table import Table
 from ebboost.graph import Graph, Graphs, check_relations
 from ebboost.graph.ids import is_missing
-from ebboost.learners import as_learner, check_device
 
 if TYPE_CHECKING:
     import pandas
@@ -28,79 +25,6 @@ MIN_EXTENT = 1e-30
 MAX_CLASSES = 1_000
 # Larger weights are divided by the largest.
 MAX_WEIGHT = 1e100
-
-
-def parameters(estimator: Any) -> None:
-    """Check the constructor's numbers and switches."""
-    _number(estimator, "n_estimators", Integral, least=1)
-    if estimator.learning_rate is not None:
-        _number(estimator, "learning_rate", Real, above=0.0, most=1.0)
-    _number(
-        estimator, "penalty", Real, least=0.0, most=1e30
-    )  # beyond, trees would be told an infinite curvature
-    _number(estimator, "validation_fraction", Real, above=0.0, below=1.0)
-    if estimator.n_iter_no_change is not None:
-        _number(estimator, "n_iter_no_change", Integral, least=1)
-    if not isinstance(estimator.verbose, (bool, Integral)):
-        raise ValueError(f"verbose must be 0 or 1, got {estimator.verbose!r}.")
-    if not isinstance(estimator.relations, Mapping) and estimator.relations != "auto":
-        raise ValueError(
-            f"relations must be 'auto' or a dict of strengths by name, got {estimator.relations!r}."
-        )
-    if not isinstance(estimator.early_stopping, (bool, np.bool_)):
-        raise ValueError(f"early_stopping must be True or False, got {estimator.early_stopping!r}.")
-    as_momentum(estimator.momentum)
-    if estimator.device not in ("cpu", "cuda"):
-        raise ValueError(f"device must be 'cpu' or 'cuda', got {estimator.device!r}.")
-    if estimator.device == "cuda":  # before anything is prepared
-        learner = as_learner(estimator.learner)
-        check_device("cuda", learner.devices, learner.name)
-    n_jobs = estimator.n_jobs
-    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and not (whole and (n_jobs >= 1 or n_jobs == -1)):
-        raise ValueError(
-            f"n_jobs must be None, -1 or a whole number of at least 1, got {n_jobs!r}."
-        )
-
-
-def _number(
-    estimator: Any,
-    name: str,
-    kind: Any,
-    *,
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
-    below: float | None = None,
-) -> None:
-    value = getattr(estimator, name)
-    limits = [
-        (least, "at least", lambda v, bound: v >= bound),
-        (above, "more than", lambda v, bound: v > bound),
-        (most, "at most", lambda v, bound: v <= bound),
-        (below, "less than", lambda v, bound: v < bound),
-    ]
-    wanted = [f"{word} {bound:g}" for bound, word, _ in limits if bound is not None]
-    good = isinstance(value, kind) and not isinstance(value, bool) and np.isfinite(float(value))
-    if not good or not all(holds(value, bound) for bound, _, holds in limits if bound is not None):
-        what = "a whole number" if kind is Integral else "a number"
-        raise ValueError(f"{name} must be {what} of {' and '.join(wanted)}, got {value!r}.")
-
-
-def callback_list(callbacks: Any) -> list[Callback]:
-    """The callbacks as a list; one alone is most likely meant to be a list of one."""
-    found = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
-    for position, callback in enumerate(found):
-        if not isinstance(callback, Callback):
-            raise TypeError(f"callbacks[{position}] must be an ebboost.Callback, got {callback!r}.")
-    return found
-
-
-def part(value: Any, name: str, kind: type, example: str) -> Any:
-    """A part of the given kind, "auto" or None."""
-    if value is None or isinstance(value, kind) or (isinstance(value, str) and value == "auto"):
-        return value
-    raise ValueError(f"{name} must be an object such as {example}, 'auto' or None, got {value!r}.")
 
 
 def as_single_graph(graph: Graphs) -> Graph:

@@ -121,7 +121,7 @@ class FittedState:
     stop_reason: str
     history: Mapping[str, list[float]]
     selection: Mapping[str, float]
-    validation: ValidationRecord
+    validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
     conformity_scores: Array = field(default_factory=lambda: np.zeros(0))
     conformity_source: str = "none"
     calibration_error: float | None = None

@@ -11,6 +11,9 @@ from numbers import Integral
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ebboost.backends import Backend
 from ebboost.backends.dask.backend import WorkerBackend
 from ebboost.backends.dask.cluster import Cluster
@@ -33,7 +36,7 @@ from ebboost.training.checkpoint import (
     checkpoint_session,
 )
 from ebboost.training.finish import finish
-from ebboost.training.problem import FitData, Problem, Trained
+from ebboost.training.problem import FitData, Problem
 from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer, train
 
@@ -73,10 +76,11 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerResult:
-    """A digest of the trees of a worker, and from the first worker the trained model."""
+    """A digest of the trees of a worker, and from the first worker the state."""
 
     digest: str
-    trained: Trained | None = None
+    state: FittedState | None = None
+    out_of_fold: NDArray[np.float64] | None = None
     callbacks: Sequence[Callback] = ()
 
 
@@ -125,10 +129,11 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
                 "ebboost, numpy and xgboost."
             )
         first = results[0]
-        assert first.trained is not None
+        assert first.state is not None
         for own, remote in zip(trainer.callbacks, first.callbacks, strict=True):
             vars(own).update(vars(remote))
-        return finish(problem, first.trained, Backend())
+        state = replace(first.state, graph=problem.graph, parameters=problem.parameters)
+        return finish(state, problem.labels, first.out_of_fold, Backend())
 
 
 def _checked_checkpoint(trainer: Trainer) -> Checkpoint | None:
@@ -209,13 +214,13 @@ def train_in_worker(
         stack.enter_context(reuse_memory())
         with threads(problem.n_threads):
             callbacks = _callbacks(task, collective)
-            trained = train(problem, WorkerBackend(collective), callbacks, session)
-    digest = sha256(b"".join(trained.ensemble.files().values())).hexdigest()
+            state, out_of_fold = train(problem, WorkerBackend(collective), callbacks, session)
+    digest = sha256(b"".join(state.ensemble.files().values())).hexdigest()
     if rank:
         return WorkerResult(digest)
     traffic = {"n_workers": collective.count, "calls": collective.calls, "bytes": collective.sent}
-    trained = replace(trained, table=None, encoded_table=None, cluster=traffic)
-    return WorkerResult(digest, trained, task.callbacks)
+    state = replace(state, graph=None, table=None, encoded_table=None, cluster=traffic)
+    return WorkerResult(digest, state, out_of_fold, task.callbacks)
 
 
 def _local_graph(graph: Graph | GraphRows | None, rows: Rows, collective: Collective) -> Any:

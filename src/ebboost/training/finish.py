@@ -7,58 +7,32 @@ from numpy.typing import NDArray
 
 from ebboost.backends import Backend
 from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
-from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput
 from ebboost.model.predict import field_posterior, with_labels
 from ebboost.model.state import FittedState, ValidationRecord
-from ebboost.training.problem import LabelSplit, Problem, Trained
+from ebboost.training.problem import LabelSplit
 
 Array = NDArray[np.float64]
 
 
-def finish(problem: Problem, trained: Trained, backend: Backend) -> FittedState:
-    """Return the fitted state: predictions with labels, calibration, conformity scores.
+def finish(
+    state: FittedState, labels: LabelSplit, out_of_fold: Array | None, backend: Backend
+) -> FittedState:
+    """Return the final state: predictions with labels, calibration, conformity scores.
 
     Parameters
     ----------
-    problem : Problem
-    trained : Trained
+    state : FittedState
+        What training returned.
+    labels : LabelSplit
+    out_of_fold : ndarray or None
     backend : Backend
         Where the field of the labels is solved for.
     """
-    labels = problem.labels
-    state = FittedState(
-        estimator=problem.estimator,
-        parameters=problem.parameters,
-        output=problem.output,
-        reader=trained.reader,
-        feature_names=problem.feature_names,
-        graph=problem.graph,
-        relation_strengths=problem.relation_strengths,
-        labels=labels.training,
-        candidate=trained.candidate,
-        pipeline=trained.pipeline,
-        column_origin=trained.column_origin,
-        ensemble=trained.ensemble,
-        init_score=trained.init_score,
-        scores=trained.scores,
-        propagated_scores=trained.propagated_scores,
-        raw_predictions=trained.scores,
-        n_iter=trained.n_iter,
-        stop_reason=trained.stop_reason,
-        history=trained.history,
-        selection=trained.selection,
-        validation=ValidationRecord.empty(1),
-        environment=environment(problem.n_threads),
-        cluster=trained.cluster,
-        table=trained.table,
-        encoded_table=trained.encoded_table,
-        from_disk=trained.from_disk,
-    )
     if isinstance(state.output, ClassOutput):
         state = _calibrate(state, labels, backend)
     state = with_labels(state, labels.training, backend)
-    state = _record_validation(state, labels, trained.out_of_fold)
+    state = _record_validation(state, labels, out_of_fold)
     if labels.held_back is not None:  # passed to be used: held out only for selection and stopping
         state = with_labels(state, labels.training.concat(labels.held_back), backend)
     return state

@@ -16,13 +16,10 @@ from ebboost.boosting.callbacks import Callback
 from ebboost.data import validation as checks
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
-from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
 from ebboost.data.splitting import hold_out
 from ebboost.data.table import Table
 from ebboost.graph import Graph, Graphs, check_strengths
-from ebboost.learners import Ensemble
-from ebboost.model.candidate import Candidate
 from ebboost.model.output import ClassOutput, NumericOutput, Output
 from ebboost.model.predict import mix_relations
 from ebboost.training import defaults
@@ -134,29 +131,6 @@ class Problem:
             ],
             "parameters": parameters,
         }
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The result of boosting, in host memory."""
-
-    candidate: Candidate
-    pipeline: FeaturePipeline
-    reader: TableReader
-    column_origin: tuple[int, ...]
-    ensemble: Ensemble
-    init_score: Array
-    scores: Array
-    propagated_scores: Array
-    n_iter: int
-    stop_reason: str
-    history: dict[str, list[float]]
-    selection: dict[str, float]
-    out_of_fold: Array | None
-    table: Table | None
-    encoded_table: Table | None
-    from_disk: bool
-    cluster: dict[str, int] | None = None
 
 
 def prepare(

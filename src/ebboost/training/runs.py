@@ -16,8 +16,6 @@ from ebboost.boosting.loop import Boosting, boost
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import as_momentum
-from ebboost.data import validation as checks
-from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
 from ebboost.model.candidate import Candidate
 from ebboost.model.predict import propagation_operator
@@ -147,19 +145,19 @@ def requested_parts(problem: Problem) -> dict[str, object]:
     settings = problem.settings
     training = problem.labels.training
     loss = problem.output.loss
-    smoothing = checks.part(settings.smoothing, "smoothing", Smoother, "eb.Laplacian(lam=2.0)")
+    smoothing = settings.smoothing
     if isinstance(smoothing, Smoother):
         scale = partial(loss.label_scale, training.target, training.weight)
         smoothing = smoothing.prepared(scale)
     parts: dict[str, object] = {"smoothing": smoothing, "labels": _label_use(problem)}
     is_fixed = "auto" not in (parts["smoothing"], parts["labels"])
-    for name, kind, example in (
-        ("neighbor_features", NeighborFeatures, "eb.NeighborFeatures()"),
-        ("feature_smoothing", Smoother, "eb.Laplacian(20.0, 5)"),
-    ):
-        part = checks.part(getattr(settings, name), name, kind, example)
-        if not getattr(part, "linear", True):
-            raise ValueError(f"{name} must be linear, got {part!r}: use {example}.")
+    if not getattr(settings.feature_smoothing, "linear", True):
+        raise ValueError(
+            f"feature_smoothing must be linear, got {settings.feature_smoothing!r}: use "
+            "eb.Laplacian(20.0, 5)."
+        )
+    for name in ("neighbor_features", "feature_smoothing"):
+        part = getattr(settings, name)
         parts[name] = None if is_fixed and isinstance(part, str) else part
     return parts
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ebboost.backends import Backend, as_backend
 from ebboost.backends.dask import is_dask
 from ebboost.boosting.callbacks import Callback, History, Interrupt, ProgressBar, RoundInfo
-from ebboost.boosting.loop import boost
+from ebboost.boosting.loop import BoostingResult, boost
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
+from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput, NumericOutput
 from ebboost.model.predict import named_columns
 from ebboost.model.state import FittedState
@@ -27,7 +28,7 @@ from ebboost.training.checkpoint import (
     checkpoint_session,
 )
 from ebboost.training.finish import finish
-from ebboost.training.problem import FitData, Problem, Trained, prepare
+from ebboost.training.problem import FitData, Problem, prepare
 from ebboost.training.runs import build_run, cross_fit, early_stopping, requested_parts
 from ebboost.training.selection import (
     CandidatePool,
@@ -99,8 +100,8 @@ class Trainer:
             if session is not None:
                 session.check_fingerprint(problem.fingerprint(self.callbacks))
             with threads(problem.n_threads), as_backend(self.settings.device) as backend:
-                trained = train(problem, backend, self.callbacks, session)
-                return finish(problem, trained, backend)
+                state, out_of_fold = train(problem, backend, self.callbacks, session)
+                return finish(state, problem.labels, out_of_fold, backend)
 
     def prepare(
         self,
@@ -121,8 +122,8 @@ def train(
     backend: Backend,
     callbacks: Sequence[Callback] = (),
     session: CheckpointSession | None = None,
-) -> Trained:
-    """Select a candidate and boost it to the end.
+) -> tuple[FittedState, Array | None]:
+    """Select a candidate and boost it to the end; return its state before labels are used.
 
     Parameters
     ----------
@@ -132,6 +133,12 @@ def train(
     callbacks : sequence of Callback
         The user's callbacks.
     session : CheckpointSession, optional
+
+    Returns
+    -------
+    state : FittedState
+    out_of_fold : ndarray or None
+        Predictions of each training label without it, where there are no validation nodes.
     """
     settings = problem.settings
     interrupt = Interrupt()
@@ -233,8 +240,8 @@ def _boost(
     history: History,
     interrupt: Interrupt,
     session: CheckpointSession | None,
-) -> Trained:
-    """Boost the selected run to the end and return its result in host memory."""
+) -> tuple[FittedState, Array | None]:
+    """The state of the selected run, boosted to the end, and out-of-fold predictions."""
     run = selected.run
     after: list[Callback] = [interrupt]
     if interrupt.is_set:  # the comparison was cut short: it is to be repeated, not resumed
@@ -256,29 +263,47 @@ def _boost(
             run.boosting, watchers, selected.rounds, after=after, states=selected.callback_states
         )
     if interrupt.is_set:
+        result = replace(result, stop_reason=interrupt.reason)
         hint = "" if session is None else f" resume=True continues from {session.folder}."
         warnings.warn(
             f"fit was interrupted after round {run.boosting.n_done}: the model is the best of the "
             f"rounds so far.{hint}",
             stacklevel=5,
         )
+    return _state(problem, backend, selected, result, history), selected.out_of_fold
+
+
+def _state(
+    problem: Problem, backend: Backend, selected: Selected, result: BoostingResult, history: History
+) -> FittedState:
+    """The state of a model whose predictions use no labels yet, in host memory."""
+    run = selected.run
     features = run.features
-    encodes = features.pipeline.encoder is not None
+    scores = backend.to_host(result.best.scores)
     table = problem.table
-    return Trained(
+    encodes = features.pipeline.encoder is not None
+    return FittedState(
+        estimator=problem.estimator,
+        parameters=problem.parameters,
+        output=problem.output,
+        reader=problem.reader,
+        feature_names=problem.feature_names,
+        graph=problem.graph,
+        relation_strengths=problem.relation_strengths,
+        labels=problem.labels.training,
         candidate=features.candidate,
         pipeline=features.pipeline,
-        reader=problem.reader,
         column_origin=features.table.origin,
         ensemble=features.grower.compile(result.best.weights),
         init_score=backend.to_host(run.objective.init_score),
-        scores=backend.to_host(result.best.scores),
+        scores=scores,
         propagated_scores=backend.to_host(run.operator.apply(result.best.scores)),
+        raw_predictions=scores,
         n_iter=result.n_rounds,
-        stop_reason=interrupt.reason if interrupt.is_set else result.stop_reason,
+        stop_reason=result.stop_reason,
         history=history.losses,
         selection=selected.losses,
-        out_of_fold=selected.out_of_fold,
+        environment=environment(problem.n_threads),
         table=None if table.on_disk else table,
         encoded_table=features.table.materialize() if encodes else None,
         from_disk=table.on_disk,

@@ -1,0 +1,242 @@
+"""The part of an estimator that is fitted: learned attributes and methods over a fitted state."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from html import escape
+from operator import attrgetter
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from ebboost.backends.threads import threads_for
+from ebboost.data import validation as checks
+from ebboost.graph import Graphs
+from ebboost.model import serialization
+from ebboost.model.explain import Explanation, explain
+from ebboost.model.predict import fitted_table
+from ebboost.model.serving import Predictor
+from ebboost.model.state import FittedState
+from ebboost.model.summary import summarize
+from ebboost.propagation import EdgeWeights, Robust, threads
+
+Array = NDArray[np.float64]
+
+
+def learned(path: str, doc: str) -> Any:
+    """Return a documented property over the fitted state."""
+    read = attrgetter(path)
+    return property(lambda self: read(self.state_), doc=doc)
+
+
+class FittedModel(BaseEstimator):
+    """A model with a fitted state; the base class of the estimators."""
+
+    _state: FittedState
+
+    def predictor(
+        self, X: Any = None, *, graph: Graphs | None = None, new_labels: Any = None
+    ) -> Predictor:
+        """Return cached predictions of every node, for look-up and incremental updates.
+
+        Parameters
+        ----------
+        X, graph, new_labels
+            As in :meth:`predict`; default: the fitted nodes.
+
+        Returns
+        -------
+        Predictor
+            ``predict(nodes)`` looks predictions up, ``update(nodes, rows)`` replaces rows; threads
+            may share one.
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> g = eb.Graph.build_knn(X[:, :1], k=5)
+        >>> m = eb.EBBSRegressor(20, smoothing=eb.Laplacian(), labels="none", random_state=0)
+        >>> predictor = m.fit(X, X[:, 0], graph=g).predictor()
+        >>> before = predictor.predict([7])
+        >>> predictor.update([7], X[[7]] + 1.0)
+        >>> bool(predictor.predict([7]) > before)
+        True
+        """
+        return Predictor(self.state_, X, graph, new_labels)
+
+    def explain(self, nodes: Any, X: Any = None) -> list[Explanation]:
+        """Return the predictions of fitted nodes as exact sums of contributions.
+
+        Parameters
+        ----------
+        nodes : array-like of int
+            Rows to explain.
+        X : table, optional
+            The table fitted on; needed after loading from a file or a pickle, which do not hold it.
+
+        Returns
+        -------
+        list of Explanation
+            For each node the contributions of its own columns, of its neighbours' columns and of
+            its neighbours' labels to the score.
+        """
+        state = self.state_
+        table = fitted_table(state, X)
+        rows = checks.node_positions(np.atleast_1d(nodes), state.n_nodes)
+        with threads(threads_for(state.n_jobs, table)):
+            return explain(state, rows, table)
+
+    def edge_weights(self) -> EdgeWeights:
+        """Return how robust smoothing weights each edge: the mean of ρ' over its steps.
+
+        Returns
+        -------
+        EdgeWeights(source, target, weight)
+            Each edge of the fitted graph once, source < target. 1: as it is, 0: removed.
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.repeat([[0.0], [1.0]], 30, axis=0)  # two paths, and one edge between them
+        >>> g = eb.Graph.from_edges(np.arange(59), np.arange(1, 60))
+        >>> robust = eb.Robust(penalty="geman-mcclure", scale=0.5)
+        >>> m = eb.EBBSRegressor(50, smoothing=robust, labels="none", random_state=0)
+        >>> source, target, weight = m.fit(X, 10 * X[:, 0], graph=g).edge_weights()
+        >>> int(source[weight.argmin()]), int(target[weight.argmin()])
+        (29, 30)
+        """
+        state = self.state_
+        smoothing = state.candidate.smoothing
+        if not isinstance(smoothing, Robust) or state.graph is None:
+            raise ValueError(
+                f"edge_weights needs smoothing=eb.Robust(...) and a graph; this model has {smoothing}."
+            )
+        return smoothing.operator(state.graph).edge_weights(state.scores)
+
+    def summary(self) -> str:
+        """Return a description of the fitted model: what was selected, and which labels it uses.
+
+        Returns
+        -------
+        str
+        """
+        return summarize(self.state_)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        table: bool = False,
+        source: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the fitted model to one file, without pickle; read it with :func:`ebboost.load`.
+
+        Parameters
+        ----------
+        path : path
+        table : bool, default=False
+            Store the table fitted on too, so that predictions can be explained without it. Graph and
+            labels are always stored.
+        source : dict, optional
+            Names of the id and label columns, of a model that was fitted from files; stored as
+            ``state_.source``.
+        """
+        state = self.state_
+        if table and state.table is None:
+            raise ValueError(
+                "table=True, but this model has no table: it was loaded from a file or a pickle "
+                "without one, or trained on a ParquetTable or a Dask collection."
+            )
+        state = state if source is None else replace(state, source=dict(source))
+        serialization.save(state, path, table)
+
+    @classmethod
+    def from_state(cls, state: FittedState) -> Self:
+        """Return an estimator with this fitted state.
+
+        Parameters
+        ----------
+        state : FittedState
+
+        Returns
+        -------
+        estimator
+        """
+        model = cls(**state.parameters)
+        model._state = state
+        return model
+
+    @property
+    def state_(self) -> FittedState:
+        """Everything that the fit has learned."""
+        if "_state" not in self.__dict__:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
+                "arguments before using this estimator."
+            )
+        state: FittedState = self._state
+        return state
+
+    n_features_in_ = learned("n_features", "Number of columns of X.")
+    n_iter_ = learned("n_iter", "Number of rounds in the model.")
+    history_ = learned("history", "Losses, steps, cosines and seconds of every round.")
+    selection_ = learned("selection", "Validation loss of each candidate of model selection.")
+    best_candidate_ = learned("candidate.name", "Name of the selected candidate.")
+    stop_reason_ = learned("stop_reason", "Why training ended.")
+    smoothing_ = learned("candidate.smoothing", "The selected propagation, a Smoother or None.")
+    labels_ = learned("candidate.labels", "The selected use of labels, a LatentField or None.")
+    loss_ = learned("loss", "The loss, its scale estimated from the labels.")
+    ensemble_ = learned("ensemble", "The trees; ``ensemble_.booster`` is an ordinary booster.")
+    graph_ = learned("graph", "The graph fitted on; of several relations, their weighted sum.")
+    relation_strengths_ = learned("relation_strengths", "Strength of each relation.")
+    cluster_ = learned("cluster", "Workers, reductions and bytes of a fit on a cluster.")
+    init_score_ = learned("init_score", "Score of every node before the first tree.")
+    scores_ = learned("scores", "Scores f of the fitted nodes.")
+    propagated_scores_ = learned("propagated_scores", "P f of the fitted nodes.")
+    raw_predictions_ = learned("raw_predictions", "Predictions before the inverse link.")
+    validation_nodes_ = learned("validation.nodes", "The validation nodes.")
+    validation_target_ = learned("validation.target", "Labels of the validation nodes.")
+    validation_prediction_ = learned(
+        "validation.prediction", "Raw predictions of the validation nodes, without their labels."
+    )
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns of X, where they have names."""
+        if self.state_.feature_names is None:
+            raise AttributeError("feature_names_in_: X had no column names at fit.")
+        return self.state_.feature_names
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each column of X, neighbour columns included, in the gain of the trees."""
+        state = self.state_
+        gains = state.pipeline.folded(
+            state.ensemble.importances(), state.column_origin, state.n_features
+        )
+        total = gains.sum()
+        return gains / total if total > 0 else gains
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in self.__dict__
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "_state" in state:
+            state = state | {"_state": replace(self._state, table=None, encoded_table=None)}
+        return state
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram and, once fitted, the summary below it."""
+        diagram: str = super()._repr_html_inner()
+        if not self.__sklearn_is_fitted__():
+            return diagram
+        style = "margin:0.5em 0 0;font-size:85%;white-space:pre-wrap"
+        return f'{diagram}<pre style="{style}">{escape(self.summary())}</pre>'
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
