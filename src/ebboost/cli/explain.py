@@ -25,7 +25,7 @@ def explain(
     top: Annotated[int, inputs.option("--top", "NUMBER", _TOP, min=1)] = 8,
     as_json: inputs.Json = False,
 ) -> None:
-    """Explain predictions: base + own columns + neighbours' columns + neighbours' labels = score."""
+    """Explain predictions: base + columns + neighbours' columns + neighbours' labels = score."""
     model = inputs.load_model(model_file)
     ids = inputs.node_ids(model)
     rows = {text: row for row, text in enumerate(ids)}

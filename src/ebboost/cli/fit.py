@@ -15,6 +15,7 @@ from ebboost.data.labels import one_hot
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.inspection.formatting import figure, file_size, percent
 from ebboost.inspection.metrics import accuracy, mae, rmse
+from ebboost.model.intervals import half_width
 
 _OUTPUT = "Model file to write."
 _ROUNDS = "Most trees; fewer if the validation loss stops falling."
@@ -121,14 +122,13 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
     if not errors.size:
         return {"held_out": 0}
     truth = model.validation_target_[:, 0] if n_validation else y
-    _, lower, upper = model.predict(nodes=[0], interval=level)
     return {
         "held_out": int(errors.size),
         "rmse": rmse(errors),
         "rmse_of_mean": rmse(truth - y.mean()),
         "mae": mae(errors),
         "interval": level,
-        "half_width": float(upper[0] - lower[0]) / 2.0,
+        "half_width": half_width(model.state_, level),
     }
 
 

@@ -11,14 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.cli.tables import (
-    FIRST_LINE,
-    as_numbers,
-    check_column,
-    column_names,
-    existing,
-    read_table,
-)
+from ebboost.cli import tables
 from ebboost.graph import Graph
 from ebboost.graph.graphml import read_graphml
 
@@ -57,7 +50,7 @@ def read_nodes_and_edges(
     values, else the row numbers from 0, if the edges hold such. ``fitted_ids`` are ids of more
     nodes that edges may name; they follow those of the table. Warns of what a user should know.
     """
-    columns = column_names(nodes)
+    columns = tables.column_names(nodes)
     by_row = node_id == ROWS and ROWS not in columns
     more_ids = np.zeros(0, dtype=object) if fitted_ids is None else fitted_ids
     if by_row and more_ids.size:
@@ -66,13 +59,13 @@ def read_nodes_and_edges(
             "of --id rows."
         )
     if node_id is not None and not by_row:
-        check_column(columns, node_id, "--id", nodes)
+        tables.check_column(columns, node_id, "--id", nodes)
     ends, weights = _read_edges(edges, edge_from, edge_to, weight)
     if node_id is None:
         node_id = _find_id_column(nodes, columns, ends, more_ids, edges)
         by_row = node_id is None
     id_name = None if by_row else node_id
-    table = read_table(nodes, text=[] if id_name is None else [id_name])
+    table = tables.read_table(nodes, text=[] if id_name is None else [id_name])
     if not len(table):
         raise ValueError(f"{nodes} has a header but no rows.")
     if id_name is None:
@@ -99,7 +92,7 @@ def read_nodes_and_edges(
 
 
 def attach(new: Graph, fitted: Graph) -> Graph:
-    """Return ``new``, whose last nodes are those of ``fitted``, with the edges of ``fitted`` added."""
+    """Return ``new``, whose last nodes are those of ``fitted``, with the edges of ``fitted``."""
     n_new = new.n_nodes - fitted.n_nodes
     entries = fitted.adjacency.tocoo()
     rows, columns = (axis + n_new for axis in entries.coords)
@@ -122,7 +115,7 @@ def _read_edges(
     path: Path, edge_from: str | None, edge_to: str | None, weight: str | None
 ) -> tuple[list[Ids], NDArray[np.float64] | None]:
     """The two ends of each edge as text, and the weights if there is a column of them."""
-    if _is_graphml(existing(path)):
+    if _is_graphml(tables.existing(path)):
         file = read_graphml(path, weight or "weight")
         ends = [file.source, file.target]
         weights = None if weight is None else file.weight
@@ -131,18 +124,18 @@ def _read_edges(
         if weight is None and file.weight is not None:
             _warn(f"{path.name} has edge weights: use them with --weight weight.")
     else:
-        columns = column_names(path)
+        columns = tables.column_names(path)
         names = _end_columns(path, columns, edge_from, edge_to)
         if weight is not None:
-            check_column(columns, weight, "--weight", path)
+            tables.check_column(columns, weight, "--weight", path)
         elif (unused := _named_like(columns, ("weight", "weights"))) and unused not in names:
             _warn(f"{path.name} has a column {unused!r}: use it with --weight {unused}.")
-        table = read_table(path, text=names, only=[*names, *([weight] if weight else [])])
+        table = tables.read_table(path, text=names, only=[*names, *([weight] if weight else [])])
         ends = [table[name].to_numpy(dtype=object) for name in names]
         weights = None if weight is None else _check_weights(table[weight], path)
         for name, end in zip(names, ends, strict=True):
             if (end == "").any():
-                line = int(np.flatnonzero(end == "")[0]) + FIRST_LINE
+                line = int(np.flatnonzero(end == "")[0]) + tables.FIRST_LINE
                 raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
     if not ends[0].size:
         raise ValueError(f"{path} lists no edges.")
@@ -156,11 +149,11 @@ def _end_columns(
     if edge_from is None:
         edge_from = _named_like(columns, FROM_NAMES) if edge_to is None else None
         edge_from = edge_from or next(name for name in columns if name != edge_to)
-    check_column(columns, edge_from, "--edge-from", path)
+    tables.check_column(columns, edge_from, "--edge-from", path)
     if edge_to is None:
         others = [name for name in columns if name != edge_from]
         edge_to = _named_like(others, TO_NAMES) or others[0]
-    check_column(columns, edge_to, "--edge-to", path)
+    tables.check_column(columns, edge_to, "--edge-to", path)
     if edge_from == edge_to:
         raise ValueError(
             f"--edge-from and --edge-to are both {edge_from!r}: name the two ends of the edges."
@@ -174,12 +167,12 @@ def _named_like(columns: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def _check_weights(column: pd.Series, path: Path) -> NDArray[np.float64]:
-    weights: NDArray[np.float64] = as_numbers(column).to_numpy(dtype=np.float64)
+    weights: NDArray[np.float64] = tables.as_numbers(column).to_numpy(dtype=np.float64)
     invalid = ~np.isfinite(weights) | (weights < 0)
     if invalid.any():
         row = int(np.flatnonzero(invalid)[0])
         raise ValueError(
-            f"{path}, line {row + FIRST_LINE}: the weight in column {column.name!r} is "
+            f"{path}, line {row + tables.FIRST_LINE}: the weight in column {column.name!r} is "
             f"{str(column.iloc[row])!r}. Weights must be numbers that are not negative."
         )
     return weights
@@ -198,14 +191,14 @@ def _find_id_column(
         new_ids = named_ids
     named = _named_like(columns, ID_NAMES)
     candidates = list(dict.fromkeys([columns[0]] if named is None else [named, columns[0]]))
-    values = read_table(path, text=candidates, only=candidates)
+    values = tables.read_table(path, text=candidates, only=candidates)
     share = {name: _share_in(new_ids, values[name]) for name in candidates}
     best = max(candidates, key=lambda name: share[name])
     if share[best] >= 0.5:  # ends that it lacks are reported later
         return best
     if not more_ids.size and (_row_numbers(named_ids, len(values)) >= 0).all():
         return None
-    values = read_table(path, text=columns)
+    values = tables.read_table(path, text=columns)
     hint = "pass --id COLUMN"
     for name in columns:
         if _share_in(new_ids, values[name]) == 1.0 and values[name].is_unique:
@@ -234,9 +227,9 @@ def _row_numbers(texts: Ids, n_rows: int) -> NDArray[np.int64]:
 def _match_ids(
     ids: Ids, more_ids: Ids, ends: list[Ids], name: str, path: Path
 ) -> list[NDArray[np.int64]]:
-    """Positions of the ends of edges among the ids of the table and the further ids, -1 if absent."""
+    """Positions of the ends of edges among the ids of all nodes, -1 if absent."""
     if (ids == "").any():
-        line = int(np.flatnonzero(ids == "")[0]) + FIRST_LINE
+        line = int(np.flatnonzero(ids == "")[0]) + tables.FIRST_LINE
         raise ValueError(
             f"{path}, line {line}: the id in column {name!r} is empty. Every row needs one."
         )
@@ -245,8 +238,8 @@ def _match_ids(
         second = int(np.flatnonzero(index.duplicated())[0])
         first = int(np.flatnonzero(ids == ids[second])[0])
         raise ValueError(
-            f"{path}: id {ids[second]!r} in column {name!r} stands in lines {first + FIRST_LINE} "
-            f"and {second + FIRST_LINE}: ids must differ. Remove one of the rows, or choose "
+            f"{path}: id {ids[second]!r} in column {name!r} stands in lines {first + tables.FIRST_LINE} "
+            f"and {second + tables.FIRST_LINE}: ids must differ. Remove one of the rows, or choose "
             "another --id."
         )
     if more_ids.size:
@@ -268,14 +261,14 @@ def _known_edges(
     positions: list[NDArray[np.int64]],
     skip_unknown: bool,
 ) -> NDArray[np.bool_]:
-    """Which edges have two known ends; an error for the others, or a warning if they are skipped."""
+    """Which edges have two known ends; raises an error, or warns, if some have not."""
     unknown: NDArray[np.bool_] = (positions[0] < 0) | (positions[1] < 0)
     if not unknown.any():
         return ~unknown
     row = int(np.flatnonzero(unknown)[0])
     example = str(ends[0 if positions[0][row] < 0 else 1][row])
     if not skip_unknown:
-        line = "" if _is_graphml(edges) else f", line {row + FIRST_LINE}"
+        line = "" if _is_graphml(edges) else f", line {row + tables.FIRST_LINE}"
         expected = "a row" if id_name is None else f"in column {id_name!r}"
         raise ValueError(
             f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in "

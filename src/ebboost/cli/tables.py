@@ -64,10 +64,8 @@ def existing(path: Path) -> Path:
 
 def column_names(path: Path) -> list[str]:
     """Return the names of the columns, reading as little as possible."""
-    if _is_parquet(existing(path)):
-        names = [str(name) for name in _read_parquet(path).columns]
-    else:
-        names, _ = _read_header(path)
+    is_parquet = _is_parquet(existing(path))
+    names = [str(name) for name in _read_parquet(path)] if is_parquet else _read_header(path)[0]
     for position, name in enumerate(names):
         if name in names[:position]:
             raise ValueError(f"{path} has two columns called {name!r}: rename one of them.")
@@ -137,7 +135,7 @@ def _read_header(path: Path) -> tuple[list[str], str]:
             f"{path} has a single column, {names[0]!r}: columns must be separated by comma, "
             "semicolon, tab or |."
         )
-    if all(_is_number(name) for name in names):
+    if as_numbers(pd.Series(names)).notna().all():
         raise ValueError(
             f"{path} has no header: its first line is {lines[0][:60]!r}. Put a line with the names "
             "of the columns first."
@@ -228,23 +226,14 @@ def _as_text(column: pd.Series) -> pd.Series:
     return column.map(str).where(column.notna(), "").astype(object)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _has_decimal_commas(frame: pd.DataFrame, text: Collection[str]) -> bool:
     """Whether a column that is not numeric is so only because of decimal commas."""
     for name in frame.columns:
         if name in text or is_numeric(frame[name]):
             continue
         values = frame[name].dropna().astype(str)
-        if not len(values) or not values.str.contains(",").any():
-            continue
-        if values.str.fullmatch(r"[+-]?\d*,?\d+").all():
+        has_comma = values.str.contains(",").any()
+        if has_comma and values.str.fullmatch(r"[+-]?\d*,?\d+").all():
             return True
     return False
 
