@@ -41,23 +41,26 @@ def test_calibration_error_equals_a_hand_computed_value():
     assert expected_calibration_error(stated, truth) == pytest.approx((2 * 0.4 + 0.45) / 3)
 
 
+def corrected(calibration, scores, loss, labels, field):
+    residuals = calibration.residuals(scores[labels.nodes], loss, labels.target)
+    return calibration.probabilities(scores, loss, field.posterior_mean(residuals))
+
+
 def test_corrected_probabilities_are_positive_and_sum_to_one():
-    field = ProbabilityField(1.0, 1.0)
     graph = random_graph(30, 60)
     known = Labels(np.arange(10), np.eye(3)[np.arange(10) % 3], np.ones(10))
     scores = np.random.default_rng(0).normal(size=(30, 3)) * 5
-    moved = field.probabilities(
-        scores, eb.Softmax(), known, eb.LatentField().operator(graph, known.nodes, known.weight)
-    )
-    assert (moved > 0).all()
-    np.testing.assert_allclose(moved.sum(1), 1.0)
-    assert not np.allclose(moved, eb.Softmax().inverse_link(scores))
+    field = eb.LatentField().operator(graph, known.nodes, known.weight)
+    probabilities = corrected(ProbabilityField(1.0, 1.0), scores, eb.Softmax(), known, field)
+    assert (probabilities > 0).all()
+    np.testing.assert_allclose(probabilities.sum(1), 1.0)
+    assert not np.allclose(probabilities, eb.Softmax().inverse_link(scores))
 
 
 def test_temperature_applies_without_labels_too():
     scores = np.random.default_rng(0).normal(size=(5, 3))
-    found = ProbabilityField(2.0, 0.0).probabilities(scores, eb.Softmax(), None, None)
-    np.testing.assert_allclose(found, eb.Softmax().inverse_link(scores / 2.0))
+    probabilities = ProbabilityField(2.0, 0.0).probabilities(scores, eb.Softmax(), None)
+    np.testing.assert_allclose(probabilities, eb.Softmax().inverse_link(scores / 2.0))
 
 
 def test_strength_is_chosen_without_the_own_label():
@@ -65,8 +68,7 @@ def test_strength_is_chosen_without_the_own_label():
     rng = np.random.default_rng(0)
     graph = random_graph(300, 900)
     known = Labels(np.arange(300), rng.integers(0, 2, (300, 1)).astype(float), np.ones(300))
-    chosen = ProbabilityField()
-    chosen.choose_left_out(
+    chosen = ProbabilityField.from_leave_one_out(
         np.zeros((300, 1)),
         eb.LogLoss(),
         known,
@@ -82,16 +84,15 @@ def test_validation_nodes_of_zero_weight_do_not_affect_temperature_and_strength(
     scores = 3 * rng.normal(size=(200, 1))
     truth = (scores[100:] > 0).astype(float)
     field = eb.LatentField().operator(graph, training.nodes, training.weight)
-    few, all_of_them = ProbabilityField(), ProbabilityField()
-    few.choose(
+    few = ProbabilityField.from_validation(
         scores, eb.LogLoss(), training, field, Labels(np.arange(100, 150), truth[:50], np.ones(50))
     )
     wrong = np.r_[truth[:50], 1 - truth[50:]]
     weight = np.repeat([1.0, 0.0], 50)
-    all_of_them.choose(
+    both = ProbabilityField.from_validation(
         scores, eb.LogLoss(), training, field, Labels(np.arange(100, 200), wrong, weight)
     )
-    assert (few.temperature, few.strength) == (all_of_them.temperature, all_of_them.strength)
+    assert few == both
     assert few.temperature < 1.0
 
 
@@ -102,29 +103,23 @@ def test_true_temperature_and_strength_are_chosen(temperature, strength):
     graph, scores = random_graph(100, 300), 2 * rng.normal(size=(100, 3))
     training = Labels(np.arange(50), np.eye(3)[rng.integers(0, 3, 50)], np.ones(50))
     field = eb.LatentField().operator(graph, training.nodes, training.weight)
-    truth = ProbabilityField(temperature, strength).probabilities(
-        scores, eb.Softmax(), training, field
-    )[50:]
-    chosen = ProbabilityField()
-    chosen.choose(
-        scores, eb.Softmax(), training, field, Labels(np.arange(50, 100), truth, np.ones(50))
-    )
-    assert (chosen.temperature, chosen.strength) == (temperature, strength)
+    true = ProbabilityField(temperature, strength)
+    target = corrected(true, scores, eb.Softmax(), training, field)[50:]
+    validation = Labels(np.arange(50, 100), target, np.ones(50))
+    chosen = ProbabilityField.from_validation(scores, eb.Softmax(), training, field, validation)
+    assert chosen == true
 
 
 def test_probabilities_without_known_labels_are_those_of_the_scores():
-    graph, scores = eb.Graph.from_edges([0, 1], [1, 2]), np.array([[0.3], [-1.0], [2.0]])
-    field = eb.LatentField().operator(graph, np.array([0]), np.ones(1))
-    calibrated, loss = ProbabilityField(temperature=2.0, strength=0.7), eb.LogLoss()
+    scores = np.array([[0.3], [-1.0], [2.0]])
+    mean = np.array([[0.1, -0.1], [0.2, -0.2], [0.0, 0.0]])
+    loss = eb.LogLoss()
     expected = loss.inverse_link(scores / 2.0)
-    np.testing.assert_array_equal(calibrated.probabilities(scores, loss, None, field), expected)
-    known = Labels(np.array([0]), np.ones((1, 1)), np.ones(1))
-    np.testing.assert_array_equal(calibrated.probabilities(scores, loss, known, None), expected)
-    np.testing.assert_array_equal(
-        ProbabilityField(temperature=2.0, strength=0.0).probabilities(scores, loss, known, field),
-        expected,
-    )
-    assert (calibrated.probabilities(scores, loss, known, field) != expected).any()
+    calibration = ProbabilityField(temperature=2.0, strength=0.7)
+    np.testing.assert_array_equal(calibration.probabilities(scores, loss, None), expected)
+    without = ProbabilityField(temperature=2.0, strength=0.0)
+    np.testing.assert_array_equal(without.probabilities(scores, loss, mean), expected)
+    assert (calibration.probabilities(scores, loss, mean)[:2] != expected[:2]).all()
 
 
 def test_probabilities_are_not_corrected_by_default():
@@ -133,8 +128,7 @@ def test_probabilities_are_not_corrected_by_default():
 
 def test_calibration_error_uses_fifteen_bins():
     stated = np.array([[0.05, 0.95], [0.09, 0.91], [0.066, 0.934], [0.06, 0.94]])
-    right = np.array(
-        [[1.0], [0.0], [1.0], [1.0]]
-    )  # the second, wrong, is alone in its bin; the others share theirs
+    # the second, wrong, is alone in its bin; the others share theirs
+    right = np.array([[1.0], [0.0], [1.0], [1.0]])
     expected = (3.0 - 0.95 - 0.934 - 0.94 + 0.91) / 4
     assert expected_calibration_error(stated, right) == pytest.approx(expected)

@@ -152,13 +152,11 @@ class ClassOutput(Output):
 
     def label_residuals(self, scores: Array, target: Array) -> Array:
         """Return one-hot labels minus probabilities."""
-        return self.calibration.errors(scores, self.loss, target)
+        return self.calibration.residuals(scores, self.loss, target)
 
     def combine(self, scores: Array, field_mean: Array | None) -> Array:
         """Return calibrated probabilities, moved by the field and normalised."""
-        if field_mean is None:
-            return self.loss.inverse_link(scores / self.calibration.temperature)
-        return self.calibration.corrected(scores, self.loss, field_mean)
+        return self.calibration.probabilities(scores, self.loss, field_mean)
 
     def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
         """Return the weight of each label's class."""

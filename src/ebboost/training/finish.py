@@ -45,9 +45,13 @@ def _calibrate(state: FittedState, labels: LabelSplit, backend: Backend) -> Fitt
     scores = state.init_score + state.propagated_scores
     posterior = field_posterior(state, state.graph, labels.training, backend)
     if labels.validation is not None:
-        calibration.choose(scores, state.loss, labels.training, posterior, labels.validation)
+        calibration = ProbabilityField.from_validation(
+            scores, state.loss, labels.training, posterior, labels.validation
+        )
     elif posterior is not None:
-        calibration.choose_left_out(scores, state.loss, labels.training, posterior)
+        calibration = ProbabilityField.from_leave_one_out(
+            scores, state.loss, labels.training, posterior
+        )
     return replace(state, output=replace(state.output, calibration=calibration))
 
 
