@@ -155,7 +155,7 @@ def test_a_model_of_relations_is_used_like_any_other(kind, tmp_path):
     target = y if kind == "regression" else np.where(y > 0, "dear", "cheap")
     model.fit(X, target[:200], nodes=np.arange(200), graph=relations)
     assert model.relation_strengths_["rival"] < 0
-    assert "relations   near" in model.summary() and "read off the labels" in model.summary()
+    assert "relations   near" in model.summary() and "estimated from the labels" in model.summary()
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     assert loaded.relation_strengths_ == model.relation_strengths_

@@ -65,8 +65,8 @@ class _GraphTransformer(TransformerMixin, BaseEstimator):
     def _check_rows(self, table: Table, graph: Graph) -> None:
         if graph.n_nodes != table.n_rows:
             raise ValueError(
-                f"X has {table.n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per "
-                "node, in the same order."
+                f"X has {table.n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row "
+                "per node, in the same order."
             )
 
 
@@ -163,9 +163,9 @@ class NeighborFeatures(_GraphTransformer):
 class SpectralFeatures(_GraphTransformer):
     """Spectral embedding of the graph as further columns, for any model.
 
-    The columns are ÂV with Â = D^{-1/2} A D^{-1/2} and V its leading singular vectors: nodes that are
-    connected to the same part of the graph have similar values. They belong to the nodes of the
-    fitted graph; other nodes have no embedding.
+    The columns are ÂV with Â = D^{-1/2} A D^{-1/2} and V its leading singular vectors: nodes that
+    are connected to the same part of the graph have similar values. They belong to the nodes of
+    the fitted graph; other nodes have no embedding.
 
     Parameters
     ----------

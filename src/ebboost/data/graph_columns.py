@@ -128,8 +128,8 @@ def neighbor_columns(
 ) -> NewColumns:
     """Return statistics over neighbours of every column, and the degrees.
 
-    Category codes are ranks of sorted values and are treated as numbers. A sparse table stays sparse
-    and has means only, as nearly every minimum is 0.
+    Category codes are ranks of sorted values and are treated as numbers. A sparse table stays
+    sparse and has means only, as nearly every minimum is 0.
     """
     adjacency, sums = _weights_and_sums(graph)
     statistics = available_statistics(statistics, table.is_sparse)

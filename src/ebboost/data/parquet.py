@@ -208,7 +208,7 @@ class ParquetMatrix:
             first += block.num_rows
 
     def rows(self, start: int, stop: int) -> Array:
-        """Return the rows from ``start`` to ``stop``; fast if they follow the last ones returned."""
+        """Return the rows from ``start`` to ``stop``; fast if they follow the last ones."""
         parts = []
         while start < stop:
             end = self._first + len(self._block)

@@ -108,9 +108,9 @@ class FeaturePipeline:
     def _check_in_memory(self, table: Table) -> None:
         if table.on_disk and (self.uses_graph or self.low_rank or self.encoder):
             raise ValueError(
-                "X is a ParquetTable, and columns made from other rows or from labels need the table "
-                "in memory: pass a dataframe, predict some nodes at a time with nodes=, or fit with "
-                "neighbor_features=None and feature_smoothing=None."
+                "X is a ParquetTable, and columns made from other rows or from labels need the "
+                "table in memory: pass a dataframe, predict some nodes at a time with nodes=, or "
+                "fit with neighbor_features=None and feature_smoothing=None."
             )
 
     def _add_graph_columns(self, table: Table, encoded: Table, graph: Graph | None) -> Table:

@@ -106,7 +106,8 @@ class TableReader:
             return set()
         if isinstance(self.categorical, str) or not np.iterable(self.categorical):
             raise ValueError(
-                f"categorical_features must be 'auto' or a list of columns, got {self.categorical!r}."
+                f"categorical_features must be 'auto' or a list of columns, got "
+                f"{self.categorical!r}."
             )
         positions = set()
         for item in self.categorical:
@@ -160,8 +161,8 @@ class TableReader:
         n_rows = len(next(iter(columns.values()))) if columns else 0
         if not columns or not n_rows:
             raise ValueError(
-                f"Found array with {n_rows} sample(s) and {len(columns)} feature(s) while a minimum "
-                "of 1 is required."
+                f"Found array with {n_rows} sample(s) and {len(columns)} feature(s) while a "
+                "minimum of 1 is required."
             )
         values = np.empty((n_rows, len(columns)))
         for position, (name, column) in enumerate(columns.items()):
@@ -345,8 +346,8 @@ def _numbers(column: Any, name: str) -> Array:
         except (TypeError, ValueError):
             pass
     raise TypeError(
-        f"X, column {name!r} is of type {getattr(native, 'dtype', column.dtype)}, which trees cannot "
-        "order. Convert it to numbers (dates: days since a start) or text."
+        f"X, column {name!r} is of type {getattr(native, 'dtype', column.dtype)}, which trees "
+        "cannot order. Convert it to numbers (dates: days since a start) or text."
     )
 
 
@@ -377,8 +378,8 @@ def _entry_error(X: Any) -> Exception | None:
             float(value)
         except OverflowError:
             return ValueError(
-                f"X holds a number beyond the range of float64: row {row}, column {column}. Rescale "
-                "the column, or use NaN if it is unknown."
+                f"X holds a number beyond the range of float64: row {row}, column {column}. "
+                "Rescale the column, or use NaN if it is unknown."
             )
         except ValueError:
             return ValueError(

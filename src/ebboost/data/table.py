@@ -13,7 +13,8 @@ from ebboost.data.parquet import ParquetMatrix
 
 # Numbers up to which added columns are computed at once, as one matrix: 32 MB.
 EAGER_LIMIT = 1 << 22
-# Columns that are propagated together: with fewer, a neighbour's address costs more than its values.
+# Columns that are propagated together: with fewer, a neighbour's address costs more than its
+# values.
 COLUMN_BATCH = 24
 # Tree libraries use single precision, up to 3.4e38, and neighbours' columns are added up.
 MAX_VALUE = 1e37

@@ -1,8 +1,8 @@
 """Category columns as numbers: CatBoost's ordered target statistics.
 
-A labelled node is encoded from the labels that come *before* it in a random order, never from its own,
-not even in the mean that small categories are shrunk to; all other nodes from every training label. No
-other label is used.
+A labelled node is encoded from the labels that come *before* it in a random order, never from its
+own, not even in the mean that small categories are shrunk to; all other nodes from every training
+label. No other label is used.
 """
 
 import numpy as np

@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 # Trees use single precision and losses squares: labels must not be larger, or closer together.
 MAX_LABEL = 1e30
 MIN_EXTENT = 1e-30
-# Every round grows a tree for each class, and every node has a score for each: 4 000 nodes and 1 000
-# classes took 0.8 GB and two seconds a round, both in proportion to nodes times classes.
+# Every round grows a tree for each class, and every node has a score for each: 4000 nodes and
+# 1000 classes took 0.8 GB and two seconds a round, both in proportion to nodes times classes.
 MAX_CLASSES = 1_000
 # Larger weights are divided by the largest.
 MAX_WEIGHT = 1e100
@@ -46,8 +46,8 @@ def check_graph(graph: object, n_rows: int, X: object) -> None:
         )
     if graph.n_nodes != n_rows:
         raise ValueError(
-            f"X has {n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node, in "
-            "the same order, labelled or not. To cross-validate or search, use "
+            f"X has {n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row per node, "
+            "in the same order, labelled or not. To cross-validate or search, use "
             "ebboost.cross_validate and ebboost.tune, which hide labels, not rows."
         )
     index = _row_index(X)
@@ -95,8 +95,8 @@ def check_n_rows(table: Table, n_rows: int) -> None:
     """Raise ValueError unless a table has as many rows as the one fitted on."""
     if table.n_rows != n_rows:
         raise ValueError(
-            f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table fitted "
-            "on."
+            f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table "
+            "fitted on."
         )
 
 
@@ -118,8 +118,8 @@ def labelled_nodes(
     positions = np.arange(n_rows) if nodes is None else node_positions(nodes, n_rows)
     if nodes is None and values.size != n_rows:
         raise ValueError(
-            f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of samples). "
-            "Pass a label for every row, NaN where unknown, or the rows they belong to: "
+            f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of "
+            "samples). Pass a label for every row, NaN where unknown, or the rows they belong to: "
             "fit(X, y, nodes=...)."
         )
     if positions.size != values.size:
@@ -130,8 +130,8 @@ def labelled_nodes(
     known = ~_missing(values)
     if nodes is not None and not known.all():
         raise ValueError(
-            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes lists "
-            "that row as labelled: take it out of both."
+            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes "
+            "lists that row as labelled: take it out of both."
         )
     _check_label_range(values, known, "y")
     used = known & (weight > 0)
@@ -149,8 +149,8 @@ def check_discrete(values: NDArray[Any]) -> None:
         example = values[values != np.floor(values)][0]
         raise ValueError(
             f"Unknown label type: continuous. y holds numbers such as {example:g}, which are not "
-            "classes. Use EBBSRegressor for numbers; to use them as classes, convert them to text or "
-            "integers."
+            "classes. Use EBBSRegressor for numbers; to use them as classes, convert them to text "
+            "or integers."
         )
 
 
@@ -163,9 +163,9 @@ def check_n_classes(classes: NDArray[Any]) -> None:
         )
     if classes.size > MAX_CLASSES:
         raise ValueError(
-            f"y holds {classes.size} classes, more than {MAX_CLASSES}: every round grows a tree, and "
-            "every node has a score, for each. Merge rare classes, or predict coarser ones first. If "
-            "y holds ordered numbers, use EBBSRegressor."
+            f"y holds {classes.size} classes, more than {MAX_CLASSES}: every round grows a tree, "
+            "and every node has a score, for each. Merge rare classes, or predict coarser ones "
+            "first. If y holds ordered numbers, use EBBSRegressor."
         )
 
 
@@ -177,8 +177,8 @@ def extra_labels(
         raise ValueError(f"{name} must be a pair (nodes, labels): rows of X, and their labels.")
     if not _is_flat(pair[0]):
         raise ValueError(
-            f"{name} must be (nodes, labels) with nodes a list of rows of X; a table of its own has "
-            "no nodes in the graph. Put those rows into X and leave their labels out of y."
+            f"{name} must be (nodes, labels) with nodes a list of rows of X; a table of its own "
+            "has no nodes in the graph. Put those rows into X and leave their labels out of y."
         )
     positions = node_positions(pair[0], n_rows, f"{name}[0]")
     values = _label_array(pair[1], f"{name}[1]", classes)
@@ -226,8 +226,8 @@ def node_positions(
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
         raise ValueError(
-            f"{name} names row {array[first]} at position {first}, X has rows 0 to {n_rows - 1}. For "
-            "node ids use graph.index_of(ids)."
+            f"{name} names row {array[first]} at position {first}, X has rows 0 to {n_rows - 1}. "
+            "For node ids use graph.index_of(ids)."
         )
     unique = np.unique(array, return_index=True)[1]
     if unique.size != array.size and not repeats:
@@ -257,8 +257,8 @@ def scored_labels(
         weight = None if weight is None else weight[rows]
     if truth.size != rows.size:
         raise ValueError(
-            f"y has {truth.size} labels for {rows.size} predictions: pass the rows they belong to as "
-            "nodes=."
+            f"y has {truth.size} labels for {rows.size} predictions: pass the rows they belong to "
+            "as nodes=."
         )
     known = ~_missing(truth)
     if not known.any():
@@ -328,7 +328,7 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return objects of one type as an array of that type, so that classes sort and print as given."""
+    """Return objects of one type as an array of that type, so that classes sort."""
     if values.dtype.kind != "O":
         return values
     items = [value.item() if isinstance(value, np.generic) else value for value in values.tolist()]
@@ -349,8 +349,8 @@ def _check_label_range(values: NDArray[Any], known: NDArray[np.bool_], name: str
     position = int(np.argmax(size))
     if np.isinf(size[position]):
         raise ValueError(
-            f"Input y contains infinity or a value too large for dtype('float64'): {name}, position "
-            f"{position}. Use NaN for unknown labels."
+            f"Input y contains infinity or a value too large for dtype('float64'): {name}, "
+            f"position {position}. Use NaN for unknown labels."
         )
     if size[position] > MAX_LABEL:
         raise ValueError(
@@ -410,7 +410,8 @@ def class_weight(given: Any, classes: NDArray[Any]) -> None:
         strange and left
     ):  # a class that a share of the labels lacks is no mistake, a misspelt one is
         raise ValueError(
-            f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no weight."
+            f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no "
+            "weight."
         )
     for name, weight in given.items():
         if (

@@ -1,9 +1,9 @@
 """Edge lists in Parquet files that are larger than memory, as one adjacency.
 
-The edges are read twice: once to count the neighbours of every node, once to write each edge to both
-of its rows. Then a range of rows at a time is sorted and repeats are merged, as
-:func:`symmetric_adjacency` merges them. Memory is needed for a few numbers per node and one block; the
-adjacency itself may be in memory-mapped files.
+The edges are read twice: once to count the neighbours of every node, once to write each edge to
+both of its rows. Then a range of rows at a time is sorted and repeats are merged, as
+:func:`symmetric_adjacency` merges them. Memory is needed for a few numbers per node and one block;
+the adjacency itself may be in memory-mapped files.
 """
 
 import json
@@ -51,7 +51,7 @@ class ParquetEdges:
         self.largest = -1
 
     def blocks(self, n_nodes: int) -> Iterator[tuple[IntArray, IntArray, Weights]]:
-        """Yield source, target and weight of some edges each, without self-loops and weights of 0."""
+        """Yield source, target and weight of some edges each, without self-loops."""
         first = 0
         columns = [*self.ends] if self.weight is None else [*self.ends, self.weight]
         for table in read_blocks(parquet_files(self.path), columns, BLOCK):
@@ -87,7 +87,7 @@ class ParquetEdges:
 def adjacency_from_parquet(
     edges: ParquetEdges, n_nodes: int | None, directory: AnyPath | None
 ) -> tuple[sparse.csr_array, int]:
-    """Return the adjacency, in files if there is a ``directory``, and the number of one-way pairs."""
+    """Return the adjacency, in files of ``directory`` if there is one, and one-way pairs."""
     counts = _count_ends(edges, n_nodes)
     if not counts.size:
         raise ValueError(f"{edges.path} has no edges: pass n_nodes.")

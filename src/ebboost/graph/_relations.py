@@ -1,8 +1,8 @@
 """Several relations between the same nodes as one weighted graph: A = Σ_r s_r A_r.
 
-A negative strength s_r says that nodes with an edge in r are dissimilar. Such edges enter the energy
-as |s_r|(z_i + z_j)² rather than s_r(z_i − z_j)²: the Laplacian D − A with D the row sums of |A|, which
-has no negative eigenvalue whatever the signs.
+A negative strength s_r says that nodes with an edge in r are dissimilar. Such edges enter the
+energy as |s_r|(z_i + z_j)² rather than s_r(z_i − z_j)²: the Laplacian D − A with D the row sums of
+|A|, which has no negative eigenvalue whatever the signs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,8 +35,8 @@ def check_relations(relations: "Mapping[str, Graph]", kind: type) -> None:
         if graph.n_nodes != relations[first].n_nodes:
             raise ValueError(
                 f"Relation {name!r} has {graph.n_nodes} nodes, {first!r} has "
-                f"{relations[first].n_nodes}: all relations must have the same nodes. Pass n_nodes= "
-                "or nodes= when creating them."
+                f"{relations[first].n_nodes}: all relations must have the same nodes. Pass "
+                "n_nodes= or nodes= when creating them."
             )
         if not np.array_equal(graph.node_ids, relations[first].node_ids):
             raise ValueError(

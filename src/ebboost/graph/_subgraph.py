@@ -1,6 +1,4 @@
-"""The surroundings of a few nodes: all that a score can reach, or be reached from, in so many steps along edges."""
-
-from typing import Any
+"""The neighbourhood of some nodes: all nodes and edges on walks of a given length."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,50 +10,49 @@ IntArray = NDArray[np.int64]
 def surroundings(
     adjacency: sparse.csr_array, nodes: IntArray, hops: int
 ) -> tuple[IntArray, NDArray[np.int32], sparse.csr_array]:
-    """Return the nodes within ``hops`` edges, how far each is, and the edges between them that are walked on.
+    """Return the nodes within ``hops`` edges, their distances, and the edges of such walks.
 
-    An edge between two nodes of the outermost ring is left out: no walk of ``hops`` edges that starts or ends at
-    ``nodes`` takes it, and on a graph that widens from ring to ring these are most of the edges.
+    An edge between two nodes of the outermost ring is left out: no walk of ``hops`` edges that
+    starts or ends at ``nodes`` takes it, and where rings grow, most edges are of this kind.
     """
-    start, column = adjacency.indptr, adjacency.indices
-    place = np.empty(adjacency.shape[0], dtype=np.int32)  # read only where it was written
-    far = np.zeros(
-        adjacency.shape[0], dtype=np.int32
-    )  # one more than the distance, of nodes that were seen
-    rings, entries = [_distinct(nodes, place)], []
-    far[rings[0]] = 1
+    indptr = adjacency.indptr
+    column = adjacency.indices
+    position = np.empty(adjacency.shape[0], dtype=np.int32)  # read only where it was written
+    distance_plus_1 = np.zeros(adjacency.shape[0], dtype=np.int32)  # 0: not reached
+    rings = [_unique(nodes, position)]
+    entries = [np.zeros(0, dtype=np.int64)]
+    distance_plus_1[rings[0]] = 1
     for hop in range(hops):
-        entries.append(_entries(start, rings[-1]))
-        reached = column[entries[-1]]
-        rings.append(_distinct(reached[far[reached] == 0], place))
-        far[rings[-1]] = hop + 2
-    # In the order of the whole graph, so that sums over neighbours are added up in the same order too.
+        entries.append(_row_entries(indptr, rings[-1]))
+        neighbors = column[entries[-1]]
+        rings.append(_unique(neighbors[distance_plus_1[neighbors] == 0], position))
+        distance_plus_1[rings[-1]] = hop + 2
+    # In the order of the graph, so that sums over neighbours are added up in the same order.
     members = np.sort(np.concatenate(rings))
-    distance = far[members] - np.int32(1)
-    place[members] = np.arange(members.size, dtype=np.int32)
-    inside = [np.repeat(place[ring], start[ring + 1] - start[ring]) for ring in rings[:-1]]
-    row = np.concatenate([*inside, np.zeros(0, dtype=np.int32)])
-    entry = np.concatenate([*entries, np.zeros(0, dtype=np.int64)])
-    other, weight = place[column[entry]], adjacency.data[entry]
-    outward = distance[other] == hops  # these are known from their inner end alone
-    ends = np.concatenate([row, other[outward]]), np.concatenate([other, row[outward]])
+    distance = distance_plus_1[members] - np.int32(1)
+    position[members] = np.arange(members.size, dtype=np.int32)
+    inner = np.concatenate([np.zeros(0, dtype=np.int64), *rings[:-1]])
+    row = np.repeat(position[inner], indptr[inner + 1] - indptr[inner])
+    entry = np.concatenate(entries)
+    other = position[column[entry]]
+    weight = adjacency.data[entry]
+    outward = distance[other] == hops  # of these edges only the inner row was read
+    rows = np.concatenate([row, other[outward]])
+    columns = np.concatenate([other, row[outward]])
     weights = np.concatenate([weight, weight[outward]])
-    return (
-        members,
-        distance,
-        sparse.coo_array((weights, ends), shape=(members.size, members.size)).tocsr(),
-    )
+    shape = (members.size, members.size)
+    return members, distance, sparse.coo_array((weights, (rows, columns)), shape=shape).tocsr()
 
 
-def _entries(start: NDArray[Any], rows: NDArray[Any]) -> IntArray:
-    """Places of the entries of these rows, row after row."""
-    length = (start[rows + 1] - start[rows]).astype(np.int64)
-    first = start[rows] - (np.cumsum(length) - length)
+def _row_entries(indptr: NDArray[np.integer], rows: IntArray) -> IntArray:
+    """Return the positions of the entries of these rows, row after row."""
+    length = (indptr[rows + 1] - indptr[rows]).astype(np.int64)
+    first = indptr[rows] - (np.cumsum(length) - length)
     return np.repeat(first, length) + np.arange(length.sum())
 
 
-def _distinct(nodes: NDArray[Any], scratch: NDArray[np.int32]) -> IntArray:
-    """Each node once, without sorting: of every node the last place it stands at."""
+def _unique(nodes: NDArray[np.integer], scratch: NDArray[np.int32]) -> IntArray:
+    """Return each node once, without sorting: where it occurs last."""
     numbers = np.arange(nodes.size, dtype=np.int32)
     scratch[nodes] = numbers
     return nodes[scratch[nodes] == numbers].astype(np.int64)

@@ -93,7 +93,8 @@ def read_graphml(path: str | os.PathLike[str], weight: str | None) -> GraphML:
     except (expat.ExpatError, ValueError, KeyError) as error:
         reason = f"an element lacks its attribute {error}" if type(error) is KeyError else error
         raise ValueError(
-            f"{os.fspath(path)} cannot be read as GraphML, line {parser.CurrentLineNumber}: {reason}."
+            f"{os.fspath(path)} cannot be read as GraphML, line {parser.CurrentLineNumber}: "
+            f"{reason}."
         ) from None
     if not handler.n_graphs:
         raise ValueError(f"{os.fspath(path)} is XML but not GraphML: it has no <graph>.")
