@@ -51,39 +51,6 @@ def refused(error, words, call):
         assert re.search(re.escape(word), str(caught.value)), f"{word!r} is not in: {caught.value}"
 
 
-# ---------------------------------------------------------------------- parameters
-
-
-@pytest.mark.parametrize("make", [regressor, classifier])
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("n_estimators", [0, -1, 2.5, "many", None]),
-        ("learning_rate", [0.0, -0.1, 1.5, np.nan, np.inf, "fast"]),
-        ("penalty", [-1e-9, np.nan, 1e31, "much"]),
-        ("validation_fraction", [0.0, 1.0, -0.5, None]),
-        ("n_iter_no_change", [0, 1.5, "long"]),
-        ("momentum", ["yes", 1, None, 0.2]),
-        ("early_stopping", ["yes", 0, None]),
-        ("device", ["gpu", None]),
-        ("n_jobs", [0, -2, 1.5, "all"]),
-        ("learner", ["adaboost", 3, None]),
-        ("loss", ["hinge", 3]),
-        ("random_state", ["lucky"]),
-        ("categorical_features", ["some", None, ["u"]]),
-        ("smoothing", ["smooth", 2.0]),
-        ("feature_smoothing", ["smooth", 2.0]),
-    ],
-)
-def test_bad_parameters_are_refused_by_name_and_value(make, name, values):
-    for value in values:
-        with pytest.raises(ValueError) as caught:
-            make(**{name: value}).fit(X, Y if make is regressor else CLASSES, graph=GRAPH)
-        message = str(caught.value)
-        assert name in message
-        assert repr(value[0] if isinstance(value, list) else value) in message
-
-
 # ---------------------------------------------------------------------- graph
 
 

@@ -199,7 +199,7 @@ def test_strengths_given_are_used():
 
 def test_wrong_uses_of_relations_are_refused_by_name():
     X, y, relations = town(300)
-    with pytest.raises(ValueError, match="relations must be 'auto' or a dict"):
+    with pytest.raises(ValueError, match="'relations' parameter"):
         small(relations=3).fit(X, y, graph=relations)
     with pytest.raises(ValueError, match="graph is not a dict of relations"):
         small(relations={"near": 1.0}).fit(X, y, graph=relations["near"])

@@ -2,13 +2,13 @@
 
 import warnings
 from collections.abc import Mapping
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 
+from ebboost.data.parameters import check_number
 from ebboost.data.table import Table
 from ebboost.graph import Graph, Graphs, check_relations
 from ebboost.graph.ids import is_missing
@@ -393,30 +393,17 @@ def _weights(sample_weight: ArrayLike | None, size: int) -> Array:
     return weight
 
 
-def class_weight(given: Any, classes: NDArray[Any]) -> None:
-    """Weights of classes: "balanced", or a number for each."""
-    if given is None or (isinstance(given, str) and given == "balanced"):
+def check_class_weight(weights: object, classes: NDArray[Any]) -> None:
+    """Raise ValueError unless ``weights`` are None, "balanced" or a positive number per class."""
+    if not isinstance(weights, Mapping):
         return
-    if not isinstance(given, Mapping):
+    labels = classes.tolist()
+    unknown = [name for name in weights if name not in labels]
+    missing = [name for name in labels if name not in weights]
+    if unknown and missing:  # a class that is not among these labels is valid, a misspelt one not
         raise ValueError(
-            f"class_weight must be None, 'balanced' or a dict of class to weight, got {given!r}."
+            f"class_weight names {unknown[0]!r}, which is not a class of y, and has no weight for "
+            f"{missing[0]!r}."
         )
-    known = classes.tolist()
-    strange, left = (
-        [name for name in given if name not in known],
-        [name for name in known if name not in given],
-    )
-    if (
-        strange and left
-    ):  # a class that a share of the labels lacks is no mistake, a misspelt one is
-        raise ValueError(
-            f"class_weight names {strange[0]!r}, which is no class of y, and gives {left[0]!r} no "
-            "weight."
-        )
-    for name, weight in given.items():
-        if (
-            isinstance(weight, bool)
-            or not isinstance(weight, Real)
-            or not 0.0 < float(weight) < MAX_WEIGHT
-        ):
-            raise ValueError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")
+    for name, weight in weights.items():
+        check_number(f"class_weight[{name!r}]", weight, low=0.0, high=MAX_WEIGHT, closed="neither")

@@ -160,7 +160,7 @@ class ClassOutput(Output):
 
     def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
         """Return the weight of each label's class."""
-        checks.class_weight(class_weight, self.labels)
+        checks.check_class_weight(class_weight, self.labels)
         if class_weight is None:
             return 1.0
         weights: Array = compute_sample_weight(class_weight, values)
