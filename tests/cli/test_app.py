@@ -1,12 +1,9 @@
 """The command line as a whole: help, exit codes, one line for each error."""
 
-import sys
-
 import pytest
 from typer.testing import CliRunner
 
 import ebboost as eb
-import ebboost.__main__
 from ebboost.cli.app import app
 from tests.cli.commands import COMMANDS, error_line, grid, python, run
 
@@ -253,27 +250,3 @@ def test_the_process_exits_with_a_code_and_one_line(copy):
         result.stderr
         == "ebboost: nodes.csv has no column 'prise' (--target). Did you mean 'price'?\n"
     )
-
-
-def test_without_its_extra_the_command_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "typer", None)
-    monkeypatch.delitem(sys.modules, "ebboost.cli.app")
-    with pytest.raises(SystemExit) as left:
-        ebboost.__main__.main()
-    assert (
-        left.value.code
-        == "The command line needs typer, rich and pandas: pip install typer rich pandas"
-    )
-
-
-def test_the_library_needs_no_dataframe_and_no_terminal_library():
-    code = (
-        "import sys\nfrom importlib.abc import MetaPathFinder\n\nclass Missing(MetaPathFinder):\n"
-    )
-    code += "    def find_spec(self, name, path=None, target=None):\n"
-    code += "        if name.split('.')[0] in ('pandas', 'polars', 'pyarrow', 'typer', 'rich'):\n"
-    code += "            raise ModuleNotFoundError(name, name=name)\n\nsys.meta_path.insert(0, Missing())\n"
-    code += "import ebboost as eb\ng = eb.Graph.from_edges([0, 1, 2], [1, 2, 3])\n"
-    code += "eb.EBBSRegressor(2).fit([[0.0], [1.0], [2.0], [3.0]], [0.0, None, None, 3.0], graph=g)\nprint('fits')"
-    result = python("-c", code)
-    assert result.stdout.strip() == "fits", result.stderr

@@ -126,7 +126,10 @@ def test_weights_categories_and_dropped_columns_reach_the_model(folder, tmp_path
         "from",
     )
     model = eb.load(tmp_path / "m.ebb")
-    assert set(model.graph_.adjacency.data) == {2.0} and model.state_.reader.names == ("rooms", "kind")
+    assert set(model.graph_.adjacency.data) == {2.0} and model.state_.reader.names == (
+        "rooms",
+        "kind",
+    )
     assert model.state_.reader.categories == {0: ["1", "2", "3", "4", "5"], 1: ["north", "south"]}
     words = (
         "predict",
