@@ -20,10 +20,11 @@ from ebboost.data.reader import TableReader
 from ebboost.data.splitting import hold_out
 from ebboost.data.table import Table
 from ebboost.graph import Graph, Graphs, check_strengths
+from ebboost.model.codec import describe_parameters
 from ebboost.model.output import ClassOutput, NumericOutput, Output
 from ebboost.model.predict import mix_relations
 from ebboost.training import defaults
-from ebboost.training.checkpoint import CheckpointSession, describe_parameters
+from ebboost.training.checkpoint import CheckpointSession
 from ebboost.training.selection import relation_strengths
 from ebboost.training.settings import Settings
 

@@ -1,0 +1,131 @@
+"""The container of model files and checkpoints: a zip with a manifest and checksums."""
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+from ebboost.data import archive
+from ebboost.data.archive import atomic_write, checksums
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A kind of file: a zip of ``manifest.json``, which has the SHA-256 of all others, and entries.
+
+    Parameters
+    ----------
+    name : str
+        What a file of this format is.
+    version : int
+        Version of the format that is written, and the newest that is read.
+    """
+
+    name: str
+    version: int
+
+    def write(
+        self,
+        path: str,
+        manifest: Mapping[str, Any],
+        entries: Mapping[str, bytes],
+        *,
+        compress: bool = True,
+        suffix: str = ".part",
+    ) -> None:
+        """Write a file atomically.
+
+        Parameters
+        ----------
+        path : str
+        manifest : dict
+            JSON.
+        entries : dict of str to bytes
+        compress : bool, default=True
+        suffix : str
+            Of the name of the file while it is written.
+        """
+        head = {"format": self.name, "format_version": self.version}
+        document = head | dict(manifest) | {"sha256": checksums(entries)}
+        contents = {**entries, MANIFEST: json.dumps(document, indent=1).encode()}
+        with atomic_write(path, suffix) as temporary, open(temporary, "wb") as file:
+            _write_zip(file, contents, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED)
+            size = sum(map(len, contents.values()))
+            if size > archive.max_unpacked_size(file.tell()):  # would be rejected as a zip bomb
+                file.seek(0)
+                file.truncate()
+                _write_zip(file, contents, zipfile.ZIP_STORED)
+
+    def read(self, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return the manifest and the entries of a file.
+
+        Parameters
+        ----------
+        path : str
+
+        Returns
+        -------
+        manifest : dict
+        entries : dict of str to bytes
+            Without the manifest.
+
+        Raises
+        ------
+        ValueError
+            If the file is of another format or version, or is damaged.
+        """
+        with open(path, "rb") as file:
+            try:
+                entries = archive.unpack(file, archive.max_unpacked_size(file.seek(0, os.SEEK_END)))
+                manifest = archive.parse_json(entries.pop(MANIFEST))
+                self._check(manifest, entries)
+            except MemoryError:
+                raise
+            except Exception as error:  # zipfile raises whatever changed bytes lead it to
+                raise ValueError(
+                    f"{path} is not an {self.name}, or it is damaged ({error_text(error)})"
+                ) from None
+        if manifest["format_version"] > self.version:
+            raise ValueError(
+                f"{path} was written by a newer ebboost (format {manifest['format_version']}, this "
+                f"one reads up to {self.version}): upgrade ebboost to read it"
+            )
+        return manifest, entries
+
+    def _check(self, manifest: dict[str, Any], entries: dict[str, bytes]) -> None:
+        if manifest["format"] != self.name or type(manifest["format_version"]) is not int:
+            raise ValueError(f"format must be {self.name!r}")
+        expected = manifest["sha256"]
+        actual = checksums(entries)
+        for name in sorted({*expected, *actual}):
+            if name not in actual:
+                raise ValueError(f"entry {name[:80]!r} is missing")
+            if expected.get(name) != actual[name]:
+                raise ValueError(f"entry {name!r} differs from its checksum")
+
+
+def _write_zip(file: IO[bytes], contents: Mapping[str, bytes], method: int) -> None:
+    with zipfile.ZipFile(file, "w", method) as archive_file:
+        for name, content in contents.items():
+            # A fixed date: the same contents give the same bytes. Compressed arrays stay as they are.
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            archive_file.writestr(info, content, zipfile.ZIP_STORED if ".npz" in name else method)
+
+
+def error_text(error: Exception) -> str:
+    """Return the message of an error in one line, whatever text of a file is in it.
+
+    Parameters
+    ----------
+    error : Exception
+
+    Returns
+    -------
+    str
+    """
+    text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    return "".join(c if c.isprintable() else "\ufffd" for c in text[:500]).rstrip(".")
