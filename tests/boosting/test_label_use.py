@@ -44,8 +44,9 @@ def test_new_labels_improve_predictions_on_a_new_graph():
     m = fitted()[0]
     X, y, graph = homophilous(seed=1)
     some, rest = np.arange(0, 600, 2), np.arange(1, 600, 2)
-    blind, told = m.predict(X, graph=graph), m.predict(X, graph=graph, new_labels=(some, y[some]))
-    assert np.mean((told - y)[rest] ** 2) < 0.6 * np.mean((blind - y)[rest] ** 2)
+    without = m.predict(X, graph=graph)
+    informed = m.predict(X, graph=graph, new_labels=(some, y[some]))
+    assert np.mean((informed - y)[rest] ** 2) < 0.6 * np.mean((without - y)[rest] ** 2)
 
 
 def test_invalid_new_labels_are_rejected():
@@ -106,13 +107,13 @@ def test_subclasses_of_squared_error_do_not_use_the_latent_field():
 def test_new_labels_have_the_weight_of_training_labels():
     X, y, graph = homophilous(300)
     held = (np.arange(200, 250), y[200:250])
-    told = [
+    predictions = [
         eb.EBBSRegressor(15, labels="field", smoothing=None, random_state=0, n_jobs=1)
         .fit(X, y[:200], np.full(200, w), nodes=np.arange(200), graph=graph, eval_set=held)
         .predict(new_labels=(np.arange(250, 280), y[250:280]))
         for w in (1.0, 10.0)
     ]
-    np.testing.assert_allclose(told[0], told[1], rtol=1e-6)
+    np.testing.assert_allclose(predictions[0], predictions[1], rtol=1e-6)
 
 
 def test_similarity_predicts_from_nodes_with_the_same_neighbours():

@@ -60,7 +60,7 @@ def test_field_equals_its_closed_form(graph, seed, lam, tau, normalized):
 @settings(max_examples=60, deadline=None)
 def test_leave_one_out_residuals_equal_a_refit_without_the_label(graph, seed, lam, unlabelled):
     nodes, weight, errors = labelled(graph, seed)
-    found = (
+    result = (
         eb.LatentField(lam, 0.1, unlabelled=unlabelled)
         .operator(graph, nodes, weight)
         .leave_one_out(errors)
@@ -73,7 +73,7 @@ def test_leave_one_out_residuals_equal_a_refit_without_the_label(graph, seed, la
         right[nodes] = on_nodes[nodes, None] * errors
         right[node] = 0.0
         expected = errors[place] - np.linalg.solve(without, right)[node]
-        np.testing.assert_allclose(found[place], expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(result[place], expected, rtol=1e-6, atol=1e-6)
 
 
 def test_estimated_diagonal_is_within_its_stated_error(monkeypatch):
@@ -268,9 +268,9 @@ def test_local_solve_is_within_its_tolerance(normalized):
     right[nodes] = values
     exact = field.solve(right)
     for tolerance in (1e-2, 1e-5):
-        where, found = field.solve_local(nodes, values, tolerance)
+        where, result = field.solve_local(nodes, values, tolerance)
         exact_there, beyond = exact[where], np.delete(exact, where, axis=0)
-        off = max(np.abs(found - exact_there).max(), np.abs(beyond).max())
+        off = max(np.abs(result - exact_there).max(), np.abs(beyond).max())
         assert where.size < 2500 and off <= tolerance * np.abs(values).max()
 
 
@@ -279,9 +279,9 @@ def test_local_solve_on_a_dense_graph_solves_the_full_system():
     ends = rng.integers(0, 2000, (2, 8000))
     graph = eb.Graph.from_edges(ends.min(axis=0), ends.max(axis=0), n_nodes=2000)
     field = eb.LatentField().operator(graph, np.arange(50), np.ones(50))
-    where, found = field.solve_local(np.array([3]), np.ones((1, 1)), 1e-6)
+    where, result = field.solve_local(np.array([3]), np.ones((1, 1)), 1e-6)
     assert np.array_equal(where, np.arange(2000))
-    assert np.allclose(found, field.solve_labelled(np.eye(50)[:, [3]]), atol=1e-12)
+    assert np.allclose(result, field.solve_labelled(np.eye(50)[:, [3]]), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_training_loss_of_a_classifier_never_rises(graph, seed, n_classes):
 
 
 @pytest.mark.parametrize(("every", "tolerance"), [(1, 1e-5), (2, 0.05)])
-def test_without_a_graph_it_is_plain_boosting_on_the_labelled_rows(every, tolerance):
+def test_without_a_graph_the_fit_is_plain_boosting_on_the_labelled_rows(every, tolerance):
     """P = I: LightGBM's own model where all rows are labelled, and nearly so where every other row is.
 
     The difference is that LightGBM counts the rows of a leaf by their share of the curvature.
@@ -107,9 +107,9 @@ def test_without_a_graph_it_is_plain_boosting_on_the_labelled_rows(every, tolera
         "verbose": -1,
         **bins,
     }
-    rival = lightgbm.train(own, lightgbm.Dataset(X[known], y[known]), 25)
+    reference = lightgbm.train(own, lightgbm.Dataset(X[known], y[known]), 25)
     errors = [
-        np.mean((p - y[known]) ** 2) for p in (ours.predict()[known], rival.predict(X[known]))
+        np.mean((p - y[known]) ** 2) for p in (ours.predict()[known], reference.predict(X[known]))
     ]
     assert errors[0] == pytest.approx(errors[1], rel=tolerance)
 
@@ -122,7 +122,7 @@ def test_model_is_the_weighted_sum_of_its_trees():
         np.testing.assert_allclose(m.predict(X, graph=graph), m.predict(), rtol=1e-9, atol=1e-9)
 
 
-def test_penalty_keeps_scores_small():
+def test_penalty_shrinks_the_predictions():
     X, y, graph = neighbor_sums()
     spread = [
         np.ptp(fixed_regressor(penalty=p).fit(X, y, graph=graph).predict())
@@ -132,17 +132,17 @@ def test_penalty_keeps_scores_small():
 
 
 def test_after_callbacks_run_after_all_others_in_every_round():
-    told = []
+    calls = []
 
     class Noted(eb.Callback):
         def __init__(self, name):
             self.name = name
 
         def before_training(self, n_rounds):
-            told.append((self.name, n_rounds))
+            calls.append((self.name, n_rounds))
 
         def after_round(self, progress):
-            told.append((self.name, "round", progress.round))
+            calls.append((self.name, "round", progress.round))
             return False
 
     table = Table(np.arange(40.0)[:, None], ("a",), (), (0,))
@@ -151,14 +151,14 @@ def test_after_callbacks_run_after_all_others_in_every_round():
     )
     labels = Labels(np.arange(40), np.arange(40.0)[:, None] % 7, np.ones(40))
     objective = Objective(IdentityOperator(40), eb.SquaredError(), labels)
-    found = boost(
+    result = boost(
         Boosting(objective, growing, n_rounds=2, learning_rate=0.5),
         [Noted("first")],
         after=[Noted("last")],
     )
     events = [(2,), ("round", 0), ("round", 1)]
-    assert told == [(name, *event) for event in events for name in ("first", "last")]
-    assert found.stop_reason == "all rounds were used"
+    assert calls == [(name, *event) for event in events for name in ("first", "last")]
+    assert result.stop_reason == "all rounds were used"
 
 
 def test_boosting_stops_when_nothing_is_left_to_learn():
@@ -169,7 +169,7 @@ def test_boosting_stops_when_nothing_is_left_to_learn():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_stopped_run_stays_stopped_and_its_trees_sum_to_its_scores(seed):
-    """Few columns are drawn for a tree, and on most none can be grown: asked again, LightGBM might."""
+    """A tree draws few columns, most of them constant: after a round without a tree, LightGBM might grow one."""
     n = 200
     X = np.zeros((n, 8))
     X[:, 0] = np.random.default_rng(0).normal(size=n)

@@ -120,7 +120,7 @@ def test_scale_of_huber_and_quantile_follows_the_labels():
     assert eb.Huber().prepared(np.zeros((5, 1)), np.ones(5)).delta > 0
 
 
-def test_the_scale_of_labels_is_their_median_deviation_or_the_plain_one_where_that_is_nothing():
+def test_robust_scale_falls_back_to_the_standard_deviation():
     def delta(*labels):
         return eb.Huber().prepared(np.array(labels)[:, None], np.ones(len(labels))).delta
 
@@ -139,19 +139,19 @@ def test_the_scale_of_labels_is_their_median_deviation_or_the_plain_one_where_th
     ],
     ids=repr,
 )
-def test_wrong_settings_are_refused_by_name(loss, message):
+def test_invalid_parameters_are_rejected_by_name(loss, message):
     with pytest.raises(ValueError, match=message):
         loss.prepared(np.ones((3, 1)), np.ones(3))
 
 
-def test_poisson_refuses_labels_it_cannot_take():
+def test_poisson_rejects_negative_labels_and_zeros_only():
     with pytest.raises(ValueError, match="negative"):
         eb.EBBSRegressor(loss="poisson").fit([[0.0], [1.0]], [-1.0, 2.0])
     with pytest.raises(ValueError, match="must not be 0 at every"):
         eb.EBBSRegressor(loss="poisson").fit([[0.0], [1.0]], [0.0, 0.0])
 
 
-def test_unknown_loss_is_refused():
+def test_unknown_loss_is_rejected():
     with pytest.raises(ValueError, match="loss must be one of"):
         eb.EBBSRegressor(loss="absolute").fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(ValueError, match="loss must be"):
@@ -159,7 +159,7 @@ def test_unknown_loss_is_refused():
 
 
 @pytest.mark.parametrize("missing", ["value", "gradient"])
-def test_a_loss_of_ones_own_needs_a_value_and_a_gradient(missing):
+def test_custom_losses_need_a_value_and_a_gradient(missing):
     parts = {name: getattr(eb.SquaredError, name) for name in ("value", "gradient")}
     assert type("Mine", (eb.Loss,), parts)().curvature(np.zeros((2, 1)), np.ones((2, 1))) == 1.0
     del parts[missing]
@@ -170,12 +170,12 @@ def test_a_loss_of_ones_own_needs_a_value_and_a_gradient(missing):
 @pytest.mark.parametrize(
     "loss", [eb.Quantile(rounding=0.0), eb.Quantile(rounding=-1.0), eb.Huber(0.0)], ids=str
 )
-def test_widths_that_are_none_are_refused(loss):
+def test_widths_must_be_positive(loss):
     with pytest.raises(ValueError, match="must be a number > 0"):
         loss.prepared(np.arange(5.0)[:, None], np.ones(5))
 
 
-def test_a_quantile_of_weighted_labels_begins_at_their_weighted_quantile():
+def test_initial_score_of_the_quantile_loss_is_the_weighted_quantile():
     target, weight = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 1.0, 10.0])
     assert eb.Quantile(alpha=0.5).initial(target, weight).tolist() == [3.0]
     assert eb.Quantile(alpha=0.1).initial(target, weight).tolist() == [2.0]

@@ -42,8 +42,8 @@ def test_corrected_momentum_is_the_algorithm_of_lu_et_al():
 
     P = smoothing.operator(graph).apply(np.eye(60))[known]
     target, weight = y[known] - y[known].mean(), P.T @ P.sum(axis=1)
-    heard = weight > 0
-    f, h, missed, losses = np.zeros(60), np.zeros(60), np.zeros(60), []
+    reached = weight > 0
+    f, h, missing, losses = np.zeros(60), np.zeros(60), np.zeros(60), []
 
     def fitted_to(residual):
         return clone(tree).fit(X, residual, sample_weight=weight).predict(X)
@@ -51,18 +51,18 @@ def test_corrected_momentum_is_the_algorithm_of_lu_et_al():
     for t in range(8):
         theta = 2 / (t + 2)
         g = (1 - theta) * f + theta * h
-        r = np.where(heard, P.T @ (target - P @ g), 0.0) / np.where(heard, weight, 1.0)
+        r = np.where(reached, P.T @ (target - P @ g), 0.0) / np.where(reached, weight, 1.0)
         first = fitted_to(r)
         f = g + rate * (target - P @ g) @ (P @ first) / np.sum((P @ first) ** 2) * first
-        corrected = r + (t + 1) / (t + 2) * missed
+        corrected = r + (t + 1) / (t + 2) * missing
         second = fitted_to(corrected)
-        missed = corrected - second
+        missing = corrected - second
         h = h + phi * rate / theta * second
         losses.append(0.5 * np.mean((target - P @ f) ** 2))
     np.testing.assert_allclose(m.history_["training"], losses, rtol=1e-8)
 
 
-def test_restart_keeps_the_loss_from_rising_without_end():
+def test_restarts_prevent_divergence():
     X, y, graph = neighbor_sums()
     small = {"n_estimators": 150, "learning_rate": 1.0, "learner": eb.LightGBM(4)}
     loose = fixed_regressor(momentum=eb.CorrectedMomentum(1.0, restart=False), **small).fit(
@@ -76,7 +76,7 @@ def test_restart_keeps_the_loss_from_rising_without_end():
     assert simple.history_["training"][-1] < 0.2 * start
 
 
-def test_names_stand_for_recipes():
+def test_names_stand_for_momentum_objects():
     X, y, graph = neighbor_sums()
 
     def predicted(momentum):
@@ -113,7 +113,7 @@ def test_as_momentum_rejects_other_values(momentum):
         as_momentum(momentum)
 
 
-def test_best_round_is_kept_with_both_its_trees():
+def test_best_round_is_restored_with_both_its_trees():
     X, y, graph = neighbor_sums(n=400, n_labelled=400)
     train, held = np.arange(0, 200), np.arange(200, 400)
     m = fixed_regressor(
@@ -156,7 +156,7 @@ def test_corrected_momentum_works_for_classes():
 
 
 @pytest.mark.parametrize("kind", [eb.LightGBM, eb.XGBoost, eb.CatBoost])
-def test_a_second_tree_that_is_none_leaves_every_weight_with_its_tree(kind):
+def test_weights_match_trees_if_no_second_tree_is_grown(kind):
     class Silent(kind):
         """Has nothing left to fit when the second round's second tree is grown."""
 

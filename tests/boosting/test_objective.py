@@ -91,16 +91,16 @@ def test_curvature_majorises_the_hessian(name, graph, seed):
     assert np.linalg.eigvalsh(bound - hessian).min() >= -1e-9 * max(1.0, float(hessian.max()))
 
 
-def test_without_smoothing_only_labelled_nodes_have_a_say():
+def test_without_smoothing_only_labelled_nodes_have_curvature_and_gradient():
     objective = objective_on(None, random_graph(10, 5), eb.SquaredError(), penalty=0.0)
-    silent = np.setdiff1d(np.arange(10), objective.labels.nodes)
+    unlabelled = np.setdiff1d(np.arange(10), objective.labels.nodes)
     curvature = objective.curvature(objective.start())
     np.testing.assert_allclose(curvature[objective.labels.nodes, 0], objective.labels.weight)
-    np.testing.assert_array_equal(curvature[silent], 0.0)
-    np.testing.assert_array_equal(objective.gradient(objective.start())[silent], 0.0)
+    np.testing.assert_array_equal(curvature[unlabelled], 0.0)
+    np.testing.assert_array_equal(objective.gradient(objective.start())[unlabelled], 0.0)
 
 
-def test_unlabelled_neighbours_get_gradients_through_the_graph():
+def test_unlabelled_neighbours_of_a_labelled_node_have_a_gradient():
     graph = eb.Graph.from_edges([0, 1], [1, 2], n_nodes=4)
     labels = Labels(np.array([0]), np.array([[5.0]]), np.ones(1))
     objective = Objective(eb.Laplacian(2.0, 2).operator(graph), eb.SquaredError(), labels)
@@ -137,7 +137,7 @@ def test_validation_loss_is_that_of_the_smoothed_predictions():
     assert Objective(P, loss, training).validation_value(objective.start()) is None
 
 
-def test_weights_are_relative_and_the_start_is_their_mean():
+def test_only_ratios_of_weights_matter_and_the_initial_score_is_the_weighted_mean():
     labels = Labels(np.array([0, 1]), np.array([[0.0], [1.0]]), np.array([3.0, 1.0]))
     heavy = Labels(labels.nodes, labels.target, 10 * labels.weight)
     one, ten = (Objective(IdentityOperator(3), eb.SquaredError(), part) for part in (labels, heavy))
@@ -158,7 +158,7 @@ def test_unit_is_the_mean_curvature_of_a_label_at_the_start():
     )
 
 
-def test_trees_are_grown_on_the_same_numbers_whatever_the_scale_of_p():
+def test_gradients_in_units_do_not_depend_on_the_scale_of_the_operator():
     """P of (13) shrinks by 1/(1+λ) where r(0) = 1: what regularises the trees must not come to mean something else."""
     graph = random_graph(30, 60)
     one, tenth = (  # P = 1/(1 + s), and a tenth of it
@@ -175,14 +175,14 @@ def test_trees_are_grown_on_the_same_numbers_whatever_the_scale_of_p():
         )
 
 
-def test_local_curvature_never_takes_more_than_a_newton_step():
+def test_log_loss_steps_are_at_most_newton_steps():
     labels = Labels(np.arange(2), np.array([[1.0], [0.0]]), np.ones(2))
     o = Objective(IdentityOperator(2), eb.LogLoss(), labels)
     tree = np.array([[1e-3], [-1e-3]])
     assert o.newton_step(o.start(), tree, tree) == 1.0
 
 
-def test_operators_with_negative_entries_use_the_square_of_their_norm():
+def test_curvature_of_operators_with_negative_entries_is_the_squared_norm():
     class Flip(IdentityOperator):
         norm_bound, nonnegative = 3.0, False
 
@@ -199,9 +199,7 @@ def test_operators_with_negative_entries_use_the_square_of_their_norm():
 @pytest.mark.parametrize(
     "smoother", ["gradient-normalised", "gradient-plain", "jacobi-plain", "chebyshev-plain"]
 )
-def test_training_on_large_graphs_is_exact_where_float32_cannot_hold_it(
-    smoother, unit, monkeypatch
-):
+def test_training_switches_to_float64_beyond_the_range_of_float32(smoother, unit, monkeypatch):
     path = eb.Graph.from_edges(np.arange(49), np.arange(1, 50), weight=np.full(49, unit))
     full = objective_on(OPERATORS[smoother], path, eb.SquaredError())
     monkeypatch.setattr("ebboost.boosting.objective.DOUBLE_PRECISION_UP_TO", 0)
@@ -214,7 +212,7 @@ def test_training_on_large_graphs_is_exact_where_float32_cannot_hold_it(
     assert short.double_precision == (unit > 1e38)
 
 
-def test_gradients_are_handed_over_in_the_unit_of_the_curvature():
+def test_in_units_divides_by_the_unit():
     labels = Labels(np.arange(3), np.zeros((3, 1)), np.ones(3))
     objective = Objective(IdentityOperator(3), eb.SquaredError(), labels)
     values = np.arange(3.0)[:, None]
@@ -233,7 +231,7 @@ def test_curvature_that_depends_on_the_scores_is_computed_at_each_point():
     assert (objective.curvature(far) < 0.5 * objective.curvature(start)).all()
 
 
-def test_a_loss_may_give_one_curvature_for_all_outputs_of_a_node():
+def test_curvature_of_a_loss_is_broadcast_to_the_outputs():
     class Two(eb.SquaredError):
         def curvature(self, scores, target):
             return self.shape
@@ -243,11 +241,11 @@ def test_a_loss_may_give_one_curvature_for_all_outputs_of_a_node():
         loss = Two()
         loss.shape = shape
         objective = Objective(IdentityOperator(3), loss, labels)
-        found = np.broadcast_to(objective.curvature(objective.start()), (3, 2))
-        np.testing.assert_array_equal(found, np.full((3, 2), 2.0))
+        result = np.broadcast_to(objective.curvature(objective.start()), (3, 2))
+        np.testing.assert_array_equal(result, np.full((3, 2), 2.0))
 
 
-def test_steps_along_a_parabola_that_is_no_bound_go_no_farther_than_it():
+def test_softmax_steps_are_at_most_newton_steps():
     labels = Labels(np.arange(2), np.eye(2), np.ones(2))
     objective = Objective(IdentityOperator(2), eb.Softmax(), labels)
     start, tree = (
@@ -272,9 +270,9 @@ def test_float32_gradient_of_a_large_graph_agrees_with_float64():
     )
     assert not one.double_precision
     other.double_precision = True
-    found, expected = one.gradient(one.start()), other.gradient(other.start())
-    assert not np.array_equal(found, expected)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    result, expected = one.gradient(one.start()), other.gradient(other.start())
+    assert not np.array_equal(result, expected)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("labels", ["none", "field"])

@@ -18,8 +18,8 @@ def test_projection_is_orthogonal_in_the_norm_of_the_curvature(seed, outputs, qu
     if quiet:  # nodes out of reach of every label
         curvature[:5] = 0.0
     projection = project_on_tree(-curvature * residual, curvature, tree)
-    missed = residual - projection.length * tree
-    assert np.sum(curvature * missed * tree) == pytest.approx(0.0, abs=1e-9)
+    missing = residual - projection.length * tree
+    assert np.sum(curvature * missing * tree) == pytest.approx(0.0, abs=1e-9)
     norms = [np.sqrt(np.sum(curvature * v**2)) for v in (residual, tree)]
     assert projection.cosine == pytest.approx(np.sum(curvature * residual * tree) / np.prod(norms))
     assert (

@@ -34,12 +34,12 @@ def test_error_of_k_steps_is_within_the_bound_of_the_proof(graph, lam, k, normal
     start, after = (
         eb.Laplacian(lam, steps, normalized=normalized, step="theorem") for steps in (0, k)
     )
-    found = eb.convergence.constants(graph, after)
+    result = eb.convergence.constants(graph, after)
     for nodes in (slice(None), slice(0, min(m, graph.n_nodes))):
         error, first = distance(after, graph, nodes), distance(start, graph, nodes)
-        assert error <= np.exp(-found.mu * k / (2 * found.sigma)) * first + 1e-9
-        assert error <= np.exp(-found.mu * k / found.sigma) * first + 1e-9
-    assert error <= found.error + 1e-9
+        assert error <= np.exp(-result.mu * k / (2 * result.sigma)) * first + 1e-9
+        assert error <= np.exp(-result.mu * k / result.sigma) * first + 1e-9
+    assert error <= result.error + 1e-9
 
 
 @given(graph=graphs(min_nodes=2), lam=LAMBDAS, k=st.integers(0, 40), normalized=st.booleans())
@@ -78,7 +78,7 @@ def test_auto_takes_the_least_number_of_steps_that_the_bound_allows(
 
 
 @pytest.mark.parametrize("lam", [10.0, 100.0, 300.0])
-def test_chebyshev_reaches_the_same_error_in_about_the_square_root_of_the_steps(lam):
+def test_chebyshev_needs_about_the_square_root_of_the_steps(lam):
     """As measured on a ring, whose spectrum is known and has no gap: σ log(1/tol) steps against ½√σ log(2/tol)."""
     n, tol = 200, 1e-4
     graph = eb.Graph.from_edges(range(n), [*range(1, n), 0])
@@ -120,12 +120,12 @@ def test_a_number_stands_for_lambda_and_other_smoothers_are_rejected():
 def test_constants_are_those_of_dense_matrices(n):
     graph, smoother = random_graph(n, 3 * n), eb.Laplacian(3.0, 4, **ROUGH)
     nodes = np.arange(0, n, 2)
-    found = eb.convergence.constants(graph, smoother, nodes, penalty=0.5)
+    result = eb.convergence.constants(graph, smoother, nodes, penalty=0.5)
     spectrum = np.linalg.eigvalsh(
         np.eye(n) + 3.0 * (np.diag(graph.degrees) - graph.adjacency.toarray())
     )
-    assert spectrum[0] == pytest.approx(found.mu)
-    assert spectrum[-1] <= found.sigma * (1 + 1e-12) <= 1.011 * spectrum[-1]
-    assert found.sigma_k == pytest.approx(
+    assert spectrum[0] == pytest.approx(result.mu)
+    assert spectrum[-1] <= result.sigma * (1 + 1e-12) <= 1.011 * spectrum[-1]
+    assert result.sigma_k == pytest.approx(
         np.linalg.norm(dense_form(smoother, graph)[nodes], 2) ** 2 + 0.5, rel=1e-5
     )

@@ -51,12 +51,12 @@ def test_report_rebuilds_the_objective_of_the_fit(tmp_path):
             momentum="corrected",
         )
         m.fit(X, y, sample_weight=weight, graph=graph)
-        found = eb.convergence.report(m)
+        result = eb.convergence.report(m)
         best = int(np.argmin(m.history_["validation"]))
-        assert found.optimum == pytest.approx(m.history_["training"][best], rel=1e-6)
+        assert result.optimum == pytest.approx(m.history_["training"][best], rel=1e-6)
         m.save(tmp_path / "m.ebb")
         again = eb.convergence.report(eb.load(tmp_path / "m.ebb"))
-        np.testing.assert_allclose(again.bound, found.bound)
+        np.testing.assert_allclose(again.bound, result.bound)
 
 
 def test_propagation_gap_bounds_what_more_steps_would_change():
@@ -67,8 +67,10 @@ def test_propagation_gap_bounds_what_more_steps_would_change():
             eb.Laplacian(5.0, method="exact").operator(graph).apply(m.scores_)[:120, 0]
             + m.init_score_[0]
         )
-        found = eb.convergence.report(m)
-        assert abs(0.5 * np.mean((y[:120] - ideal) ** 2) - found.loss[-1]) <= found.propagation_gap
+        result = eb.convergence.report(m)
+        assert (
+            abs(0.5 * np.mean((y[:120] - ideal) ** 2) - result.loss[-1]) <= result.propagation_gap
+        )
     assert (
         eb.convergence.report(
             fixed_regressor(smoothing=eb.Laplacian(method="exact")).fit(X, y, graph=graph)
@@ -135,9 +137,9 @@ def test_momentum_reaches_the_same_training_loss_in_a_fifth_of_the_rounds(fitted
 def test_penalty_makes_convergence_linear(fitted):
     """The distance from the optimum over all functions of the columns is a straight line on a logarithmic axis."""
     deep = eb.LightGBM(64, min_child_samples=1, params={"min_sum_hessian_in_leaf": 1e-6})
-    found = eb.convergence.report(fitted(200, learning_rate=0.5, penalty=1.0, learner=deep))
-    gap, t = found.loss - found.optimum, np.arange(20, 201)
-    assert found.monotone and (gap > 0).all() and (found.loss <= found.bound).all()
+    result = eb.convergence.report(fitted(200, learning_rate=0.5, penalty=1.0, learner=deep))
+    gap, t = result.loss - result.optimum, np.arange(20, 201)
+    assert result.monotone and (gap > 0).all() and (result.loss <= result.bound).all()
     assert np.corrcoef(t, np.log(gap[20:]))[0, 1] < -0.99
     halves = [
         np.polyfit(t[part], np.log(gap[20:][part]), 1)[0] for part in (slice(0, 90), slice(90, 181))

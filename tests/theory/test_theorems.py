@@ -15,7 +15,7 @@ from tests.propagation.closed_forms import dense_form
 from tests.strategies import graphs
 
 
-def test_minimum_cosine_is_one_for_a_learner_that_fits_anything_and_zero_for_one_that_fits_nothing():
+def test_minimum_cosine_is_one_for_interpolation_and_zero_for_a_constant():
     X = np.random.default_rng(0).normal(size=(100, 2))
     assert eb.convergence.minimum_cosine(DecisionTreeRegressor(), X) == pytest.approx(1.0)
     assert (
@@ -29,8 +29,8 @@ def test_minimum_cosine_of_the_mean_is_known_in_closed_form():
     X, weight = rng.normal(size=(50, 2)), rng.random(50)
     noise = np.random.default_rng(0).standard_normal((50, 1))[:, 0]
     expected = abs(weight @ noise) / np.sqrt(weight.sum() * (weight @ noise**2))
-    found = eb.convergence.minimum_cosine(DummyRegressor(), X, curvature=weight, n_draws=1)
-    assert found == pytest.approx(expected)
+    result = eb.convergence.minimum_cosine(DummyRegressor(), X, curvature=weight, n_draws=1)
+    assert result == pytest.approx(expected)
 
 
 def test_minimum_cosine_rejects_invalid_arguments():
@@ -75,15 +75,15 @@ def test_theorem_1_holds_for_any_reference(graph, seed, lam, rate, penalty):
         np.linalg.lstsq(P, y[known] - y[known].mean(), rcond=1e-8)[0],
         0.1 * rng.normal(size=graph.n_nodes),
     ):
-        found = eb.convergence.report(m, SimpleNamespace(scores_=reference[:, None]))
-        assert (np.minimum.accumulate(found.loss)[1:] <= found.bound[1:] + 1e-9).all()
-        assert found.optimum == pytest.approx(
+        result = eb.convergence.report(m, SimpleNamespace(scores_=reference[:, None]))
+        assert (np.minimum.accumulate(result.loss)[1:] <= result.bound[1:] + 1e-9).all()
+        assert result.optimum == pytest.approx(
             0.5 * np.mean((y[known] - y[known].mean() - P @ reference) ** 2)
             + 0.5 * penalty * reference @ reference / known.sum()
         )
 
 
-def test_theorem_1_holds_for_weaker_trees_with_the_phi_that_is_theirs():
+def test_theorem_1_holds_for_weak_trees_with_their_phi():
     X, y, graph = neighbor_sums(n=120, n_labelled=80, edges=200)
     tree = DecisionTreeRegressor(max_leaf_nodes=25)
     phi = eb.convergence.largest_phi(0.5)
@@ -93,9 +93,9 @@ def test_theorem_1_holds_for_weaker_trees_with_the_phi_that_is_theirs():
         learning_rate=1.0,
         momentum=eb.CorrectedMomentum(phi, restart=False),
     )
-    found = eb.convergence.report(m.fit(X, y, graph=graph))
-    assert 0.5 < found.gamma < 0.95 and "is within" in found.guarantee
-    assert (np.minimum.accumulate(found.loss)[1:] <= found.bound[1:] + 1e-9).all()
+    result = eb.convergence.report(m.fit(X, y, graph=graph))
+    assert 0.5 < result.gamma < 0.95 and "is within" in result.guarantee
+    assert (np.minimum.accumulate(result.loss)[1:] <= result.bound[1:] + 1e-9).all()
 
 
 @given(
@@ -118,12 +118,12 @@ def test_corollary_1_holds_for_any_learner(graph, seed, smoothing, labels, rate,
     m.set_params(learner=DecisionTreeRegressor(max_leaf_nodes=leaves)).fit(X, y, graph=graph)
     if not m.history_["training"]:
         return
-    found = eb.convergence.report(m)
-    assert (found.loss >= found.optimum - 1e-9).all()
-    assert (found.loss <= found.bound + 1e-6 * found.loss[0]).all()
+    result = eb.convergence.report(m)
+    assert (result.loss >= result.optimum - 1e-9).all()
+    assert (result.loss <= result.bound + 1e-6 * result.loss[0]).all()
 
 
-def test_optimum_of_a_penalised_fit_is_the_ridge_solution_over_rows_that_differ():
+def test_optimum_of_a_penalised_fit_is_the_ridge_solution_over_distinct_rows():
     X, y, graph = neighbor_sums(n=80, n_labelled=50, edges=160)
     X[1], X[70] = X[0], X[0]
     m = fixed_regressor(penalty=0.3, smoothing=eb.Laplacian(2.0, 4)).fit(X, y, graph=graph)
