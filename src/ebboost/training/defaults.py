@@ -1,8 +1,10 @@
-"""Every tuned number of the default, with the measurement that chose it.
+"""Every tuned number of the default.
 
-``benchmarks/defaults.py`` measures the validation loss with each number halved and doubled; its
-table is ``benchmarks/results/defaults.md``.
+``python -m benchmarks.defaults`` refits with each number lower and higher and writes the change of
+the error on validation nodes to ``benchmarks/results/defaults.md``, the measurement behind them.
 """
+
+from dataclasses import dataclass
 
 from ebboost.boosting.callbacks import EarlyStopping
 from ebboost.boosting.latent_field import LatentField
@@ -10,44 +12,77 @@ from ebboost.learners import Learner, LightGBM, as_learner
 from ebboost.model.candidate import Candidate
 from ebboost.propagation import Laplacian, Smoother
 
-#: Labelled nodes below which trees are smaller and steps shorter.
-FEW_LABELS = 5_000
-#: Fewest labels of which a share is held out; below, rounds come from cross-fitting.
-MIN_LABELS_TO_HOLD_OUT = 50
-#: Labels that must remain to train on after holding out.
-MIN_LABELS_TO_TRAIN = 10
-#: Folds of cross-fitting, and rounds where there are too few labels even for that.
-CROSS_FIT_FOLDS = 5
-ROUNDS_WITHOUT_VALIDATION = 50
-#: Neighbour correlation of the labels below which propagation and field are no candidates.
-MIN_CORRELATION = 0.1
-#: Neighbour correlation below which neighbour columns alone are a candidate too.
-LOW_CORRELATION = 0.3
-#: Share of the loss by which a candidate must improve on the model without a graph.
-MIN_GAIN = 0.005
-#: Standard errors of the difference by which it must improve, at the first and at later stages.
-FIRST_STANDARD_ERRORS = 1.0
-LATER_STANDARD_ERRORS = 0.5
-#: Rounds after which candidates are compared: of classes, of few and of many labels.
-CLASS_STAGES = (5, 25, 60)
-FEW_LABELS_STAGES = (30,)
-MANY_LABELS_STAGES = (10,)
-#: Scores that selection may keep: a gigabyte for two candidates.
-MAX_STORED_SCORES = 30_000_000
+
+@dataclass(frozen=True)
+class SizeDefaults:
+    """Defaults that depend on the task and on the number of labels."""
+
+    num_leaves: int
+    min_child_samples: int
+    reg_lambda: float
+    min_sum_hessian_in_leaf: float
+    colsample_with_graph: float
+    max_bin_without_graph: int
+    learning_rate: float
+    n_iter_no_change: int
+    min_improvement: float
+    stages: tuple[int, ...]  # rounds after which candidates are compared
+
+
+CLASSES = SizeDefaults(15, 10, 5.0, 1.0, 0.3, 127, 0.3, 10, 0.0, (5, 25, 60))
+FEW_LABELS = SizeDefaults(15, 10, 5.0, 5.0, 0.5, 127, 0.05, 30, 0.0, (30,))
+MANY_LABELS = SizeDefaults(31, 20, 20.0, 20.0, 0.5, 255, 0.1, 15, 0.01, (10,))
+#: Number of labels from which on these are many.
+MANY_LABELS_FROM = 5_000
+MAX_BIN_WITH_GRAPH = 127
+#: Rows that determine the bins where labels are many; more rows take longer for the same bins.
+BIN_SAMPLE = 10_000
+SPARSE_LEARNING_RATE = 0.1
+
+#: λ and number of steps of the propagation; those of classes and of [X, P_x X] are the paper's.
+PROPAGATION = (1.0, 2)
+CLASS_PROPAGATION = (2.0, 5)
+FEATURE_SMOOTHING = (20.0, 5)
 #: Singular vectors that replace a sparse table of more than twice as many columns, for classes.
 LOW_RANK = 128
-#: Without validation nodes the graph is used if the neighbour correlation exceeds 2/√n_labels.
+
+#: Neighbour correlation of the labels from which on propagation and field are a candidate, and
+#: below which neighbour columns alone are one.
+MIN_CORRELATION = 0.1
+LOW_CORRELATION = 0.3
+#: Without validation nodes the graph is used if the correlation exceeds this many times 1/√n_labels.
 CORRELATION_STANDARD_ERRORS = 2.0
+#: A candidate must beat the model without a graph by this share of the loss, and by this many
+#: standard errors of the difference at the first stage and at later ones.
+MIN_GAIN = 0.005
+FIRST_STANDARD_ERRORS = 1.0
+LATER_STANDARD_ERRORS = 0.5
+#: Scores that selection may store: a gigabyte for two candidates.
+MAX_STORED_SCORES = 30_000_000
+
+#: Fewest labels of which a share is held out, and labels that must then remain to train on.
+MIN_LABELS_TO_HOLD_OUT = 50
+MIN_LABELS_TO_TRAIN = 10
+#: Folds of cross-fitting below that, and rounds where there are too few labels even for folds.
+CROSS_FIT_FOLDS = 5
+ROUNDS_WITHOUT_VALIDATION = 50
+
+
+def for_size(classes: bool, n_labels: int) -> SizeDefaults:
+    """Return the defaults for a task and a number of labels."""
+    if classes:
+        return CLASSES
+    return FEW_LABELS if n_labels < MANY_LABELS_FROM else MANY_LABELS
 
 
 def propagation(classes: bool) -> Smoother:
     """Return the propagation of the scores."""
-    return Laplacian(2.0, 5) if classes else Laplacian(1.0, 2)
+    return Laplacian(*(CLASS_PROPAGATION if classes else PROPAGATION))
 
 
 def feature_smoothing() -> Smoother:
-    """Return P_x of the columns [X, P_x X]: λ = 20 and 5 steps are the paper's for regression."""
-    return Laplacian(20.0, 5)
+    """Return P_x of the columns [X, P_x X]."""
+    return Laplacian(*FEATURE_SMOOTHING)
 
 
 def latent_field() -> LatentField:
@@ -62,39 +97,34 @@ def learner(parameter: object, n_labels: int, candidate: Candidate, classes: boo
     """
     if not (isinstance(parameter, str) and parameter == "lightgbm"):
         return as_learner(parameter)
-    few = classes or n_labels < FEW_LABELS
-    columns = 1.0 if not candidate.uses_graph else 0.3 if classes else 0.5
-    params: dict[str, float] = {"min_sum_hessian_in_leaf": 1.0 if classes else 5.0 if few else 20.0}
-    if not few:  # 10 000 rows determine the bins
-        params["bin_construct_sample_cnt"] = 10_000
+    size = for_size(classes, n_labels)
+    params: dict[str, float] = {"min_sum_hessian_in_leaf": size.min_sum_hessian_in_leaf}
+    if size is MANY_LABELS:
+        params["bin_construct_sample_cnt"] = BIN_SAMPLE
+    with_graph = candidate.uses_graph
     return LightGBM(
-        15 if few else 31,
-        min_child_samples=10 if few else 20,
-        reg_lambda=5.0 if few else 20.0,
-        colsample_bytree=columns,
-        max_bin=127 if few or candidate.uses_graph else 255,
+        size.num_leaves,
+        min_child_samples=size.min_child_samples,
+        reg_lambda=size.reg_lambda,
+        colsample_bytree=size.colsample_with_graph if with_graph else 1.0,
+        max_bin=MAX_BIN_WITH_GRAPH if with_graph else size.max_bin_without_graph,
         params=params,
     )
 
 
 def learning_rate(classes: bool, n_labels: int, is_sparse: bool) -> float:
     """Return the learning rate."""
-    if classes:
-        return 0.3
-    return 0.05 if n_labels < FEW_LABELS and not is_sparse else 0.1
+    size = for_size(classes, n_labels)
+    return SPARSE_LEARNING_RATE if size is FEW_LABELS and is_sparse else size.learning_rate
 
 
 def selection_stages(classes: bool, n_labels: int, n_scores: int) -> list[int]:
     """Return the numbers of rounds after which candidates are compared."""
-    few = FEW_LABELS_STAGES if n_labels < FEW_LABELS else MANY_LABELS_STAGES
-    stages = CLASS_STAGES if classes else few
-    return [
-        rounds for rounds in stages if rounds == stages[0] or rounds * n_scores <= MAX_STORED_SCORES
-    ]
+    first, *later = for_size(classes, n_labels).stages
+    return [first, *(rounds for rounds in later if rounds * n_scores <= MAX_STORED_SCORES)]
 
 
 def early_stopping(classes: bool, n_labels: int) -> EarlyStopping:
     """Return early stopping for that learning rate; with many labels it ends at small gains too."""
-    if classes:
-        return EarlyStopping(10)
-    return EarlyStopping(30) if n_labels < FEW_LABELS else EarlyStopping(15, min_improvement=0.01)
+    size = for_size(classes, n_labels)
+    return EarlyStopping(size.n_iter_no_change, min_improvement=size.min_improvement)
