@@ -25,6 +25,7 @@ BLOCK = re.compile(
     flags=re.DOTALL | re.MULTILINE,
 )
 STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", flags=re.MULTILINE)
+TRACKER = re.compile(r"^\[\d\d:\d\d:\d\d\] Task .*\n", flags=re.MULTILINE)  # of XGBoost
 OPTIONAL = ("shap",)  # used on a page, not installed for the tests
 
 
@@ -38,7 +39,7 @@ def run_block(block: str, names: dict[str, object], where: str) -> str | None:
         if optional:  # warnings of these libraries
             warnings.simplefilter("ignore")
         exec(compile(block, where, "exec"), names)
-    return output.getvalue()
+    return TRACKER.sub("", output.getvalue())
 
 
 def run_command(command: str) -> str:

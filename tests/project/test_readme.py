@@ -22,7 +22,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, str(README), "exec"), names)
-    assert "chosen by" in capsys.readouterr().out
+    assert "validation loss of each candidate" in capsys.readouterr().out
     assert (tmp_path / "houses.ebb").exists()
     intervals = names["intervals"]
     assert (intervals.lower < intervals.upper).all()
