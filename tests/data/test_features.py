@@ -35,7 +35,7 @@ def test_statistics_equal_a_literal_loop(graph, seed, missing):
     )
 
 
-def test_names_say_what_the_columns_are():
+def test_feature_names_name_statistic_and_column():
     frame = pd.DataFrame({"a": [1.0, 2.0], "kind": ["x", "y"]})
     features = eb.NeighborFeatures(["mean"]).fit(frame, graph=eb.Graph.from_edges([0], [1]))
     assert features.get_feature_names_out().tolist() == [
@@ -61,7 +61,7 @@ def test_sparse_tables_stay_sparse():
     np.testing.assert_allclose(found.toarray()[:, 30:60], np.nan_to_num(dense[:, 30:60]))
 
 
-def test_any_model_of_scikit_learn_can_use_them():
+def test_neighbor_features_work_in_a_pipeline_of_scikit_learn():
     rng = np.random.default_rng(0)
     graph = random_graph(200, 800)
     X = rng.normal(size=(200, 2))
@@ -72,7 +72,7 @@ def test_any_model_of_scikit_learn_can_use_them():
     assert Ridge(1e-6).fit(np.nan_to_num(features), y).score(np.nan_to_num(features), y) > 0.99
 
 
-def test_wrong_use_is_refused_by_name():
+def test_invalid_use_raises_errors_with_the_argument():
     with pytest.raises(ValueError, match="needs a graph"):
         eb.NeighborFeatures().fit([[1.0]])
     with pytest.raises(ValueError, match="statistics must be"):

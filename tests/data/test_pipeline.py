@@ -89,7 +89,7 @@ def test_a_classifier_is_the_same_whatever_the_learner(learner, row_by_row):
     )
 
 
-def test_a_predictor_and_a_saved_model_go_on_from_there(row_by_row, tmp_path):
+def test_predictors_and_saved_models_of_lazy_columns_give_equal_predictions(row_by_row, tmp_path):
     X, y, graph = problem()
     row_by_row()
     model = eb.EBBSRegressor(10, random_state=0, n_jobs=1, **GIVEN).fit(X, y, graph=graph)
@@ -102,7 +102,7 @@ def test_a_predictor_and_a_saved_model_go_on_from_there(row_by_row, tmp_path):
     np.testing.assert_allclose(predictor.predict(), model.predict(other, graph=graph), atol=1e-8)
 
 
-def test_a_learner_that_finds_other_bins_in_blocks_is_handed_a_matrix(row_by_row):
+def test_learners_whose_bins_depend_on_blocks_get_a_matrix(row_by_row):
     seen = []
 
     class Whole(eb.XGBoost):
@@ -126,7 +126,7 @@ def test_a_learner_that_finds_other_bins_in_blocks_is_handed_a_matrix(row_by_row
     np.testing.assert_array_equal(seen[0], seen[1].materialize())
 
 
-def test_no_matrix_of_all_columns_is_made_to_bin_them(monkeypatch):
+def test_binning_lazy_columns_allocates_no_full_matrix(monkeypatch):
     """Five times the columns; but what is held is P_x X, what computing it takes, and a block."""
     monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)
     monkeypatch.setattr(table_module, "COLUMN_BATCH", 8)

@@ -82,7 +82,7 @@ def test_a_label_never_enters_the_encoding_of_its_own_node(seed, changed):
     ).all()  # through the mean, at least
 
 
-def test_the_only_label_there_is_says_nothing_of_its_own_node():
+def test_a_single_label_is_not_in_its_own_encoding():
     table = Table(np.zeros((2, 1)), ("a",), categorical=(0,), origin=(0,))
     encoded = [
         OrderedTargetEncoder()
@@ -114,7 +114,7 @@ def test_categories_are_shrunk_to_the_mean_of_all_by_one_label():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_names_of_people_do_not_predict_noise(seed):
+def test_unique_categories_do_not_predict_noise(seed):
     """With a category per node, a leak would let any tree read the labels off the encoding."""
     rng = np.random.default_rng(seed)
     n = 2000

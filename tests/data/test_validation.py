@@ -55,7 +55,7 @@ def refused(error, words, call):
 
 
 @pytest.mark.parametrize("n_rows", [N - 1, N + 1])
-def test_graph_and_table_must_be_of_one_size(n_rows):
+def test_graph_and_table_must_have_the_same_size(n_rows):
     table = np.zeros((n_rows, 2))
     words = [f"X has {n_rows} rows", f"graph has {N} nodes", "one row per node"]
     refused(ValueError, words, lambda: regressor().fit(table, np.zeros(n_rows), graph=GRAPH))
@@ -66,13 +66,13 @@ def test_graph_and_table_must_be_of_one_size(n_rows):
 @pytest.mark.parametrize(
     "graph", [GRAPH.adjacency, nx.path_graph(N), GRAPH.adjacency.toarray(), "graph.graphml"]
 )
-def test_other_graphs_are_refused_with_the_way_to_convert_them(graph):
+def test_graphs_of_other_libraries_raise_an_error_that_names_the_converter(graph):
     refused(TypeError, ["graph", "Graph.from_"], lambda: regressor().fit(X, Y, graph=graph))
     fitted = regressor().fit(X, Y, graph=GRAPH)
     refused(TypeError, ["graph", "Graph.from_"], lambda: fitted.predict(X, graph=graph))
 
 
-def test_an_index_that_names_the_nodes_in_another_order_is_refused():
+def test_an_index_with_the_node_ids_in_another_order_is_rejected():
     ordered = FRAME.set_axis(NAMED.node_ids)
     swapped = ordered.iloc[[1, 0, *range(2, N)]]
     fitted = regressor().fit(ordered, Y, graph=NAMED)
@@ -98,7 +98,7 @@ def test_a_model_fitted_on_a_graph_predicts_only_with_one():
     refused(ValueError, ["graph was given without X"], lambda: fitted.predict(graph=GRAPH))
 
 
-def test_an_unfitted_model_says_so():
+def test_an_unfitted_model_raises_not_fitted_error():
     with pytest.raises(NotFittedError, match="fit"):
         regressor().predict()
 
@@ -146,12 +146,12 @@ def test_an_unfitted_model_says_so():
         (Y, {"sample_weight": ["x"] * N}, ["sample_weight", "numbers", "'x'"]),
     ],
 )
-def test_bad_labels_are_refused_with_their_place(y, options, words):
+def test_invalid_labels_raise_errors_with_their_position(y, options, words):
     refused(ValueError, words, lambda: regressor().fit(X, y, graph=GRAPH, **options))
 
 
 @pytest.mark.parametrize("nodes", [["n4", "n7"], [4.0, 7.0], [None, 4]])
-def test_nodes_that_are_not_positions_are_refused_with_the_way_to_them(nodes):
+def test_nodes_must_be_positions(nodes):
     words = ["nodes", "row positions", "graph.index_of(ids)"]
     refused(TypeError, words, lambda: regressor().fit(X, [1.0, 2.0], graph=NAMED, nodes=nodes))
     fitted = regressor().fit(X, [1.0, 2.0], graph=NAMED, nodes=NAMED.index_of(["n4", "n7"]))
@@ -178,7 +178,7 @@ UNKNOWN = [None, np.nan, pd.NA, float("nan")]
 @pytest.mark.parametrize(
     "wrap", [list, lambda y: np.array(y, dtype=object), lambda y: pd.Series(y, dtype=object)]
 )
-def test_every_way_to_say_unknown_means_unknown(unknown, wrap):
+def test_every_marker_of_a_missing_label_is_unknown(unknown, wrap):
     y = wrap(["a", "b", unknown] * 4)
     assert classifier().fit(X, y).classes_.tolist() == ["a", "b"]
     model = regressor().fit(X, wrap([1.0, 3.0, unknown] * 4))
@@ -216,7 +216,7 @@ def test_a_column_of_labels_is_flattened_with_a_warning():
         assert regressor().fit(X, Y[:, None]).predict().shape == (N,)
 
 
-def test_mask_and_positions_mean_the_same():
+def test_masks_and_positions_are_equivalent():
     mask = Y % 2 == 0
     models = [
         regressor().fit(X, Y[mask], graph=GRAPH, nodes=nodes)
@@ -251,11 +251,11 @@ HALF = np.where(np.arange(N) < 6, Y, np.nan)
         (([6, 7], [1.0, "tall"]), ["eval_set[1]", "position 1", "'tall'"]),
     ],
 )
-def test_a_bad_eval_set_is_refused(eval_set, words):
+def test_invalid_eval_sets_raise_errors(eval_set, words):
     refused(ValueError, words, lambda: regressor().fit(X, HALF, graph=GRAPH, eval_set=eval_set))
 
 
-def test_string_ids_in_eval_set_are_refused():
+def test_eval_set_must_hold_positions():
     refused(
         TypeError,
         ["eval_set[0]", "index_of"],
@@ -263,7 +263,7 @@ def test_string_ids_in_eval_set_are_refused():
     )
 
 
-def test_an_eval_set_with_an_unknown_class_is_refused():
+def test_an_eval_set_with_an_unknown_class_is_rejected():
     y = np.where(np.arange(N) < 6, CLASSES, None)
     words = ["eval_set", "'z'", "['a', 'b', 'c']"]
     refused(ValueError, words, lambda: classifier().fit(X, y, eval_set=([7, 8], ["a", "z"])))
@@ -282,13 +282,13 @@ def test_an_eval_set_with_an_unknown_class_is_refused():
         (["v", "u"], ["order"]),
     ],
 )
-def test_other_columns_than_at_fit_are_refused(frame, names, words):
+def test_columns_must_be_those_of_fit(frame, names, words):
     fitted = regressor().fit(frame({"u": X[:, 0], "v": X[:, 1]}), Y)
     refused(ValueError, words, lambda: fitted.predict(frame(dict.fromkeys(names, X[:, 0]))))
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_another_number_of_columns_is_refused(width):
+def test_the_number_of_columns_must_be_that_of_fit(width):
     fitted = regressor().fit(X, Y)
     refused(
         ValueError,
@@ -297,7 +297,7 @@ def test_another_number_of_columns_is_refused(width):
     )
 
 
-def test_text_in_a_numeric_column_is_refused_with_its_place():
+def test_text_in_a_numeric_column_raises_an_error_with_row_and_column():
     as_objects = X.astype(object)
     as_objects[3, 1] = "tall"
     refused(
@@ -311,7 +311,7 @@ def test_text_in_a_numeric_column_is_refused_with_its_place():
 # ---------------------------------------------------------------------- score
 
 
-def test_score_takes_labels_of_all_rows_or_of_those_listed():
+def test_score_takes_labels_of_all_rows_or_of_listed_nodes():
     model = regressor(n_estimators=30).fit(X, Y, graph=GRAPH)
     truth, shuffled = Y + np.where(Y % 2, 0.5, -0.5), np.random.default_rng(0).permutation(N)
     whole = model.score(None, truth)
@@ -331,7 +331,7 @@ def test_score_takes_labels_of_all_rows_or_of_those_listed():
     refused(ValueError, ["score needs y"], lambda: model.score(None))
 
 
-def test_good_input_makes_no_noise():
+def test_valid_input_raises_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         regressor().fit(FRAME, HALF, graph=GRAPH, eval_set=([6, 7], [6.0, 7.0])).predict(

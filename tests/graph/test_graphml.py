@@ -47,14 +47,14 @@ def test_reads_what_networkx_writes(tmp_path, weighted, relabel):
     )
 
 
-def test_numbers_are_rows_in_whatever_order_the_file_has_them(tmp_path):
+def test_integer_ids_are_sorted(tmp_path):
     path = written(tmp_path, f"<graph>{nodes(2, 0, 10, 1)}{edge(10, 0)}</graph>")
     graph = eb.Graph.from_graphml(path)
     assert graph.node_ids.tolist() == [0, 1, 2, 10]
     assert graph.neighbors(3).tolist() == [0]
 
 
-def test_names_keep_the_order_of_the_file_and_are_not_taken_for_numbers(tmp_path):
+def test_text_ids_keep_the_order_of_the_file(tmp_path):
     graph = eb.Graph.from_graphml(
         written(tmp_path, f"<graph>{nodes('007', '7', '1')}{edge('7', '1')}</graph>")
     )
@@ -71,12 +71,12 @@ def test_nodes_may_be_numbers_or_text_and_come_back_as_given(tmp_path, order):
     assert graph.isolates.tolist() == [2]  # a row that the file does not know
 
 
-def test_numbers_given_for_a_file_of_names_are_matched_as_text(tmp_path):
+def test_integer_nodes_match_text_ids(tmp_path):
     path = written(tmp_path, f"<graph>{nodes('12', 'x')}{edge('12', 'x')}</graph>")
     assert eb.Graph.from_graphml(path, nodes=[12, "x"]).node_ids.tolist() == [12, "x"]
 
 
-def test_weights_have_a_default_and_another_name_if_told(tmp_path):
+def test_weights_have_a_default_and_a_configurable_name(tmp_path):
     keys = '<key id="d0" for="edge" attr.name="km" attr.type="double"><default>4</default></key>'
     keys += '<key id="d1" for="node" attr.name="km"><default>9</default></key>'
     body = f"{keys}<graph>{nodes(0, 1, 2)}{edge(0, 1, data('d0', ' 2.5 '))}{edge(1, 2)}</graph>"
@@ -100,7 +100,7 @@ def test_prefixed_elements_and_data_of_other_programs_are_understood(tmp_path):
         (edge(0, 1) + edge(1, 2), 2),
     ],
 )
-def test_a_directed_file_is_announced_only_where_directions_differ(tmp_path, edges, n_one_way):
+def test_a_directed_file_warns_only_where_directions_differ(tmp_path, edges, n_one_way):
     path = written(tmp_path, f'<graph edgedefault="directed">{nodes(0, 1, 2)}{edges}</graph>')
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -136,7 +136,7 @@ KEY = '<key id="w" for="edge" attr.name="weight"/>'
         ("<graph></graph>", ["at least one node"]),
     ],
 )
-def test_broken_files_are_refused_with_their_name_and_the_place(tmp_path, body, words):
+def test_invalid_files_raise_errors_with_path_and_line(tmp_path, body, words):
     path = written(tmp_path, body)
     with pytest.raises(ValueError) as caught:
         eb.Graph.from_graphml(path)
@@ -144,7 +144,7 @@ def test_broken_files_are_refused_with_their_name_and_the_place(tmp_path, body, 
         assert word in str(caught.value)
 
 
-def test_nodes_that_leave_out_a_node_of_the_file_are_refused(tmp_path):
+def test_nodes_must_include_every_node_of_the_file(tmp_path):
     path = written(tmp_path, f"<graph>{nodes(0, 1, 2)}{edge(0, 1)}</graph>")
     with pytest.raises(ValueError, match="node names a node that is not in nodes at row 2: '2'"):
         eb.Graph.from_graphml(path, nodes=[0, 1])
@@ -162,3 +162,10 @@ def test_a_file_with_two_hundred_thousand_edges_is_read(tmp_path):
         written(tmp_path, f"<graph>{nodes(*range(50_000))}{edges}</graph>")
     )
     assert graph.n_edges == len({(a, b) for a, b in ends.tolist() if a != b})
+
+
+def test_entities_are_not_expanded(tmp_path):
+    head = '<?xml version="1.0"?><!DOCTYPE g [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><graphml>'
+    path = written(tmp_path, f"<graph>{nodes('&b;')}</graph>", head)
+    with pytest.raises(ValueError, match="line 1: document type declarations"):
+        eb.Graph.from_graphml(path)

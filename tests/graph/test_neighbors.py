@@ -42,7 +42,7 @@ def places(metric, seed, n=60):
 @pytest.mark.parametrize("metric", DISTANCES)
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 8))
 @settings(max_examples=15, deadline=None)
-def test_knn_ties_each_node_to_its_nearest(metric, seed, k):
+def test_knn_connects_each_node_to_its_nearest(metric, seed, k):
     coords = places(metric, seed)
     distance = DISTANCES[metric](coords)
     np.fill_diagonal(distance, np.inf)
@@ -58,7 +58,7 @@ def test_knn_ties_each_node_to_its_nearest(metric, seed, k):
 )
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
-def test_radius_ties_all_pairs_within_it(metric, radius, seed):
+def test_radius_connects_all_pairs_within_it(metric, radius, seed):
     coords = places(metric, seed)
     expected = DISTANCES[metric](coords) <= radius
     np.fill_diagonal(expected, False)
@@ -74,7 +74,7 @@ def test_haversine_crosses_the_date_line_and_the_pole():
     assert eb.Graph.build_radius(pole, 23, metric="haversine").n_edges == 1
 
 
-def test_nodes_at_the_same_place_find_each_other_and_never_themselves():
+def test_nodes_with_equal_coordinates_are_neighbours_without_self_loops():
     crowd = np.zeros((40, 2))
     graph = eb.Graph.build_knn(np.vstack([crowd, [[5.0, 5.0]]]), k=3)
     assert not graph.adjacency.diagonal().any()
@@ -121,7 +121,7 @@ def test_one_node_has_no_neighbours():
         (lambda: eb.Graph.build_radius([[0.0]], "wide"), ValueError, ["radius", "wide"]),
     ],
 )
-def test_bad_coordinates_are_refused_by_name(build, error, words):
+def test_invalid_coordinates_raise_errors_with_the_argument(build, error, words):
     with pytest.raises(error) as caught:
         build()
     for word in words:

@@ -49,7 +49,7 @@ def test_edges_that_cancel_are_gone():
     assert eb.Graph.mix({"a": graph, "b": half}, {"a": 1.0, "b": -1.0}).n_edges == 1
 
 
-def test_signs_are_known_and_can_be_taken_away():
+def test_signed_graphs_have_an_unsigned_version():
     plain = eb.Graph.from_edges([0, 1], [1, 2])
     signed = eb.Graph.mix({"a": plain}, {"a": -1.0})
     assert signed.is_signed and not plain.is_signed and plain.unsigned is plain
@@ -83,12 +83,12 @@ def test_a_mixture_keeps_the_ids():
         ({"a": random_graph(5, 5)}, {"a": 0.0}, "At least one strength must not be 0"),
     ],
 )
-def test_what_cannot_be_mixed_is_refused(relations, strengths, message):
+def test_invalid_relations_and_strengths_raise_errors(relations, strengths, message):
     with pytest.raises((ValueError, TypeError), match=message):
         eb.Graph.mix(relations, strengths)
 
 
-def test_strengths_are_read_off_the_labels():
+def test_strengths_are_estimated_from_labels():
     _, y, relations = town()
     found = relation_strengths(relations, every_node(y))
     assert found["near"] > 0.05 and found["lot"] == 0.0 and found["rival"] < -0.05
@@ -104,7 +104,7 @@ def test_a_relation_that_repeats_another_adds_nothing():
     assert alone == {"near": 1.0} and both["near"] == 1.0 and both["noisy"] <= 0.0
 
 
-def test_relations_that_say_nothing_are_left_alike():
+def test_uninformative_relations_have_equal_strengths():
     rng = np.random.default_rng(0)
     relations = {
         "a": random_graph(300, 600, 1),
@@ -115,7 +115,7 @@ def test_relations_that_say_nothing_are_left_alike():
 
 
 @pytest.mark.parametrize("case", ["one value", "no labelled neighbour", "no edges"])
-def test_labels_that_cannot_speak_leave_relations_alike(case):
+def test_uninformative_labels_give_equal_strengths(case):
     X, y, relations = town(100)
     if case == "one value":
         y = np.ones(100)
@@ -136,7 +136,7 @@ def test_strengths_do_not_depend_on_the_unit_of_the_labels(unit):
     assert relation_strengths(relations, every_node(unit * y)) == pytest.approx(expected)
 
 
-def test_strengths_chosen_beat_strengths_alike():
+def test_estimated_strengths_beat_equal_strengths():
     X, y, relations = town()
     train, test = np.arange(0, 400), np.arange(400, 900)
 
@@ -197,7 +197,7 @@ def test_strengths_given_are_used():
     np.testing.assert_array_equal(mixed.predict(), alone.predict())
 
 
-def test_wrong_uses_of_relations_are_refused_by_name():
+def test_invalid_uses_of_relations_raise_errors():
     X, y, relations = town(300)
     with pytest.raises(ValueError, match="'relations' parameter"):
         small(relations=3).fit(X, y, graph=relations)

@@ -34,9 +34,7 @@ def same(one, other):
     spare=st.none() | st.integers(0, 3),
     kept=st.booleans(),
 )
-def test_blocks_make_the_graph_that_all_edges_at_once_make(
-    tmp_path_factory, ends, seed, spare, kept
-):
+def test_blocks_give_the_graph_of_from_edges(tmp_path_factory, ends, seed, spare, kept):
     folder = tmp_path_factory.mktemp("graph")
     source, target = np.array(ends).T
     weight = (
@@ -61,7 +59,7 @@ def test_blocks_make_the_graph_that_all_edges_at_once_make(
         same(eb.Graph.open(folder / "kept"), graph)
 
 
-def test_directed_edges_are_told_of_as_in_memory(tmp_path):
+def test_directed_edges_warn_as_in_memory(tmp_path):
     path = written(tmp_path / "edges.parquet", a=[0, 1, 1], b=[1, 0, 2])
     with pytest.warns(UserWarning, match="1 of its edges differ"):
         eb.Graph.from_parquet(path)
@@ -74,7 +72,7 @@ def test_a_folder_is_read_in_the_order_of_its_names_and_columns_are_named(tmp_pa
     assert graph.n_nodes == 5 and graph.neighbors(3).tolist() == [4]
 
 
-def test_the_adjacency_of_a_kept_graph_is_mapped_and_works(tmp_path):
+def test_a_stored_adjacency_is_memory_mapped_and_gives_equal_models(tmp_path):
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 500, (2, 1500))
     path = written(tmp_path / "edges.parquet", a=ends[0], b=ends[1])
@@ -116,13 +114,13 @@ def test_the_adjacency_of_a_kept_graph_is_mapped_and_works(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(tmp_path, columns, given, message):
+def test_invalid_files_raise_errors_with_column_and_row(tmp_path, columns, given, message):
     path = written(tmp_path / "edges.parquet", **columns)
     with pytest.raises((TypeError, ValueError), match=message):
         eb.Graph.from_parquet(path, **given)
 
 
-def test_a_folder_without_a_whole_graph_is_refused(tmp_path):
+def test_incomplete_or_damaged_folders_are_rejected(tmp_path):
     with pytest.raises(ValueError, match="holds no graph"):
         eb.Graph.open(tmp_path)
     path = written(tmp_path / "edges.parquet", a=[0], b=[1])
@@ -175,7 +173,7 @@ def test_memory_stays_below_a_share_of_the_edge_list(tmp_path):
     assert peak < 0.8 * ends.nbytes  # the adjacency itself takes 1.5 times as much
 
 
-def test_a_graph_that_is_made_anew_in_its_folder_leaves_the_one_in_use_alone(tmp_path):
+def test_writing_a_folder_again_leaves_the_mapped_graph_intact(tmp_path):
     many = written(tmp_path / "many.parquet", source=np.arange(20_000), target=np.arange(1, 20_001))
     few = written(tmp_path / "few.parquet", source=[0], target=[1])
     used = eb.Graph.from_parquet(many, directory=tmp_path / "graph")

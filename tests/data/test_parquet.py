@@ -127,7 +127,7 @@ def test_dictionaries_that_differ_between_groups_are_one_set_of_categories(tmp_p
     assert np.array_equal(disk.predict(X, nodes=[5, 500]), memory.predict(table, nodes=[5, 500]))
 
 
-def test_auto_leaves_columns_of_neighbours_out_and_says_so(files):
+def test_auto_uses_no_neighbour_columns_and_the_summary_says_so(files):
     X, table, y = files
     graph = random_graph(600, 1500)
     model = eb.EBBSRegressor(10, random_state=0).fit(X, y + graph.adjacency @ y, graph=graph)
@@ -156,7 +156,7 @@ def test_auto_leaves_columns_of_neighbours_out_and_says_so(files):
         ),
     ],
 )
-def test_what_needs_the_table_in_memory_is_refused(files, changes, message):
+def test_options_that_need_the_table_in_memory_are_rejected(files, changes, message):
     X, _, y = files
     graph = random_graph(600, 1500)
     settings = {"smoothing": eb.Laplacian(), "labels": "none", **BARE, **changes}
@@ -164,7 +164,7 @@ def test_what_needs_the_table_in_memory_is_refused(files, changes, message):
         eb.EBBSRegressor(5, **settings).fit(X, y, graph=graph)
 
 
-def test_what_knows_no_blocks_says_that_it_needs_the_table(files):
+def test_functions_without_blocks_raise_an_error_that_names_the_table(files):
     X, _, y = files
     graph = random_graph(600, 1500)
     for call in (
@@ -207,7 +207,7 @@ def test_a_model_fitted_from_files_is_saved_and_explained_as_one_that_was_loaded
     )
 
 
-def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path):
+def test_invalid_files_raise_errors_with_row_and_column(tmp_path):
     table, y = frame()
     table.loc[130, "x"] = np.inf
     table.to_parquet(tmp_path / "t.parquet")
@@ -272,7 +272,7 @@ def in_files(folder, *frames):
 
 
 @pytest.mark.parametrize("learner", ["lightgbm", "xgboost"])
-def test_a_fit_from_files_can_be_resumed_and_other_files_are_refused(files, learner, tmp_path):
+def test_a_fit_from_files_resumes_only_on_equal_files(files, learner, tmp_path):
     class Raising(eb.Callback):
         def after_round(self, progress):
             if progress.round == 35:
@@ -294,14 +294,14 @@ def test_a_fit_from_files_can_be_resumed_and_other_files_are_refused(files, lear
     )
 
 
-def test_files_are_taken_in_the_order_of_their_numbers(tmp_path):
+def test_files_are_read_in_the_order_of_their_numbers(tmp_path):
     X = in_files(tmp_path / "t", *(pd.DataFrame({"x": [float(number)]}) for number in range(12)))
     assert [block.column("x").to_pylist() for block in X.blocks()] == [
         [float(number)] for number in range(12)
     ]
 
 
-def test_the_index_that_pandas_writes_is_no_column(tmp_path):
+def test_the_index_of_pandas_is_not_a_column(tmp_path):
     table, _ = frame()
     table[table["flag"]].to_parquet(tmp_path / "left.parquet")
     assert eb.ParquetTable(tmp_path / "left.parquet").names == tuple(table.columns)
@@ -333,7 +333,7 @@ def test_a_column_may_be_of_another_type_in_another_file(first, second, tmp_path
     assert np.array_equal(disk.predict(X, nodes=[3, 150]), memory.predict(table, nodes=[3, 150]))
 
 
-def test_whole_numbers_that_floats_round_are_rounded_as_in_memory(tmp_path):
+def test_integers_that_floats_round_are_rounded_as_in_memory(tmp_path):
     table = pd.DataFrame({"id": pd.array([None, *(2**53 + 2 * np.arange(99) + 1)], dtype="Int64")})
     X, y = in_files(tmp_path / "t", table), np.arange(100.0)
     one, two, three = (
@@ -345,7 +345,7 @@ def test_whole_numbers_that_floats_round_are_rounded_as_in_memory(tmp_path):
     )
 
 
-def test_columns_that_have_no_type_in_common_are_named(tmp_path):
+def test_columns_without_a_common_type_raise_an_error_with_their_name(tmp_path):
     parts = (pd.DataFrame({"x": [1.0]}), pd.DataFrame({"x": ["a"]}))
     with pytest.raises(
         ValueError, match=r"column 'x' is of another type in each file, double and .*string"
@@ -357,7 +357,7 @@ def test_columns_that_have_no_type_in_common_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("learner", ["lightgbm", "xgboost"])
-def test_a_file_that_was_written_anew_is_refused(learner, tmp_path):
+def test_a_file_with_other_rows_is_rejected(learner, tmp_path):
     table, y = frame()
     table.to_parquet(tmp_path / "t.parquet")
     X = eb.ParquetTable(tmp_path / "t.parquet")
@@ -375,7 +375,7 @@ def test_a_file_that_was_written_anew_is_refused(learner, tmp_path):
 @pytest.mark.parametrize(
     "read", [lambda X: list(X.blocks()), lambda X: X.take(np.array([3]))], ids=["all", "some"]
 )
-def test_a_file_that_has_lost_a_column_is_refused(read, tmp_path):
+def test_a_file_without_a_used_column_is_rejected(read, tmp_path):
     table, _ = frame(100)
     table[["x", "count"]].to_parquet(tmp_path / "table.parquet")
     X = eb.ParquetTable(tmp_path / "table.parquet")

@@ -1,4 +1,4 @@
-"""Other libraries' graphs become ours: same weights, same ids, each in its row."""
+"""Graphs of other libraries, matrices and dataframes keep their weights, ids and row order."""
 
 import re
 from types import SimpleNamespace
@@ -44,7 +44,7 @@ def test_networkx_gives_its_own_adjacency_with_parallel_edges_added(kind):
 
 
 @pytest.mark.parametrize("kind", [nx.DiGraph, nx.MultiDiGraph])
-def test_directed_networkx_is_averaged_where_given_both_ways_and_announced(kind):
+def test_directed_networkx_is_averaged_with_a_warning(kind):
     graph = random_networkx(kind)
     one_way = without_loops(nx.to_numpy_array(graph, nodelist=range(25)))
     both = (one_way > 0) & (one_way.T > 0)
@@ -62,7 +62,7 @@ def test_a_digraph_with_every_edge_in_both_directions_is_undirected():
     assert (ours.adjacency != eb.Graph.from_networkx(graph).adjacency).nnz == 0
 
 
-def test_node_seven_of_networkx_is_row_seven_in_whatever_order_it_was_added():
+def test_integer_nodes_of_networkx_are_sorted():
     ours = eb.Graph.from_networkx(nx.Graph([(0, 2), (2, 1)]))  # networkx lists 0, 2, 1
     assert not ours.has_ids
     assert ours.neighbors(2).tolist() == [0, 1]
@@ -87,7 +87,7 @@ MIXED = ["b", (1, 2), 7, "a", 2.5]
     ids=["text", "gaps", "tuples", "mixed", "large"],
 )
 @pytest.mark.parametrize("wrap", [list, iter, lambda ids: dict.fromkeys(ids)])
-def test_ids_of_any_kind_come_back_in_the_order_asked_for(ids, wrap):
+def test_ids_of_any_kind_keep_the_order_of_nodes(ids, wrap):
     graph = nx.path_graph(sorted(ids, key=str))
     ours = eb.Graph.from_networkx(graph, nodes=wrap(ids))
     assert ours.node_ids.tolist() == ids
@@ -101,7 +101,7 @@ def test_ids_of_any_kind_come_back_in_the_order_asked_for(ids, wrap):
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil", "dia"])
 @pytest.mark.parametrize("family", ["array", "matrix"])
 @pytest.mark.parametrize("dtype", [float, np.float32, np.int64, bool])
-def test_every_scipy_format_gives_the_same_graph_and_is_left_alone(kind, family, dtype):
+def test_every_scipy_format_gives_the_same_graph_and_is_not_modified(kind, family, dtype):
     dense = without_loops(
         np.random.default_rng(0).integers(0, 3, (8, 8)).astype(dtype).astype(float)
     )
@@ -119,7 +119,7 @@ def test_duplicate_entries_of_a_coo_matrix_add_up():
     assert eb.Graph.from_scipy(given).adjacency[0, 1] == 2.0
 
 
-def test_an_asymmetric_matrix_is_announced_but_rounding_is_not():
+def test_an_asymmetric_matrix_warns_but_rounding_does_not():
     with pytest.warns(UserWarning, match="directed: 1 of its edges"):
         ours = eb.Graph.from_scipy(np.array([[0, 1.0, 2.0], [0, 0, 4.0], [2.0, 4.0, 0]]))
     assert ours.adjacency.toarray().tolist() == [[0, 1, 2], [1, 0, 4], [2, 4, 0]]
@@ -138,7 +138,7 @@ def test_an_asymmetric_matrix_is_announced_but_rounding_is_not():
         (np.array([["0", "1"], ["1", "0"]]), TypeError, ["matrix", "real numbers"]),
     ],
 )
-def test_bad_matrices_are_refused_with_the_place(matrix, error, words):
+def test_invalid_matrices_raise_errors_with_row_and_column(matrix, error, words):
     with pytest.raises(error) as caught:
         eb.Graph.from_scipy(matrix)
     for word in words:
@@ -172,7 +172,7 @@ def test_libpysal_w_keeps_the_order_of_its_ids():
     assert ours.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
 
 
-def test_row_standardised_libpysal_weights_are_announced_as_directed():
+def test_row_standardised_libpysal_weights_warn_as_directed():
     rook = libpysal.weights.lat2W(3, 3)
     plain = eb.Graph.from_libpysal(rook)
     assert (plain.n_edges, plain.has_ids) == (12, False)
@@ -369,19 +369,8 @@ TOWNS = ["Ulm", "Bonn", "Kiel"]
         ),
     ],
 )
-def test_what_cannot_be_converted_is_refused_by_name_and_place(make, error, words):
+def test_invalid_input_raises_errors_with_argument_and_row(make, error, words):
     with pytest.raises(error) as caught:
         make()
     for word in words:
         assert re.search(re.escape(word), str(caught.value)), caught.value
-
-
-def test_notebooks_show_the_summary_with_node_ids_escaped():
-    graph = eb.Graph.from_dataframe(
-        pd.DataFrame({"a": ["<b>"], "b": ["y"]}), nodes=["y", "<b>", "alone"]
-    )
-    shown = graph._repr_html_()
-    assert "<td>3</td>" in shown and "y, &lt;b&gt;, alone" in shown and "<b>" not in shown
-    assert "2 nodes" in shown
-    rival = eb.Graph.mix({"rival": graph}, {"rival": -1.0})
-    assert "1 (weights -1 to -1)" in rival._repr_html_()
