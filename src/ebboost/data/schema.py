@@ -34,7 +34,7 @@ class Integers:
     def read(self, value: object, path: str) -> NDArray[np.int64]:
         """Return the list as an array."""
         values = _read_list(value, {int}, "integers", self.size, path)
-        in_range = all(self.low <= item <= self.high for item in values)
+        in_range = not values or (self.low <= min(values) and max(values) <= self.high)
         require(in_range, f"{path} must be integers from {self.low} to {self.high}")
         return np.array(values, dtype=np.int64)
 
@@ -82,12 +82,16 @@ def match(value: Any, schema: Any, path: str) -> Any:
         require(isinstance(value, schema), f"{path} must be {_name(schema)}")
         return value
     choices = schema if isinstance(schema, tuple) else (schema,)
-    text = json.dumps(value)
-    require(
-        any(text == json.dumps(choice) for choice in choices),
-        f"{path} must be {' or '.join(json.dumps(choice)[:80] for choice in choices)}",
-    )
+    if not any(_is_same(value, choice) for choice in choices):
+        expected = " or ".join(json.dumps(choice)[:80] for choice in choices)
+        raise ValueError(f"{path} must be {expected}")
     return value
+
+
+def _is_same(value: object, choice: object) -> bool:
+    if isinstance(choice, list):
+        return json.dumps(value) == json.dumps(choice)
+    return type(value) is type(choice) and value == choice
 
 
 def _name(kind: type | UnionType) -> str:

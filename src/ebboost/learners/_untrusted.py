@@ -5,6 +5,7 @@ ancestor, or a column that the table does not have, would loop forever or read f
 passes here is a tree. Every error is a ``ValueError``.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -44,7 +45,8 @@ def check_tree(left: NDArray[np.int64], right: NDArray[np.int64], path: str) -> 
 # ----------------------------------------------------------------------------- LightGBM's text
 
 # Python reads more as numbers than LightGBM does, which ends the process at "1_0".
-_NUMBER = re.compile(r"-?(?:\d{1,24}(?:\.\d{1,24})?(?:e[-+]?\d{1,3})?|inf)", flags=re.ASCII)
+_NUMBER = r"-?(?:\d{1,24}(?:\.\d{1,24})?(?:e[-+]?\d{1,3})?|inf)"
+_NUMBERS = re.compile(rf"(?:{_NUMBER}(?: {_NUMBER})*)?", flags=re.ASCII)
 _REST = re.compile(
     r"end of trees\n\nfeature_importances:\n(?:[^\s=]+=[^\s=]+\n)*"
     r"(?:\nparameters:\n\nend of parameters\n)?\npandas_categorical:null\n",
@@ -53,9 +55,11 @@ _REST = re.compile(
 
 
 def _read_numbers(text: str, path: str) -> list[int | float]:
-    tokens = text.split(" ") if text else []
-    require(all(map(_NUMBER.fullmatch, tokens)), f"{path} must be numbers")
-    return [int(t) if t.lstrip("-").isdecimal() else float(t) for t in tokens]
+    require(_NUMBERS.fullmatch(text), f"{path} must be numbers")
+    numbers: list[int | float] = json.loads(
+        f"[{text}]".replace(" ", ",").replace("inf", "Infinity")
+    )
+    return numbers
 
 
 def check_lightgbm(

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pickled:
-    """Part of a grower's state that only pickle can store; checkpoints write it if pickle is allowed."""
+    """Part of a grower's state that checkpoints write only if pickle is allowed."""
 
     content: object
 
@@ -171,7 +171,9 @@ class Ensemble(ABC):
         """Return TreeSHAP values of shape (n, c, d + 1), the mean last; None if unsupported."""
         return None
 
-    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:  # noqa: B027
+    def check(  # noqa: B027
+        self, n_columns: int, n_outputs: int, categories: Mapping[int, int]
+    ) -> None:
         """Raise ``ValueError`` if trees from a file are malformed or made for another table.
 
         Called once after :meth:`Learner.load`, before any other method.

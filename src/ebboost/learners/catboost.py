@@ -172,22 +172,17 @@ class CatBoostGrower(TreeGrower):
         return {
             "trees": b"".join(contents),
             "lengths": np.array([len(content) for content in contents], dtype=np.int64),
-            "counts": [len(trees) for trees in self._trees],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load the trees; see :meth:`TreeGrower.restore`."""
-        start = 0
-        contents = []
-        for end in np.cumsum(state["lengths"]).tolist():
-            contents.append(state["trees"][start:end])
-            start = end
-        for output, count in enumerate(state["counts"]):
-            self._saved[output] = contents[:count]
-            self._trees[output] = [
-                self._catboost.CatBoost().load_model(blob=content) for content in contents[:count]
-            ]
-            del contents[:count]
+        ends = np.cumsum(state["lengths"]).tolist()
+        contents = [state["trees"][a:b] for a, b in zip([0, *ends], ends, strict=False)]
+        n_rounds = len(contents) // len(self._trees)
+        for output in range(len(self._trees)):
+            saved = contents[output * n_rounds : (output + 1) * n_rounds]
+            self._saved[output] = saved
+            self._trees[output] = [self._catboost.CatBoost().load_model(blob=c) for c in saved]
 
     def compile(self, weights: Sequence[float]) -> "CatBoostEnsemble":
         """Return the weighted sum by ``catboost.sum_models``; see :meth:`TreeGrower.compile`."""
@@ -201,7 +196,7 @@ class CatBoostGrower(TreeGrower):
 
 
 class CatBoostEnsemble(Ensemble):
-    """One model per output in CatBoost's JSON format, none without trees; parsed when first used."""
+    """One model per output in CatBoost's JSON format, parsed when first used."""
 
     def __init__(self, contents: list[bytes], n_outputs: int, n_columns: int) -> None:
         self._contents = contents
