@@ -148,17 +148,17 @@ def _joined(function: Callable[..., Any], rank: int, address: dict[str, Any], *o
         return function(Collective(), *own)
 
 
-def sums(peers: Collective) -> list[tuple[int, float]]:
+def sums(collective: Collective) -> list[tuple[int, float]]:
     """Seconds of a sum over the workers, by bytes."""
     arrays = [np.ones(size, np.float32) for size in (2, 50_000, 200_000, 800_000)]
-    return [(array.nbytes, least(partial(peers.total, array), 40)) for array in arrays]
+    return [(array.nbytes, least(partial(collective.total, array), 40)) for array in arrays]
 
 
-def sweeps(peers: Collective, case: Case) -> float:
+def sweeps(collective: Collective, case: Case) -> float:
     """Seconds of a sweep of this worker's rows, without what is sent."""
     _, _, graph = case.data()
-    rows = rows_of(case, peers.count)[peers.rank]
-    sweep = BlockGraph(GraphRows.cut(graph, rows), rows, peers).adjacency.sweep._local
+    rows = rows_of(case, collective.count)[collective.rank]
+    sweep = BlockGraph(GraphRows.cut(graph, rows), rows, collective).adjacency.sweep._local
     v = (
         np.ones(case.nodes, np.float32)
         if case.outputs == 1

@@ -299,7 +299,7 @@ class Rank0Callbacks(Callback):
         stopping = [callback for callback in self._callbacks if callback.after_round(progress)]
         if stopping:
             self.reason = stopping[0].reason
-        return bool(self._collective.agreed(float(bool(stopping) or _is_cancelled())))
+        return bool(self._collective.from_rank0(float(bool(stopping) or _is_cancelled())))
 
     def after_training(self, model: Iterate) -> Iterate:
         """Return the model to keep, that of the first worker."""

@@ -33,7 +33,7 @@ class Alone:
     def __init__(self):
         self.others = []
 
-    def total(self, values):
+    def allreduce(self, values):
         return values
 
 
@@ -93,7 +93,7 @@ def assert_same_model(one, other, atol=1e-4):
 
 
 def block_graphs(graph, cuts):
-    """The graph in two parts, and peers that add up what both bring: each part is asked in turn."""
+    """The graph in two parts, and collective that add up what both bring: each part is asked in turn."""
     ranges = [
         Rows(((0, cuts[0]), (cuts[1], graph.n_nodes)), graph.n_nodes),
         Rows(((cuts[0], cuts[1]),), graph.n_nodes),
@@ -103,7 +103,7 @@ def block_graphs(graph, cuts):
 
 def test_rows_are_placed_where_they_were_taken():
     rows, values = Rows(((0, 2), (5, 6)), 7), np.arange(14.0).reshape(7, 2)
-    placed = rows.placed(rows.of(values))
+    placed = rows.expand(rows.select(values))
     assert rows.count == 3 and placed.shape == (7, 2)
     assert (placed[[0, 1, 5]] == values[[0, 1, 5]]).all() and not placed[[2, 3, 4, 6]].any()
 
@@ -120,8 +120,8 @@ def test_rows_cut_out_of_a_graph_add_up_to_it():
 def test_operators_and_field_of_all_rows_in_one_block_are_those_of_the_graph():
     _, _, graph = data(1200)
     everyone = Rows(((0, 500), (500, 1200)), 1200)
-    block = BlockGraph(GraphRows.cut(graph, everyone), everyone, peers := Alone())
-    peers.agreed = float
+    block = BlockGraph(GraphRows.cut(graph, everyone), everyone, collective := Alone())
+    collective.agreed = float
     scores = np.random.default_rng(0).normal(size=(1200, 2))
     for smoother in (
         eb.Laplacian(),
@@ -148,8 +148,8 @@ def test_operators_and_field_of_all_rows_in_one_block_are_those_of_the_graph():
 def test_conjugate_gradients_in_blocks_take_numbers_of_any_size():
     _, _, graph = data(1200)
     everyone = Rows(((0, 1200),), 1200)
-    sweep = sweep_on(RowBlock(graph.adjacency, everyone, peers := Alone()))
-    peers.agreed = float
+    sweep = sweep_on(RowBlock(graph.adjacency, everyone, collective := Alone()))
+    collective.agreed = float
     right, diagonal = np.random.default_rng(0).normal(size=1200), graph.degrees + 1.0
     inverse, size = 1.0 / diagonal, np.ones(1200)
     plain, _ = sweep.conjugate_gradients(
@@ -168,12 +168,12 @@ def test_conjugate_gradients_in_blocks_take_numbers_of_any_size():
 def test_columns_of_neighbours_are_made_column_by_column_in_the_same_order():
     X, _, graph = data(1200)
     X[::7, 1] = np.nan
-    everyone, peers = Rows(((0, 1200),), 1200), Alone()
-    block = BlockGraph(GraphRows.cut(graph, everyone), everyone, peers)
+    everyone, collective = Rows(((0, 1200),), 1200), Alone()
+    block = BlockGraph(GraphRows.cut(graph, everyone), everyone, collective)
     names = tuple("abcd")
     table, shard = (
         Table(X, names, (3,), (0, 1, 2, 3)),
-        Shard(X, names, (3,), (0, 1, 2, 3), everyone, peers),
+        Shard(X, names, (3,), (0, 1, 2, 3), everyone, collective),
     )
     whole = table.with_columns(*neighbor_columns(table, graph, ("mean", "min", "max"), True))
     parts = shard.with_columns(*neighbor_columns(shard, block, ("mean", "min", "max"), True))

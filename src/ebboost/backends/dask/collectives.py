@@ -1,4 +1,4 @@
-"""What the workers of one fit say to each other: XGBoost's collective, through which its trees speak too."""
+"""Collective communication between the workers of a fit, by ``xgboost.collective``."""
 
 from typing import Any
 
@@ -7,63 +7,65 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.iterate import Iterate
 
-# Entries for each worker that one call hands on. A ring of workers passes pieces of this size; larger ones fill the
-# sockets' buffers, and on one machine took up to 15 times as long.
-PIECE = 500_000
+#: Entries for each worker and call. Larger messages fill the sockets' buffers: up to 15 times slower
+#: between four workers on one machine.
+CHUNK = 500_000
 
 
 class Collective:
-    """The workers that train one model together; made inside XGBoost's ``CommunicatorContext``."""
+    """The workers of a fit; made inside XGBoost's ``CommunicatorContext``."""
 
     def __init__(self) -> None:
         from xgboost import collective
 
         self._collective: Any = collective
-        self.rank, self.count = int(collective.get_rank()), int(collective.get_world_size())
-        #: Bytes handed to the collective so far, and in how many calls.
-        self.sent, self.calls = 0, 0
+        self.rank = int(collective.get_rank())
+        self.count = int(collective.get_world_size())
+        #: Bytes sent so far, and calls.
+        self.sent = 0
+        self.calls = 0
 
-    def total(self, values: NDArray[Any]) -> NDArray[Any]:
+    def allreduce(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum over all workers, the same bits in each.
 
-        Where only one of the workers has an entry and the others have 0 there, this is an all-gather. XGBoost's ring sends
-        2 − 1/w times the bytes of the array from each of w workers; an all-gather of its own, which its Python package does
-        not offer, would send half of that.
+        Where the other workers have 0 this is an allgather. The ring sends 2 − 1/w times the bytes of
+        the array from each of w workers.
         """
-        flat, sum_up = values.ravel(), self._collective.Op.SUM
-        found, step = np.empty_like(flat), PIECE * self.count
+        flat = values.ravel()
+        operation = self._collective.Op.SUM
+        sums = np.empty_like(flat)
+        step = CHUNK * self.count
         for start in range(0, max(flat.size, 1), step):
-            found[start : start + step] = self._collective.allreduce(
-                flat[start : start + step], sum_up
-            )
+            chunk = flat[start : start + step]
+            sums[start : start + step] = self._collective.allreduce(chunk, operation)
             self.calls += 1
         self.sent += flat.nbytes
-        return found.reshape(values.shape)
+        return sums.reshape(values.shape)
 
-    def agreed(self, number: float) -> float:
-        """Return the first worker's number: other processors may round otherwise, and then decide otherwise."""
-        return float(self.total(np.array([number if self.rank == 0 else 0.0]))[0])
+    def from_rank0(self, number: float) -> float:
+        """Return the first worker's number; other processors may round differently."""
+        return float(self.allreduce(np.array([number if self.rank == 0 else 0.0]))[0])
 
     def allgather_objects(self, value: Any) -> list[Any]:
-        """Return what each worker brings, in their order."""
+        """Return the objects of all workers, by rank."""
         # The collective takes no None.
         return [self._collective.broadcast([value], rank)[0] for rank in range(self.count)]
 
     def rank0_objective(self, objective: Any) -> Any:
-        """Return the objective, with losses on which all workers agree."""
-        return Agreed(objective, self)
+        """Return the objective with the losses of the first worker."""
+        return Rank0Objective(objective, self)
 
 
-class Agreed:
+class Rank0Objective:
     """An objective whose losses are the first worker's.
 
-    Every decision of the loop, how far to step, when to start anew or to stop, compares losses. All workers compute them,
-    and on processors of one kind they get the same bits. Of two kinds, a last bit could make one worker stop and leave the
-    others waiting for it.
+    Every decision of the loop compares losses. On processors of two kinds a last bit could make one
+    worker stop and leave the others waiting for it.
     """
 
-    def __init__(self, objective: Any, peers: Collective) -> None:
-        self._objective, self._peers = objective, peers
+    def __init__(self, objective: Any, collective: Collective) -> None:
+        self._objective = objective
+        self._collective = collective
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._objective, name)
@@ -71,10 +73,12 @@ class Agreed:
     def value(self, point: Iterate) -> float:
         """Return the first worker's training loss."""
         return float(
-            point.cached("agreed", lambda: self._peers.agreed(self._objective.value(point)))
+            point.cached(
+                "agreed", lambda: self._collective.from_rank0(self._objective.value(point))
+            )
         )
 
     def validation_value(self, point: Iterate) -> float | None:
         """Return the first worker's validation loss."""
         own = self._objective.validation_value(point)
-        return None if own is None else self._peers.agreed(own)
+        return None if own is None else self._collective.from_rank0(own)

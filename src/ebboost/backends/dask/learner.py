@@ -58,10 +58,12 @@ class DistributedGrower(TreeGrower):
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Grow one tree per output; leaves are float32 numbers, and are sent as such."""
-        own = self._grower.grow(self._rows.of(gradient), self._rows.of(curvature))
+        own = self._grower.grow(self._rows.select(gradient), self._rows.select(curvature))
         if own is None:
             own = np.zeros((self._rows.count, self._n_outputs))
-        tree = self._collective.total(self._rows.placed(own.astype(np.float32))).astype(np.float64)
+        tree = self._collective.allreduce(self._rows.expand(own.astype(np.float32))).astype(
+            np.float64
+        )
         return tree if tree.any() else None
 
     def free(self) -> None:

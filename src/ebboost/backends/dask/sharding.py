@@ -1,4 +1,4 @@
-"""A worker's part of the data: some rows of the table, some rows of the adjacency, and what is put together from them."""
+"""The rows of the table and of the adjacency that one worker holds."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,38 +16,39 @@ from ebboost.data.table import Table
 from ebboost.graph import Graph
 from ebboost.propagation import Sweep, sweep_on
 
-# Relative residuals from which on conjugate gradients may speak in float32, which halves what they send.
-SHORT_FROM = 1e-3
+#: Relative tolerance from which on conjugate gradients send float32, half the bytes.
+FLOAT32_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Which nodes are a worker's: a few ranges of positions."""
+    """The nodes of a worker: a few ranges of positions."""
 
     ranges: tuple[tuple[int, int], ...]
     n_nodes: int
 
     @property
     def count(self) -> int:
-        """How many."""
+        """Number of nodes."""
         return sum(stop - start for start, stop in self.ranges)
 
-    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+    def select(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the entries at these nodes."""
         return np.concatenate([values[start:stop] for start, stop in self.ranges])
 
-    def placed(self, own: NDArray[Any], extra: int = 0) -> NDArray[Any]:
-        """Return an array for all nodes (and ``extra`` entries) that has these and 0 elsewhere."""
-        placed, at = np.zeros((self.n_nodes + extra, *own.shape[1:]), own.dtype), 0
+    def expand(self, own: NDArray[Any], extra: int = 0) -> NDArray[Any]:
+        """Return an array for all nodes (and ``extra`` entries), 0 at the nodes of other workers."""
+        values = np.zeros((self.n_nodes + extra, *own.shape[1:]), own.dtype)
+        offset = 0
         for start, stop in self.ranges:
-            placed[start:stop] = own[at : at + stop - start]
-            at += stop - start
-        return placed
+            values[start:stop] = own[offset : offset + stop - start]
+            offset += stop - start
+        return values
 
 
 @dataclass(frozen=True)
 class GraphRows:
-    """A worker's rows of a graph, ready to travel: what :class:`BlockGraph` is made of."""
+    """A worker's rows of a graph, as they are sent to it."""
 
     adjacency: sparse.csr_array
     degrees: NDArray[np.float64]
@@ -56,32 +57,35 @@ class GraphRows:
 
     @classmethod
     def cut(cls, graph: Graph, rows: Rows) -> "GraphRows":
-        """Cut them out of a graph; the other rows stay, empty, so that rows and columns are numbered alike."""
-        whole = graph.adjacency
+        """Return the rows of a graph; the other rows are empty, so that nodes keep their numbers."""
+        adjacency = graph.adjacency
         lengths = np.zeros(graph.n_nodes, dtype=np.int64)
-        parts = [slice(*whole.indptr[[start, stop]]) for start, stop in rows.ranges]
+        parts = [slice(*adjacency.indptr[[start, stop]]) for start, stop in rows.ranges]
         for start, stop in rows.ranges:
-            lengths[start:stop] = np.diff(whole.indptr[start : stop + 1])
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(whole.indptr.dtype)
-        data, indices = (
-            np.concatenate([array[part] for part in parts]) for array in (whole.data, whole.indices)
-        )
-        block = sparse.csr_array((data, indices, indptr), shape=whole.shape)
+            lengths[start:stop] = np.diff(adjacency.indptr[start : stop + 1])
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(adjacency.indptr.dtype)
+        data = np.concatenate([adjacency.data[part] for part in parts])
+        indices = np.concatenate([adjacency.indices[part] for part in parts])
+        block = sparse.csr_array((data, indices, indptr), shape=adjacency.shape)
         return cls(block, graph.degrees, graph.n_edges, graph.is_signed)
 
 
 class BlockGraph:
-    """A graph whose adjacency is spread over the workers: what smoothers and the field of labels ask of a graph."""
+    """A graph whose adjacency is sharded, with the interface that smoothers and fields need."""
 
-    def __init__(self, part: GraphRows, rows: Rows, peers: Collective) -> None:
-        self._part, self._rows, self._peers = part, rows, peers
-        self.n_nodes, self.n_edges = rows.n_nodes, part.n_edges
-        self.degrees, self.is_signed = part.degrees, part.is_signed
-        self.adjacency = RowBlock(part.adjacency, rows, peers)
+    def __init__(self, part: GraphRows, rows: Rows, collective: Collective) -> None:
+        self._part = part
+        self._rows = rows
+        self._collective = collective
+        self.n_nodes = rows.n_nodes
+        self.n_edges = part.n_edges
+        self.degrees = part.degrees
+        self.is_signed = part.is_signed
+        self.adjacency = RowBlock(part.adjacency, rows, collective)
 
     @property
     def parent(self) -> "BlockGraph":
-        """Itself: it is no part of another."""
+        """The graph itself: it is not a subgraph."""
         return self
 
     @cached_property
@@ -90,28 +94,31 @@ class BlockGraph:
         if not self.is_signed:
             return self
         part = GraphRows(abs(self._part.adjacency), self.degrees, self.n_edges, False)
-        return BlockGraph(part, self._rows, self._peers)
+        return BlockGraph(part, self._rows, self._collective)
 
 
 class RowBlock:
-    """The rows of an adjacency that this worker has; products are those of the whole, put together by all."""
+    """The rows of an adjacency that this worker holds; products are gathered from all workers."""
 
-    def __init__(self, block: sparse.csr_array, rows: Rows, peers: Collective) -> None:
-        self.block, self.rows, self.peers, self.shape = block, rows, peers, block.shape
+    def __init__(self, block: sparse.csr_array, rows: Rows, collective: Collective) -> None:
+        self.block = block
+        self.rows = rows
+        self.collective = collective
+        self.shape = block.shape
 
     def __matmul__(self, v: NDArray[Any]) -> NDArray[Any]:
         return self.sweep(np.asarray(v, dtype=v.dtype if v.dtype == np.float32 else np.float64))
 
     def __abs__(self) -> "RowBlock":
-        return RowBlock(abs(self.block), self.rows, self.peers)
+        return RowBlock(abs(self.block), self.rows, self.collective)
 
     def by_rows(self, compute: Callable[[sparse.csr_array], NDArray[Any]]) -> NDArray[Any]:
-        """Return what each worker computes for its rows of the adjacency, for all rows."""
-        return self.peers.total(self.rows.placed(self.rows.of(compute(self.block))))
+        """Return a function of the adjacency's rows, computed by each worker for its own."""
+        return self.collective.allreduce(self.rows.expand(self.rows.select(compute(self.block))))
 
     @cached_property
     def sweep(self) -> "BlockSweep":
-        """What sweeps these rows; all operators share it."""
+        """The sweep over these rows, shared by all operators."""
         return BlockSweep(self)
 
 
@@ -121,11 +128,12 @@ def _(adjacency: RowBlock) -> "BlockSweep":
 
 
 class BlockSweep(Sweep):
-    """A :class:`Sweep` of which each worker does its rows."""
+    """A :class:`Sweep` of which each worker computes its rows."""
 
     def __init__(self, adjacency: RowBlock) -> None:
         super().__init__(adjacency.shape[0])
-        self.rows, self.peers = adjacency.rows, adjacency.peers
+        self.rows = adjacency.rows
+        self.collective = adjacency.collective
         self._local = sweep_on(adjacency.block)
 
     def __call__(
@@ -137,11 +145,11 @@ class BlockSweep(Sweep):
         out: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
         """Return scale∘(A v) + keep∘v + source on all nodes."""
-        own = self.rows.of(self._local(v, scale, keep, source))
-        found = self.peers.total(self.rows.placed(own))
+        own = self.rows.select(self._local(v, scale, keep, source))
+        values = self.collective.allreduce(self.rows.expand(own))
         if out is None:
-            return found
-        out[...] = found
+            return values
+        out[...] = values
         return out
 
     def conjugate_gradients(
@@ -155,23 +163,23 @@ class BlockSweep(Sweep):
     ) -> tuple[NDArray[np.float64], float]:
         """Solve (diag(diagonal) − A) z = right, one column; stops as those of :class:`Sweep` do.
 
-        Each worker has its rows of every vector but one, the preconditioned residual, which the product needs whole. The
+        Each worker has its rows of every vector but one, the preconditioned residual, which the product needs adjacency. The
         recurrences are those of Chronopoulos and Gear (1989), in which the sums that decide when to stop travel with that
         vector: they are the same in all workers, so all stop together.
         """
         length = float(np.sqrt(((right * size) ** 2).sum()))
         if not 0.0 < length < np.inf:
             return np.zeros_like(right) if length == 0.0 else np.full_like(right, np.nan), length
-        length = self.peers.agreed(length)
-        short = target >= SHORT_FROM * length
+        length = self.collective.from_rank0(length)
+        short = target >= FLOAT32_TOLERANCE * length
         system = right / length, diagonal, inverse, size, target / length, most
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            z, reached = self._solved(*system, np.dtype(np.float32 if short else np.float64))
+            z, reached = self._solve(*system, np.dtype(np.float32 if short else np.float64))
         if short and not np.isfinite(reached):  # beyond the range of float32
-            z, reached = self._solved(*system, np.dtype(np.float64))
+            z, reached = self._solve(*system, np.dtype(np.float64))
         return length * z, length * reached
 
-    def _solved(
+    def _solve(
         self,
         right: NDArray[np.float64],
         diagonal: NDArray[np.float64],
@@ -182,45 +190,50 @@ class BlockSweep(Sweep):
         kind: np.dtype[Any],
     ) -> tuple[NDArray[np.float64], float]:
         diagonal, inverse, size, residual = (
-            self.rows.of(part) for part in (diagonal, inverse, size, right)
+            self.rows.select(part) for part in (diagonal, inverse, size, right)
         )
         z, direction, image = np.zeros((3, residual.size))
-        before, step = np.inf, 1.0
+        previous = np.inf
+        step = 1.0
         for done in range(most + 1):
-            moved = (inverse * residual).astype(kind)
-            carried = self.rows.placed(moved, extra=2)
-            carried[-2:] = (residual * moved).sum(), ((size * residual) ** 2).sum()
-            carried = self.peers.total(carried)
-            product, reached = float(carried[-2]), float(np.sqrt(carried[-1]))
+            scaled = (inverse * residual).astype(kind)
+            message = self.rows.expand(scaled, extra=2)
+            message[-2:] = (residual * scaled).sum(), ((size * residual) ** 2).sum()
+            message = self.collective.allreduce(message)
+            product = float(message[-2])
+            reached = float(np.sqrt(message[-1]))
             if not reached > target or done == most:
                 break
-            along = diagonal * moved - self.rows.of(self._local(carried[:-2]))
-            bend = float(self.peers.total(np.array([(moved * along).sum()]))[0])
-            grown = product / before
-            step = product / (bend - grown * product / step)
-            direction = moved + grown * direction
-            image = along + grown * image
+            scaled_image = diagonal * scaled - self.rows.select(self._local(message[:-2]))
+            local_curvature = np.array([(scaled * scaled_image).sum()])
+            curvature = float(self.collective.allreduce(local_curvature)[0])
+            ratio = product / previous
+            step = product / (curvature - ratio * product / step)
+            direction = scaled + ratio * direction
+            image = scaled_image + ratio * image
             z += step * direction
             residual = residual - step * image
-            before = product
-        return self.peers.total(self.rows.placed(z.astype(kind))).astype(np.float64), reached
+            previous = product
+        return self.collective.allreduce(self.rows.expand(z.astype(kind))).astype(
+            np.float64
+        ), reached
 
 
 @dataclass(frozen=True)
 class Shard(Table):
-    """A table of which this worker has some rows: ``n_rows`` counts them all, ``values`` holds its own."""
+    """A sharded table: ``n_rows`` counts the rows of all workers, ``values`` holds this worker's."""
 
     rows: Rows = Rows((), 0)
-    peers: Any = None
+    collective: Any = None
 
     @property
     def n_rows(self) -> int:
-        """Rows of the whole table."""
+        """Number of rows of all workers."""
         return self.rows.n_nodes
 
     @property
     def local(self) -> Table:
-        """The rows of this worker, as a table of their own."""
+        """The rows of this worker as a table."""
         return Table(self.values, self.names, self.categorical, self.origin)
 
     @property
@@ -233,24 +246,24 @@ class Shard(Table):
         for column in columns:
             own = np.ascontiguousarray(self.values[:, [column]])
             yield Table(
-                self.peers.total(self.rows.placed(own)),
+                self.collective.allreduce(self.rows.expand(own)),
                 (self.names[column],),
                 (),
                 (self.origin[column],),
             )
 
     def local_rows(self, values: Any) -> Any:
-        """Return this worker's rows of columns made for all."""
-        return self.rows.of(values)
+        """Return this worker's rows of columns computed for all."""
+        return self.rows.select(values)
 
     def fingerprint(self) -> str:
-        """Return a digest of the whole table, whichever worker has which rows."""
+        """Return a digest of all rows, the same however they are distributed."""
         ends = np.cumsum([stop - start for start, stop in self.rows.ranges])[:-1]
-        mine = [fingerprint_of(block) for block in np.split(self.values, ends)]
+        own = [fingerprint_of(block) for block in np.split(self.values, ends)]
         blocks = [
             pair
-            for worker in self.peers.allgather_objects(
-                list(zip(self.rows.ranges, mine, strict=True))
+            for worker in self.collective.allgather_objects(
+                list(zip(self.rows.ranges, own, strict=True))
             )
             for pair in worker
         ]
