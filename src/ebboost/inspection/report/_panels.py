@@ -210,7 +210,7 @@ def losses(context: Context) -> Html:
     if validation:
         label += f" Validation loss, {figure(min(validation))} at round {context.state.n_iter}."
     rounds = np.unique(np.linspace(1, len(training), 10).astype(int)).tolist()
-    columns = [training, validation or [np.nan] * len(training)]
+    columns = [training, [*validation, *[np.nan] * (len(training) - len(validation))]]
     rows = [[str(r), *(figure(losses[r - 1]) for losses in columns)] for r in rounds]
     return _chart(plots.losses, context, label, ["round", "training", "validation"], rows)
 
