@@ -43,4 +43,3 @@ def test_counts_names_and_sizes():
     assert formatting.shorten("x" * 200) == "x" * 150 + "…"
     assert formatting.file_size(250_900) == "250.9 kB"
     assert formatting.file_size(2_500_000) == "2.5 MB"
-    assert formatting.signed(2.0, 2) == "+2.0"

@@ -34,11 +34,6 @@ def number(value: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
-def signed(value: float, digits: int = 4) -> str:
-    """A number as in :func:`figure`, with its sign."""
-    return ("+" if value >= 0 else "") + figure(value, digits)
-
-
 def percent(share: float, decimals: int | None = None) -> str:
     """A share in percent; by default with decimals only below 10% and just below 100%.
 

@@ -218,7 +218,7 @@ def explanations(context: Context, groups: Mapping[str, list[int]]) -> Json | st
             entries[part.node] = _entry(context, source, part)
     return {
         "groups": [[name, [entries[n] for n in group]] for name, group in groups.items()],
-        "moved": state.is_classifier,
+        "classifier": state.is_classifier,
         "scale": _scale(state),
     }
 
@@ -274,10 +274,10 @@ def _entry(context: Context, source: FittedState, part: Explanation) -> Json:
         "own": _largest(own, name, lambda key: _cell(context, node, str(key))),
         "around": _largest(neighbors, name, lambda key: ""),
         "labels": _largest(labels, name, lambda key: _known_label(context, int(key))),
-        "near": _strongest(part),
+        "linked": _strongest(part),
         "own_label": _short(part.labels.get(node, 0.0)),
         "totals": [_short(sum(kind.values())) for kind in (own, neighbors, labels)],
-        "ties": 0 if state.graph is None else int(state.graph.neighbors(node).size),
+        "n_neighbors": 0 if state.graph is None else int(state.graph.neighbors(node).size),
     }
     if context.classes is not None:
         best = int(raw.argmax())

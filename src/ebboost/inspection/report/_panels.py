@@ -231,7 +231,8 @@ def predicted(context: Context) -> Html:
         row = [f"{low} to {high}", f"{part.size:,}"]
         rows.append(row + [figure(float(value), DIGITS) for value in values])
     head = ["predicted", "nodes", "mean label", "mean residual", "RMSE"]
-    label = f"Labels against predictions of validation nodes; R² {held_out.metrics['r2']:.3f}."
+    r2 = _metric("r2", held_out.metrics["r2"])
+    label = f"Labels against predictions of validation nodes; R² {r2}."
     return _chart(plots.predicted_vs_true, context, label, head, rows, (5.2, 5.2))
 
 

@@ -40,7 +40,7 @@
     const largest = Math.max(...values.map(Math.abs), 1e-12);
     return Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(largest))));
   };
-  const fixed = (value, places) => (value < 0 ? "-" : "") + (Math.abs(value) >= 10000 ? written(Math.abs(value)) : Math.abs(value).toFixed(places));
+  const fixed = (value, digits) => (value < 0 ? "-" : "") + (Math.abs(value) >= 10000 ? written(Math.abs(value)) : Math.abs(value).toFixed(digits));
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 
   // ------------------------------------------------------------------ the map
@@ -55,11 +55,11 @@
     const xy = new Uint16Array(bytes(map.xy).buffer);
     const edges = new Uint16Array(bytes(map.edges).buffer);
     const shown = map.nodes ? new Uint32Array(bytes(map.nodes).buffer) : null;
-    const placeOf = new Map();
-    if (shown) shown.forEach((node, place) => placeOf.set(node, place));
-    const placed = (node) => (shown ? placeOf.get(node) : node);
+    const indexOf = new Map();
+    if (shown) shown.forEach((node, index) => indexOf.set(node, index));
+    const indexOfNode = (node) => (shown ? indexOf.get(node) : node);
     const layers = map.layers.map((layer) => ({ ...layer, values: bytes(layer.values) }));
-    layers.forEach((layer, place) => choice.add(new Option(layer.name, place)));
+    layers.forEach((layer, index) => choice.add(new Option(layer.name, index)));
     const view = { scale: 1, x: 0, y: 0 };
     const diverging = [[19, 104, 148], [104, 171, 199], [190, 196, 196], [226, 152, 88], [186, 74, 14]];
     const rising = [[178, 186, 190], [226, 152, 88], [186, 74, 14]];
@@ -89,7 +89,7 @@
       canvas.height = Math.round(canvas.clientHeight * ratio);
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       const { size, left, bottom } = frame(), style = getComputedStyle(root), layer = layers[Number(choice.value)];
-      const px = (place) => left + size * xy[2 * place], py = (place) => bottom - size * xy[2 * place + 1];
+      const px = (index) => left + size * xy[2 * index], py = (index) => bottom - size * xy[2 * index + 1];
       if (edges.length) {
         context.beginPath();
         for (let e = 0; e < edges.length; e += 2) {
@@ -107,41 +107,41 @@
       const sparse = layer.values.reduce((count, value) => count + (value !== 255), 0) < map.n / 2;
       const large = sparse ? Math.max(2.2, small * 1.6) : Math.max(1.1, small * 1.2);
       context.fillStyle = style.getPropertyValue("--faint");
-      for (let place = 0; place < map.n; place++) {
-        if (layer.values[place] === 255) context.fillRect(px(place) - small / 2, py(place) - small / 2, small, small);
+      for (let index = 0; index < map.n; index++) {
+        if (layer.values[index] === 255) context.fillRect(px(index) - small / 2, py(index) - small / 2, small, small);
       }
       const byColour = new Map();
-      for (let place = 0; place < map.n; place++) {
-        const value = layer.values[place];
+      for (let index = 0; index < map.n; index++) {
+        const value = layer.values[index];
         if (value === 255) continue;
         if (!byColour.has(value)) byColour.set(value, []);
-        byColour.get(value).push(place);
+        byColour.get(value).push(index);
       }
       // Extreme values last, so that nothing covers them.
       const rank = ([value]) => (layer.scale === "diverging" ? Math.abs(value - 127) : value);
-      for (const [value, places] of [...byColour].sort((a, b) => rank(a) - rank(b))) {
+      for (const [value, indices] of [...byColour].sort((a, b) => rank(a) - rank(b))) {
         context.fillStyle = css(colourOf(layer, value));
         context.beginPath();
-        for (const place of places) {
-          context.moveTo(px(place) + large, py(place));
-          context.arc(px(place), py(place), large, 0, 7);
+        for (const index of indices) {
+          context.moveTo(px(index) + large, py(index));
+          context.arc(px(index), py(index), large, 0, 7);
         }
         context.fill();
       }
-      if (selected !== null && placed(selected) !== undefined) {
-        const place = placed(selected);
+      if (selected !== null && indexOfNode(selected) !== undefined) {
+        const index = indexOfNode(selected);
         context.strokeStyle = style.getPropertyValue("--ink");
         context.lineWidth = 1.2;
         context.beginPath();
-        for (const other of inspected.find((entry) => entry.node === selected).near.map(placed)) {
+        for (const other of inspected.find((entry) => entry.node === selected).linked.map(indexOfNode)) {
           if (other === undefined) continue;
-          context.moveTo(px(place), py(place));
+          context.moveTo(px(index), py(index));
           context.lineTo(px(other), py(other));
         }
         context.stroke();
         context.lineWidth = 2.5;
         context.beginPath();
-        context.arc(px(place), py(place), 9, 0, 7);
+        context.arc(px(index), py(index), 9, 0, 7);
         context.stroke();
       }
     };
@@ -180,12 +180,12 @@
     find("zoom-out").addEventListener("click", () => zoomed(1 / 1.6));
     find("zoom-all").addEventListener("click", () => zoomed(0));
     find("zoom-node").addEventListener("click", () => {
-      const place = placed(selected);
-      if (selected === null || place === undefined) return;
+      const index = indexOfNode(selected);
+      if (selected === null || index === undefined) return;
       Object.assign(view, { scale: 14, x: 0, y: 0 });
       const { size, left, bottom } = frame();
-      view.x = canvas.clientWidth / 2 - (left + size * xy[2 * place]);
-      view.y = canvas.clientHeight / 2 - (bottom - size * xy[2 * place + 1]);
+      view.x = canvas.clientWidth / 2 - (left + size * xy[2 * index]);
+      view.y = canvas.clientHeight / 2 - (bottom - size * xy[2 * index + 1]);
       zoomed(1);
     });
     canvas.addEventListener("keydown", (event) => {
@@ -214,9 +214,9 @@
       if (dragged || !inspected.length) return;
       const box = canvas.getBoundingClientRect(), { size, left, bottom } = frame();
       const distance = (node) => {
-        const place = placed(node);
-        if (place === undefined) return Infinity;
-        return Math.hypot(left + size * xy[2 * place] - (event.clientX - box.left), bottom - size * xy[2 * place + 1] - (event.clientY - box.top));
+        const index = indexOfNode(node);
+        if (index === undefined) return Infinity;
+        return Math.hypot(left + size * xy[2 * index] - (event.clientX - box.left), bottom - size * xy[2 * index + 1] - (event.clientY - box.top));
       };
       inspect(inspected.reduce((best, entry) => (distance(entry.node) < distance(best.node) ? entry : best)));
     });
@@ -243,13 +243,13 @@
     const table = make("table", "sum");
     table.append(make("caption", "hidden", caption));
     const body = table.createTBody(), parts = rows.filter((row) => !row[3]).map((row) => row[2]);
-    const largest = Math.max(...parts.map(Math.abs), 0), places = decimals(parts);
+    const largest = Math.max(...parts.map(Math.abs), 0), digits = decimals(parts);
     for (const [name, detail, value, kind] of rows) {
       const row = body.insertRow(), head = make("th", "", name);
       row.className = kind;
       head.scope = "row";
       if (detail) head.append(" ", make("small", "", detail));
-      row.append(head, make("td", "", (value > 0 && !kind ? "+" : "") + fixed(value, places)));
+      row.append(head, make("td", "", (value > 0 && !kind ? "+" : "") + fixed(value, digits)));
       const mark = row.insertCell();
       mark.className = "mark";
       if (!kind) mark.append(barOf(value, largest));
@@ -274,12 +274,12 @@
     fact("Predicted", entry.prediction);
     if (entry.truth !== null) fact("True", entry.truth);
     if (entry.error) fact("Residual", entry.error);
-    fact("Neighbours", entry.ties.toLocaleString("en"));
-    fact("Label", ROLES[entry.role]);
-    const moved = data.inspector.moved;
+    fact("Neighbours", entry.n_neighbors.toLocaleString("en"));
+    fact("Use of the label", ROLES[entry.role]);
+    const isClassifier = data.inspector.classifier;
     const rows = [["Base, the same for all nodes", "", entry.base, "start"], ["Own columns", "", entry.totals[0], ""]];
     rows.push(["Columns of neighbours", "", entry.totals[1], ""]);
-    if (!moved) {
+    if (!isClassifier) {
       rows.push(["Known labels of other nodes", "", entry.totals[2], ""]);
       if (entry.own_label) rows.push(["Own label", "", entry.own_label, ""]);
     }
@@ -295,7 +295,7 @@
     };
     section("Own columns", entry.own, "= ", "column");
     section("Columns of neighbours", entry.around, "", "contribution");
-    section(`Known labels of other nodes${moved ? `, added to the probability of ${entry.explained}` : ""}`, entry.labels, "labelled ", "label");
+    section(`Known labels of other nodes${isClassifier ? `, added to the probability of ${entry.explained}` : ""}`, entry.labels, "labelled ", "label");
     panel.replaceChildren(...parts);
     find("status").textContent = `${entry.name}: predicted ${entry.prediction}${entry.truth === null ? "" : `, true ${entry.truth}`}`;
     showOnMap();
