@@ -1,5 +1,7 @@
 """The command line as a whole: help, exit codes, one line for each error."""
 
+import gzip
+
 import pytest
 from typer.testing import CliRunner
 
@@ -46,6 +48,26 @@ WRONG = {
         None,
         ["fit", "nodes.csv", "edges.csv", "-t", "prise"],
         ["no column 'prise'", "'price'?"],
+    ),
+    "target is the id": (
+        None,
+        ["fit", "nodes.csv", "edges.csv", "-t", "id"],
+        ["--target 'id' is the column of node ids"],
+    ),
+    "decimals as classes": (
+        None,
+        ["fit", "nodes.csv", "edges.csv", "-t", "price", "--task", "classification"],
+        ["'price' holds decimal numbers", "--task regression"],
+    ),
+    "compressed table": (
+        lambda folder: (folder / "nodes.csv").write_bytes(gzip.compress(b"id,x\n" * 9)),
+        ["fit", "nodes.csv", "edges.csv", "-t", "price"],
+        ["nodes.csv is not text"],
+    ),
+    "JSON": (
+        lambda folder: (folder / "nodes.csv").write_text('[{"id": 1, "price": 2}]'),
+        ["fit", "nodes.csv", "edges.csv", "-t", "price"],
+        ["looks like JSON"],
     ),
     "wrong id": (
         None,

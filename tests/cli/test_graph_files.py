@@ -139,11 +139,19 @@ def test_ends_of_edges_are_recognised_by_name_or_order(tmp_path):
 def test_an_unused_weight_column_is_noted(tmp_path):
     edges = "source,target,weight\na,b,2.5\n"
     data, _, notes = read(tmp_path, "id,x\na,1\nb,2\n", edges)
-    assert data.graph.degrees.tolist() == [1, 1] and "--weight weight" in notes
+    assert data.graph.degrees.tolist() == [1, 1] and "not used: 'weight'. --weight COLUMN" in notes
     data, _, notes = read(tmp_path, "id,x\na,1\nb,2\n", edges, weight="weight")
     assert data.graph.degrees.tolist() == [2.5, 2.5] and not notes
     with pytest.raises(ValueError, match=r"line 2: the weight in column 'weight' is '-1'"):
         read(tmp_path, "id,x\na,1\nb,2\n", edges.replace("2.5", "-1"), weight="weight")
+
+
+def test_edges_without_a_header_raise_an_error(tmp_path):
+    nodes = "id,x\nann,1\nbob,2\neve,3\n"
+    with pytest.raises(
+        ValueError, match="no header: its first line names the nodes 'ann' and 'bob'"
+    ):
+        read(tmp_path, nodes, "ann,bob\nbob,eve\n")
 
 
 def test_edges_of_unknown_nodes_are_skipped_on_request(tmp_path):

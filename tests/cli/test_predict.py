@@ -88,7 +88,9 @@ def test_attached_nodes_are_predicted_from_fitted_neighbours(folder, tmp_path):
         "--edges",
         tmp_path / "ties.csv",
     )
-    assert "'004' is not in column 'id'" in error_line(*words)
+    assert "'004' is not in new.csv but the model was fitted on it: pass --attach" in error_line(
+        *words
+    )
     facts = json.loads(run(*words, "--attach", "--json").stdout)
     assert [row["id"] for row in facts] == ["new", "far"]
     near = nodes.set_index("id")["price"]

@@ -11,7 +11,7 @@ from rich.text import Text
 from ebboost.cli import console, inputs
 from ebboost.cli.tables import suggestion
 from ebboost.estimators import EBBSClassifier
-from ebboost.inspection.formatting import figure, percent
+from ebboost.inspection.formatting import count, figure, percent
 from ebboost.model.explain import Explanation
 
 SIGNIFICANT_DIGITS = 6
@@ -71,11 +71,11 @@ def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> Non
     else:
         title += figure(result["prediction"], SIGNIFICANT_DIGITS)
     own = result["own_columns"]
-    others = "other columns" if len(own) <= n_features else "others, with columns of neighbours"
+    neighbours = ", neighbours' columns included" if len(own) > n_features else ""
     parts: list[Part] = [("base", "the same for every node", result["base"])]
-    parts += _largest("column", own, top, others)
-    parts += _largest("score of node", result["neighbour_columns"], top, "other nodes")
-    label_parts = _largest("label of node", result["labels"], top, "other nodes")
+    parts += _largest("column", own, top, "other column", neighbours)
+    parts += _largest("score of node", result["neighbour_columns"], top, "other node")
+    label_parts = _largest("label of node", result["labels"], top, "other node")
     if result["labels_in_sum"]:
         parts += label_parts
     values = _values(parts)
@@ -92,13 +92,15 @@ def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> Non
     console.terminal().print(table)
 
 
-def _largest(kind: str, values: dict[str, float], top: int, others: str) -> list[Part]:
+def _largest(
+    kind: str, values: dict[str, float], top: int, other: str, remark: str = ""
+) -> list[Part]:
     """The largest parts of one kind, and the sum of the others."""
     ranked = sorted(values.items(), key=lambda item: -abs(item[1]))
     parts = [(kind, str(name), value) for name, value in ranked[:top]]
     if ranked[top:]:
         rest = sum(value for _, value in ranked[top:])
-        parts.append((kind, f"{len(ranked) - top:,} {others}", rest))
+        parts.append((kind, count(len(ranked) - top, other) + remark, rest))
     return parts
 
 

@@ -23,6 +23,14 @@ ROWS = "rows"  # --id rows: edges hold row numbers
 Ids = NDArray[Any]
 
 
+class UnknownNodeError(ValueError):
+    """An edge names a node that is not in the table."""
+
+    def __init__(self, message: str, node: str) -> None:
+        super().__init__(message)
+        self.node = node
+
+
 @dataclass
 class NodesAndEdges:
     """A table without its ids, the ids of its rows and the graph of them."""
@@ -75,6 +83,8 @@ def read_nodes_and_edges(
     else:
         ids = table.pop(id_name).to_numpy(dtype=object)
         positions = _match_ids(ids, more_ids, ends, id_name, nodes)
+        if not _is_graphml(edges):
+            _check_header(edges, ids)
     if columns[0].startswith("unnamed ") and columns[0] in table.columns:
         _warn(f"The first column of {nodes.name} has no name and is left out.")
         del table[columns[0]]
@@ -128,8 +138,9 @@ def _read_edges(
         names = _end_columns(path, columns, edge_from, edge_to)
         if weight is not None:
             tables.check_column(columns, weight, "--weight", path)
-        elif (unused := _named_like(columns, ("weight", "weights"))) and unused not in names:
-            _warn(f"{path.name} has a column {unused!r}: use it with --weight {unused}.")
+        elif unused := [repr(name) for name in columns if name not in names]:
+            text = f"Columns of {path.name} that are not used: {', '.join(unused)}."
+            _warn(f"{text} --weight COLUMN takes one as edge weights.")
         table = tables.read_table(path, text=names, only=[*names, *([weight] if weight else [])])
         ends = [table[name].to_numpy(dtype=object) for name in names]
         weights = None if weight is None else _check_weights(table[weight], path)
@@ -159,6 +170,16 @@ def _end_columns(
             f"--edge-from and --edge-to are both {edge_from!r}: name the two ends of the edges."
         )
     return [edge_from, edge_to]
+
+
+def _check_header(path: Path, ids: Ids) -> None:
+    """Raise an error if the names of the columns are nodes: the first line is an edge then."""
+    first, second, *_ = tables.column_names(path)
+    if {first, second} <= set(ids) and first.lower() not in FROM_NAMES + TO_NAMES:
+        raise ValueError(
+            f"{path} has no header: its first line names the nodes {first!r} and {second!r}. Put a "
+            "line with the names of the columns first."
+        )
 
 
 def _named_like(columns: Sequence[str], names: Sequence[str]) -> str | None:
@@ -236,11 +257,10 @@ def _match_ids(
     index = pd.Index(ids)
     if not index.is_unique:
         second = int(np.flatnonzero(index.duplicated())[0])
-        first = int(np.flatnonzero(ids == ids[second])[0])
+        lines = np.flatnonzero(ids == ids[second])[:2] + tables.FIRST_LINE
         raise ValueError(
-            f"{path}: id {ids[second]!r} in column {name!r} stands in lines {first + tables.FIRST_LINE} "
-            f"and {second + tables.FIRST_LINE}: ids must differ. Remove one of the rows, or choose "
-            "another --id."
+            f"{path}: id {ids[second]!r} in column {name!r} stands in lines {lines[0]} and "
+            f"{lines[1]}: ids must differ. Remove one of the rows, or choose another --id."
         )
     if more_ids.size:
         index = index.append(pd.Index(more_ids))
@@ -270,10 +290,11 @@ def _known_edges(
     if not skip_unknown:
         line = "" if _is_graphml(edges) else f", line {row + tables.FIRST_LINE}"
         expected = "a row" if id_name is None else f"in column {id_name!r}"
-        raise ValueError(
+        raise UnknownNodeError(
             f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in "
             f"{unknown.sum():,} of {unknown.size:,} edges). Add it, choose another --id, or leave "
-            "such edges out with --skip-unknown."
+            "such edges out with --skip-unknown.",
+            example,
         )
     _warn(
         f"{int(unknown.sum()):,} edges name nodes that are not in {nodes.name}, such as "

@@ -128,6 +128,8 @@ def read_problem(
     names = tables.column_names(nodes)  # a wrong target is reported before both files are read
     tables.check_column(names, target, "--target", nodes)
     data = graph.read(nodes, edges)
+    if target == data.id_name:
+        raise ValueError(f"--target {target!r} is the column of node ids: name another column.")
     with progress("preparing columns"):
         drop = columns.drop or []
         X = roles.features(data.table, target, drop, columns.categorical or [], nodes)

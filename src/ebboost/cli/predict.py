@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ebboost.cli import console, inputs, tables
-from ebboost.cli.graph_files import NodesAndEdges, attach
+from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError, attach
 from ebboost.cli.roles import dates_as_days, target_numbers
 from ebboost.data.labels import one_hot
 
@@ -121,7 +121,15 @@ def _read_new(
     if options.node_id is None and id_column in tables.column_names(nodes):
         options = replace(options, node_id=id_column)
     if not attach_to_fitted:
-        return options.read(nodes, edges)
+        try:
+            return options.read(nodes, edges)
+        except UnknownNodeError as error:
+            if error.node not in inputs.node_ids(model):
+                raise
+            raise ValueError(
+                f"{edges}: node {error.node!r} is not in {nodes.name} but the model was fitted on "
+                "it: pass --attach to add the new rows to the graph of the model."
+            ) from None
     if model.graph_ is None:
         raise ValueError("--attach needs a model that was fitted on a graph.")
     data = options.read(nodes, edges, np.array(inputs.node_ids(model), dtype=object))

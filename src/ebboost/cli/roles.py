@@ -74,7 +74,12 @@ def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]
             f"{path}: the target {str(column.name)!r} is {str(known.iloc[0])!r} wherever it is "
             "known: there is nothing to learn."
         )
-    if column.dtype.kind == "f" and (known % 1 == 0).all():  # integers, floats because of a gap
+    if column.dtype.kind == "f":  # integers, because of a gap
+        if (known % 1 != 0).any():
+            raise ValueError(
+                f"{path}: the target {str(column.name)!r} holds decimal numbers, which are not "
+                "classes: use --task regression."
+            )
         known = known.astype(int)
     values = np.full(len(column), None, dtype=object)
     values[column.notna().to_numpy()] = known.tolist()

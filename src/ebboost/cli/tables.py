@@ -124,6 +124,8 @@ def _read_header(path: Path) -> tuple[list[str], str]:
     lines = [line for line in start.splitlines()[:20] if line.strip()]
     if not lines:
         raise ValueError(f"{path} is empty: its first line must name the columns.")
+    if lines[0].lstrip()[0] in "{[":
+        raise ValueError(f"{path} looks like JSON: pass a CSV or Parquet file.")
     rows = {
         delimiter: list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
         for delimiter in DELIMITERS
@@ -194,6 +196,8 @@ def _read_csv(
 
 
 def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
+    if b"\0" in error.object:
+        return ValueError(f"{path} is not text: pass a CSV or Parquet file.")
     return ValueError(
         f"{path} is not UTF-8 text (byte 0x{error.object[error.start]:02x}): save it as UTF-8, for "
         "example with iconv -f WINDOWS-1252 -t UTF-8."
