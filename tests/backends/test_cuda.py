@@ -317,7 +317,9 @@ def test_a_saved_model_needs_no_gpu(tmp_path):
     np.testing.assert_array_equal(loaded.predict(), predicted)
     np.testing.assert_allclose(loaded.predict(X, graph=graph), model.predict(X, graph=graph))
     np.testing.assert_allclose(
-        loaded.ensemble_.predict(loaded.state_.pipeline.apply(loaded.state_.reader.read(X), graph)),
+        loaded.ensemble_.predict(
+            loaded.state_.pipeline.transform(loaded.state_.reader.read(X), graph)
+        ),
         model.scores_,
         rtol=1e-4,
         atol=1e-5,

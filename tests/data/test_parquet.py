@@ -197,7 +197,7 @@ def test_a_model_fitted_from_files_is_saved_and_explained_as_one_that_was_loaded
     graph = random_graph(600, 1500)
     settings = {"smoothing": eb.Laplacian(), "labels": "none", **BARE}
     model = eb.EBBSRegressor(10, **settings).fit(X, y, graph=graph)
-    with pytest.raises(ValueError, match="pass it, explain"):
+    with pytest.raises(ValueError, match="Pass it, explain"):
         model.explain([5])
     told = model.explain([5, 400], X=X)[1]
     assert told.own == model.explain([400], X=table)[0].own

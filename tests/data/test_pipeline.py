@@ -138,7 +138,7 @@ def test_binning_lazy_columns_allocates_no_full_matrix(monkeypatch):
     graph.degrees  # noqa: B018
     tracemalloc.start()
     try:
-        made = FeaturePipeline(**MADE).fit(table, graph, training, True, 0)
+        made = FeaturePipeline(**MADE).fit_transform(table, graph, training, True, 0)
         learner.start(made, n_outputs=1, seed=0, n_jobs=1, device="cpu")
         made.release()
         left, peak = tracemalloc.get_traced_memory()

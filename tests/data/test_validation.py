@@ -334,6 +334,5 @@ def test_score_takes_labels_of_all_rows_or_of_listed_nodes():
 def test_valid_input_raises_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        regressor().fit(FRAME, HALF, graph=GRAPH, eval_set=([6, 7], [6.0, 7.0])).predict(
-            FRAME, graph=GRAPH
-        )
+        model = regressor().fit(FRAME, HALF, graph=GRAPH, eval_set=([6, 7], [6.0, 7.0]))
+        assert np.isfinite(model.predict(FRAME, graph=GRAPH)).all()

@@ -32,7 +32,7 @@ class FeaturePipeline:
     low_rank : LowRank, optional
         Projection of a sparse table; replaces all of the above.
     encoder : OrderedTargetEncoder, optional
-        For learners without native categories; set by :meth:`fit` where it is needed.
+        For learners without native categories; set by :meth:`fit_transform` where it is needed.
     smooths_encodings : bool, default=False
         Smooth encoded categories too, as published, although this propagates labels to neighbours.
     """
@@ -48,7 +48,7 @@ class FeaturePipeline:
         """Whether columns are computed from neighbours' columns."""
         return self.neighbor_features is not None or self.feature_smoothing is not None
 
-    def fit(
+    def fit_transform(
         self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int
     ) -> Table:
         """Learn from a table and its training labels, and transform that table.
@@ -78,7 +78,7 @@ class FeaturePipeline:
             return self._add_graph_columns(table, encoded, graph)
         return self._add_graph_columns(table, table, graph)
 
-    def apply(self, table: Table, graph: Graph | None) -> Table:
+    def transform(self, table: Table, graph: Graph | None) -> Table:
         """Transform another table in the same way."""
         self._check_in_memory(table)
         if self.low_rank is not None:
@@ -95,7 +95,9 @@ class FeaturePipeline:
         smoothed = 0 if smoothing is None else smoothing.hops(graph.unsigned)
         return None if smoothed is None else max(statistics, smoothed)
 
-    def folded(self, importances: Array, origin: tuple[int, ...], n_columns: int) -> Array:
+    def input_importances(
+        self, importances: Array, origin: tuple[int, ...], n_columns: int
+    ) -> Array:
         """Return importances of the features, added up over the columns they were computed from."""
         if self.low_rank is not None:  # shared among columns by the squares of its entries
             return (self.low_rank.directions**2) @ importances

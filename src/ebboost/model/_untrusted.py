@@ -235,7 +235,7 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
     values = sparse.csr_array((2, width)) if reader.is_sparse else np.zeros((2, width))
     rows = Table(values, reader.names, tuple(sorted(reader.categories)), tuple(range(width)))
     graph = None if state.graph is None else Graph.from_edges([0], [1])
-    features = pipeline.apply(rows, graph)
+    features = pipeline.transform(rows, graph)
     require(features.origin == state.column_origin, "the trees were grown on other columns")
     scores = np.zeros((2, state.n_outputs))
     if graph is not None and smoothing is not None:

@@ -103,7 +103,7 @@ def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -
         )
     if state.pipeline.encoder is not None and state.encoded_table is None:
         raise ValueError(ENCODED)
-    features = state.encoded_table or state.pipeline.apply(table, state.graph)
+    features = state.encoded_table or state.pipeline.transform(table, state.graph)
     batches = (nodes[start : start + BATCH] for start in range(0, nodes.size, BATCH))
     return [explanation for batch in batches for explanation in _explain(state, batch, features)]
 

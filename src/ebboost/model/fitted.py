@@ -214,7 +214,7 @@ class FittedModel(BaseEstimator):
     def feature_importances_(self) -> Array:
         """Share of each column of X, neighbour columns included, in the gain of the trees."""
         state = self.state_
-        gains = state.pipeline.folded(
+        gains = state.pipeline.input_importances(
             state.ensemble.importances(), state.column_origin, state.n_features
         )
         total = gains.sum()

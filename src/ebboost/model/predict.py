@@ -80,7 +80,7 @@ def score_table(state: FittedState, X: Any, graph: Graphs | None) -> TableScores
         one_graph = graph_for(state, X, table.n_rows, graph)
         n_threads = threads_for(state.n_jobs, table)
         with threads(n_threads):
-            scores = tree_scores(state, state.pipeline.apply(table, one_graph))
+            scores = tree_scores(state, state.pipeline.transform(table, one_graph))
     with threads(n_threads):
         operator = propagation_operator(state.candidate.smoothing, one_graph, len(scores))
         propagated = operator.apply(scores)
@@ -101,13 +101,13 @@ def _predict_rows(state: FittedState, X: Any, graph: Graphs | None, nodes: Any) 
     rows = checks.node_positions(nodes, n_rows, repeats=True)
     center = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)
     if one_graph is None:
-        scores = tree_scores(state, state.pipeline.apply(read_rows(state, X, center), None))
+        scores = tree_scores(state, state.pipeline.transform(read_rows(state, X, center), None))
         raw = apply_labels(state, scores, state.init_score + scores, None, None)
         return raw[np.searchsorted(center, rows)]
     wide = one_graph.neighborhood(center, column_hops + hops)
     table = read_rows(state, X, wide.nodes)
     with threads(threads_for(state.n_jobs, table)):
-        features = state.pipeline.apply(table, wide.graph)
+        features = state.pipeline.transform(table, wide.graph)
         near = one_graph.neighborhood(center, hops) if column_hops else wide
         scores = tree_scores(
             state, features.subset(wide.distance <= hops) if column_hops else features

@@ -168,11 +168,11 @@ class Predictor:
         state = self._state
         hops = self._column_hops
         if self._table is None or self._graph is None or hops is None:
-            return nodes, tree_scores(state, state.pipeline.apply(table, None))
+            return nodes, tree_scores(state, state.pipeline.transform(table, None))
         wide = self._graph.neighborhood(nodes, 2 * hops)
         values = self._table.values[wide.nodes]
         values[np.searchsorted(wide.nodes, nodes)] = table.values
-        features = state.pipeline.apply(replace(self._table, values=values), wide.graph)
+        features = state.pipeline.transform(replace(self._table, values=values), wide.graph)
         near = wide.distance <= hops
         return wide.nodes[near], tree_scores(state, features.subset(near))
 

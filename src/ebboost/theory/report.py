@@ -275,7 +275,7 @@ def _equal_rows(state: FittedState) -> sparse.csr_array:
     n_nodes = state.n_nodes
     group = np.arange(n_nodes)
     if state.table is not None and not state.table.is_sparse:
-        columns = state.pipeline.apply(state.table, state.graph).materialize().values
+        columns = state.pipeline.transform(state.table, state.graph).materialize().values
         rows = np.nan_to_num(columns, nan=-np.inf)
         group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
     return sparse.csr_array((np.ones(n_nodes), (np.arange(n_nodes), group)))

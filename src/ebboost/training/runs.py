@@ -70,7 +70,7 @@ def build_run(
         grower = shared.grower.clone_with_shared_bins()
     else:
         pipeline = candidate.pipeline()
-        table = pipeline.fit(
+        table = pipeline.fit_transform(
             problem.table, problem.graph, training, learner.takes_categories, problem.seed
         )
         table = table if learner.same_from_blocks else table.materialize()

@@ -53,4 +53,4 @@ def _scores(
 ) -> NDArray[np.float64] | None:
     if not block.shape[0]:
         return None
-    return ensemble.predict(pipeline.apply(reader.read(block), None))
+    return ensemble.predict(pipeline.transform(reader.read(block), None))
