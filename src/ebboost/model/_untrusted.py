@@ -35,8 +35,8 @@ MANIFEST = {
     "fitted": dict,
     "candidate": dict,
     "node_ids": dict | None,
-    "table": {"names": list, "is_sparse": bool, "origin": list, "kept": dict, "categories": dict},
-    "calibrated": list | None,
+    "table": {"names": list, "is_sparse": bool, "origin": list, "stored": dict, "categories": dict},
+    "calibration": list | None,
     "environment": dict,
 }
 FACTS = {

@@ -28,22 +28,10 @@ _NEEDS_PICKLE = (
 
 
 class Codec:
-    """Encoder and decoder of plain values: None, numbers, text, lists, tuples, dicts and arrays."""
+    """Encoder and decoder of plain values: None, numbers, text, lists, tuples and dicts."""
 
     def encode(self, value: object, name: str) -> Any:
-        """Return a value as JSON.
-
-        Parameters
-        ----------
-        value : object
-        name : str
-            Of the value, for messages.
-
-        Raises
-        ------
-        ValueError
-            If the value has no plain form.
-        """
+        """Return a value as JSON; ``name`` is for messages."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if isinstance(value, np.generic) and value.dtype.kind in "biufU":
@@ -53,30 +41,22 @@ class Codec:
         if isinstance(value, tuple):
             return {"tuple": [self.encode(item, name) for item in value]}
         if isinstance(value, Mapping):
-            pairs = value.items()
-            return {
-                "dict": [[self.encode(key, name), self.encode(item, name)] for key, item in pairs]
-            }
+            return {"dict": [[self.encode(part, name) for part in pair] for pair in value.items()]}
         return self._encode_other(value, name)
 
     def _encode_other(self, value: object, name: str) -> Any:
         raise ValueError(
-            f"{name}={value!r} cannot be saved without pickle: a file holds numbers, text, lists, "
-            "dicts, arrays and parts of ebboost. Convert it to numbers or text before you fit."
+            f"{name} holds {value!r}, which cannot be saved without pickle: a file holds numbers, "
+            "text, lists, dicts, arrays and parts of ebboost. Convert it to numbers or text before "
+            "you fit."
         )
 
+    def encode_items(self, values: Mapping[str, object]) -> dict[str, Any]:
+        """Return a dict of values, each as JSON."""
+        return {name: self.encode(value, name) for name, value in values.items()}
+
     def decode(self, value: Any) -> Any:
-        """Return the value that :meth:`encode` encoded.
-
-        Parameters
-        ----------
-        value : JSON
-
-        Raises
-        ------
-        ValueError, KeyError, TypeError
-            If no value is encoded so.
-        """
+        """Return the value of JSON; errors of any type if nothing is encoded so."""
         if isinstance(value, list):
             return [self.decode(item) for item in value]
         match value:
@@ -91,25 +71,27 @@ class Codec:
     def _decode_other(self, value: dict[str, Any]) -> Any:
         raise ValueError(f"unknown kind of value with the keys {str(sorted(value))[:100]}")
 
+    def decode_items(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a dict of values, each from its JSON."""
+        return {name: self.decode(value) for name, value in values.items()}
+
 
 class PartCodec(Codec):
     """The codec of model files: arrays are lists, parts such as smoothers have parameters.
 
     Parameters
     ----------
-    classes : dict of str to type
-        The classes of parts that a file may name.
-    has_plain_parameters : callable
-        Whether no parameter of a class can be an array.
+    library_parts, user_parts : dict of str to type
+        The classes of parts that a file may name. Parameters of the former are never arrays.
     """
 
     def __init__(
         self,
-        classes: Mapping[str, type],
-        has_plain_parameters: Callable[[type], bool] = lambda kind: False,
+        library_parts: Mapping[str, type] | None = None,
+        user_parts: Mapping[str, type] | None = None,
     ) -> None:
-        self._classes = classes
-        self._has_plain_parameters = has_plain_parameters
+        self._library_parts = library_parts or {}
+        self._user_parts = user_parts or {}
 
     def _encode_other(self, value: Any, name: str) -> Any:
         if isinstance(value, np.ndarray):
@@ -119,41 +101,37 @@ class PartCodec(Codec):
             return {"array": self.encode(value.tolist(), name), "dtype": dtype.str}
         if isinstance(value, np.random.RandomState):
             return None
-        if hasattr(value, "get_params"):
-            kind = type(value).__name__
-            parameters = value.get_params(deep=False)
-            for key, parameter in parameters.items():
-                if callable(parameter) and not hasattr(parameter, "get_params"):
-                    raise ValueError(
-                        f"{key}={parameter!r} of {kind} is a function, which cannot be saved "
-                        f"without pickle. Use a choice that has a name; or define a subclass of "
-                        f"{kind} whose __init__ passes the function to that of {kind}, fit with "
-                        "it, and pass load(path, classes=[...])."
-                    )
-            encoded = {key: self.encode(item, key) for key, item in parameters.items()}
-            return {"class": kind, "parameters": encoded}
-        return super()._encode_other(value, name)
+        if not hasattr(value, "get_params"):
+            return super()._encode_other(value, name)
+        kind = type(value).__name__
+        parameters = value.get_params(deep=False)
+        for key, parameter in parameters.items():
+            if callable(parameter) and not hasattr(parameter, "get_params"):
+                raise ValueError(
+                    f"{key}={parameter!r} of {kind} is a function, which cannot be saved without "
+                    f"pickle. Use a choice that has a name; or define a subclass of {kind} whose "
+                    f"__init__ passes the function to that of {kind}, fit with it, and pass "
+                    "load(path, classes=[...])."
+                )
+        return {"class": kind, "parameters": self.encode_items(parameters)}
 
     def _decode_other(self, value: dict[str, Any]) -> Any:
         match value:
             case {"array": items, "dtype": dtype}:
                 return _decode_array([self.decode(item) for item in items], str(dtype))
-            case {"class": name, "parameters": parameters}:
-                return self._decode_part(name, parameters)
+            case {"class": name, "parameters": encoded}:
+                parameters = self.decode_items(encoded)
+                if name in self._user_parts:
+                    return self._user_parts[name](**parameters)
+                if name not in self._library_parts:
+                    raise ValueError(
+                        f"the model uses the class {str(name)[:100]}, which is not part of "
+                        "ebboost: import it and pass load(path, classes=[...])"
+                    )
+                has_array = any(isinstance(item, np.ndarray) for item in parameters.values())
+                require(not has_array, f"a parameter of {name} must not be an array")
+                return self._library_parts[name](**parameters)
         return super()._decode_other(value)
-
-    def _decode_part(self, name: str, encoded: dict[str, Any]) -> Any:
-        if name not in self._classes:
-            raise ValueError(
-                f"the model uses the class {str(name)[:100]}, which is not part of ebboost: import "
-                "it and pass load(path, classes=[...])"
-            )
-        kind = self._classes[name]
-        parameters = {key: self.decode(item) for key, item in encoded.items()}
-        has_array = any(isinstance(item, np.ndarray) for item in parameters.values())
-        is_plain = not has_array or not self._has_plain_parameters(kind)
-        require(is_plain, f"a parameter of {name} must not be an array")
-        return kind(**parameters)
 
 
 def _decode_array(items: list[Any], dtype: str) -> NDArray[Any]:
