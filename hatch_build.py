@@ -1,4 +1,7 @@
-"""Compiles `_native/kernels.c` when the package is built; without a C compiler the package is pure Python and uses scipy."""
+"""Compiles `_native/kernels.c` when the package is built.
+
+Without a C compiler the package is pure Python and uses scipy.
+"""
 
 import os
 import shutil
@@ -26,36 +29,34 @@ FLAGS = [
 
 
 def compilers() -> list[list[str]]:
-    """Return the commands to try: what the user asks for, what the system has, and Zig's, which comes as a wheel."""
-    found = [os.environ["CC"].split()] if os.environ.get("CC") else []
-    found += [[name] for name in ("cc", "gcc", "clang") if shutil.which(name)]
+    """Return the commands to try: ``$CC``, the system's compilers, and Zig's, which is a wheel."""
+    commands = [os.environ["CC"].split()] if os.environ.get("CC") else []
+    commands += [[name] for name in ("cc", "gcc", "clang") if shutil.which(name)]
     if find_spec("ziglang"):
-        found.append([sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"])
-    return found
+        commands.append([sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"])
+    return commands
 
 
-class CompileSweep(BuildHookInterface):
-    """Puts the shared library beside its source, and into the wheel."""
+class CompileKernels(BuildHookInterface):
+    """Builds the shared library next to its source, and adds it to the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Try each compiler until one succeeds."""
         library = Path(self.root, LIBRARY)
         library.unlink(missing_ok=True)
         for compiler in compilers():
-            made = library.with_name(
-                f"{library.stem}-{os.getpid()}{library.suffix}"
-            )  # a running process may hold the old
-            command = [*compiler, *FLAGS, str(Path(self.root, SOURCE)), "-o", str(made), "-lm"]
+            # A running process may have loaded the old library.
+            output = library.with_name(f"{library.stem}-{os.getpid()}{library.suffix}")
+            command = [*compiler, *FLAGS, str(Path(self.root, SOURCE)), "-o", str(output), "-lm"]
             try:
                 subprocess.run(command, check=True, capture_output=True, text=True)
             except (OSError, subprocess.CalledProcessError) as error:
                 self.app.display_warning(f"{' '.join(compiler)}: {getattr(error, 'stderr', error)}")
                 continue
-            made.replace(library)
+            output.replace(library)
             build_data["pure_python"] = False
-            build_data["tag"] = (
-                f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-            )
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["tag"] = f"py3-none-{platform}"
             build_data["artifacts"].append(f"/{LIBRARY.as_posix()}")
             return
         self.app.display_warning(

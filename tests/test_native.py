@@ -14,13 +14,13 @@ def test_a_broken_library_is_not_used(monkeypatch, tmp_path):
     assert compiled._load() is None
 
 
-def test_where_none_was_built_there_is_none(monkeypatch, tmp_path):
+def test_without_a_library_nothing_is_loaded(monkeypatch, tmp_path):
     monkeypatch.setattr(compiled, "FOLDER", tmp_path)
     assert compiled._load() is None
 
 
 @pytest.mark.parametrize("ends", [[0, 10], [0, 4, 10], [0, 1, 2, 3, 10]])
-def test_every_range_is_run_once_whoever_runs_it(ends):
+def test_every_range_is_run_once(ends):
     seen = []
     compiled.by_threads(
         lambda first, last, by: seen.extend(by * row for row in range(first, last)), ends, (2,)

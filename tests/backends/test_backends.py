@@ -43,7 +43,7 @@ def pair(monkeypatch, model, X, y, graph):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_rounds_stay_where_the_labels_are(name, monkeypatch):
+def test_rounds_stay_on_the_device_of_the_labels(name, monkeypatch):
     model = eb.EBBSRegressor(8, 0.3, learner=eb.XGBoost(3), random_state=0, **SETTINGS[name])
     here, there, history, fitted = pair(monkeypatch, model, *problem())
     np.testing.assert_allclose(there, here, rtol=1e-4)
@@ -56,7 +56,7 @@ def test_rounds_stay_where_the_labels_are(name, monkeypatch):
     )
 
 
-def test_a_round_waits_for_few_numbers(monkeypatch):
+def test_a_round_synchronises_eleven_times(monkeypatch):
     waited, after = [], []
     for name in ("__float__", "__bool__", "__int__"):
         asked = getattr(Elsewhere, name)
@@ -82,7 +82,7 @@ def test_a_round_waits_for_few_numbers(monkeypatch):
     assert set(np.diff(after)) == {11}
 
 
-def test_what_labels_say_of_predictions_is_solved_for_there(monkeypatch):
+def test_the_field_of_predictions_is_solved_on_the_device(monkeypatch):
     spread, asked = cuda.HostField.posterior_mean, []
 
     def noted(self, errors):
@@ -101,7 +101,7 @@ def test_what_labels_say_of_predictions_is_solved_for_there(monkeypatch):
     )  # a fitted model is no device's
 
 
-def test_systems_that_need_no_more_are_solved_in_float32():
+def test_systems_of_low_tolerance_are_solved_in_float32():
     kinds = []
 
     class Noted(EdgesElsewhere):
@@ -144,7 +144,7 @@ def test_a_system_beyond_float32_is_solved_in_full_precision():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_classes_stay_there_too(n_classes, monkeypatch):
+def test_classification_stays_on_the_device(n_classes, monkeypatch):
     X, y, graph = problem()
     classes = np.array([None] * y.size, dtype=object)
     known = ~np.isnan(y)
@@ -156,7 +156,7 @@ def test_classes_stay_there_too(n_classes, monkeypatch):
     np.testing.assert_allclose(there, here, rtol=1e-4)
 
 
-def test_relations_of_either_sign_stay_there(monkeypatch):
+def test_signed_relations_stay_on_the_device(monkeypatch):
     X, y, graph = problem()
     relations = {"like": graph, "unlike": random_graph(300, 500, seed=1)}
     strengths = {"like": 1.0, "unlike": -0.3}
@@ -173,7 +173,7 @@ def test_relations_of_either_sign_stay_there(monkeypatch):
     np.testing.assert_allclose(there, here, rtol=1e-4)
 
 
-def test_few_labels_are_cross_fitted_there(monkeypatch):
+def test_cross_fitting_stays_on_the_device(monkeypatch):
     model = eb.EBBSRegressor(20, learner=eb.XGBoost(2), random_state=0, **SETTINGS["smoothing"])
     here, there, _, fitted = pair(monkeypatch, model, *problem(n_labelled=30))
     np.testing.assert_allclose(there, here, rtol=1e-4)
@@ -181,14 +181,14 @@ def test_few_labels_are_cross_fitted_there(monkeypatch):
 
 
 @pytest.mark.parametrize("n_labelled", [150, 30])
-def test_a_fit_there_goes_on_from_its_checkpoint(n_labelled, monkeypatch, tmp_path):
+def test_a_fit_on_a_device_resumes_from_its_checkpoint(n_labelled, monkeypatch, tmp_path):
     X, y, graph = problem(n_labelled=n_labelled)
     model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["smoothing"])
     _, whole, _, _ = pair(monkeypatch, model, X, y, graph)
     np.testing.assert_array_equal(resume_after_crash(model, X, y, graph, tmp_path).predict(), whole)
 
 
-def test_robust_smoothing_is_refused_elsewhere(monkeypatch):
+def test_robust_smoothing_is_refused_on_a_device(monkeypatch):
     monkeypatch.setattr(trainer, "as_backend", lambda name: ElsewhereBackend())
     model = eb.EBBSRegressor(5, learner="xgboost", smoothing=eb.Robust(), labels="none")
     X, y, graph = problem()
@@ -212,13 +212,13 @@ def test_a_learner_without_a_gpu_names_the_one_with(learner):
         fit_on_cuda(learner=learner)
 
 
-def test_a_missing_cupy_says_what_to_install(monkeypatch):
+def test_a_missing_cupy_names_the_packages_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match=r"needs CuPy: pip install cupy-cuda12x"):
         fit_on_cuda()
 
 
-def test_a_missing_gpu_is_said():
+def test_a_missing_gpu_raises():
     module = pytest.importorskip("cupy")
     if module.cuda.is_available():
         pytest.skip("there is a GPU")
@@ -226,7 +226,7 @@ def test_a_missing_gpu_is_said():
         fit_on_cuda()
 
 
-def test_a_wheel_of_xgboost_without_gpus_says_what_to_install(monkeypatch):
+def test_xgboost_without_cuda_names_the_package_to_install(monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     monkeypatch.setattr(xgboost, "build_info", lambda: {"USE_CUDA": False})
     monkeypatch.setattr(trainer, "as_backend", lambda name: ElsewhereBackend())
@@ -241,7 +241,7 @@ def test_cupy_is_not_imported_on_the_cpu():
     assert ("cupy" in sys.modules) == before
 
 
-def test_what_would_fit_would_fit():
+def test_the_memory_message_names_sizes_that_fit():
     free, edges, shape = 8 * 10**9, 10**9, (2_000_000, 900, 1)
     said = cuda.memory_message([shape], edges, free)
     numbers = [float(number.replace(",", "")) for number in re.findall(r"\d[\d,.]*\b", said)]
@@ -258,7 +258,7 @@ def test_what_would_fit_would_fit():
     assert "3 candidates" in cuda.memory_message([shape] * 3, edges, free)
 
 
-def test_edges_take_what_is_kept_of_them(monkeypatch):
+def test_edge_bytes_count_indices_weights_and_tiles(monkeypatch):
     graph = problem()[2]
     n_edges = graph.adjacency.nnz
     assert cuda.edge_bytes(graph) == 4 * n_edges
@@ -268,6 +268,6 @@ def test_edges_take_what_is_kept_of_them(monkeypatch):
     assert cuda.edge_bytes(weighted) == 16 * n_edges  # in either float type, never in tiles
 
 
-def test_errors_of_other_kinds_pass_as_they_are():
+def test_other_errors_pass_through_a_backend():
     with pytest.raises(ValueError, match="something else"), Backend():
         raise ValueError("something else")

@@ -150,7 +150,7 @@ def test_a_sweep_by_tiles_is_the_same_each_time(tiles_at_once):
     np.testing.assert_array_equal(edges(v[:, None])[:, 0].get(), edges(v).get())
 
 
-def test_what_is_no_number_stays_none_in_tiles(tiles_at_once):
+def test_nan_stays_nan_in_tiles(tiles_at_once):
     graph = graph_of_several_tiles()
     edges, v = CudaSweep(graph.adjacency), cupy.zeros(graph.n_nodes, dtype=np.float32)
     assert (edges(v) == 0).all()
@@ -326,7 +326,7 @@ def test_a_saved_model_needs_no_gpu(tmp_path):
     )
 
 
-def test_too_little_memory_says_what_would_fit():
+def test_the_memory_error_names_sizes_that_fit():
     X, y, graph = problem(20_000, 10_000)
     pool = cupy.get_default_memory_pool()
     before = pool.get_limit()
@@ -344,7 +344,7 @@ def test_too_little_memory_says_what_would_fit():
         pool.set_limit(size=before)
 
 
-def test_memory_is_given_back_after_a_fit():
+def test_memory_is_freed_after_a_fit():
     X, y, graph = problem(20_000, 10_000)
     model = eb.EBBSRegressor(3, learner="xgboost", device="cuda", **SETTINGS["smoothing"])
     model.fit(X, y, graph=graph)

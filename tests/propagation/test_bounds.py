@@ -13,7 +13,7 @@ STEPS = [1, 2, 3, 7, 20]
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize("method", ["gradient", "jacobi", "chebyshev"])
-def test_no_step_leaves_what_the_inverse_takes_away(method, sigma):
+def test_without_steps_the_error_is_that_of_the_identity(method, sigma):
     bound = Contraction(method, sigma, 1 / sigma, largest=sigma)
     assert bound.start == bound.error(0) == pytest.approx(1 - 1 / sigma)
 
@@ -22,7 +22,7 @@ def test_no_step_leaves_what_the_inverse_takes_away(method, sigma):
     "bound",
     [Contraction("exact", 9.0), Contraction("gradient", 1.0), Contraction("chebyshev", 1.0)],
 )
-def test_what_is_exact_from_the_start_needs_no_step(bound):
+def test_exact_methods_need_no_step(bound):
     assert bound.start == bound.rate == bound.error(0) == bound.error(5) == bound.steps(0.0) == 0
 
 
@@ -70,7 +70,7 @@ def test_a_tolerance_that_holds_at_the_start_needs_no_step():
 
 
 @pytest.mark.parametrize("method", ["gradient", "jacobi", "chebyshev"])
-def test_a_rate_that_rounds_to_one_is_refused_rather_than_waited_for(method):
+def test_a_rate_that_rounds_to_one_is_refused(method):
     heavy = eb.Graph.from_edges([0, 1], [1, 2], weight=[1e200, 1e200])
     with pytest.raises(ValueError, match="endless steps"):
         eb.Laplacian(0.3, "auto", method=method, normalized=False).operator(heavy)

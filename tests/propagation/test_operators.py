@@ -64,7 +64,7 @@ def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph
 
 
 @pytest.mark.parametrize("smoother", SMOOTHERS, ids=describe_parameters)
-def test_operator_leaves_its_input_alone(smoother):
+def test_operators_do_not_change_their_input(smoother):
     graph = random_graph(20, 40)
     if not fits_step(smoother, graph):
         return
@@ -122,14 +122,14 @@ def test_a_system_is_refused_by_the_ratio_of_its_eigenvalues_not_by_their_size()
             SparseSolver(GraphMatrix(adjacency, np.full(30, 6e13 * size), 0.0), "Do this.", size)
 
 
-def test_a_ratio_to_nothing_is_nothing():
+def test_a_ratio_to_zero_is_zero():
     np.testing.assert_array_equal(
         ratio(np.array([1.0, 0.0, 3.0]), np.array([2.0, 0.0, -1.0])), [0.5, 0.0, 0.0]
     )
 
 
 @pytest.mark.parametrize("shape", [(30,), (30, 1), (30, 3)])
-def test_where_edges_have_no_strength_a_solution_is_a_division(shape, monkeypatch):
+def test_without_edges_a_solution_is_a_division(shape, monkeypatch):
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
     diagonal, right = np.linspace(1.0, 3.0, 30), np.random.default_rng(0).normal(size=shape)
     solver = SparseSolver(GraphMatrix(random_graph(30, 60).adjacency, diagonal, 0.0), "", 1.0)
@@ -152,7 +152,7 @@ def test_conjugate_gradients_agree_with_the_factorisation(monkeypatch, normalize
     )
 
 
-def test_a_solver_that_did_not_converge_says_so(monkeypatch):
+def test_a_solver_that_does_not_converge_warns(monkeypatch):
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
     monkeypatch.setattr(SparseSolver, "max_iterations", 2)
     operator = eb.Laplacian(1e4, normalized=False, method="exact").operator(random_graph(300, 900))
@@ -162,7 +162,7 @@ def test_a_solver_that_did_not_converge_says_so(monkeypatch):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
 @pytest.mark.parametrize("width", [1, 2])
-def test_scores_that_are_no_numbers_are_not_taken_for_solved(bad, width, monkeypatch):
+def test_overflow_and_nan_give_nan_and_a_warning(bad, width, monkeypatch):
     monkeypatch.setattr(SparseSolver, "direct_up_to", 0)
     monkeypatch.setattr(SparseSolver, "max_iterations", 5)
     scores = np.ones((50, width))
@@ -243,7 +243,7 @@ def test_wrong_settings_are_refused_by_name(parameters, message):
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("r", ["laplacian", "diffusion", "random-walk", "inverse-cosine"])
-def test_a_polynomial_keeps_to_its_tolerance_and_is_no_longer_than_need_be(r, tolerance):
+def test_a_kernel_polynomial_has_the_least_degree_within_its_tolerance(r, tolerance):
     graph = eb.Graph.from_edges(
         np.arange(199), np.arange(1, 200)
     )  # a path: the spectrum fills its whole interval
@@ -326,7 +326,7 @@ def test_a_graph_without_edges_only_shrinks():
         np.testing.assert_allclose(operator.apply(scores), scores / 4.0, rtol=1e-4)
 
 
-def test_eigenvalues_at_the_edge_of_a_kernel_are_silenced():
+def test_frequencies_of_infinite_energy_are_multiplied_by_zero():
     """A star's normalised Laplacian comes close to 2, where the walk and the inverse cosine cost infinitely much."""
     star = eb.Graph.from_edges(np.zeros(400, dtype=int), np.arange(1, 401))
     for r in ("random-walk", "inverse-cosine"):
@@ -379,12 +379,12 @@ def test_eigenvalues_at_the_edge_of_a_kernel_are_silenced():
         ),
     ],
 )
-def test_kernels_that_are_no_energy_are_refused_by_name(parameters, message):
+def test_wrong_kernel_parameters_are_refused_by_name(parameters, message):
     with pytest.raises(ValueError, match=message):
         eb.Kernel(**parameters).operator(random_graph(30, 60))
 
 
-def test_a_step_in_r_is_taken_with_a_degree_of_ones_own():
+def test_a_discontinuous_kernel_needs_a_degree():
     operator = eb.Kernel(lambda s: np.where(s > 0.7, 1e3, 0.0), degree=12).operator(
         random_graph(30, 60)
     )
@@ -393,7 +393,7 @@ def test_a_step_in_r_is_taken_with_a_degree_of_ones_own():
     )  # Gibbs: the polynomial overshoots, and the bound says so
 
 
-def test_where_nothing_is_kept_of_a_node_no_entry_is_negative():
+def test_steps_on_isolated_nodes_are_nonnegative():
     alone = eb.Graph.from_edges(
         [], [], n_nodes=3
     )  # ‖I+λL‖ = 1: a step goes all the way, and 1 − αδ is 0
@@ -409,7 +409,7 @@ def test_only_a_signed_graph_needs_an_operator_without_signs():
     assert eb.Laplacian(1.0, 2).operator(signed).unsigned is not None
 
 
-def test_a_step_that_is_too_long_is_told_how_long_it_may_be():
+def test_the_message_names_the_longest_step():
     path = eb.Graph.from_edges([0, 1], [1, 2])  # eigenvalues of L are 0, 1 and 3
     with pytest.raises(ValueError, match=r"a number in \(0, 0\.25\]"):
         eb.Laplacian(1.0, 2, normalized=False, step=0.9).operator(path)
@@ -418,7 +418,7 @@ def test_a_step_that_is_too_long_is_told_how_long_it_may_be():
 @pytest.mark.parametrize(
     "change", [{"step": 0.0}, {"step": -0.1}, {"tol": -0.1}, {"tol": np.inf}, {"tol": True}]
 )
-def test_steps_and_tolerances_that_mean_nothing_are_refused(change):
+def test_steps_and_tolerances_out_of_range_are_refused(change):
     with pytest.raises(ValueError, match=f"^{next(iter(change))} must be"):
         eb.Laplacian(1.0, 2, normalized=False, **change).operator(
             eb.Graph.from_edges([0, 1], [1, 2])

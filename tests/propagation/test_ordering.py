@@ -35,7 +35,7 @@ needs_loops = pytest.mark.skipif(_order.COMPILED is None, reason="no compiler")
 
 @needs_loops
 @given(graph=graphs(), seed=st.integers(0, 100))
-def test_pairs_and_fours_are_of_all_nodes_and_rows_read_no_more_than_before(graph, seed):
+def test_pairs_and_fours_cover_all_nodes_and_read_no_more_entries(graph, seed):
     nodes = np.random.default_rng(seed).permutation(graph.n_nodes).astype(np.int32)
     order, lengths = _order.shared_order(graph.adjacency, nodes), np.diff(graph.adjacency.indptr)
     assert np.array_equal(np.sort(order.nodes), np.arange(graph.n_nodes))
@@ -77,7 +77,7 @@ def test_nodes_with_the_same_neighbours_are_adjacent():
 
 
 @needs_loops
-def test_sums_are_shared_only_where_that_spares_much():
+def test_sums_are_shared_only_where_that_saves_many_entries():
     rng = np.random.default_rng(0)
     places = rng.random((2000, 2))
     few, many = (eb.Graph.build_knn(places, k=k).adjacency for k in (5, 15))
@@ -113,7 +113,7 @@ def test_scattered_neighbours_are_brought_together(small_is_large):
     assert distance(graph, order) < 0.1 * distance(graph, np.arange(5000))
 
 
-def test_an_order_that_is_good_stays(small_is_large, monkeypatch):
+def test_a_local_order_is_not_changed(small_is_large, monkeypatch):
     monkeypatch.setattr(
         _order, "reverse_cuthill_mckee", lambda *_, **__: pytest.fail("the order was good")
     )
@@ -121,7 +121,7 @@ def test_an_order_that_is_good_stays(small_is_large, monkeypatch):
     row_order(path.adjacency)
 
 
-def test_a_random_graph_is_left_as_it_is(small_is_large, monkeypatch):
+def test_a_random_graph_is_not_reordered(small_is_large, monkeypatch):
     monkeypatch.setattr(
         _order, "reverse_cuthill_mckee", lambda *_, **__: pytest.fail("no order is better")
     )

@@ -43,7 +43,7 @@ def sweep_by(loops: str, adjacency: sparse.csr_array) -> Sweep:
     given_terms=st.integers(0, 7),
     short=st.booleans(),
 )
-def test_a_sweep_is_its_closed_form(loops, graph, width, given_terms, short):
+def test_a_sweep_equals_its_closed_form(loops, graph, width, given_terms, short):
     rng, n = np.random.default_rng(0), graph.n_nodes
     dtype = np.float32 if short else np.float64
     v, source = rng.normal(size=(2, n) if width is None else (2, n, width)).astype(dtype)
@@ -127,7 +127,7 @@ def test_one_adjacency_is_laid_out_once():
 
 @pytest.mark.parametrize("kind", ["unit", "weighted", pytest.param("shared", marks=compiled)])
 @pytest.mark.parametrize("width", [1, 3])
-def test_threads_change_no_bit(kind, width, monkeypatch):
+def test_results_do_not_depend_on_the_number_of_threads(kind, width, monkeypatch):
     monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 100)
     rng, n = np.random.default_rng(0), 20_000
     if kind == "shared":
@@ -177,7 +177,7 @@ def _sweep_in_child(size: int) -> float:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_forked_process_makes_threads_of_its_own(monkeypatch):
+def test_a_forked_process_starts_its_own_threads(monkeypatch):
     monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 100)
     expected = _sweep_in_child(1000)  # the parent's threads are running now
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -214,7 +214,7 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
 
 
 @compiled
-def test_compiled_conjugate_gradients_stop_when_told():
+def test_conjugate_gradients_stop_after_max_iterations():
     adjacency = eb.Graph.from_edges(np.arange(99), np.arange(1, 100), n_nodes=100).adjacency
     diagonal = np.asarray(adjacency.sum(axis=1)).ravel() + 1e-3
     _, reached = sweep_on(adjacency).conjugate_gradients(
@@ -223,7 +223,7 @@ def test_compiled_conjugate_gradients_stop_when_told():
     assert reached > 1e-3
 
 
-def test_without_a_library_there_is_scipy(monkeypatch):
+def test_scipy_replaces_a_missing_library(monkeypatch):
     monkeypatch.setattr(_compiled, "COMPILED", None)
     rng = np.random.default_rng(0)
     X, ends = rng.normal(size=(1500, 3)), np.sort(rng.integers(0, 1500, (4000, 2)), axis=1)
@@ -254,7 +254,7 @@ LAYOUTS = {
     ],
     ids=str,
 )
-def test_how_scores_lie_in_memory_does_not_matter(smoother, dtype, layout):
+def test_results_do_not_depend_on_the_memory_layout_of_scores(smoother, dtype, layout):
     operator = smoother.operator(eb.Graph.build_knn(np.random.default_rng(0).random((60, 2)), k=4))
     scores = np.random.default_rng(1).normal(size=(60, 5)).astype(dtype)
     for method in (operator.linearize(scores).apply, operator.linearize(scores).adjoint):
@@ -275,7 +275,7 @@ def test_terms_of_another_float_type_are_converted(loops):
 
 
 @pytest.mark.parametrize("loops", LOOPS)
-def test_memory_that_does_not_fit_is_refused(loops):
+def test_arrays_of_the_wrong_shape_are_refused(loops):
     sweep = sweep_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency)
     with pytest.raises(ValueError, match="a row for each of the 3 nodes"):
         sweep(np.ones(2))
@@ -316,7 +316,7 @@ def test_steps_by_several_threads_are_those_of_one(dtype, monkeypatch):
     np.testing.assert_array_equal(alone, together)
 
 
-def test_a_sweep_goes_with_its_last_operator():
+def test_a_sweep_is_freed_with_its_last_operator():
     graph = eb.Graph.from_edges([0, 1], [1, 2])
     operator = eb.Laplacian(1.0, 2).operator(graph)
     operator.apply(np.arange(3.0))
@@ -391,7 +391,7 @@ def test_concurrent_first_sweeps_search_one_order(what, monkeypatch):
 
 @compiled
 @pytest.mark.parametrize("n_nodes", [7, 8, 9])
-def test_a_solve_that_overflowed_does_not_spoil_the_next(n_nodes):
+def test_an_overflow_does_not_affect_the_next_solve(n_nodes):
     adjacency = eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes)).adjacency
     sweep, diagonal, right = sweep_on(adjacency), np.full(n_nodes, 3.0), np.ones(n_nodes)
     given = diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100
@@ -440,7 +440,7 @@ def literal(adjacency, values, rows, nothing):
     short=st.booleans(),
     asked=st.integers(1, 7),
 )
-def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, short, asked):
+def test_neighbor_statistics_equal_a_literal_loop(loops, graph, width, missing, short, asked):
     rng, n = np.random.default_rng(width), graph.n_nodes
     values = rng.normal(size=(n, width)).astype(np.float32 if short else np.float64)
     if missing:
@@ -458,7 +458,7 @@ def test_what_is_around_a_node_is_a_literal_loop(loops, graph, width, missing, s
 
 
 @compiled
-def test_what_is_around_a_node_takes_no_order(monkeypatch):
+def test_neighbor_statistics_need_no_row_order(monkeypatch):
     """To find one takes longer than to look."""
     monkeypatch.setattr(_compiled, "row_order", None)
     adjacency, out = eb.Graph.from_edges([0, 1], [1, 2]).adjacency, np.empty((3, 1))
@@ -470,7 +470,7 @@ def test_what_is_around_a_node_takes_no_order(monkeypatch):
 
 @compiled
 @pytest.mark.parametrize("weighted", [False, True])
-def test_what_is_around_a_node_does_not_depend_on_who_looks(weighted, monkeypatch):
+def test_neighbor_statistics_are_the_same_bits_by_threads_and_by_numpy(weighted, monkeypatch):
     """Threads, scipy's product and the compiled loop add up in the same order: the same bits."""
     monkeypatch.setattr(_compiled, "WORTH_A_THREAD", 100)
     rng = np.random.default_rng(0)
@@ -491,7 +491,7 @@ def test_what_is_around_a_node_does_not_depend_on_who_looks(weighted, monkeypatc
 
 
 @pytest.mark.parametrize("loops", LOOPS)
-def test_a_place_to_write_to_that_does_not_fit_is_refused(loops):
+def test_neighbor_statistics_refuse_outputs_of_the_wrong_shape(loops):
     sweep, values = sweep_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones((3, 2))
     for rows, out in (([0, 3], np.empty((2, 2))), ([-1], np.empty((1, 2)))):
         with pytest.raises(ValueError, match="those of 3 nodes"):
@@ -502,7 +502,7 @@ def test_a_place_to_write_to_that_does_not_fit_is_refused(loops):
 
 
 @pytest.mark.parametrize("loops", LOOPS)
-def test_steps_of_scores_that_lie_across_are_refused(loops):
+def test_steps_refuse_scores_without_a_row_for_each_node(loops):
     sweep, ones = sweep_by(loops, eb.Graph.from_edges([0, 1], [1, 2]).adjacency), np.ones(3)
     with pytest.raises(ValueError, match="a row for each of the 3 nodes"):
         sweep.steps(ones, ones, ones, 0.5, 1)(np.ones((1, 3)))

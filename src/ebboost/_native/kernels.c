@@ -7,7 +7,7 @@
    Eight rows of about one length are summed side by side, their columns in turns, and rows that have ended read the zero at n.
    So where a row ends is rarely guessed wrong, which would cost more than the row. What much longer rows have beyond the turns
    of their eight, the rest, comes last. Columns are numbered in 16 bits where that is enough.
-   Where nodes next to each other have the same neighbours, as near places do, a vector goes on behind its `size` entries: with
+   Where adjacent nodes share neighbours, as in graphs of near points, a vector goes on behind its `size` entries: with
    the sums of its pairs, nodes 2p and 2p + 1, then with those of its fours, two pairs each. A row that has all nodes of one
    reads their sum, which about halves the gathers. Order then goes by what nodes share, not by length: the i-th row to be summed
    is that of node row[i]. Elsewhere size is 0 and row is NULL: the i-th row is that of node i.
@@ -34,7 +34,7 @@ PUBLIC int64_t ebboost_sweep_version(void) { return 6; }
 #define EDGES(REAL, INDEX)                                                                                              \
     const int64_t *restrict start, const INDEX *restrict column, const REAL *restrict w, int64_t n_rest,                \
         const int32_t *restrict rest_row, const int64_t *restrict rest_start, int64_t size, const int32_t *restrict row
-#define GIVEN start, column, w, n_rest, rest_row, rest_start, size, row
+#define PASSED start, column, w, n_rest, rest_row, rest_start, size, row
 
 /* What follows a vector: the sums of its pairs and of its fours, for entries first .. last - 1, `first` a multiple of eight. */
 #define DEFINE_SHARED(NAME, REAL)                                                                                       \
@@ -91,7 +91,7 @@ DEFINE_SHARED(ebboost_double, double)
         while (r < n_rest && rest_row[r] < first) r++;                                                                  \
         for (; first < last; first += WINDOW) {                                                                         \
             const int64_t end = first + WINDOW < last ? first + WINDOW : last;                                          \
-            r = NAME##_narrow_##BITS##_sums(first, end, r, GIVEN, v, out, weighted);                                    \
+            r = NAME##_narrow_##BITS##_sums(first, end, r, PASSED, v, out, weighted);                                    \
             for (int64_t i = first; i < end; i += 8)                                                                    \
                 for (int k = 0; k < 8; k++)                                                                             \
                     out[i + k] = scale[i + k] * out[i + k] + keep[i + k] * v[i + k] + source[i + k];                    \
@@ -101,9 +101,9 @@ DEFINE_SHARED(ebboost_double, double)
     PUBLIC void NAME##_narrow_##BITS(int64_t first, int64_t last, EDGES(REAL, INDEX), const REAL *scale,                \
                                      const REAL *keep, const REAL *source, const REAL *v, REAL *out) {                  \
         if (w)                                                                                                          \
-            NAME##_rows_##BITS(first, last, GIVEN, scale, keep, source, v, out, 1);                                     \
+            NAME##_rows_##BITS(first, last, PASSED, scale, keep, source, v, out, 1);                                     \
         else                                                                                                            \
-            NAME##_rows_##BITS(first, last, GIVEN, scale, keep, source, v, out, 0);                                     \
+            NAME##_rows_##BITS(first, last, PASSED, scale, keep, source, v, out, 0);                                     \
     }
 
 DEFINE_NARROW(ebboost_float, float, uint16_t, 16)
@@ -117,32 +117,32 @@ static INLINE void soon(const int32_t *column) {
     __builtin_prefetch(column + 16);
 }
 
-/* What a row reads, under the new numbers `place`: its columns, or, where sums follow the vectors, sums of fours, sums of pairs
-   and what is left of its columns. `inside` has a number for each four, all 0, and is left so; `found` has room for one more
+/* What a row reads, under the new numbers `position`: its columns, or, where sums follow the vectors, sums of fours, sums of pairs
+   and what is left of its columns. `inside` has a number for each four, all 0, and is left so; `entries` has room for one more
    than the row has columns. Returns how many. */
 static INLINE int64_t pieces(int64_t node, const int32_t *restrict start, const int32_t *restrict column,
-                             const int32_t *restrict place, int64_t size, uint8_t *restrict inside,
-                             int32_t *restrict found) {
+                             const int32_t *restrict position, int64_t size, uint8_t *restrict inside,
+                             int32_t *restrict entries) {
     const int64_t at = start[node], end = start[node + 1];
     int64_t n = 0;
     if (!size) {
-        for (int64_t k = at; k < end; k++) found[n++] = place[column[k]];
+        for (int64_t k = at; k < end; k++) entries[n++] = position[column[k]];
         return n;
     }
-    for (int64_t k = at; k < end; k++) inside[place[column[k]] / 4] |= (uint8_t)(1 << place[column[k]] % 4);
+    for (int64_t k = at; k < end; k++) inside[position[column[k]] / 4] |= (uint8_t)(1 << position[column[k]] % 4);
     for (int64_t k = at; k < end; k++) {
-        const int32_t four = place[column[k]] / 4;
+        const int32_t four = position[column[k]] / 4;
         const int all = inside[four];
         if (!all) continue;
         inside[four] = 0;
         if (all == 15) {
-            found[n++] = (int32_t)(size + size / 2 + four);
+            entries[n++] = (int32_t)(size + size / 2 + four);
             continue;
         }
         for (int half = 0; half < 2; half++) {
             const int both = all >> 2 * half & 3;
             const int32_t first = 4 * four + 2 * half;
-            found[n] = both == 3 ? (int32_t)(size + first / 2) : first + both / 2;
+            entries[n] = both == 3 ? (int32_t)(size + first / 2) : first + both / 2;
             n += both > 0;
         }
     }
@@ -150,21 +150,21 @@ static INLINE int64_t pieces(int64_t node, const int32_t *restrict start, const 
 }
 
 /* How many each row reads, by the new numbers. */
-PUBLIC void ebboost_pieces(int64_t n, const int32_t *restrict order, const int32_t *restrict place,
+PUBLIC void ebboost_pieces(int64_t n, const int32_t *restrict order, const int32_t *restrict position,
                            const int32_t *restrict start, const int32_t *restrict column, int64_t size,
-                           uint8_t *restrict inside, int32_t *restrict found, int32_t *restrict counts) {
+                           uint8_t *restrict inside, int32_t *restrict entries, int32_t *restrict counts) {
     for (int64_t i = 0; i < n; i++) {
         if (i + 8 < n) soon(column + start[order[i + 8]]);
-        counts[i] = (int32_t)pieces(order[i], start, column, place, size, inside, found);
+        counts[i] = (int32_t)pieces(order[i], start, column, position, size, inside, entries);
     }
 }
 
-/* Write the rows of a matrix as the loops above read them, into columns that are all n and weights that are all 0. `found` has
+/* Write the rows of a matrix as the loops above read them, into columns that are all n and weights that are all 0. `entries` has
    room for one more than the longest row. */
 #define DEFINE_ARRANGED(NAME, INDEX)                                                                                    \
-    PUBLIC void NAME(int64_t n, const int32_t *restrict order, const int32_t *restrict place,                           \
+    PUBLIC void NAME(int64_t n, const int32_t *restrict order, const int32_t *restrict position,                           \
                      const int32_t *restrict old_start, const int32_t *restrict old_column,                             \
-                     const double *restrict old_w, uint8_t *restrict inside, int32_t *restrict found,                   \
+                     const double *restrict old_w, uint8_t *restrict inside, int32_t *restrict entries,                   \
                      const int64_t *restrict start, INDEX *restrict column, double *restrict w, int64_t n_rest,         \
                      const int32_t *restrict rest_row, const int64_t *restrict rest_start, int64_t size,                \
                      const int32_t *restrict row) {                                                                     \
@@ -172,12 +172,12 @@ PUBLIC void ebboost_pieces(int64_t n, const int32_t *restrict order, const int32
         for (int64_t i = 0; i < n; i++) {                                                                               \
             const int64_t node = order[row ? row[i] : i], from = old_start[node];                                       \
             if (i + 8 < n) soon(old_column + old_start[order[row ? row[i + 8] : i + 8]]);                               \
-            const int64_t length = pieces(node, old_start, old_column, place, size, inside, found);                     \
+            const int64_t length = pieces(node, old_start, old_column, position, size, inside, entries);                     \
             const int64_t begin = start[i / 8] + i % 8, turns = (start[i / 8 + 1] - start[i / 8]) / 8;                  \
             const int64_t rest = r < n_rest && rest_row[r] == i ? rest_start[r++] : 0;                                  \
             for (int64_t k = 0; k < length; k++) {                                                                      \
                 const int64_t to = k < turns ? begin + 8 * k : rest + k - turns;                                        \
-                column[to] = (INDEX)found[k];                                                                           \
+                column[to] = (INDEX)entries[k];                                                                           \
                 if (w) w[to] = old_w[from + k];                                                                         \
             }                                                                                                           \
         }                                                                                                               \
@@ -228,7 +228,7 @@ DEFINE_ENDS(ebboost_double, double)
                                     const REAL *scores, REAL *v, REAL *source, REAL *other, REAL *out) {                \
         NAME##_begin(0, n, size, order, root, alpha, scores, v, source);                                                \
         for (int64_t k = 0; k < count; k++) {                                                                           \
-            NAME##_narrow_##BITS(0, n, GIVEN, scale, keep, source, v, other);                                           \
+            NAME##_narrow_##BITS(0, n, PASSED, scale, keep, source, v, other);                                           \
             REAL *swap = v;                                                                                             \
             v = other, other = swap;                                                                                    \
         }                                                                                                               \
@@ -241,7 +241,7 @@ DEFINE_STEPS(ebboost_double, 16, double, uint16_t)
 DEFINE_STEPS(ebboost_double, 32, double, int32_t)
 
 /* Several columns of scores: `width` numbers lie side by side for each node. Row r is that of node order[r]; edges are read
-   where they are, as a row's own place is one gather among many. The rows of the source are `stride` apart; with `root` it
+   where they are, as a row's own position is one gather among many. The rows of the source are `stride` apart; with `root` it
    is alpha root_i source_i, so that steps need no copy of what they begin with. */
 #define DEFINE_WIDE(NAME, REAL)                                                                                         \
     static INLINE void NAME##_block(int64_t i, int64_t from, int64_t width, int32_t at, int32_t end,                    \
@@ -254,11 +254,11 @@ DEFINE_STEPS(ebboost_double, 32, double, int32_t)
             const REAL *restrict other = v + (int64_t)column[at] * width + from;                                        \
             for (int k = 0; k < size; k++) sum[k] += weighted ? w[at] * other[k] : other[k];                            \
         }                                                                                                               \
-        const int64_t own = i * width + from, given = i * stride + from;                                                \
+        const int64_t own = i * width + from, from_source = i * stride + from;                                                \
         for (int k = 0; k < size; k++) {                                                                                \
             if (scale) sum[k] *= scale[i];                                                                              \
             if (keep) sum[k] += keep[i] * v[own + k];                                                                   \
-            if (source) sum[k] += root ? alpha * (root[i] * source[given + k]) : source[given + k];                     \
+            if (source) sum[k] += root ? alpha * (root[i] * source[from_source + k]) : source[from_source + k];                     \
             out[own + k] = sum[k];                                                                                      \
         }                                                                                                               \
     }                                                                                                                   \
@@ -293,10 +293,10 @@ DEFINE_STEPS(ebboost_double, 32, double, int32_t)
 DEFINE_WIDE(ebboost_wide_float, float)
 DEFINE_WIDE(ebboost_wide_double, double)
 
-/* What the neighbours of some nodes look like: the mean by weight, the least and the largest of every column, in one pass over
+/* Statistics over the neighbours of some nodes: the weighted mean, minimum and maximum of every column, in one pass over
    their edges. Row r of the answers is that of node rows[r], and the answers of one row are `stride` apart from those of the
    next, as they are columns of a wider table. `sums` are the weights of each node added up, or NULL where values may be
-   missing (NaN): they then count for nothing, and each column has sums of its own. `nothing` is said where nothing is known.
+   missing (NaN): they then count for nothing, and each column has sums of its own. `nothing` is written where no neighbour has a value.
    Sums are added up one neighbour after the other, as sparse libraries do. */
 #define DEFINE_AROUND(NAME, REAL)                                                                                       \
     static INLINE void NAME##_block(int64_t from, int64_t width, int32_t at, int32_t end, const int32_t *restrict column,\
@@ -388,19 +388,19 @@ static INLINE double total(const double *sum) {
         double product = total(products), length = total(lengths);                                                      \
         int64_t done = 0;                                                                                               \
         for (; done < most && sqrt(length) > target; done++) {                                                          \
-            double bends[8] = {0};                                                                                      \
+            double curvatures[8] = {0};                                                                                      \
             int64_t r = 0;                                                                                              \
             if (size) ebboost_double_shared(0, n, size, direction);                                                     \
             for (int64_t first = 0; first < n; first += WINDOW) {                                                       \
                 const int64_t last = first + WINDOW < n ? first + WINDOW : n;                                           \
-                r = SUMS##_sums(first, last, r, GIVEN, direction, image, weighted);                                     \
+                r = SUMS##_sums(first, last, r, PASSED, direction, image, weighted);                                     \
                 for (int64_t i = first; i < last; i += 8)                                                               \
                     for (int k = 0; k < 8; k++) {                                                                       \
                         image[i + k] = diagonal[i + k] * direction[i + k] - image[i + k];                               \
-                        bends[k] += direction[i + k] * image[i + k];                                                    \
+                        curvatures[k] += direction[i + k] * image[i + k];                                                    \
                     }                                                                                                   \
             }                                                                                                           \
-            const double bend = total(bends), step = bend > 0 ? product / bend : 0, last = product;                     \
+            const double curvature = total(curvatures), step = curvature > 0 ? product / curvature : 0, last = product;                     \
             for (int k = 0; k < 8; k++) products[k] = lengths[k] = 0;                                                   \
             for (int64_t i = 0; i < n; i += 8)                                                                          \
                 for (int k = 0; k < 8; k++) {                                                                           \
@@ -421,23 +421,23 @@ static INLINE double total(const double *sum) {
                         const double *weight, double target, int64_t most, double *z, double *residual,                 \
                         double *direction, double *image, double *reached) {                                            \
         if (w)                                                                                                          \
-            return NAME##_loop(n, GIVEN, diagonal, inverse, weight, target, most, z, residual, direction, image,        \
+            return NAME##_loop(n, PASSED, diagonal, inverse, weight, target, most, z, residual, direction, image,        \
                                reached, 1);                                                                             \
-        return NAME##_loop(n, GIVEN, diagonal, inverse, weight, target, most, z, residual, direction, image, reached, 0);\
+        return NAME##_loop(n, PASSED, diagonal, inverse, weight, target, most, z, residual, direction, image, reached, 0);\
     }
 
 DEFINE_SOLVE(ebboost_solve_16, ebboost_double_narrow_16, uint16_t)
 DEFINE_SOLVE(ebboost_solve_32, ebboost_double_narrow_32, int32_t)
 
-/* An order in which nodes that share neighbours lie in pairs, and pairs in fours: of the neighbours of a node that are still
-   alone, the one with which it shares the most, looked for in the order `nodes`; then of the pairs around a pair the one whose
-   shared neighbours are its own most often. Who finds none goes with the next who finds none. No more than LOOKED_AT neighbours
-   of a node are looked at. `mate` and `mark` have an entry for each node, `pair` and `tried` for each node in a pair,
+/* An order in which nodes that share neighbours lie in pairs, and pairs in fours: of the unpaired neighbours of a node, the
+   one with which it shares the most, looked for in the order `nodes`; then of the pairs around a pair the one whose
+   shared neighbours are its own most often. A node without one is paired with the next node without one. No more than LOOKED_AT neighbours
+   of a node are looked at. `mate` and `mark` have an entry for each node, `pair` and `visited` for each node in a pair,
    `shared_start` one more than there are pairs, `shared` one for each entry of the matrix. */
 #define LOOKED_AT 32
 PUBLIC void ebboost_paired(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
                            const int32_t *restrict nodes, int32_t *restrict mate, int32_t *restrict mark,
-                           int32_t *restrict pair, int32_t *restrict tried, int64_t *restrict shared_start,
+                           int32_t *restrict pair, int32_t *restrict visited, int64_t *restrict shared_start,
                            int32_t *restrict shared, int32_t *restrict order) {
     int64_t n_pairs = 0, n_shared = 0, alone = -1, put = 0;
     for (int64_t i = 0; i < n; i++) mate[i] = mark[i] = -1;
@@ -464,7 +464,7 @@ PUBLIC void ebboost_paired(int64_t n, const int32_t *restrict start, const int32
         } else if (alone >= 0) {
             best = alone, alone = -1;
         } else {
-            alone = i, mate[i] = (int32_t)n; /* until another finds none */
+            alone = i, mate[i] = (int32_t)n; /* until the next node without one */
             continue;
         }
         pair[2 * n_pairs] = (int32_t)best, pair[2 * n_pairs + 1] = i;
@@ -473,7 +473,7 @@ PUBLIC void ebboost_paired(int64_t n, const int32_t *restrict start, const int32
     shared_start[n_pairs] = n_shared;
     if (alone >= 0) mate[alone] = -1;
     /* From here on `mate` is the number of the pair, -1 once it is in a four or where there is none. */
-    for (int64_t i = 0; i < n; i++) mark[i] = tried[i] = -1;
+    for (int64_t i = 0; i < n; i++) mark[i] = visited[i] = -1;
     int64_t single = -1;
     for (int64_t p = 0; p < n_pairs; p++) {
         if (mate[pair[2 * p]] < 0) continue;
@@ -484,8 +484,8 @@ PUBLIC void ebboost_paired(int64_t n, const int32_t *restrict start, const int32
             const int32_t looked = start[i + 1] - start[i] < LOOKED_AT ? start[i + 1] : start[i] + LOOKED_AT;
             for (int32_t at = start[i]; at < looked; at++) {
                 const int32_t q = mate[column[at]];
-                if (q < 0 || q == p || tried[q] == p) continue;
-                tried[q] = (int32_t)p;
+                if (q < 0 || q == p || visited[q] == p) continue;
+                visited[q] = (int32_t)p;
                 const int64_t from = shared_start[q], all = shared_start[q + 1] - from;
                 const int64_t to = from + (all < LOOKED_AT ? all : LOOKED_AT); /* else two hubs would be read by every pair */
                 int64_t count = 0;
@@ -508,26 +508,26 @@ PUBLIC void ebboost_paired(int64_t n, const int32_t *restrict start, const int32
     if (alone >= 0) order[put++] = (int32_t)alone;
 }
 
-/* How a way lies to the parabola of a slope and a bend: the sums of slope_i way_i and of bend_i way_i^2; and, where `least` is
-   positive, the sum of slope_i^2 / bend_i, no bend being less than that. */
-PUBLIC void ebboost_along(int64_t n, const double *restrict slope, const double *restrict bend, const double *restrict way,
-                          double least, double *restrict found) {
-    double slopes[8] = {0}, bends[8] = {0}, lengths[8] = {0};
+/* Sums along a direction h of a quadratic with gradient g and curvature c: of g_i h_i and of c_i h_i^2; and, where `least` is
+   positive, of g_i^2 / c_i, no curvature being taken as less than that. */
+PUBLIC void ebboost_along(int64_t n, const double *restrict gradient, const double *restrict curvature,
+                          const double *restrict direction, double least, double *restrict sums) {
+    double gradients[8] = {0}, curvatures[8] = {0}, lengths[8] = {0};
     const int64_t full = n / 8 * 8;
     for (int64_t first = 0; first < full; first += 1024) { /* one sum after the other, of what is in the nearest cache */
         const int64_t last = first + 1024 < full ? first + 1024 : full;
         for (int64_t i = first; i < last; i += 8)
-            for (int k = 0; k < 8; k++) slopes[k] += slope[i + k] * way[i + k];
+            for (int k = 0; k < 8; k++) gradients[k] += gradient[i + k] * direction[i + k];
         for (int64_t i = first; i < last; i += 8)
-            for (int k = 0; k < 8; k++) bends[k] += bend[i + k] * way[i + k] * way[i + k];
+            for (int k = 0; k < 8; k++) curvatures[k] += curvature[i + k] * direction[i + k] * direction[i + k];
         for (int64_t i = least > 0 ? first : last; i < last; i += 8)
             for (int k = 0; k < 8; k++)
-                lengths[k] += slope[i + k] * slope[i + k] / (bend[i + k] > least ? bend[i + k] : least);
+                lengths[k] += gradient[i + k] * gradient[i + k] / (curvature[i + k] > least ? curvature[i + k] : least);
     }
     for (int64_t i = full; i < n; i++) {
-        slopes[0] += slope[i] * way[i];
-        bends[0] += bend[i] * way[i] * way[i];
-        if (least > 0) lengths[0] += slope[i] * slope[i] / (bend[i] > least ? bend[i] : least);
+        gradients[0] += gradient[i] * direction[i];
+        curvatures[0] += curvature[i] * direction[i] * direction[i];
+        if (least > 0) lengths[0] += gradient[i] * gradient[i] / (curvature[i] > least ? curvature[i] : least);
     }
-    found[0] = total(slopes), found[1] = total(bends), found[2] = total(lengths);
+    sums[0] = total(gradients), sums[1] = total(curvatures), sums[2] = total(lengths);
 }

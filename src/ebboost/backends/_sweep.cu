@@ -1,4 +1,4 @@
-/* One pass over a graph's edges on a GPU, scale*(A v) + keep*v + source: `_sweep.c` in another place.
+/* One pass over a graph's edges on a GPU, scale*(A v) + keep*v + source: the counterpart of `kernels.c`.
 
    LANES threads share a row: COLUMNS of them take a column of v each, the others the neighbours in turn. Rows of more than
    `most` neighbours are left to `hubs`, a block of threads each: one of a million would hold up all others. Neither adds up in

@@ -14,13 +14,13 @@ typedef long long size;
 /* The bits of the largest |v|, in whose order numbers are too; those of what is no number are the largest of all. */
 extern "C" __global__ void largest(size n_rows, const float *__restrict__ v, unsigned *most)
 {
-    unsigned found = 0;
+    unsigned bits = 0;
     for (size row = (size)blockIdx.x * blockDim.x + threadIdx.x; row < n_rows; row += (size)gridDim.x * blockDim.x)
-        found = max(found, __float_as_uint(fabsf(v[row])));
+        bits = max(bits, __float_as_uint(fabsf(v[row])));
     for (int apart = 16; apart; apart /= 2)
-        found = max(found, __shfl_down_sync(0xffffffffu, found, apart));
+        bits = max(bits, __shfl_down_sync(0xffffffffu, bits, apart));
     if (threadIdx.x % 32 == 0)
-        atomicMax(most, found);
+        atomicMax(most, bits);
 }
 
 /* The power of two that makes all numbers less than 2^22, by the exponent of the largest; 2^127 is the last there is. */
