@@ -1,4 +1,4 @@
-"""Change model files in every way we can think of, and see that each is refused or predicts.
+"""Fuzz model files: every changed file must be rejected with ModelFileError or predict numbers.
 
     python tools/fuzz_files.py --seconds 600 [--seed 0] [--keep FOLDER]
 
@@ -27,10 +27,8 @@ from typing import Any
 import numpy as np
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
-PATIENCE, LONGEST = (
-    10.0,
-    60.0,
-)  # seconds of work, and on the clock: the machine may be busy with others
+PATIENCE = 10.0  # seconds of CPU time
+LONGEST = 60.0  # seconds on the clock
 MORE_MEMORY = 2**30  # bytes
 HOSTILE = (
     None,
@@ -351,15 +349,15 @@ def rows(model):
 def tried(path):
     try:
         modelfile.describe(path)
-        describe_parameters = True
+        is_described = True
     except eb.ModelFileError:
-        describe_parameters = False
+        is_described = False
     try:
         model = eb.load(path)
     except eb.ModelFileError as error:
         assert len(str(error)) < 2000
         return "refused"
-    assert describe_parameters, "loaded, and cannot be describe_parameters"
+    assert is_described, "loaded, but describe() rejects it"
     graph = None if model.graph_ is None else eb.Graph.from_edges(range(N - 1), range(1, N), n_nodes=N)
     if model.relation_strengths_ is not None and graph is not None:
         graph = dict.fromkeys(model.relation_strengths_, graph)
@@ -411,9 +409,9 @@ class Reader:
         self.received = b""
         self.answer(120.0)
 
-    def answer(self, n_iter_no_change: float) -> bytes | None:
+    def answer(self, timeout: float) -> bytes | None:
         """The next line, empty if the process is gone, or None if there is none in time."""
-        end = time.monotonic() + n_iter_no_change
+        end = time.monotonic() + timeout
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.process.stdout, selectors.EVENT_READ)
             while b"\n" not in self.received:
