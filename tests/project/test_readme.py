@@ -30,7 +30,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
 
 
 def test_commands_are_those_of_the_command_line():
-    commands = re.findall(r"^ebboost (\w+)", README.read_text(), flags=re.MULTILINE)
+    commands = re.findall(r"^ebboost (\w+) \w+\.\w+", README.read_text(), flags=re.MULTILINE)
     listed = subprocess.run(
         [sys.executable, "-m", "ebboost", "--help"], capture_output=True, text=True, check=True
     ).stdout
