@@ -43,7 +43,7 @@ class Failure(Exception):
 
 
 def run(case: Case, folder: str) -> str:
-    """Fit and use one case; the kind of outcome."""
+    """Fit and use one case; returns the kind of outcome."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         outcome = _fit_and_use(case, folder)
@@ -56,11 +56,12 @@ def run(case: Case, folder: str) -> str:
 
 
 def _fit_and_use(case: Case, folder: str) -> str:
-    model, n = case.estimator, len(case.y)
+    model = case.estimator
+    n = len(case.y)
     try:
         model.fit(case.X, case.y, graph=case.graph, **case.fit)
     except (ValueError, TypeError) as error:
-        return f"fit refused: {_origin(error)}"
+        return f"fit rejected: {_origin(error)}"
     _finite(model, None, n)
     model.summary()
     _finite_array(model.feature_importances_, model.n_features_in_)
@@ -68,7 +69,7 @@ def _fit_and_use(case: Case, folder: str) -> str:
     try:
         _finite(model, case.X, n, **new)
     except (ValueError, TypeError) as error:
-        return f"fitted; new graph refused: {_origin(error)}"
+        return f"fitted; new graph rejected: {_origin(error)}"
     if not (model.predict(nodes=[n - 1, 0]) == model.predict()[[n - 1, 0]]).all():
         raise Failure("some nodes are predicted differently on their own")
     trained = set(model.state_.labels.nodes.tolist())
@@ -87,7 +88,7 @@ def _fit_and_use(case: Case, folder: str) -> str:
     try:
         model.save(path)
     except ValueError as error:
-        return f"fitted; save refused: {_origin(error)}"
+        return f"fitted; save rejected: {_origin(error)}"
     again = eb.load(path)
     if not np.array_equal(again.predict(), model.predict()):
         raise Failure("a loaded model predicts differently")
@@ -99,7 +100,7 @@ def _fit_and_use(case: Case, folder: str) -> str:
             if not abs(part.total - part.score) <= 1e-3 * scale:
                 raise Failure(f"an explanation adds up to {part.total}, not to {part.score}")
     except (ValueError, TypeError) as error:
-        return f"fitted; explain refused: {_origin(error)}"
+        return f"fitted; explain rejected: {_origin(error)}"
     return "fitted"
 
 

@@ -1,7 +1,8 @@
-"""Make src/ebboost/datasets/elect80.npz from the two CSV files of the 1980 presidential election by county.
+"""Write src/ebboost/datasets/elect80.npz from two CSV files of the 1980 presidential election.
 
-Source: data set `elect80` of the R package spData (Debian: r-cran-spdata), 3 107 counties of the United States with the
-neighbour list that comes with it; placed in the public domain (CC0). Shares and incomes are kept to seven digits.
+Source: data set `elect80` of the R package spData (Debian: r-cran-spdata), 3 107 counties of the
+United States with its neighbour list; in the public domain (CC0). Shares and incomes are stored
+with seven digits.
 
     python tools/make_elect80.py FOLDER     # FOLDER holds nodes.csv and edges.csv
 """
@@ -23,7 +24,7 @@ def main(folder: Path) -> None:
         str(name): column.to_numpy(np.float32) for name, column in nodes.items() if name != "FIPS"
     }
     arrays["fips"] = nodes["FIPS"].astype(int).to_numpy(np.uint16)
-    # Differences between successive entries compress to a fraction of the entries.
+    # Differences of successive entries compress better than the entries.
     arrays["edge_source_steps"] = np.diff(edges["src"].to_numpy(), prepend=0).astype(np.uint16)
     arrays["edge_length"] = (edges["dst"] - edges["src"]).to_numpy().astype(np.int16)
     np.savez_compressed(TARGET, **arrays)

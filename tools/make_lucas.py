@@ -1,8 +1,9 @@
-"""Make src/ebboost/datasets/lucas.npz from the two CSV files of the Lucas County house sales.
+"""Write src/ebboost/datasets/lucas.npz from the two CSV files of the Lucas County house sales.
 
-Source: data set `house` of the R package spData (Debian: r-cran-spdata), 25 357 single-family homes sold in Lucas
-County, Ohio, 1993 to 1998, with the neighbour list that comes with it; placed in the public domain (CC0). Left out are
-`avalue`, the county's assessment of the price, which would give the target away, and `age`, which is yrbuilt again.
+Source: data set `house` of the R package spData (Debian: r-cran-spdata), 25 357 single-family homes
+sold in Lucas County, Ohio, 1993 to 1998, with its neighbour list; in the public domain (CC0). Left
+out are `avalue`, the county's assessment of the price, which leaks the target, and `age`, which
+repeats yrbuilt.
 
     python tools/make_lucas.py FOLDER     # FOLDER holds nodes.csv and edges.csv
 """
@@ -24,11 +25,12 @@ def main(folder: Path) -> None:
     for name, column in nodes.items():
         if column.dtype.kind in "OU" or str(column.dtype) == "str":
             categories, codes = np.unique(column.to_numpy(dtype=str), return_inverse=True)
-            arrays[f"{name}:categories"], arrays[name] = categories, codes.astype(np.uint8)
+            arrays[f"{name}:categories"] = categories
+            arrays[str(name)] = codes.astype(np.uint8)
         else:
             rounded = np.rint(column.to_numpy()).astype(np.int64)  # coordinates to the metre
             arrays[str(name)] = rounded.astype(np.min_scalar_type(int(rounded.max())))
-    # Differences between successive entries compress to a fraction of the entries.
+    # Differences of successive entries compress better than the entries.
     arrays["edge_source_steps"] = np.diff(edges["src"].to_numpy(), prepend=0).astype(np.uint16)
     arrays["edge_length"] = (edges["dst"] - edges["src"]).to_numpy().astype(np.int32)
     np.savez_compressed(TARGET, **arrays)

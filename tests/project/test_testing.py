@@ -157,7 +157,7 @@ def test_the_fuzzer_tells_failures_from_errors_of_ebboost():
 
     run, failure = TOOL["run"], TOOL["Failure"]
     assert run(case(y=np.array([0.0, np.inf, 0.0])), "").startswith(
-        "fit refused: ValueError in validation.py"
+        "fit rejected: ValueError in validation.py"
     )
     with pytest.raises(failure, match="finite numbers"):
         run(case(estimator=Silent(1)), "")
