@@ -390,6 +390,18 @@ def test_concurrent_first_sweeps_search_one_order(what, monkeypatch):
 
 
 @compiled
+def test_concurrent_steps_do_not_share_their_work_arrays():
+    rng, n = np.random.default_rng(0), 20_000
+    sweep = sweep_on(eb.Graph.build_knn(rng.random((n, 2)), k=6).adjacency)
+    steps = sweep.steps(*(rng.random((3, n)) + 0.1), 0.3, 5)
+    problems = rng.normal(size=(40, n))
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(steps, problems))
+    for scores, result in zip(problems, results, strict=True):
+        np.testing.assert_array_equal(result, steps(scores))
+
+
+@compiled
 @pytest.mark.parametrize("n_nodes", [7, 8, 9])
 def test_an_overflow_does_not_affect_the_next_solve(n_nodes):
     adjacency = eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes)).adjacency

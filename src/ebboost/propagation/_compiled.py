@@ -297,7 +297,10 @@ class CompiledSteps(Steps):
         if arranged is None:
             arranged = self._arranged[dtype] = Rows(layout.arrange(*self.vectors(dtype)))
         free = self._free[dtype]
-        work = free.pop() if free else Rows(layout.work(3, dtype))
+        try:
+            work = free.pop()
+        except IndexError:
+            work = Rows(layout.work(3, dtype))
         out = np.empty_like(scores)
         self._run(layout, arranged, work, *addresses(scores, out))
         free.append(work)

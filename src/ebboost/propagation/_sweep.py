@@ -177,9 +177,10 @@ class ScipySweep(Sweep):
 
     def adjacency_in(self, dtype: np.dtype[Any]) -> sparse.csr_array:
         """Return the adjacency in a float type, converted once."""
-        if dtype not in self._by_type:
-            self._by_type[dtype] = self.adjacency.astype(dtype)
-        return self._by_type[dtype]
+        adjacency = self._by_type.get(dtype)
+        if adjacency is None:  # of two threads, both use the copy that was stored first
+            adjacency = self._by_type.setdefault(dtype, self.adjacency.astype(dtype))
+        return adjacency
 
     def _checked(self, v: Any, out: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """v, contiguous and of a float type, and an array to write to."""
