@@ -12,7 +12,7 @@ from ebboost.cli import console, inputs
 from ebboost.cli.tables import suggestion
 from ebboost.estimators import EBBSClassifier
 from ebboost.inspection.formatting import count, figure, percent
-from ebboost.model.explain import Explanation
+from ebboost.model.explain import Explanation, round_to_sum
 
 SIGNIFICANT_DIGITS = 6
 _TOP = "How many parts to list of each kind."
@@ -109,13 +109,7 @@ def _values(parts: list[Part]) -> NDArray[np.float64]:
 
 
 def _add_rows(table: Table, parts: list[Part], decimals: int) -> None:
-    """Add parts to a table, rounded so that they add up to their rounded sum.
-
-    The largest remainders are rounded up.
-    """
-    scaled = _values(parts) * 10.0**decimals
-    units = np.floor(scaled)
-    n_up = int(np.round(scaled.sum()) - units.sum())
-    units[np.argsort(units - scaled, kind="stable")[:n_up]] += 1.0
-    for (kind, name, _), value in zip(parts, units / 10.0**decimals, strict=True):
+    """Add parts to a table, rounded so that they add up to their rounded sum."""
+    values = round_to_sum([value for *_, value in parts], decimals)
+    for (kind, name, _), value in zip(parts, values, strict=True):
         table.add_row(kind, Text(name), f"{value:+,.{decimals}f}")

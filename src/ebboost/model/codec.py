@@ -235,22 +235,14 @@ def _array_bytes(array: NDArray[Any]) -> bytes:
 
 
 def describe_parameters(value: Any) -> str:
-    """Return a text by which two fits can compare a parameter, also if it cannot be saved.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    str
+    """Return a text by which two fits compare a parameter, whether it can be saved or not.
 
     Examples
     --------
     >>> import ebboost as eb
     >>> from ebboost.model.codec import describe_parameters
-    >>> describe_parameters([eb.Quantile(0.9), None])
-    '[Quantile(alpha=0.9), None]'
+    >>> describe_parameters([eb.NeighborFeatures(["mean"]), None, 1.0])
+    "[NeighborFeatures(degree=True, statistics=['mean']), None, 1]"
     """
     if isinstance(value, np.generic):
         value = value.item()

@@ -1,7 +1,7 @@
-"""A prediction taken apart: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j is a sum over columns, neighbours and labels."""
+"""A prediction as a sum: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j over columns, neighbours and labels."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,69 +16,110 @@ from ebboost.model.state import FittedState
 Array = NDArray[np.float64]
 
 BATCH = 64
+MAX_LINES = 5  # of each kind of contribution in a printed explanation
 ENCODED = (
-    "Categories of the fitted nodes were encoded without their own labels, and those codes are not in this model: the sum "
-    "would not be the score. Explain before saving, or load a model that was written by save(path, table=True)."
+    "Categories of the fitted nodes were encoded without their own labels, and this model does not "
+    "hold those codes: contributions would not add up to the score. Explain before saving, or load "
+    "a model that was written by save(path, table=True)."
 )
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why one node got its score.
+    """The score of one node as a sum of contributions; printed, the largest of each kind.
 
-    Attributes
+    Parameters
     ----------
     node : int
-        The row.
+        Row of the node.
     output : int
-        Which score: 0 for numbers and for two classes, else the position of the predicted class.
+        Column of the score: 0 for numbers and two classes, else the index of the predicted class.
     score : float
-        What is explained: the prediction before the link (a log-odds for classes).
+        The prediction before the inverse link; for a classifier, log-odds without the latent field.
     base : float
-        Where every node starts.
+        Contribution that all nodes share.
     own : dict of str to float
-        What each of the node's own columns adds, by TreeSHAP.
+        Contribution of each of the node's own columns, by TreeSHAP.
     neighbors : dict of int to float
-        What the columns of each other node add, by its row.
+        Contribution of the columns of each other node, by its row.
     labels : dict of int to float
-        What the known label of each node adds: how far its label is from its own prediction, times how closely it is
-        tied. For a classifier these move the probability of the class after the sum and are not part of it.
+        Contribution of each known label, by its row: its residual times its weight in the latent
+        field at this node.
+    labels_in_sum : bool, default=True
+        False for a classifier, where labels move the probability of the class, not its score.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> X = np.arange(60.0)[:, None]
+    >>> model = eb.EBBSRegressor(20, labels="none", random_state=0).fit(X, X[:, 0])
+    >>> explanation = model.explain([30])[0]
+    >>> bool(np.isclose(explanation.total, model.predict()[30]))
+    True
     """
 
     node: int
     output: int
     score: float
     base: float
-    own: dict[str, float] = field(default_factory=dict)
-    neighbors: dict[int, float] = field(default_factory=dict)
-    labels: dict[int, float] = field(default_factory=dict)
+    own: Mapping[str, float] = field(default_factory=dict)
+    neighbors: Mapping[int, float] = field(default_factory=dict)
+    labels: Mapping[int, float] = field(default_factory=dict)
     labels_in_sum: bool = True
 
     @property
     def total(self) -> float:
-        """The sum of all parts: the score."""
+        """The sum of all contributions: the score."""
         parts = self.base + sum(self.own.values()) + sum(self.neighbors.values())
         return parts + sum(self.labels.values()) * self.labels_in_sum
 
     def __str__(self) -> str:
-        def largest(parts: dict[Any, float], label: str) -> list[str]:
-            ranked = sorted(parts.items(), key=lambda part: -abs(part[1]))
-            rest = sum(value for _, value in ranked[5:])
-            lines = [f"  {label} {name!s:<26}{value:+12.4g}" for name, value in ranked[:5]]
-            return (
-                [*lines, f"  {label} {f'{len(ranked) - 5} others':<26}{rest:+12.4g}"]
-                if ranked[5:]
-                else lines
-            )
-
-        lines = [f"node {self.node}: score {self.score:.6g}", f"  {'base':<33}{self.base:+12.4g}"]
-        for parts, label in (
-            (self.own, "column"),
-            (self.neighbors, "node  "),
-            (self.labels, "label "),
-        ):
-            lines += largest(parts, label)
+        terms = [("base", self.base)]
+        terms += _largest(self.own, "column", "columns")
+        terms += _largest(self.neighbors, "node", "nodes")
+        labels = _largest(self.labels, "label of node", "labels")
+        terms += labels if self.labels_in_sum else []
+        values = [value for _, value in terms]
+        largest = max(map(abs, [*values, self.total]))
+        decimals = max(0, 4 - int(np.floor(np.log10(largest)))) if largest > 0.0 else 0
+        values = round_to_sum(values, decimals)
+        lines = [f"node {self.node}: score {sum(values):.{decimals}f}"]
+        lines += [
+            f"  {name:<33}{value:+12.{decimals}f}"
+            for (name, _), value in zip(terms, values, strict=True)
+        ]
+        if labels and not self.labels_in_sum:
+            lines.append("added to the probability of the class")
+            lines += [f"  {name:<33}{value:+12.4f}" for name, value in labels]
         return "\n".join(lines)
+
+
+def _largest(
+    parts: Mapping[str, float] | Mapping[int, float], kind: str, kinds: str
+) -> list[tuple[str, float]]:
+    """Texts and values of the largest contributions of a kind, the others as one."""
+    ranked = sorted(parts.items(), key=lambda part: -abs(part[1]))
+    shown = [(f"{kind} {name}", value) for name, value in ranked[:MAX_LINES]]
+    others = [value for _, value in ranked[MAX_LINES:]]
+    if others:
+        shown.append((f"{len(others)} other {kind if len(others) == 1 else kinds}", sum(others)))
+    return shown
+
+
+def round_to_sum(values: Sequence[float], decimals: int) -> list[float]:
+    """Return numbers rounded so that they add up to their rounded sum: largest remainders go up.
+
+    Examples
+    --------
+    >>> from ebboost.model.explain import round_to_sum
+    >>> round_to_sum([1.44, 1.44, 1.44], 1)
+    [1.5, 1.4, 1.4]
+    """
+    units = np.array(values) * 10.0**decimals
+    rounded = np.floor(units)
+    n_up = int(np.round(units.sum()) - rounded.sum())
+    rounded[np.argsort(rounded - units, kind="stable")[:n_up]] += 1.0
+    return (rounded / 10.0**decimals).tolist()
 
 
 def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
@@ -129,24 +170,31 @@ def _explain(state: FittedState, nodes: NDArray[np.int64], features: Table) -> l
     residuals, label_influence = _label_influence(state, unit_vectors)
     explanations = []
     for column, (node, output) in enumerate(zip(nodes.tolist(), outputs.tolist(), strict=True)):
-        parts = float(influence[node, column]) * contributions[column, output]
+        weights = influence[:, column]
+        parts = float(weights[node]) * contributions[column, output]
         own: dict[str, float] = {}
-        for name, value in zip(names, parts[:-1], strict=True):
-            own[name] = own.get(name, 0.0) + float(value)
-        others = np.flatnonzero(np.abs(influence[:, column]) > 0)
-        neighbors = {
-            int(j): float(influence[j, column] * state.scores[j, output])
-            for j in others
-            if j != node
-        }
-        labels = {}
+        for name, value in zip(names, parts[:-1].tolist(), strict=True):
+            own[name] = own.get(name, 0.0) + value
+        others = np.flatnonzero(np.abs(weights) > 0)
+        others = others[others != node]
+        shares = weights[others] * state.scores[others, output]
+        labels: dict[int, float] = {}
         if label_influence is not None:
-            shift = label_influence[:, column] * residuals[:, output]
-            labels = {int(state.labels.nodes[j]): float(shift[j]) for j in np.flatnonzero(shift)}
-        base = float(state.init_score[output]) + float(parts[-1])
-        score = float(scores[node, output])
+            shifts = label_influence[:, column] * residuals[:, output]
+            used = np.flatnonzero(shifts)
+            rows = state.labels.nodes[used].tolist()
+            labels = dict(zip(rows, shifts[used].tolist(), strict=True))
         explanations.append(
-            Explanation(node, output, score, base, own, neighbors, labels, not state.is_classifier)
+            Explanation(
+                node=node,
+                output=output,
+                score=float(scores[node, output]),
+                base=float(state.init_score[output]) + float(parts[-1]),
+                own=own,
+                neighbors=dict(zip(others.tolist(), shares.tolist(), strict=True)),
+                labels=labels,
+                labels_in_sum=not state.is_classifier,
+            )
         )
     return explanations
 
