@@ -29,9 +29,8 @@ from ebboost.graph import Graph
 from ebboost.propagation import GraphMatrix, Propagation, SparseSolver
 
 Array = NDArray[np.float64]
-# Relative accuracy of solves whose result is reported.
+# Relative accuracy of solves whose result is reported, and in training in double precision.
 SOLVE_TOLERANCE = 1e-10
-# Relative accuracy of solves during training, on graphs that train in double precision.
 TRAINING_TOLERANCE = 1e-6
 # On larger graphs training solves stop at this share of τ, and at MAX_TRAINING_TOLERANCE: the error
 # left in z is at most the residual of the solve over τ, the least eigenvalue that K⁻¹ can have. On
@@ -110,11 +109,6 @@ class LatentField(BaseEstimator):
         Returns
         -------
         FieldPosterior
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range, or ``leave_one_out`` is combined with ``unlabelled``.
         """
         check_number("LatentField: lam", self.lam, low=0.0)
         check_number("LatentField: tau", self.tau, low=MIN_TAU)

@@ -109,11 +109,6 @@ class Loss(BaseEstimator, ABC):
         Returns
         -------
         Loss
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of range.
         """
         return self
 
