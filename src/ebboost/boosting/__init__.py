@@ -1,1 +1,1 @@
-"""The boosting loop (Algorithm 1), the meta-loss (7) and its gradient (8), label use (15), momentum."""
+"""The boosting loop (Algorithm 1), meta-loss (7), gradient (8), label use (15), momentum."""

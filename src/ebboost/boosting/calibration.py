@@ -14,8 +14,8 @@ Array = NDArray[np.float64]
 MIN_PROBABILITY = 1e-6
 # By how much the log-loss must fall to prefer a later grid point: rounding.
 MIN_GAIN = 1e-9
-# Values of T, and of s: none of the field, all of it, and quarters between. A grid of 25 × 16 values
-# was no better on LUCAS in three classes.
+# Values of T, and of s: none of the field, all of it, and quarters between. A grid of 25 × 16
+# values was no better on LUCAS in three classes.
 TEMPERATURES = (0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
 STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -82,7 +82,7 @@ class ProbabilityField:
         return one_hot(target) - loss.inverse_link(scores / self.temperature)
 
     def probabilities(self, scores: Array, loss: Loss, field_mean: Array | None) -> Array:
-        """Return the probabilities of nodes with these scores and this mean of the field, if any."""
+        """Return the probabilities of nodes with these scores and this mean of the field."""
         plain = loss.inverse_link(scores / self.temperature)
         if field_mean is None or self.strength == 0.0:
             return plain

@@ -48,8 +48,8 @@ class RoundInfo:
 class Callback(Resumable):
     """Base class of callbacks; override the methods you need.
 
-    Checkpoints store the attributes that ``state_names`` lists. Without any, a callback of a resumed
-    fit sees the rounds after the checkpoint only.
+    Checkpoints store the attributes that ``state_names`` lists. Without any, a callback of a
+    resumed fit sees the rounds after the checkpoint only.
 
     Examples
     --------
