@@ -19,7 +19,7 @@ def test_statistics_equal_a_literal_loop(graph, seed, missing):
     X = rng.normal(size=(graph.n_nodes, 2))
     if missing:
         X[rng.random(X.shape) < 0.3] = np.nan
-    found = eb.NeighborFeatures().fit_transform(X, graph=graph)
+    result = eb.NeighborFeatures().fit_transform(X, graph=graph)
     adjacency = graph.adjacency.toarray()
     for i in range(graph.n_nodes):
         for j in range(2):
@@ -27,12 +27,12 @@ def test_statistics_equal_a_literal_loop(graph, seed, missing):
             mean = np.average(X[around, j], weights=adjacency[i, around]) if around else np.nan
             low, high = (X[around, j].min(), X[around, j].max()) if around else (np.nan, np.nan)
             np.testing.assert_allclose(
-                [found[i, 2 + j], found[i, 4 + j], found[i, 6 + j]], [mean, low, high]
+                [result[i, 2 + j], result[i, 4 + j], result[i, 6 + j]], [mean, low, high]
             )
-    np.testing.assert_allclose(found[:, 8], adjacency.sum(1))
+    np.testing.assert_allclose(result[:, 8], adjacency.sum(1))
     tied = adjacency.sum(1) > 0
     np.testing.assert_allclose(
-        found[tied, 9], (adjacency @ adjacency.sum(1))[tied] / adjacency.sum(1)[tied]
+        result[tied, 9], (adjacency @ adjacency.sum(1))[tied] / adjacency.sum(1)[tied]
     )
 
 
@@ -54,12 +54,12 @@ def test_sparse_tables_stay_sparse():
     X = sparse.random_array((50, 30), density=0.1, format="csr", rng=np.random.default_rng(0))
     graph = random_graph(50, 100)
     features = eb.NeighborFeatures().fit(X, graph=graph)
-    found = features.transform(X)
-    assert sparse.issparse(found)
-    assert len(features.get_feature_names_out()) == found.shape[1]
-    assert found.shape == (50, 62)
+    result = features.transform(X)
+    assert sparse.issparse(result)
+    assert len(features.get_feature_names_out()) == result.shape[1]
+    assert result.shape == (50, 62)
     dense = eb.NeighborFeatures(["mean"]).fit_transform(X.toarray(), graph=graph)
-    np.testing.assert_allclose(found.toarray()[:, 30:60], np.nan_to_num(dense[:, 30:60]))
+    np.testing.assert_allclose(result.toarray()[:, 30:60], np.nan_to_num(dense[:, 30:60]))
 
 
 def test_neighbor_features_work_in_a_pipeline_of_scikit_learn():

@@ -45,7 +45,7 @@ def row_by_row(monkeypatch):
     return force
 
 
-def said(model, X, graph):
+def outputs(model, X, graph):
     """All that depends on the columns."""
     explained = [part.total for part in model.explain([3, 7])]
     new, near = model.predict(X, graph=graph), model.predict(X, graph=graph, nodes=[5, 9])
@@ -63,11 +63,11 @@ def test_a_regressor_is_the_same_whatever_the_blocks(kind, parameters, row_by_ro
     def fitted():
         return eb.EBBSRegressor(20, random_state=0, n_jobs=1, **parameters).fit(X, y, graph=graph)
 
-    expected = said(fitted(), X, graph)
+    expected = outputs(fitted(), X, graph)
     for rows in (1, 50):
         row_by_row(rows)
-        for found, wanted in zip(said(fitted(), X, graph), expected, strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        for result, wanted in zip(outputs(fitted(), X, graph), expected, strict=True):
+            np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
@@ -82,10 +82,10 @@ def test_a_classifier_is_the_same_whatever_the_learner(learner, row_by_row):
 
     expected = fitted()
     row_by_row()
-    found = fitted()
-    assert found.ensemble_.files() == expected.ensemble_.files()
+    result = fitted()
+    assert result.ensemble_.files() == expected.ensemble_.files()
     np.testing.assert_array_equal(
-        found.predict_proba(X, graph=graph), expected.predict_proba(X, graph=graph)
+        result.predict_proba(X, graph=graph), expected.predict_proba(X, graph=graph)
     )
 
 
@@ -106,14 +106,14 @@ def test_learners_whose_bins_depend_on_blocks_get_a_matrix(row_by_row):
     seen = []
 
     class Whole(eb.XGBoost):
-        def start(self, table, **told):
+        def start(self, table, **predictions):
             seen.append(table.values)
-            return super().start(table, **told)
+            return super().start(table, **predictions)
 
     class Parts(eb.LightGBM):
-        def start(self, table, **told):
+        def start(self, table, **predictions):
             seen.append(table.values)
-            return super().start(table, **told)
+            return super().start(table, **predictions)
 
     assert not Learner.same_from_blocks
     X, y, graph = problem()
@@ -138,11 +138,11 @@ def test_binning_lazy_columns_allocates_no_full_matrix(monkeypatch):
     graph.degrees  # noqa: B018
     tracemalloc.start()
     try:
-        made = FeaturePipeline(**MADE).fit_transform(table, graph, training, True, 0)
-        learner.start(made, n_outputs=1, seed=0, n_jobs=1, device="cpu")
-        made.release()
+        new_columns = FeaturePipeline(**MADE).fit_transform(table, graph, training, True, 0)
+        learner.start(new_columns, n_outputs=1, seed=0, n_jobs=1, device="cpu")
+        new_columns.release()
         left, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert made.values.size * 8 > 5 * X.nbytes
+    assert new_columns.values.size * 8 > 5 * X.nbytes
     assert peak < 3.5 * X.nbytes and left < X.nbytes

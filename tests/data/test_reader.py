@@ -22,8 +22,8 @@ def read(X, categorical="auto"):
     return TableReader(categorical).fit(X)
 
 
-def same(found, expected):
-    np.testing.assert_array_equal(found, np.asarray(expected, dtype=float))
+def same(result, expected):
+    np.testing.assert_array_equal(result, np.asarray(expected, dtype=float))
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)

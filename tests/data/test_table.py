@@ -51,8 +51,8 @@ def test_adjacent_columns_are_not_copied(container, columns):
     values = container(np.arange(12.0).reshape(3, 4))
     picked = Table(values, tuple("abcd"), (), (0, 1, 2, 3)).select(columns)
     assert picked.names == tuple("abcd"[c] for c in columns) and picked.origin == tuple(columns)
-    found = picked.values.toarray() if picked.is_sparse else picked.values
-    np.testing.assert_array_equal(found, np.arange(12.0).reshape(3, 4)[:, columns])
+    result = picked.values.toarray() if picked.is_sparse else picked.values
+    np.testing.assert_array_equal(result, np.arange(12.0).reshape(3, 4)[:, columns])
     if container is np.asarray and columns not in ([0, 2], []):
         assert np.shares_memory(picked.values, values)
 

@@ -31,11 +31,11 @@ def same_category(a, b):
 def slow_encoding(table, labels, column, seed):
     """One node and one label at a time; every sum starts from nothing."""
     order = np.random.default_rng(seed).permutation(labels.nodes.size)
-    place = {labels.nodes[label]: rank for rank, label in enumerate(order)}
+    position = {labels.nodes[label]: rank for rank, label in enumerate(order)}
     result = np.empty((table.n_rows, labels.target.shape[1]))
     for node in range(table.n_rows):
-        rank = place.get(node)
-        heard = [label for label in order if rank is None or place[labels.nodes[label]] < rank]
+        rank = position.get(node)
+        heard = [label for label in order if rank is None or position[labels.nodes[label]] < rank]
         for_prior = heard or [label for label in order if labels.nodes[label] != node]
         prior = sum(labels.weight[label] * labels.target[label] for label in for_prior)
         prior = prior / sum(labels.weight[label] for label in for_prior)

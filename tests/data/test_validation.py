@@ -38,9 +38,9 @@ def classifier(**changes):
     return eb.EBBSClassifier(**{**SMALL, **changes})
 
 
-def but(values, place, value):
+def but(values, position, value):
     changed = np.array(values)
-    changed[place] = value
+    changed[position] = value
     return changed
 
 
@@ -314,9 +314,9 @@ def test_text_in_a_numeric_column_raises_an_error_with_row_and_column():
 def test_score_takes_labels_of_all_rows_or_of_listed_nodes():
     model = regressor(n_estimators=30).fit(X, Y, graph=GRAPH)
     truth, shuffled = Y + np.where(Y % 2, 0.5, -0.5), np.random.default_rng(0).permutation(N)
-    whole = model.score(None, truth)
-    assert 0.5 < whole < 1.0
-    assert model.score(None, truth[shuffled], nodes=shuffled) == pytest.approx(whole)
+    expected = model.score(None, truth)
+    assert 0.5 < expected < 1.0
+    assert model.score(None, truth[shuffled], nodes=shuffled) == pytest.approx(expected)
     few = np.array([7, 2, 9])
     assert model.score(None, truth, nodes=few) == model.score(None, truth[few], nodes=few)
     assert model.score(None, but(truth, 0, np.nan)) == model.score(

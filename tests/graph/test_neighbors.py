@@ -30,7 +30,7 @@ def euclidean(coords):
 DISTANCES = {"euclidean": euclidean, "haversine": haversine}
 
 
-def places(metric, seed, n=60):
+def coordinates(metric, seed, n=60):
     rng = np.random.default_rng(seed)
     if metric == "euclidean":
         return rng.normal(size=(n, 3))
@@ -43,7 +43,7 @@ def places(metric, seed, n=60):
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 8))
 @settings(max_examples=15, deadline=None)
 def test_knn_connects_each_node_to_its_nearest(metric, seed, k):
-    coords = places(metric, seed)
+    coords = coordinates(metric, seed)
     distance = DISTANCES[metric](coords)
     np.fill_diagonal(distance, np.inf)
     nearest = np.argsort(distance, axis=1)[:, :k]
@@ -59,7 +59,7 @@ def test_knn_connects_each_node_to_its_nearest(metric, seed, k):
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_radius_connects_all_pairs_within_it(metric, radius, seed):
-    coords = places(metric, seed)
+    coords = coordinates(metric, seed)
     expected = DISTANCES[metric](coords) <= radius
     np.fill_diagonal(expected, False)
     assert (

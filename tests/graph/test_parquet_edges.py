@@ -32,9 +32,9 @@ def same(one, other):
     ends=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=40),
     seed=st.none() | st.integers(0, 99),
     spare=st.none() | st.integers(0, 3),
-    kept=st.booleans(),
+    norm=st.booleans(),
 )
-def test_blocks_give_the_graph_of_from_edges(tmp_path_factory, ends, seed, spare, kept):
+def test_blocks_give_the_graph_of_from_edges(tmp_path_factory, ends, seed, spare, norm):
     folder = tmp_path_factory.mktemp("graph")
     source, target = np.array(ends).T
     weight = (
@@ -51,11 +51,11 @@ def test_blocks_give_the_graph_of_from_edges(tmp_path_factory, ends, seed, spare
             path,
             weight=None if weight is None else "w",
             n_nodes=n_nodes,
-            directory=folder / "kept" if kept else None,
+            directory=folder / "kept" if norm else None,
         )
     same(graph, eb.Graph.from_edges(source, target, weight, n_nodes))
     assert (graph.adjacency != graph.adjacency.T).nnz == 0
-    if kept:
+    if norm:
         same(eb.Graph.open(folder / "kept"), graph)
 
 
@@ -86,11 +86,11 @@ def test_a_stored_adjacency_is_memory_mapped_and_gives_equal_models(tmp_path):
     X = rng.normal(size=(500, 2))
     in_memory = eb.Graph.from_scipy(graph.adjacency)
     settings = {"smoothing": eb.Laplacian(), "labels": "field", "random_state": 0}
-    told = [
+    predictions = [
         eb.EBBSRegressor(5, **settings).fit(X, X[:, 0], graph=g).predict()
         for g in (graph, in_memory)
     ]
-    assert np.array_equal(*told)
+    assert np.array_equal(*predictions)
     with pytest.raises(FileExistsError, match="holds a graph"):
         eb.Graph.from_parquet(path, n_nodes=500, directory=tmp_path / "kept")
 
@@ -126,11 +126,11 @@ def test_incomplete_or_damaged_folders_are_rejected(tmp_path):
     path = written(tmp_path / "edges.parquet", a=[0], b=[1])
     eb.Graph.from_parquet(path, directory=tmp_path / "kept")
     for name, numbers in (("neighbors", [1, 2]), ("neighbors", [-1, 0]), ("starts", [0, 3, 2])):
-        whole = (tmp_path / "kept" / name).read_bytes()
+        expected = (tmp_path / "kept" / name).read_bytes()
         (tmp_path / "kept" / name).write_bytes(np.array(numbers, dtype=np.int32).tobytes())
         with pytest.raises(ValueError, match="leads to a node that is not there"):
             eb.Graph.open(tmp_path / "kept")
-        (tmp_path / "kept" / name).write_bytes(whole)
+        (tmp_path / "kept" / name).write_bytes(expected)
     (tmp_path / "kept" / "neighbors").write_bytes(b"")
     with pytest.raises(ValueError, match="neighbors is not as long as it was written"):
         eb.Graph.open(tmp_path / "kept")

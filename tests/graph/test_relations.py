@@ -10,13 +10,13 @@ from tests.strategies import random_graph
 def town(n=900, seed=0):
     """Houses of a hidden quality that varies over a map: neighbours are alike, lots are drawn, rivals are opposites."""
     rng = np.random.default_rng(seed)
-    X, place = rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
-    hidden = np.sin(2 * place[:, 0]) + np.cos(2 * place[:, 1])
+    X, position = rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
+    hidden = np.sin(2 * position[:, 0]) + np.cos(2 * position[:, 1])
     y = X[:, 0] + 1.5 * hidden + 0.3 * rng.normal(size=n)
     order = np.argsort(hidden)
     rivals = eb.Graph.from_edges(order[: n // 2], order[::-1][: n // 2], n_nodes=n)
     relations = {
-        "near": eb.Graph.build_knn(place, 6),
+        "near": eb.Graph.build_knn(position, 6),
         "lot": random_graph(n, 4 * n, seed),
         "rival": rivals,
     }
@@ -90,9 +90,9 @@ def test_invalid_relations_and_strengths_raise_errors(relations, strengths, mess
 
 def test_strengths_are_estimated_from_labels():
     _, y, relations = town()
-    found = relation_strengths(relations, every_node(y))
-    assert found["near"] > 0.05 and found["lot"] == 0.0 and found["rival"] < -0.05
-    assert max(map(abs, found.values())) == 1.0
+    result = relation_strengths(relations, every_node(y))
+    assert result["near"] > 0.05 and result["lot"] == 0.0 and result["rival"] < -0.05
+    assert max(map(abs, result.values())) == 1.0
 
 
 def test_a_relation_that_repeats_another_adds_nothing():
