@@ -1,4 +1,4 @@
-"""Traps that a careless engine falls into, one test each."""
+"""What users rely on in fit and predict: units, weights, order, validation labels, categories."""
 
 import numpy as np
 import pandas as pd
@@ -12,14 +12,16 @@ from tests.problems import homophilous
 from tests.strategies import random_graph
 
 
-def test_weakly_alike_neighbours_without_validation_nodes():
+def test_without_validation_nodes_a_weak_but_significant_correlation_uses_the_graph():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 2))
-    place = rng.random((1500, 2))
-    graph = eb.Graph.build_knn(place, k=4)
-    y = 0.35 * np.sin(6 * place[:, 0]) + rng.normal(size=1500)
-    m = eb.EBBSRegressor(5, early_stopping=False, n_jobs=1).fit(X, y, graph=graph)
-    assert m.best_candidate_ in ("none", "graph")
+    coordinates = rng.random((1500, 2))
+    graph = eb.Graph.build_knn(coordinates, k=4)
+    y = 0.35 * np.sin(6 * coordinates[:, 0]) + rng.normal(size=1500)
+    fixed = {"early_stopping": False, "n_jobs": 1}
+    assert eb.EBBSRegressor(5, **fixed).fit(X, y, graph=graph).best_candidate_ == "graph"
+    noise = rng.normal(size=1500)
+    assert eb.EBBSRegressor(5, **fixed).fit(X, noise, graph=graph).best_candidate_ == "none"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,7 @@ def test_weakly_alike_neighbours_without_validation_nodes():
     [{"labels": "none"}, {"labels": "field"}, {"smoothing": None, "labels": "none"}],
     ids=repr,
 )
-def test_units_of_weights_do_not_matter(changes):
+def test_predictions_do_not_depend_on_the_scale_of_sample_weights(changes):
     X, y, graph = homophilous(400)
     weight = np.random.default_rng(0).random(400) + 0.5
     models = [
@@ -43,7 +45,7 @@ def test_units_of_weights_do_not_matter(changes):
 @pytest.mark.parametrize(
     ("loss", "scale"), [("quantile", 1e6), ("huber", 1e-4), ("squared_error", 1e5)]
 )
-def test_units_of_labels_do_not_matter(loss, scale):
+def test_predictions_scale_with_the_labels(loss, scale):
     X, y, graph = homophilous(400)
     plain, scaled = (
         eb.EBBSRegressor(30, loss=loss, random_state=0, n_jobs=1).fit(X, s * y, graph=graph)
@@ -75,7 +77,7 @@ def test_few_labels_do_not_overfit():
     assert np.mean(scores) > -0.3
 
 
-def test_labels_do_not_come_back_through_neighbours_encodings():
+def test_neighbours_target_encodings_do_not_leak_labels():
     """Pairs of neighbours share a category of their own: the encoding of one is the label of the other."""
     rng = np.random.default_rng(0)
     n = 2000
@@ -101,7 +103,7 @@ def test_labels_do_not_come_back_through_neighbours_encodings():
     assert scores[1] > 0.7
 
 
-def test_held_out_labels_are_used_in_the_end():
+def test_validation_labels_inform_the_final_predictions():
     X, y, graph = homophilous(900)
     m = eb.EBBSRegressor(60, labels="field", smoothing=None, random_state=0, n_jobs=1)
     m.fit(X, y[:500], nodes=np.arange(500), graph=graph)
@@ -113,11 +115,11 @@ def test_held_out_labels_are_used_in_the_end():
     )
     with pytest.raises(ValueError, match="has used that label already"):
         m.predict(new_labels=(held, y[held]))
-    given = eb.EBBSRegressor(60, labels="field", smoothing=None, random_state=0, n_jobs=1)
-    given.fit(
+    separate = eb.EBBSRegressor(60, labels="field", smoothing=None, random_state=0, n_jobs=1)
+    separate.fit(
         X, y[:450], nodes=np.arange(450), graph=graph, eval_set=(np.arange(450, 500), y[450:500])
     )
-    assert set(given.state_.labels.nodes) == set(range(450))
+    assert set(separate.state_.labels.nodes) == set(range(450))
 
 
 def test_a_classifier_without_validation_nodes_still_uses_labels():
@@ -127,8 +129,8 @@ def test_a_classifier_without_validation_nodes_still_uses_labels():
     m.fit(X, classes[:40], nodes=np.arange(40), graph=graph)
     assert m.label_strength_ > 0
     later = np.arange(40, 200)
-    told = m.predict_proba(new_labels=(later, classes[later]))[200:]
-    assert log_loss(classes[200:], told) < log_loss(classes[200:], m.predict_proba()[200:])
+    informed = m.predict_proba(new_labels=(later, classes[later]))[200:]
+    assert log_loss(classes[200:], informed) < log_loss(classes[200:], m.predict_proba()[200:])
 
 
 @pytest.mark.parametrize("learner", ["lightgbm", "catboost", "xgboost"])
@@ -154,7 +156,7 @@ def test_a_catboost_model_without_trees_can_be_saved(tmp_path):
 
 
 @pytest.mark.parametrize("columns", [1, 5, 400])
-def test_sparse_classification_of_any_width(columns):
+def test_sparse_classification_works_for_any_number_of_columns(columns):
     rng = np.random.default_rng(0)
     dense = rng.random((200, columns)) * (rng.random((200, columns)) < 0.3)
     dense[0, 0] = np.nan
@@ -162,17 +164,19 @@ def test_sparse_classification_of_any_width(columns):
     m = eb.EBBSClassifier(10, random_state=0, n_jobs=1).fit(
         sparse.csr_array(dense), y, graph=random_graph(200, 300)
     )
-    assert np.isfinite(m.predict_proba()).all()
+    probabilities = m.predict_proba()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert m.score(None, y) > max(y.mean(), 1 - y.mean())
 
 
-def test_sparse_tables_with_long_indices_reach_scikit_learn():
+def test_sparse_tables_with_64_bit_indices_fit_scikit_learn_learners():
     X = sparse.random_array((100, 20), density=0.2, format="csr", rng=np.random.default_rng(0))
     X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
     m = eb.EBBSRegressor(5, learner=DecisionTreeRegressor(max_depth=3), n_jobs=1, random_state=0)
     assert np.isfinite(m.fit(X, np.arange(100.0), graph=random_graph(100, 200)).predict()).all()
 
 
-def test_a_classifier_refuses_losses_for_numbers():
+def test_a_classifier_rejects_regression_losses():
     with pytest.raises(ValueError, match="is a loss for numbers"):
         eb.EBBSClassifier(loss=eb.SquaredError()).fit(np.arange(60.0)[:, None], np.arange(60) % 2)
 
@@ -191,7 +195,7 @@ def test_encoded_categories_are_explained_exactly(kind):
         assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
 
 
-def test_explaining_with_another_table_leaves_the_model_as_it_was():
+def test_explaining_another_table_does_not_change_the_model():
     X, y, graph = homophilous(200)
     m = eb.EBBSRegressor(20, random_state=0, n_jobs=1).fit(X, y, graph=graph)
     before = m.explain(3)[0].own
@@ -199,20 +203,20 @@ def test_explaining_with_another_table_leaves_the_model_as_it_was():
     assert m.explain(3)[0].own == before
 
 
-def test_a_graph_is_refused_by_a_model_that_has_none():
+def test_a_model_without_graph_rejects_a_graph_at_prediction():
     X, y, graph = homophilous(100)
     m = eb.EBBSRegressor(5, n_jobs=1).fit(X, y)
     with pytest.raises(ValueError, match="fitted without one"):
         m.predict(X, graph=graph)
 
 
-def test_rows_may_be_asked_for_twice():
+def test_nodes_may_be_repeated_at_prediction():
     X, y, graph = homophilous(100)
     m = eb.EBBSRegressor(5, n_jobs=1).fit(X, y, graph=graph)
     np.testing.assert_array_equal(m.predict(nodes=[3, 3]), np.repeat(m.predict()[3], 2))
 
 
-def test_order_of_nodes_does_not_matter():
+def test_permuting_nodes_permutes_predictions():
     X, y, graph = homophilous(300)
     order = np.random.default_rng(0).permutation(300)
     shuffled = eb.Graph.from_scipy(graph.adjacency[order][:, order])
@@ -224,7 +228,7 @@ def test_order_of_nodes_does_not_matter():
     )
 
 
-def test_what_is_given_is_said_even_where_the_race_adds_nothing():
+def test_fixed_parts_are_reported_where_the_graph_is_uninformative():
     X, y, _ = homophilous(300)
     m = eb.EBBSRegressor(20, labels="field", random_state=0, n_jobs=1).fit(
         X, y, graph=random_graph(300, 600)
@@ -234,7 +238,7 @@ def test_what_is_given_is_said_even_where_the_race_adds_nothing():
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -5])
-def test_masks_show_some_labels_and_hide_some(share):
+def test_masked_labels_reject_a_share_outside_of_0_and_1(share):
     X, y, graph = homophilous(100)
     with pytest.raises(ValueError, match="share must lie between 0 and 1"):
         eb.EBBSRegressor(5, labels=eb.MaskedLabels(share=share), smoothing=eb.Laplacian()).fit(
@@ -254,7 +258,7 @@ def test_callbacks_and_verbose_are_checked():
         eb.EBBSRegressor(3, verbose="loud").fit(X, y, graph=graph)
 
 
-def test_classes_of_another_kind_are_named():
+def test_an_unknown_class_in_eval_set_is_named():
     X, _, graph = homophilous(100)
     with pytest.raises(ValueError, match="eval_set holds the class"):
         eb.EBBSClassifier(3).fit(
@@ -281,7 +285,7 @@ def test_a_constant_class_weight_changes_nothing():
     np.testing.assert_allclose(weighted.predict_proba(), plain.predict_proba(), atol=1e-9)
 
 
-def test_labels_in_another_order_are_refused():
+def test_labels_in_another_order_than_the_rows_are_rejected():
     X, y, graph = homophilous(100)
     frame = pd.DataFrame(X, columns=list("abc"), index=[f"n{i}" for i in range(100)])
     labels = pd.Series(y, index=frame.index)
@@ -291,13 +295,13 @@ def test_labels_in_another_order_are_refused():
 
 
 @pytest.mark.parametrize("share", [0.99, 0.001])
-def test_a_validation_share_must_leave_labels_on_both_sides(share):
+def test_validation_fraction_must_leave_labels_to_train_and_validate(share):
     X, y, graph = homophilous(100)
     with pytest.raises(ValueError, match="validation_fraction"):
         eb.EBBSRegressor(3, validation_fraction=share).fit(X, y, graph=graph)
 
 
-def test_numpy_numbers_are_numbers():
+def test_numpy_scalars_are_accepted_as_parameters():
     X, y, graph = homophilous(100)
     m = eb.EBBSRegressor(np.int64(3), np.float32(0.5), n_jobs=1).fit(X, y, graph=graph)
     assert np.isfinite(m.predict(interval=np.float32(0.5)).upper).all()
