@@ -59,6 +59,14 @@ def test_losses_are_those_of_the_fit(model):
     assert lines["rounds used"].get_xdata()[0] == model.n_iter_
 
 
+def test_losses_that_fall_far_have_a_logarithmic_axis():
+    X, _, _ = homophilous(200)
+    ax = eb.plot.losses(eb.EBBSRegressor(60, **QUICK).fit(X, X[:, 0]))
+    assert ax.get_yscale() == "log"
+    ax.figure.canvas.draw()
+    assert not any("$" in label.get_text() for label in ax.get_yticklabels())
+
+
 def test_predictions_are_drawn_against_labels(model):
     held_out = diagnostics.validation(model.state_)
     expected = np.column_stack([held_out.prediction, held_out.truth])

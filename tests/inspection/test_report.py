@@ -218,6 +218,22 @@ def test_warnings_are_about_the_data(tmp_path):
         assert expected in text
 
 
+def test_a_wide_table_with_categories_and_missing_values(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(600, 60))).rename(columns=str)
+    frame["3"] = frame["3"].where(rng.random(600) < 0.7)
+    frame["kind"] = rng.choice(["brick", "wood"], 600)
+    _, y, graph = homophilous(600)
+    y = y + 5.0 * (frame["kind"] == "wood")
+    model = eb.EBBSRegressor(20, labels="field", random_state=0, n_jobs=1)
+    text, _, data = report(model.fit(frame, y, graph=graph), tmp_path)
+    assert "kind = brick" in text and "kind = wood" in text
+    assert "11 more columns" in text and "Often missing: &#x27;3&#x27;" in text
+    entries = [entry for _, nodes in data["inspector"]["groups"] for entry in nodes]
+    details = {detail for entry in entries for _, _, detail in entry["own"][0]}
+    assert {"brick", "wood"} <= details
+
+
 def test_a_large_graph_is_sampled(tmp_path, monkeypatch):
     monkeypatch.setattr(_nodes, "MAX_NODES", 200)
     monkeypatch.setattr(_nodes, "MAX_EDGES", 10)
