@@ -272,3 +272,11 @@ def test_the_process_exits_with_a_code_and_one_line(copy):
         result.stderr
         == "ebboost: nodes.csv has no column 'prise' (--target). Did you mean 'price'?\n"
     )
+
+
+def test_version_prints_the_version():
+    assert run("--version").stdout == f"ebboost {eb.__version__}\n"
+
+
+def test_no_arguments_print_the_help(monkeypatch):
+    assert "Usage: ebboost" in run(code=2).stdout

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import ebboost as eb
-import ebboost.__main__
 from tests.cli.commands import SIDE, error_line, grid, run
 
 
@@ -197,3 +196,26 @@ def test_a_full_device_is_reported_and_not_replaced(folder):
         "predict", folder / "price.ebb", "-o", "/dev/full"
     )
     assert not Path("/dev/full").is_file()
+
+
+def test_attached_nodes_are_classified_with_the_labels_of_fitted_neighbours(folder, tmp_path):
+    model = tmp_path / "kind.ebb"
+    words = ("-t", "kind", "--drop", "price", "-o", model)
+    run("fit", folder / "kinds.csv", folder / "edges.csv", *words)
+    new = pd.DataFrame({"id": ["new", "far"], "size": [0.0, 0.0], "rooms": [3, 3]})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    edges = pd.DataFrame({"from": ["new", "new", "far", "far"], "to": ["017", "018", "179", "178"]})
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    files = ("--nodes", tmp_path / "new.csv", "--edges", tmp_path / "edges.csv")
+    rows = json.loads(run("predict", model, *files, "--attach", "--json").stdout)
+    assert [row["prediction"] for row in rows] == ["north", "south"]
+
+
+def test_a_table_whose_labels_are_all_known_is_predicted_on_request(folder, tmp_path):
+    nodes, _ = grid()
+    nodes["price"] = nodes["price"].fillna(100.0)
+    nodes.to_csv(tmp_path / "known.csv", index=False)
+    words = ("predict", folder / "price.ebb", "--nodes", tmp_path / "known.csv")
+    words += ("--edges", folder / "edges.csv")
+    assert "known in every row: --all predicts them anyway" in error_line(*words)
+    assert len(json.loads(run(*words, "--all", "--json").stdout)) == len(nodes)
