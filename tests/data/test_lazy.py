@@ -14,27 +14,27 @@ from tests.data.columns import Doubled
 def test_columns_computed_in_blocks_equal_those_computed_at_once(block, dtype, monkeypatch):
     monkeypatch.setattr(lazy, "BLOCK_SIZE", block)
     values = np.random.default_rng(0).normal(size=(23, 3)).astype(dtype)
-    new_columns, expected = (
+    matrix, expected = (
         LazyMatrix([values, Doubled(values[:, :2])]),
         np.hstack([values, 2.0 * values[:, :2]]),
     )
     assert (
-        new_columns.shape == expected.shape
-        and new_columns.size == expected.size
-        and new_columns.dtype == np.float64
+        matrix.shape == expected.shape
+        and matrix.size == expected.size
+        and matrix.dtype == np.float64
     )
-    table = Table(new_columns, tuple("abcde"), (), (0, 1, 2, 0, 1))
+    table = Table(matrix, tuple("abcde"), (), (0, 1, 2, 0, 1))
     assert table.in_blocks and not table.on_disk and table.n_rows == 23
     parts = [part.values for part in table.blocks()]
     assert max(map(len, parts)) == min(max(block // 5, 1), 23)
     for result in (
         np.concatenate(parts),
-        new_columns.materialize(),
-        np.asarray(new_columns),
+        matrix.materialize(),
+        np.asarray(matrix),
         table.materialize().values,
     ):
         np.testing.assert_array_equal(result, expected)
-    np.testing.assert_array_equal(new_columns.rows(5, 9), expected[5:9])
-    np.testing.assert_array_equal(new_columns[np.array([7, 0, 7])], expected[[7, 0, 7]])
+    np.testing.assert_array_equal(matrix.rows(5, 9), expected[5:9])
+    np.testing.assert_array_equal(matrix[np.array([7, 0, 7])], expected[[7, 0, 7]])
     mask = np.arange(23) % 4 == 1
     np.testing.assert_array_equal(table.subset(mask).values, expected[mask])

@@ -199,8 +199,8 @@ def test_a_model_fitted_from_files_is_saved_and_explained_as_one_that_was_loaded
     model = eb.EBBSRegressor(10, **settings).fit(X, y, graph=graph)
     with pytest.raises(ValueError, match="Pass it, explain"):
         model.explain([5])
-    predictions = model.explain([5, 400], X=X)[1]
-    assert predictions.own == model.explain([400], X=table)[0].own
+    explanation = model.explain([5, 400], X=X)[1]
+    assert explanation.own == model.explain([400], X=table)[0].own
     model.save(tmp_path / "m.ebb")
     assert np.array_equal(
         eb.load(tmp_path / "m.ebb").predict(X, graph=graph), model.predict(X, graph=graph)
@@ -280,17 +280,17 @@ def test_a_fit_from_files_resumes_only_on_equal_files(files, learner, tmp_path):
 
     X, table, y = files
     graph = random_graph(600, 1500)
-    norm = eb.Checkpoint(tmp_path / "kept", every=2)
+    checkpoint = eb.Checkpoint(tmp_path / "kept", every=2)
     model = eb.EBBSRegressor(40, learner=learner, random_state=0)
     expected = model.fit(X, y, graph=graph).predict()
     with pytest.raises(RuntimeError, match="lights"):
-        model.fit(X, y, graph=graph, checkpoint=norm, callbacks=[Raising()])
+        model.fit(X, y, graph=graph, checkpoint=checkpoint, callbacks=[Raising()])
     table.loc[590, "x"] += 1.0
     other = in_files(tmp_path / "other", table[:350], table[350:])
     with pytest.raises(ValueError, match="of another fit: X differs"):
-        model.fit(other, y, graph=graph, checkpoint=norm, resume=True)
+        model.fit(other, y, graph=graph, checkpoint=checkpoint, resume=True)
     assert np.array_equal(
-        model.fit(X, y, graph=graph, checkpoint=norm, resume=True).predict(), expected
+        model.fit(X, y, graph=graph, checkpoint=checkpoint, resume=True).predict(), expected
     )
 
 

@@ -106,14 +106,14 @@ def test_learners_whose_bins_depend_on_blocks_get_a_matrix(row_by_row):
     seen = []
 
     class Whole(eb.XGBoost):
-        def start(self, table, **predictions):
+        def start(self, table, **options):
             seen.append(table.values)
-            return super().start(table, **predictions)
+            return super().start(table, **options)
 
     class Parts(eb.LightGBM):
-        def start(self, table, **predictions):
+        def start(self, table, **options):
             seen.append(table.values)
-            return super().start(table, **predictions)
+            return super().start(table, **options)
 
     assert not Learner.same_from_blocks
     X, y, graph = problem()
@@ -138,11 +138,11 @@ def test_binning_lazy_columns_allocates_no_full_matrix(monkeypatch):
     graph.degrees  # noqa: B018
     tracemalloc.start()
     try:
-        new_columns = FeaturePipeline(**MADE).fit_transform(table, graph, training, True, 0)
-        learner.start(new_columns, n_outputs=1, seed=0, n_jobs=1, device="cpu")
-        new_columns.release()
+        features = FeaturePipeline(**MADE).fit_transform(table, graph, training, True, 0)
+        learner.start(features, n_outputs=1, seed=0, n_jobs=1, device="cpu")
+        features.release()
         left, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert new_columns.values.size * 8 > 5 * X.nbytes
+    assert features.values.size * 8 > 5 * X.nbytes
     assert peak < 3.5 * X.nbytes and left < X.nbytes

@@ -32,9 +32,9 @@ def same(one, other):
     ends=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=40),
     seed=st.none() | st.integers(0, 99),
     spare=st.none() | st.integers(0, 3),
-    norm=st.booleans(),
+    stored=st.booleans(),
 )
-def test_blocks_give_the_graph_of_from_edges(tmp_path_factory, ends, seed, spare, norm):
+def test_blocks_give_the_graph_of_from_edges(tmp_path_factory, ends, seed, spare, stored):
     folder = tmp_path_factory.mktemp("graph")
     source, target = np.array(ends).T
     weight = (
@@ -51,11 +51,11 @@ def test_blocks_give_the_graph_of_from_edges(tmp_path_factory, ends, seed, spare
             path,
             weight=None if weight is None else "w",
             n_nodes=n_nodes,
-            directory=folder / "kept" if norm else None,
+            directory=folder / "kept" if stored else None,
         )
     same(graph, eb.Graph.from_edges(source, target, weight, n_nodes))
     assert (graph.adjacency != graph.adjacency.T).nnz == 0
-    if norm:
+    if stored:
         same(eb.Graph.open(folder / "kept"), graph)
 
 
