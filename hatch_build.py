@@ -1,7 +1,4 @@
-"""Compiles `_native/kernels.c` when the package is built.
-
-Without a C compiler the package is pure Python and uses scipy.
-"""
+"""Build hook: compiles `_native/kernels.c`; without a C compiler the package is pure Python and uses scipy."""
 
 import os
 import shutil
@@ -15,21 +12,16 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = Path("src/ebboost/_native/kernels.c")
-LIBRARY = SOURCE.with_name(
-    "libkernels" + (".dll" if os.name == "nt" else ".dylib" if sys.platform == "darwin" else ".so")
-)
-# No contraction into fused multiply-adds: the same graph gives the same bits whatever the compiler.
-FLAGS = [
-    "-O3",
-    "-ffp-contract=off",
-    "-fvisibility=hidden",
-    "-shared",
-    *([] if os.name == "nt" else ["-fPIC"]),
-]
+SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+LIBRARY = SOURCE.with_name(f"libkernels{SUFFIX}")
+# No contraction into fused multiply-adds: the same graph gives the same bits with every compiler.
+FLAGS = ["-O3", "-ffp-contract=off", "-fvisibility=hidden", "-shared"]
+if os.name != "nt":
+    FLAGS.append("-fPIC")
 
 
 def compilers() -> list[list[str]]:
-    """Return the commands to try: ``$CC``, the system's compilers, and Zig's, which is a wheel."""
+    """Return the commands to try: that of the variable CC, those on the path, and Zig's wheel."""
     commands = [os.environ["CC"].split()] if os.environ.get("CC") else []
     commands += [[name] for name in ("cc", "gcc", "clang") if shutil.which(name)]
     if find_spec("ziglang"):
@@ -38,15 +30,15 @@ def compilers() -> list[list[str]]:
 
 
 class CompileKernels(BuildHookInterface):
-    """Builds the shared library next to its source, and adds it to the wheel."""
+    """Writes the shared library next to its source and adds it to the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Try each compiler until one succeeds."""
         library = Path(self.root, LIBRARY)
         library.unlink(missing_ok=True)
+        # A running process may have the old library open: write to another name first.
+        output = library.with_name(f"{library.stem}-{os.getpid()}{library.suffix}")
         for compiler in compilers():
-            # A running process may have loaded the old library.
-            output = library.with_name(f"{library.stem}-{os.getpid()}{library.suffix}")
             command = [*compiler, *FLAGS, str(Path(self.root, SOURCE)), "-o", str(output), "-lm"]
             try:
                 subprocess.run(command, check=True, capture_output=True, text=True)
@@ -54,11 +46,11 @@ class CompileKernels(BuildHookInterface):
                 self.app.display_warning(f"{' '.join(compiler)}: {getattr(error, 'stderr', error)}")
                 continue
             output.replace(library)
-            build_data["pure_python"] = False
             platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{platform}"
             build_data["artifacts"].append(f"/{LIBRARY.as_posix()}")
             return
         self.app.display_warning(
-            "No C compiler: ebboost will propagate with scipy, about a third as fast."
+            "No C compiler: ebboost will use scipy, which is about a third as fast."
         )

@@ -1,10 +1,10 @@
-"""What a round costs on a cluster: measured on this machine with one and two workers, beside the cost model of the docs.
+"""Cost of a round on a Dask cluster: measured with one and two workers on this machine, and by the cost model of the docs.
 
     python benchmarks/cluster.py [--rounds 9] [--cases 6] [--out benchmarks/results/cluster.md]
 
 The model's constants come from the parts alone: sums of arrays over the workers (seconds a call and a byte), sweeps of a
 worker's rows (seconds a weight and a node) and trees on a worker's rows. What every worker does for all nodes, a number
-of seconds a node and output, is what the fits of one worker leave over; those of two are predicted. Times are processor
+of seconds a node and output, is the remainder of the fits of one worker; those of two are predicted. Times are processor
 seconds of a worker, the least of their repeats, because others may use the machine: what a worker waits is not in them.
 Bytes on the wire are those of the loopback device.
 """
@@ -28,6 +28,7 @@ from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows
 from ebboost.data.table import Table
 from ebboost.learners import XGBoost
+from ebboost.propagation import sweep_on
 from ebboost.training.cluster import reuse_memory
 
 DEPTH, BINS = 6, 256
@@ -129,7 +130,7 @@ def on_the_wire() -> int:
 def together(
     function: Callable[..., Any], workers: list[str], arguments: list[tuple[Any, ...]]
 ) -> list[Any]:
-    """Run a function in some workers at once, joined by a collective; it is given Collective and its own arguments."""
+    """Run a function in some workers at once, joined by a collective, with the Collective and its own arguments."""
     client = get_client()
     address = client.submit(
         dask_cluster.start_tracker, len(workers), workers=workers[0], pure=False
@@ -151,14 +152,14 @@ def _joined(function: Callable[..., Any], rank: int, address: dict[str, Any], *o
 def sums(collective: Collective) -> list[tuple[int, float]]:
     """Seconds of a sum over the workers, by bytes."""
     arrays = [np.ones(size, np.float32) for size in (2, 50_000, 200_000, 800_000)]
-    return [(array.nbytes, least(partial(collective.total, array), 40)) for array in arrays]
+    return [(array.nbytes, least(partial(collective.allreduce, array), 40)) for array in arrays]
 
 
 def sweeps(collective: Collective, case: Case) -> float:
     """Seconds of a sweep of this worker's rows, without what is sent."""
     _, _, graph = case.data()
     rows = rows_of(case, collective.count)[collective.rank]
-    sweep = BlockGraph(GraphRows.cut(graph, rows), rows, collective).adjacency.sweep._local
+    sweep = sweep_on(BlockGraph(GraphRows.cut(graph, rows), rows, collective).adjacency.block)
     v = (
         np.ones(case.nodes, np.float32)
         if case.outputs == 1

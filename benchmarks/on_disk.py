@@ -1,4 +1,4 @@
-"""A table and an edge list in Parquet files: peak memory of making the graph, fitting and predicting, beside their size.
+"""A table and an edge list in Parquet files: peak memory of building the graph, fitting and predicting.
 
     python benchmarks/on_disk.py [--nodes 1000000] [--edges 5000000] [--columns 50] [--rounds 20]
 

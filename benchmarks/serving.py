@@ -4,8 +4,8 @@
                                  [--labels]
 
 Reads from a predictor, updates of one row, and predictions of one node of a table never seen, on a graph of random edges,
-where five steps reach a tenth of all nodes, or with ``--near`` on one of nodes in the plane tied to their nearest.
-With ``--labels`` half the nodes are labelled, and their labels speak for the others.
+where five steps reach a tenth of all nodes, or with ``--near`` on a nearest-neighbour graph in the plane. With
+``--labels`` half the nodes are labelled, and the latent field is used.
 """
 
 import argparse

@@ -44,8 +44,8 @@ _SMOOTH = eb.Laplacian(1.0, 2)
 _GIVEN = {"smoothing": _SMOOTH, "labels": "none"}
 _DRAWING = {"subsample": 0.7, "colsample_bytree": 0.5}
 CASES: dict[str, dict[str, Any]] = {
-    "race": {},
-    "race of a classifier": {"classes": True},
+    "model selection": {},
+    "model selection, classes": {"classes": True},
     "LightGBM": {**_GIVEN, "learner": eb.LightGBM(7)},
     "LightGBM drawing rows and columns": {**_GIVEN, "learner": eb.LightGBM(7, **_DRAWING)},
     "LightGBM extra trees": {
