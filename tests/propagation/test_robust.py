@@ -455,7 +455,7 @@ def test_a_linear_smoother_is_required_where_named(parameters, message):
 def test_models_without_robust_smoothing_have_no_edge_weights():
     X, y, graph, _ = two_groups()
     model = eb.EBBSRegressor(5, smoothing=eb.Laplacian(), labels="none").fit(X, y, graph=graph)
-    with pytest.raises(ValueError, match=r"fitted with Laplacian.*eb\.Robust"):
+    with pytest.raises(ValueError, match=r"needs smoothing=eb\.Robust.*has Laplacian"):
         model.edge_weights()
 
 
