@@ -16,8 +16,11 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.graph_columns import STATISTICS
+from ebboost.data.pipeline import FeaturePipeline
+from ebboost.data.reader import TableReader
 from ebboost.data.schema import LARGEST, Integers, is_integer, match, require
 from ebboost.data.table import Table
+from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.graph import Graph, check_strengths
 from ebboost.graph.ids import check_unique_ids
 from ebboost.model.candidate import Candidate
@@ -25,6 +28,7 @@ from ebboost.model.state import FittedState
 from ebboost.propagation import Smoother
 
 Arrays = dict[str, NDArray[Any]]
+TABLE_FIELDS = ("names", "categorical", "origin")  # of a stored table
 MAX_STEPS = 100_000  # of a smoother, more than any model needs
 MANIFEST = {
     "format": str,
@@ -206,6 +210,71 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
         require(one_each, f"node_ids must be {n_nodes} ids")
         check_unique_ids(node_ids)
     return Graph(adjacency, node_ids)
+
+
+def read_columns(section: dict[str, Any], parameters: dict[str, Any], names: Any) -> TableReader:
+    """Return the columns of X; ``names`` are those that a dataframe had."""
+    reader = TableReader(parameters.get("categorical_features", "auto"))
+    reader.names = tuple(section["names"])
+    reader.is_sparse = section["is_sparse"]
+    same_names = names is None or names.tolist() == section["names"]
+    require(same_names, "feature_names must be the names of the columns")
+    for column, values in section["categories"].items():
+        is_text = all(isinstance(value, str) for value in values)
+        are_numbers = all(type(value) in (int, float, bool) for value in values)
+        require(is_text or are_numbers, "categories must be text or numbers")
+        unique = len(set(values)) == len(values) and not reader.is_sparse
+        require(unique, "categories must be different, and of a dense table")
+        reader.categories[int(column)] = list(values)
+    return reader
+
+
+def read_tables(
+    section: dict[str, Any], reader: TableReader, arrays: Arrays, n_nodes: int
+) -> dict[str, Table]:
+    """Return the tables in a file: the one fitted on, and the encoded one of the trees."""
+    width = len(reader.names)
+    fitted = (reader.names, tuple(sorted(reader.categories)), tuple(range(width)))
+    tables = {}
+    for name, part in section["stored"].items():
+        columns = {field: tuple(part[field]) for field in TABLE_FIELDS}
+        width = len(columns["names"])
+        values = arrays.get(f"{name}_values")
+        if values is None:
+            values = csr(arrays, name, (n_nodes, width))
+        table = Table(values, **columns)
+        entries = table.values.data if table.is_sparse else table.values
+        if name == "fitted":
+            same = tuple(columns.values()) == fitted and table.is_sparse == reader.is_sparse
+        else:
+            is_text = all(isinstance(column, str) for column in table.names)
+            same = name == "encoded" and is_text and table.origin == tuple(section["origin"])
+            same = same and not table.categorical and len(table.origin) == width
+        require(same, f"the stored table {name!r} must have the columns of the model")
+        fits = table.values.shape == (n_nodes, width) and entries.dtype.kind == "f"
+        require(fits, f"the stored table {name!r} must have {n_nodes} rows of {width} numbers")
+        require(not np.isinf(entries).any(), f"the stored table {name!r} must be finite")
+        tables[name] = table
+    return tables
+
+
+def read_pipeline(candidate: Candidate, arrays: Arrays) -> FeaturePipeline:
+    """Return the pipeline of a candidate with its learned arrays."""
+    pipeline = candidate.pipeline()
+    if pipeline.low_rank is not None:
+        directions = numbers(arrays, "directions", None, candidate.low_rank)
+        pipeline.low_rank.rarity = numbers(arrays, "rarity", len(directions))
+        pipeline.low_rank.directions = directions
+    if "encoder_prior" in arrays:
+        pipeline.encoder = OrderedTargetEncoder()
+        pipeline.encoder.prior = numbers(arrays, "encoder_prior", None)
+        for name in arrays:
+            column = name.removeprefix("encoder_")
+            if column != name and column != "prior":
+                means = numbers(arrays, name, None, None)
+                require(len(means), f"{name} must not be empty")
+                pipeline.encoder.means[int(column)] = means
+    return pipeline
 
 
 def smoke_test(state: FittedState, takes_categories: bool) -> None:

@@ -1,4 +1,4 @@
-"""A candidate: one combination of the model's optional parts, compared with others by model selection."""
+"""A candidate of model selection: one combination of the model's optional parts."""
 
 from dataclasses import dataclass
 

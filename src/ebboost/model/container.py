@@ -37,18 +37,7 @@ class FileFormat:
         compress: bool = True,
         suffix: str = ".part",
     ) -> None:
-        """Write a file atomically.
-
-        Parameters
-        ----------
-        path : str
-        manifest : dict
-            JSON.
-        entries : dict of str to bytes
-        compress : bool, default=True
-        suffix : str
-            Of the name of the file while it is written.
-        """
+        """Write a file atomically; ``suffix`` is that of its name while it is written."""
         head = {"format": self.name, "format_version": self.version}
         document = head | dict(manifest) | {"sha256": checksums(entries)}
         contents = {**entries, MANIFEST: json.dumps(document, indent=1).encode()}
@@ -61,17 +50,7 @@ class FileFormat:
                 _write_zip(file, contents, zipfile.ZIP_STORED)
 
     def read(self, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return the manifest and the entries of a file.
-
-        Parameters
-        ----------
-        path : str
-
-        Returns
-        -------
-        manifest : dict
-        entries : dict of str to bytes
-            Without the manifest.
+        """Return the manifest and the other entries of a file.
 
         Raises
         ------
@@ -111,21 +90,13 @@ class FileFormat:
 def _write_zip(file: IO[bytes], contents: Mapping[str, bytes], method: int) -> None:
     with zipfile.ZipFile(file, "w", method) as archive_file:
         for name, content in contents.items():
-            # A fixed date: the same contents give the same bytes. Compressed arrays stay as they are.
+            # A fixed date, so that the same contents give the same bytes.
             info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            archive_file.writestr(info, content, zipfile.ZIP_STORED if ".npz" in name else method)
+            is_compressed = name.endswith(".npz")
+            archive_file.writestr(info, content, zipfile.ZIP_STORED if is_compressed else method)
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error in one line, whatever text of a file is in it.
-
-    Parameters
-    ----------
-    error : Exception
-
-    Returns
-    -------
-    str
-    """
+    """Return the message of an error in one line, whatever text of a file is in it."""
     text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
     return "".join(c if c.isprintable() else "\ufffd" for c in text[:500]).rstrip(".")

@@ -1,44 +1,35 @@
-"""What a result may depend on beside data and settings: model files and checkpoints say it of themselves."""
+"""Package versions and platform, recorded in model files and checkpoints."""
 
 import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from ebboost import _native
 
 PACKAGES = (
-    "ebboost",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "lightgbm",
-    "xgboost-cpu",
-    "xgboost",
-    "catboost",
-)
+    "ebboost", "numpy", "scipy", "scikit-learn", "lightgbm", "xgboost-cpu", "xgboost", "catboost",
+)  # fmt: skip
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of the packages that are installed."""
-    found = {}
+    """Return the versions of the packages that are installed."""
+    installed = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
-def environment(threads: int | None) -> dict[str, Any]:
-    """Versions, the machine, threads, and which loops swept the graph."""
-    machine = {
+def environment(n_threads: int | None) -> dict[str, str | int | None]:
+    """Return versions, platform, number of threads, and which loops sweep the graph."""
+    facts: dict[str, str | int | None] = {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),
+        **versions(),
+        "sweeps": "scipy" if _native.COMPILED is None else "compiled",
     }
-    loops = "scipy" if _native.COMPILED is None else "compiled"
-    return (
-        machine | versions() | {"sweeps": loops} | ({} if threads is None else {"threads": threads})
-    )
+    return facts if n_threads is None else facts | {"threads": n_threads}

@@ -1,4 +1,4 @@
-"""A prediction as a sum: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j over columns, neighbours and labels."""
+"""Predictions as sums over columns, neighbours and labels: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -49,7 +49,7 @@ class Output(ABC):
 
     @abstractmethod
     def label_residuals(self, scores: Array, target: Array) -> Array:
-        """Return the residuals at labelled nodes with these scores, the observations of the field."""
+        """Return the residuals at labelled nodes: the observations of the latent field."""
 
     @abstractmethod
     def combine(self, scores: Array, field_mean: Array | None) -> Array:
@@ -115,7 +115,7 @@ class ClassOutput(Output):
 
     @classmethod
     def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
-        """Return the output of a classifier with this ``loss`` parameter, its classes those of ``values``."""
+        """Return the output of a classifier; its classes are those of ``values``."""
         checks.check_discrete(values)
         classes = np.unique(values)
         checks.check_n_classes(classes)

@@ -61,7 +61,7 @@ def predict_raw(
 
 
 def score_table(state: FittedState, X: Any, graph: Graphs | None) -> TableScores:
-    """Return the scores of the fitted nodes, or of another table and graph, before labels are used."""
+    """Return the scores of the fitted nodes, or of another table, before labels are used."""
     if X is None:
         if graph is not None:
             raise ValueError(
@@ -226,7 +226,7 @@ def check_feature_names(state: FittedState, X: Any) -> None:
 
 
 def graph_for(state: FittedState, X: Any, n_rows: int, graph: Graphs | None) -> Graph | None:
-    """Return the graph of another table; a missing, superfluous or wrongly sized one is rejected."""
+    """Return the graph of another table, checked to be there if and only if the fit had one."""
     if state.graph is not None and graph is None:
         raise ValueError(
             "This model was fitted on a graph, so a prediction needs one: call predict() for the "

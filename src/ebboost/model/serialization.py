@@ -1,8 +1,8 @@
 """Model files: a fitted state as a zip of plain formats, without pickle, written atomically.
 
-``manifest.json`` holds what the model is and every parameter; ``arrays.npz`` the graph, the scores and
-the encoder; ``trees*`` the ensemble in its library's own text or JSON format. Checksums detect
-accidents. As anyone can compute them, ``_untrusted.py`` and each learner check all contents again.
+``manifest.json`` has all parameters; ``arrays.npz`` the graph, the scores and the encoder; ``trees*``
+the ensemble in its library's own text or JSON format. Checksums detect accidents. As anyone can
+compute them, ``_untrusted.py`` and each learner check all contents again.
 """
 
 import inspect
@@ -27,11 +27,8 @@ from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
-from ebboost.data.pipeline import FeaturePipeline
-from ebboost.data.reader import TableReader
 from ebboost.data.schema import is_integer, match, require
 from ebboost.data.table import Table
-from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.learners import Learner
 from ebboost.model import _untrusted as untrusted
 from ebboost.model.candidate import Candidate
@@ -53,7 +50,6 @@ _RECORDS: dict[str, tuple[str, type[Labels | ValidationRecord]]] = {
     "validation": ("validation", ValidationRecord),
 }
 _TABLES = {"fitted": "table", "encoded": "encoded_table"}
-_TABLE_FIELDS = ("names", "categorical", "origin")
 _CSR = ("data", "indices", "indptr")
 Arrays = dict[str, NDArray[Any]]
 
@@ -74,9 +70,6 @@ class ModelFileError(ValueError):
     ...     print(str(error).removeprefix(path))
      is not an ebboost model, or it is damaged (File is not a zip file).
     """
-
-
-# ----------------------------------------------------------------------------- writing
 
 
 def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) -> None:
@@ -119,7 +112,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
                 {str(column): values for column, values in reader.categories.items()}
             ),
             "stored": {
-                name: {field: list(getattr(part, field)) for field in _TABLE_FIELDS}
+                name: {field: list(getattr(part, field)) for field in untrusted.TABLE_FIELDS}
                 for name, part in tables.items()
             },
         },
@@ -160,9 +153,6 @@ def _pack(arrays: Arrays) -> bytes:
         buffer = io.BytesIO()
         np.savez(buffer, **arrays)  # type: ignore[arg-type]
     return buffer.getvalue()
-
-
-# ----------------------------------------------------------------------------- reading
 
 
 def load_state(
@@ -212,8 +202,8 @@ def _state(
     n_nodes, n_outputs = untrusted.check_arrays(arrays, facts["classes"], is_classifier)
     untrusted.check_facts(facts, candidate, is_classifier)
     section = manifest["table"]
-    reader = _reader(section, parameters, facts["feature_names"])
-    tables = _stored_tables(section, reader, arrays, n_nodes)
+    reader = untrusted.read_columns(section, parameters, facts["feature_names"])
+    tables = untrusted.read_tables(section, reader, arrays, n_nodes)
     learner = learners.as_learner(parameters["learner"])
     ensemble = learner.load(entries)
     n_categories = {column: len(values) for column, values in reader.categories.items()}
@@ -231,7 +221,7 @@ def _state(
         reader=reader,
         graph=untrusted.graph(arrays, codec.decode(manifest["node_ids"]), n_nodes),
         candidate=candidate,
-        pipeline=_pipeline(candidate, arrays),
+        pipeline=untrusted.read_pipeline(candidate, arrays),
         column_origin=tuple(section["origin"]),
         ensemble=ensemble,
         environment=manifest["environment"],
@@ -260,69 +250,6 @@ def _output(loss: Loss, classes: NDArray[Any] | None, calibration: list[float] |
     in_range = 0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0
     require(in_range, "calibration must be a positive temperature and a strength from 0 to 1")
     return ClassOutput(loss, classes, ProbabilityField(temperature, strength))
-
-
-def _reader(section: dict[str, Any], parameters: dict[str, Any], names: Any) -> TableReader:
-    """The columns of X; ``names`` are those that a dataframe had."""
-    reader = TableReader(parameters.get("categorical_features", "auto"))
-    reader.names = tuple(section["names"])
-    reader.is_sparse = section["is_sparse"]
-    same_names = names is None or names.tolist() == section["names"]
-    require(same_names, "feature_names must be the names of the columns")
-    for column, values in section["categories"].items():
-        is_text = all(isinstance(value, str) for value in values)
-        are_numbers = all(type(value) in (int, float, bool) for value in values)
-        require(is_text or are_numbers, "categories must be text or numbers")
-        unique = len(set(values)) == len(values) and not reader.is_sparse
-        require(unique, "categories must be different, and of a dense table")
-        reader.categories[int(column)] = list(values)
-    return reader
-
-
-def _stored_tables(
-    section: dict[str, Any], reader: TableReader, arrays: Arrays, n_nodes: int
-) -> dict[str, Table]:
-    n_columns = len(reader.names)
-    fitted = (reader.names, tuple(sorted(reader.categories)), tuple(range(n_columns)))
-    tables = {}
-    for name, part in section["stored"].items():
-        columns = {field: tuple(part[field]) for field in _TABLE_FIELDS}
-        width = len(columns["names"])
-        values = arrays.get(f"{name}_values")
-        if values is None:
-            values = untrusted.csr(arrays, name, (n_nodes, width))
-        table = Table(values, **columns)
-        numbers = table.values.data if table.is_sparse else table.values
-        if name == "fitted":
-            same = tuple(columns.values()) == fitted and table.is_sparse == reader.is_sparse
-        else:
-            is_text = all(isinstance(column, str) for column in table.names)
-            same = name == "encoded" and is_text and table.origin == tuple(section["origin"])
-            same = same and not table.categorical and len(table.origin) == width
-        require(same, f"the stored table {name!r} must have the columns of the model")
-        fits = table.values.shape == (n_nodes, width) and numbers.dtype.kind == "f"
-        require(fits, f"the stored table {name!r} must have {n_nodes} rows of {width} numbers")
-        require(not np.isinf(numbers).any(), f"the stored table {name!r} must be finite")
-        tables[name] = table
-    return tables
-
-
-def _pipeline(candidate: Candidate, arrays: Arrays) -> FeaturePipeline:
-    pipeline = candidate.pipeline()
-    if pipeline.low_rank is not None:
-        directions = untrusted.numbers(arrays, "directions", None, candidate.low_rank)
-        pipeline.low_rank.rarity = untrusted.numbers(arrays, "rarity", len(directions))
-        pipeline.low_rank.directions = directions
-    if "encoder_prior" in arrays:
-        pipeline.encoder = OrderedTargetEncoder()
-        pipeline.encoder.prior = untrusted.numbers(arrays, "encoder_prior", None)
-        for name in arrays:
-            column = name.removeprefix("encoder_")
-            if column != name and column != "prior":
-                means = untrusted.numbers(arrays, name, None, None)
-                require(len(means), f"{name} must not be empty")
-                pipeline.encoder.means[int(column)] = means
-    return pipeline
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:

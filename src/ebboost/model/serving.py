@@ -34,12 +34,12 @@ IntArray = NDArray[np.int64]
 
 
 class Predictor:
-    """Predictions of every node of a graph, kept for look-up and updated where rows change.
+    """Cached predictions of every node, updated where rows change; see ``model.predictor()``.
 
-    Made by ``model.predictor()``. An update scores the changed rows and propagates the difference as
-    far as P reaches. Where labels inform predictions, the latent field changes as well; it is updated
-    until no prediction can be off by more than ``tolerance`` times the largest change at a label.
-    Threads may share a predictor: each reads the predictions before or after an update.
+    An update scores the changed rows and propagates the difference as far as P reaches. Where
+    predictions use labels, the latent field changes as well; it is updated until no prediction can
+    be off by more than ``tolerance`` times the largest change at a label. Threads may share a
+    predictor: each reads the predictions before or after an update.
 
     Parameters
     ----------

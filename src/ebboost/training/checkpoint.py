@@ -44,7 +44,7 @@ class Checkpoint:
     every : int, optional
         Write after this many rounds.
     seconds : float, optional, default=30.0
-        Write after this many seconds, at the end of a round. With ``every`` too, whichever is first.
+        Write after this many seconds, at the end of a round, or after ``every`` if that is first.
     pickle : bool, default=False
         Allow pickle for objects without a plain format, which are regressors of scikit-learn.
         Reading a pickle can run code: resume with this only from a folder that nobody else can
