@@ -198,17 +198,26 @@ def test_a_full_device_is_reported_and_not_replaced(folder):
     assert not Path("/dev/full").is_file()
 
 
-def test_attached_nodes_are_classified_with_the_labels_of_fitted_neighbours(folder, tmp_path):
-    model = tmp_path / "kind.ebb"
-    words = ("-t", "kind", "--drop", "price", "-o", model)
+def test_attached_classes_are_those_of_a_prediction_by_hand(folder, tmp_path):
+    model_file = tmp_path / "kind.ebb"
+    words = ("-t", "kind", "--drop", "price", "-o", model_file)
     run("fit", folder / "kinds.csv", folder / "edges.csv", *words)
     new = pd.DataFrame({"id": ["new", "far"], "size": [0.0, 0.0], "rooms": [3, 3]})
+    new_edges = pd.DataFrame({"from": ["new", "far", "far"], "to": ["017", "179", "178"]})
     new.to_csv(tmp_path / "new.csv", index=False)
-    edges = pd.DataFrame({"from": ["new", "new", "far", "far"], "to": ["017", "018", "179", "178"]})
-    edges.to_csv(tmp_path / "edges.csv", index=False)
+    new_edges.to_csv(tmp_path / "edges.csv", index=False)
     files = ("--nodes", tmp_path / "new.csv", "--edges", tmp_path / "edges.csv")
-    rows = json.loads(run("predict", model, *files, "--attach", "--json").stdout)
-    assert [row["prediction"] for row in rows] == ["north", "south"]
+    rows = json.loads(run("predict", model_file, *files, "--attach", "--json").stdout)
+
+    fitted = pd.read_csv(folder / "kinds.csv", dtype={"id": str})
+    table = pd.concat([new, fitted], ignore_index=True)
+    edges = pd.concat([new_edges, pd.read_csv(folder / "edges.csv", dtype=str)])
+    graph = eb.Graph.from_dataframe(edges, nodes=table["id"])
+    labelled = np.flatnonzero(table["kind"].notna())
+    probabilities = eb.load(model_file).predict_proba(
+        table[["size", "rooms"]], graph=graph, new_labels=(labelled, table["kind"][labelled])
+    )
+    np.testing.assert_allclose([row["probability_north"] for row in rows], probabilities[:2, 0])
 
 
 def test_a_table_whose_labels_are_all_known_is_predicted_on_request(folder, tmp_path):
