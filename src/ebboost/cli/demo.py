@@ -16,7 +16,7 @@ from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.cli import console, inputs, tables
 from ebboost.datasets import load_elect80, load_lucas
 from ebboost.estimators import EBBSRegressor
-from ebboost.inspection.metrics import r2
+from ebboost.inspection.metrics import median_absolute_error, r2
 
 _FILES = "Write a small data set there instead, to try the other commands on."
 _OUTPUT = "Also write the model that uses the graph to this file."
@@ -63,7 +63,7 @@ def measure(output: Path | None = None) -> dict[str, Any]:
             {
                 "name": name,
                 "r2": r2(y[test], predicted),
-                "typical_error": float(np.median(np.abs(np.expm1(-residuals)))),
+                "typical_error": median_absolute_error(np.expm1(-residuals)),
                 "rounds": model.n_iter_,
                 "seconds": seconds,
             }
@@ -94,11 +94,11 @@ def _by_group(
         "built 1920 to 1959": (built >= 1920) & (built < 1960),
         "built since 1960": built >= 1960,
     }
-    rows = []
-    for name, group in groups.items():
-        without, with_graph = (float(errors[group].mean()) for errors in squared_errors)
-        size = int(group.sum())
-        rows.append({"name": name, "houses": size, "without": without, "with_graph": with_graph})
+    errors = pd.DataFrame(dict(zip(("without", "with_graph"), squared_errors, strict=True)))
+    rows = [
+        {"name": name, "houses": int(group.sum()), **errors[group].mean().to_dict()}
+        for name, group in groups.items()
+    ]
     return sorted(rows, key=lambda row: row["with_graph"] / row["without"])
 
 
