@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import ebboost as eb
 from ebboost.inspection import diagnostics
@@ -157,6 +158,8 @@ def test_plots_of_the_wrong_kind_of_model_raise_with_a_remedy(model, classifier)
         eb.plot.coverage(classifier)
     with pytest.raises(ValueError, match=r"plot\.coverage"):
         eb.plot.calibration(model)
+    with pytest.raises(NotFittedError):
+        eb.plot.losses(eb.EBBSRegressor())
     with pytest.raises(ValueError, match="eval_set"):
         eb.plot.predicted_vs_true(fitted(n_labels=30)[0])
     X, y, _ = homophilous(100)

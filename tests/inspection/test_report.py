@@ -2,6 +2,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import matplotlib.style
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -260,6 +261,15 @@ def test_text_of_a_plot_is_escaped_and_its_numbers_stay(tmp_path):
     assert "<b>#0b6e75 1.23456</b>" in page.text and "font-family: x; $y$" in page.text
     assert dict(page.opened[0][1])["aria-label"] == 'a "label" <i>'
     assert "stroke: var(--first)" in svg and "#0b6e75;" not in svg
+
+
+def test_plots_do_not_depend_on_the_style_of_the_session():
+    def draw(ax):
+        ax.plot([0, 1], [0, 1])
+
+    plain = _html.plot(draw, "a line")
+    with matplotlib.style.context("dark_background"):
+        assert _html.plot(draw, "a line") == plain
 
 
 def test_templates_escape_everything_but_markup():

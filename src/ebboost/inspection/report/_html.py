@@ -115,11 +115,12 @@ def plot(
     draw: "Callable[[Axes], object]", label: str, size: tuple[float, float] = (5.2, 3.4)
 ) -> Html:
     """A plot as inline SVG in the colors of the page; ``label`` is its text for screen readers."""
-    from matplotlib import rc_context
+    from matplotlib import style
     from matplotlib.figure import Figure
 
     file = io.StringIO()
-    with warnings.catch_warnings(), rc_context({**STYLE, "svg.hashsalt": label}):
+    rules = {**STYLE, "svg.hashsalt": label}  # the salt makes ids unique and reproducible
+    with warnings.catch_warnings(), style.context(["default", rules]):
         warnings.filterwarnings("ignore", message="Glyph")
         figure = Figure(size, layout="constrained")
         draw(figure.subplots())
@@ -142,7 +143,7 @@ def _compact_tag(tag: str) -> str:
     """A tag of an SVG; text between tags, which may come from the user, stays as it is."""
     for color, variable in VARIABLES.items():
         tag = tag.replace(color, f"var(--{variable})")
-    tag = re.sub(r'(?<=<g) id="[^"]*"|font-family: [^;"]*;?|(?<=\d\.\d)\d+', "", tag)
+    tag = re.sub(r'(?<=<g) id="[^"]*"|font-family: [^;"]*;?|(?<=\d\.\d\d)\d+', "", tag)
     tag = re.sub(
         r'<use (xlink:href="#\w+" x=.*) style=".*opacity.*"', r'<use class="point" \1', tag
     )
