@@ -107,7 +107,7 @@ def check_facts(facts: dict[str, Any], candidate: Candidate, is_classifier: bool
         check_strengths(strengths, strengths)
 
 
-def check_arrays(arrays: Arrays, classes: Any, is_classifier: bool) -> tuple[int, int]:
+def check_arrays(arrays: Arrays, classes: object, is_classifier: bool) -> tuple[int, int]:
     """Check scores, predictions and labels; return the numbers of nodes and of outputs."""
     n_nodes, n_outputs = numbers(arrays, "scores", None, None).shape
     n_classes = _check_classes(classes) if is_classifier else 1
@@ -140,9 +140,9 @@ def check_arrays(arrays: Arrays, classes: Any, is_classifier: bool) -> tuple[int
     return n_nodes, n_outputs
 
 
-def _check_classes(classes: Any) -> int:
-    is_list = isinstance(classes, np.ndarray) and classes.ndim == 1 and classes.size > 1
-    require(is_list, "classes must be a list of two or more")
+def _check_classes(classes: object) -> int:
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or classes.size < 2:
+        raise ValueError("classes must be a list of two or more")
     plain = all(type(label) in (str, int, float, bool) for label in classes.tolist())
     require(plain, "classes must be text or numbers")
     check_unique_ids(classes, "classes")
@@ -189,7 +189,7 @@ def csr(arrays: Arrays, name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
     return sparse.csr_array((data, indices, indptr), shape=shape)
 
 
-def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
+def graph(arrays: Arrays, node_ids: object, n_nodes: int) -> Graph | None:
     """Return the graph fitted on: symmetric, with finite weights and no loops."""
     if "graph_indptr" not in arrays:
         require(node_ids is None, "node_ids need a graph")
@@ -205,14 +205,17 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
     )
     symmetric = symmetric and transpose.has_canonical_format
     require(symmetric and not adjacency.diagonal().any(), "the graph must be symmetric, no loops")
-    if node_ids is not None:
-        one_each = isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,)
-        require(one_each, f"node_ids must be {n_nodes} ids")
-        check_unique_ids(node_ids)
+    if node_ids is None:
+        return Graph(adjacency)
+    if not isinstance(node_ids, np.ndarray) or node_ids.shape != (n_nodes,):
+        raise ValueError(f"node_ids must be {n_nodes} ids")
+    check_unique_ids(node_ids)
     return Graph(adjacency, node_ids)
 
 
-def read_columns(section: dict[str, Any], parameters: dict[str, Any], names: Any) -> TableReader:
+def read_columns(
+    section: dict[str, Any], parameters: dict[str, Any], names: NDArray[Any] | None
+) -> TableReader:
     """Return the columns of X; ``names`` are those that a dataframe had."""
     reader = TableReader(parameters.get("categorical_features", "auto"))
     reader.names = tuple(section["names"])

@@ -1,4 +1,4 @@
-"""Predictions as sums over columns, neighbours and labels: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j."""
+"""Predictions as sums of contributions: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,16 +1,17 @@
 """Predictions of a fitted model: init_score + P f, and the latent field of known labels."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_feature_names
 
 from ebboost.backends import Backend
 from ebboost.backends.dask import gathered, is_dask, scores_of
 from ebboost.backends.threads import threads_for
-from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.latent_field import FieldPosterior, LatentField
 from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
@@ -34,7 +35,7 @@ class TableScores(NamedTuple):
 
 
 def predict_raw(
-    state: FittedState, X: Any, graph: Graphs | None, nodes: Any, new_labels: Any
+    state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike | None, new_labels: object
 ) -> Array:
     """Return raw predictions, of the nodes asked for; rows that these do not need are not computed.
 
@@ -60,7 +61,7 @@ def predict_raw(
     return raw[checks.node_positions(nodes, len(raw), repeats=True)]
 
 
-def score_table(state: FittedState, X: Any, graph: Graphs | None) -> TableScores:
+def score_table(state: FittedState, X: object, graph: Graphs | None) -> TableScores:
     """Return the scores of the fitted nodes, or of another table, before labels are used."""
     if X is None:
         if graph is not None:
@@ -87,7 +88,7 @@ def score_table(state: FittedState, X: Any, graph: Graphs | None) -> TableScores
     return TableScores(scores, state.init_score + propagated, one_graph)
 
 
-def _predict_rows(state: FittedState, X: Any, graph: Graphs | None, nodes: Any) -> Array:
+def _predict_rows(state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike) -> Array:
     """Raw predictions of some rows of another table, computed from the rows within reach only."""
     check_feature_names(state, X)
     n_rows = count_rows(X)
@@ -142,7 +143,7 @@ def apply_labels(
 
 def field_posterior(
     state: FittedState, graph: Graph | None, labels: Labels | None, backend: Backend | None = None
-) -> Any:
+) -> FieldPosterior | None:
     """Return the posterior of the latent field given labels; None where the model has no field."""
     use = state.candidate.labels
     if graph is None or labels is None or not isinstance(use, LatentField):
@@ -157,7 +158,7 @@ def with_labels(state: FittedState, labels: Labels, backend: Backend | None = No
     return replace(state, labels=labels, raw_predictions=raw)
 
 
-def labels_for(state: FittedState, X: Any, new_labels: Any, n_rows: int) -> Labels | None:
+def labels_for(state: FittedState, X: object, new_labels: object, n_rows: int) -> Labels | None:
     """Return the labels that a prediction uses: those of the fit for fitted nodes, and new ones."""
     uses_labels = state.candidate.labels is not None
     own = state.labels if X is None and uses_labels else None
@@ -183,7 +184,7 @@ def tree_scores(state: FittedState, features: Table) -> Array:
     return np.vstack([state.ensemble.predict(block) for block in features.blocks()])
 
 
-def read_table(state: FittedState, X: Any) -> Table:
+def read_table(state: FittedState, X: object) -> Table:
     """Return another table, rejected if its columns are not those of the fit."""
     check_feature_names(state, X)
     table = state.reader.read(*gathered(X))
@@ -191,7 +192,7 @@ def read_table(state: FittedState, X: Any) -> Table:
     return table
 
 
-def read_rows(state: FittedState, X: Any, rows: IntArray) -> Table:
+def read_rows(state: FittedState, X: object, rows: IntArray) -> Table:
     """Return some rows of another table; errors name rows as the user counts them."""
     try:
         return read_table(state, rows_of(X, rows))
@@ -200,7 +201,7 @@ def read_rows(state: FittedState, X: Any, rows: IntArray) -> Table:
         raise
 
 
-def fitted_table(state: FittedState, X: Any = None) -> Table | None:
+def fitted_table(state: FittedState, X: object = None) -> Table | None:
     """Return the table fitted on: as passed, as the state holds it, or None."""
     if X is None:
         return state.table
@@ -216,7 +217,7 @@ def named_columns(X: Any) -> Any:
     return X._meta if is_dask(X) else X
 
 
-def check_feature_names(state: FittedState, X: Any) -> None:
+def check_feature_names(state: FittedState, X: object) -> None:
     """Compare the column names of X with those of the fit, as scikit-learn does."""
     learned: dict[str, object] = {"n_features_in_": state.n_features}
     if state.feature_names is not None:
@@ -225,7 +226,7 @@ def check_feature_names(state: FittedState, X: Any) -> None:
     _check_feature_names(type(state.estimator, (), learned)(), named_columns(X), reset=False)
 
 
-def graph_for(state: FittedState, X: Any, n_rows: int, graph: Graphs | None) -> Graph | None:
+def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) -> Graph | None:
     """Return the graph of another table, checked to be there if and only if the fit had one."""
     if state.graph is not None and graph is None:
         raise ValueError(
@@ -238,17 +239,21 @@ def graph_for(state: FittedState, X: Any, n_rows: int, graph: Graphs | None) -> 
     return mix_relations(graph, state.relation_strengths)
 
 
-def mix_relations(graph: Graphs | None, strengths: Any) -> Graph | None:
+def mix_relations(graph: Graphs | None, strengths: Mapping[str, float] | None) -> Graph | None:
     """Return one graph: the graph itself, or the relations added up by their strengths."""
-    if graph is None or (isinstance(graph, Graph) and strengths is None):
-        return graph
+    if graph is None:
+        return None
     if isinstance(graph, Graph):
-        raise TypeError(
-            f"This model was fitted on the relations {list(strengths)}: "
-            "pass a dict with a graph for each."
-        )
+        if strengths is not None:
+            raise TypeError(
+                "graph must be a dict with a graph for each relation: this model was fitted on the "
+                f"relations {list(strengths)}."
+            )
+        return graph
     if strengths is None:
-        raise TypeError(f"This model was fitted on one graph, got the relations {list(graph)}.")
+        raise TypeError(
+            f"graph must be one Graph: this model was fitted on one graph, got {list(graph)}."
+        )
     return Graph.mix(graph, strengths)
 
 

@@ -1,8 +1,8 @@
 """Model files: a fitted state as a zip of plain formats, without pickle, written atomically.
 
-``manifest.json`` has all parameters; ``arrays.npz`` the graph, the scores and the encoder; ``trees*``
-the ensemble in its library's own text or JSON format. Checksums detect accidents. As anyone can
-compute them, ``_untrusted.py`` and each learner check all contents again.
+``manifest.json`` has all parameters, ``arrays.npz`` the graph, the scores and the encoder, and
+``trees*`` the ensemble in its library's own text or JSON format. Checksums detect accidents. As
+anyone can compute them, ``_untrusted.py`` and each learner check all contents again.
 """
 
 import inspect

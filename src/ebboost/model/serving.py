@@ -9,14 +9,16 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.latent_field import FieldPosterior
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
+from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 from ebboost.graph import Graphs
-from ebboost.model.intervals import with_intervals
+from ebboost.model.intervals import Intervals, with_intervals
+from ebboost.model.output import Output
 from ebboost.model.predict import (
     apply_labels,
     field_posterior,
@@ -31,6 +33,36 @@ from ebboost.model.state import FittedState
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+
+class _CachedField:
+    """The posterior mean K W e of the latent field, updated where residuals at labels change."""
+
+    def __init__(
+        self, posterior: FieldPosterior, labels: Labels, output: Output, propagated: Array
+    ) -> None:
+        residuals = output.label_residuals(propagated[labels.nodes], labels.target)
+        self.mean = posterior.posterior_mean(residuals)
+        self._posterior = posterior
+        self._labels = labels
+        self._output = output
+        self._label_index = np.full(len(propagated), -1)
+        self._label_index[labels.nodes] = np.arange(labels.nodes.size)
+
+    def update(self, nodes: IntArray, before: Array, after: Array, tolerance: float) -> IntArray:
+        """Update the mean for changed scores of some nodes, and return the nodes where it moves."""
+        is_labelled = self._label_index[nodes] >= 0
+        nodes = nodes[is_labelled]
+        if not nodes.size:
+            return nodes
+        index = self._label_index[nodes]
+        target = self._labels.target[index]
+        change = self._output.label_residuals(after[is_labelled], target)
+        change = change - self._output.label_residuals(before[is_labelled], target)
+        weighted = self._posterior.weight[index, None] * change
+        moved, shift = self._posterior.solve_local(nodes, weighted, tolerance)
+        self.mean[moved] += shift
+        return moved
 
 
 class Predictor:
@@ -50,7 +82,9 @@ class Predictor:
 
     tolerance = 1e-8
 
-    def __init__(self, state: FittedState, X: Any, graph: Graphs | None, new_labels: Any) -> None:
+    def __init__(
+        self, state: FittedState, X: object, graph: Graphs | None, new_labels: object
+    ) -> None:
         scores, propagated, self._graph = score_table(state, X, graph)
         self._state = state
         self._scores = scores.copy()
@@ -60,9 +94,7 @@ class Predictor:
             self._raw = state.raw_predictions.copy()
         else:
             self._raw = apply_labels(state, scores, propagated, self._graph, self._labels).copy()
-        self._posterior: Any = None
-        self._field_mean: Array | None = None  # K W e, from the first update on
-        self._label_index: IntArray = np.zeros(0, dtype=np.int64)
+        self._field: _CachedField | None = None  # from the first update on
         self._column_hops = state.pipeline.hops(self._graph)
         #: The table, where columns depend on neighbours and are computed again when one changes.
         self._table: Table | None = None
@@ -70,7 +102,7 @@ class Predictor:
         self._writing = Lock()
         self._reading = Lock()
 
-    def _read_columns(self, X: Any) -> str:
+    def _read_columns(self, X: object) -> str:
         """Copy the table if columns depend on neighbours; return why rows cannot change, or ""."""
         state = self._state
         if X is None and state.pipeline.encoder is not None:
@@ -91,7 +123,9 @@ class Predictor:
         self._table = replace(table, values=table.values.copy())
         return ""
 
-    def predict(self, nodes: Any = None, *, interval: float | None = None) -> Any:
+    def predict(
+        self, nodes: ArrayLike | None = None, *, interval: float | None = None
+    ) -> NDArray[Any] | Intervals:
         """Return what the model's ``predict`` returns, for these nodes or for all.
 
         Parameters
@@ -109,7 +143,7 @@ class Predictor:
             return predictions
         return with_intervals(self._state, predictions, interval)
 
-    def predict_proba(self, nodes: Any = None) -> Array:
+    def predict_proba(self, nodes: ArrayLike | None = None) -> Array:
         """Return the probability of every class, for these nodes or for all.
 
         Parameters
@@ -124,7 +158,7 @@ class Predictor:
             raise AttributeError(f"{self._state.estimator} has no probabilities: use predict().")
         return self._look_up(nodes)
 
-    def _look_up(self, nodes: Any) -> Array:
+    def _look_up(self, nodes: ArrayLike | None) -> Array:
         if nodes is None:
             with self._reading:
                 return self._raw.copy()
@@ -132,7 +166,7 @@ class Predictor:
         with self._reading:
             return self._raw[rows]
 
-    def update(self, nodes: Any, rows: Any) -> None:
+    def update(self, nodes: ArrayLike, rows: object) -> None:
         """Replace rows of the table and update every prediction that depends on them.
 
         Parameters
@@ -199,51 +233,33 @@ class Predictor:
     ) -> tuple[IntArray, Array]:
         """The nodes whose predictions change, and those raw predictions."""
         state = self._state
-        use = state.candidate.labels
-        if isinstance(use, MaskedLabels):  # labels and scores are propagated together
+        if isinstance(
+            state.candidate.labels, MaskedLabels
+        ):  # labels and scores are propagated together
             all_scores = self._scores.copy()
             all_scores[scored] = scores
             all_propagated = self._propagated.copy()
             all_propagated[reached] = propagated
             raw = apply_labels(state, all_scores, all_propagated, self._graph, self._labels)
             return np.arange(len(raw)), raw
-        if isinstance(use, LatentField) and self._labels is not None and self._graph is not None:
-            return self._update_field(reached, propagated)
-        return reached, state.output.combine(propagated, None)
-
-    def _update_field(self, reached: IntArray, propagated: Array) -> tuple[IntArray, Array]:
-        """The nodes whose own scores or field change, and their raw predictions."""
-        output = self._state.output
-        labels = self._labels
-        assert labels is not None
-        if self._field_mean is None:
-            self._posterior = field_posterior(self._state, self._graph, labels)
-            residuals = output.label_residuals(self._propagated[labels.nodes], labels.target)
-            self._field_mean = self._posterior.posterior_mean(residuals)
-            self._label_index = np.full(len(self._scores), -1)
-            self._label_index[labels.nodes] = np.arange(labels.nodes.size)
-        is_labelled = self._label_index[reached] >= 0
-        nodes = reached[is_labelled]
-        index = self._label_index[nodes]
-        target = labels.target[index]
-        change = output.label_residuals(propagated[is_labelled], target)
-        change = change - output.label_residuals(self._propagated[nodes], target)
-        field_nodes = nodes
-        if nodes.size:
-            weighted = self._posterior.weight[index, None] * change
-            field_nodes, shift = self._posterior.solve_local(nodes, weighted, self.tolerance)
-            self._field_mean[field_nodes] += shift
-        changed = np.union1d(reached, field_nodes)
-        scores = self._propagated[changed]
-        scores[np.searchsorted(changed, reached)] = propagated
-        return changed, output.combine(scores, self._field_mean[changed])
+        if self._field is None:
+            uses_field = state.output.uses_field
+            posterior = field_posterior(state, self._graph, self._labels) if uses_field else None
+            if posterior is None or self._labels is None:
+                return reached, state.output.combine(propagated, None)
+            self._field = _CachedField(posterior, self._labels, state.output, self._propagated)
+        before = self._propagated[reached]
+        moved = self._field.update(reached, before, propagated, self.tolerance)
+        changed = np.union1d(reached, moved)
+        all_propagated = self._propagated[changed]
+        all_propagated[np.searchsorted(changed, reached)] = propagated
+        return changed, state.output.combine(all_propagated, self._field.mean[changed])
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but locks and the factorised system; the next update computes that again."""
+        """All but locks and the factorised precision matrix, which the next update computes."""
         with self._writing:
-            names = ("_writing", "_reading")
-            state = {name: value for name, value in self.__dict__.items() if name not in names}
-            return state | {"_posterior": None, "_field_mean": None}
+            state = self.__dict__ | {"_field": None}
+        return {name: state[name] for name in state if name not in ("_writing", "_reading")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
