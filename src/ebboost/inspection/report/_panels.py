@@ -112,13 +112,13 @@ def _quality_sentences(held_out: Validation, plain: Validation | None) -> list[s
     if plain is not None:
         before = float(plain.loss.mean())
         change = float(held_out.loss.mean()) / before - 1 if before > 0 else 0.0
-        if abs(change) < 0.005:
+        if abs(change) < 0.01:
             sentences.append("The same trees without the graph are as good.")
         else:
             effect = "reduces" if change < 0 else "increases"
             sentences.append(
                 f"Compared with the same trees without the graph, the graph {effect} the {measure} "
-                f"by {percent(abs(change))}."
+                f"by {percent(abs(change), 0)}."
             )
     return sentences
 
