@@ -1,11 +1,9 @@
-"""ebboost: gradient boosting that sees a graph.
-
-Rows of a table are nodes, edges say which rows influence each other, and trees are trained through the graph.
+"""Gradient boosting on tables whose rows are nodes of a graph.
 
 >>> import ebboost as eb
->>> g = eb.Graph.from_edges([0, 1, 2], [1, 2, 3])
->>> m = eb.EBBSRegressor(n_estimators=5).fit([[0.0], [1.0], [2.0], [3.0]], [0.0, None, None, 3.0], graph=g)
->>> m.predict().shape
+>>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, None, None, 3.0]
+>>> graph = eb.Graph.from_edges([0, 1, 2], [1, 2, 3])
+>>> eb.EBBSRegressor(n_estimators=5).fit(X, y, graph=graph).predict().shape
 (4,)
 """
 

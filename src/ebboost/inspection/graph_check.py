@@ -93,14 +93,24 @@ class GraphCheck:
     estimate: Estimate | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes as dictionaries and lists."""
+        """Return all attributes as dictionaries and lists.
+
+        Returns
+        -------
+        dict
+        """
         values = asdict(self)
         if self.estimate is not None:
             values["estimate"]["verdict"] = self.estimate.verdict
         return values
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return pairs of a name and a text, as ``print`` shows them."""
+        """Return pairs of a name and a text, as ``print`` shows them.
+
+        Returns
+        -------
+        list of (str, str)
+        """
         to_predict = self.n_nodes - self.n_labelled
         isolates = "none"
         if self.n_isolates:

@@ -89,10 +89,24 @@ class Learner(BaseEstimator, ABC):
         files : dict of bytes
             All entries of the model file by name. They are not trusted: read nothing here that
             :meth:`Ensemble.check` has to check first.
+
+        Returns
+        -------
+        Ensemble
         """
 
     def check(self, device: str) -> None:
-        """Raise ``ValueError`` if the device or one of ``params`` is not supported."""
+        """Check that the device and ``params`` are supported.
+
+        Parameters
+        ----------
+        device : {"cpu", "cuda"}
+
+        Raises
+        ------
+        ValueError
+            If the device or one of ``params`` is not supported.
+        """
         check_device(device, self.devices, self.name)
         for key, value in (self.params or {}).items():
             if value in self.unsupported.get(key, ()):

@@ -38,11 +38,16 @@ class Smoother(BaseEstimator, ABC):
         """
 
     def hops(self, graph: Graph) -> int | None:
-        """Return over how many edges a score reaches other nodes, None if over any number.
+        """Return over how many edges a score reaches other nodes.
 
         Parameters
         ----------
         graph : Graph
+
+        Returns
+        -------
+        int or None
+            None if over any number of edges.
         """
         return None
 
@@ -53,6 +58,10 @@ class Smoother(BaseEstimator, ABC):
         ----------
         spread : callable
             Returns the standard deviation of the labels in units of the scores.
+
+        Returns
+        -------
+        Smoother
         """
         return self
 
@@ -115,16 +124,43 @@ class PropagationOperator(LinearOperator, ABC):
         return self if self.nonnegative else None
 
     def linearize(self, scores: NDArray[Any]) -> Self:
-        """Return the operator itself: it is linear."""
+        """Return the operator itself: it is linear.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,) or (n, c)
+
+        Returns
+        -------
+        PropagationOperator
+        """
         return self
 
     @abstractmethod
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:
-        """Return P @ scores."""
+        """Return P @ scores.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,) or (n, c)
+
+        Returns
+        -------
+        ndarray of the same shape
+        """
 
     @abstractmethod
     def adjoint(self, gradient: NDArray[Any]) -> NDArray[Any]:
-        """Return Pᵀ @ gradient."""
+        """Return Pᵀ @ gradient.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n,) or (n, c)
+
+        Returns
+        -------
+        ndarray of the same shape
+        """
 
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
         return self.apply(X)

@@ -89,7 +89,21 @@ class Laplacian(Smoother):
         return None if self.method == "exact" or self.n_steps == "auto" else int(self.n_steps)
 
     def system(self, graph: Graph) -> LaplacianSystem:
-        """Return I + λL on ``graph``; raise ValueError if a parameter is out of range."""
+        """Return I + λL on a graph.
+
+        Parameters
+        ----------
+        graph : Graph
+
+        Returns
+        -------
+        LaplacianSystem
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
         check_number("lam", self.lam, low=0.0)
         if self.n_steps != "auto":
             check_number("n_steps", self.n_steps, low=0, integer=True)
@@ -101,7 +115,16 @@ class Laplacian(Smoother):
         return LaplacianSystem(graph, float(self.lam), bool(self.normalized))
 
     def contraction(self, system: LaplacianSystem) -> Contraction:
-        """Return the proved bound on ‖P^(k) − P*‖₂ for this method."""
+        """Return the proved bound on ‖P^(k) − P*‖₂ for this method.
+
+        Parameters
+        ----------
+        system : LaplacianSystem
+
+        Returns
+        -------
+        Contraction
+        """
         sigma = max(system.upper, 1.0)
         diagonal = system.diagonal
         ends = (float(np.max(diagonal)), float(np.min(diagonal)))
