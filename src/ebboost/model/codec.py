@@ -255,7 +255,7 @@ def describe_parameters(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(describe_parameters, value))}]"
     if isinstance(value, np.ndarray):
-        return f"array {fingerprint_of(value)}"
+        return fingerprint_of(value)
     if callable(value):
         name = getattr(value, "__qualname__", type(value).__name__)
         code = getattr(value, "__code__", None)

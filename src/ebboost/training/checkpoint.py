@@ -4,12 +4,9 @@ The parts of a fit return their state and restore it; this module writes and rea
 fingerprint of data, graph and parameters. A file that has the name of a checkpoint is complete.
 """
 
-import contextlib
-import inspect
 import os
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +14,7 @@ from typing import Any
 from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
 from ebboost.boosting.objective import Objective
 from ebboost.data.parameters import check_number
+from ebboost.data.warn import warn_caller
 from ebboost.model.codec import StateCodec
 from ebboost.model.container import FileFormat
 from ebboost.model.environment import versions
@@ -28,9 +26,8 @@ except ImportError:  # Windows: two fits in one folder are not noticed
 
 FORMAT = FileFormat("ebboost checkpoint", 1)
 MAX_FILES = 2  # a damaged newest checkpoint leaves the one before
-_NAME = re.compile(r"round-(\d+)\.ckpt")
+_NAME = re.compile(r"round-\d{8}\.ckpt")
 _TEMPORARY = ".ckpt.part"
-_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 
 
 class Checkpoint:
@@ -275,14 +272,6 @@ class CheckpointCallback(Callback):
             self._last_time = time.monotonic()  # without the time that writing took
 
 
-def warn_caller(message: str) -> None:
-    """Warn at the line outside of this package that called it, such as ``model.fit(...)``."""
-    own = (_PACKAGE, contextlib.__file__)
-    frames = inspect.stack(context=0)
-    outside = (level for level, frame in enumerate(frames) if not frame.filename.startswith(own))
-    warnings.warn(message, stacklevel=next(outside, 0) + 1)
-
-
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """Texts of what two fingerprints differ in; hashes are not shown."""
     texts = []
@@ -319,8 +308,9 @@ def _newest(folder: str, resume: bool) -> tuple[dict[str, Any], dict[str, bytes]
 
 def _checkpoint_paths(folder: str) -> list[str]:
     """The files with the names of checkpoints, oldest first."""
-    names = filter(_NAME.fullmatch, os.listdir(folder))
-    return [os.path.join(folder, name) for name in sorted(names, key=lambda name: int(name[6:-5]))]
+    return [
+        os.path.join(folder, name) for name in sorted(filter(_NAME.fullmatch, os.listdir(folder)))
+    ]
 
 
 def _open_folder(folder: str) -> int | None:

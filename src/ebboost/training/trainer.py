@@ -1,6 +1,5 @@
 """Training: prepare → select → boost → finish, from the arguments of ``fit`` to a fitted state."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +14,7 @@ from ebboost.boosting.callbacks import Callback, History, Interrupt, ProgressBar
 from ebboost.boosting.loop import BoostingResult, boost
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
+from ebboost.data.warn import warn_caller
 from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput, NumericOutput
 from ebboost.model.predict import named_columns
@@ -265,10 +265,9 @@ def _boost(
     if interrupt.is_set:
         result = replace(result, stop_reason=interrupt.reason)
         hint = "" if session is None else f" resume=True continues from {session.folder}."
-        warnings.warn(
+        warn_caller(
             f"fit was interrupted after round {run.boosting.n_done}: the model is the best of the "
-            f"rounds so far.{hint}",
-            stacklevel=5,
+            f"rounds so far.{hint}"
         )
     return _state(problem, backend, selected, result, history), selected.out_of_fold
 
