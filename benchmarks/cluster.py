@@ -26,10 +26,10 @@ import ebboost as eb
 from ebboost.backends.dask import cluster as dask_cluster
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows
+from ebboost.backends.dask.worker import communicator, reuse_memory
 from ebboost.data.table import Table
 from ebboost.learners import XGBoost
 from ebboost.propagation import sweep_on
-from ebboost.training.cluster import reuse_memory
 
 DEPTH, BINS = 6, 256
 
@@ -143,10 +143,8 @@ def together(
 
 
 def _joined(function: Callable[..., Any], rank: int, address: dict[str, Any], *own: Any) -> Any:
-    from xgboost.collective import CommunicatorContext
-
-    with CommunicatorContext(**address, dmlc_task_id=f"{rank:09d}"), reuse_memory():
-        return function(Collective(), *own)
+    with communicator(rank, address) as collective, reuse_memory():
+        return function(collective, *own)
 
 
 def sums(collective: Collective) -> list[tuple[int, float]]:

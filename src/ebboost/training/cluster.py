@@ -1,10 +1,8 @@
 """A fit on a Dask cluster: the training code runs unchanged in every worker."""
 
-import ctypes
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from numbers import Integral
@@ -19,6 +17,7 @@ from ebboost.backends.dask.backend import WorkerBackend
 from ebboost.backends.dask.cluster import Cluster
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows, Shard, read_shard
+from ebboost.backends.dask.worker import EventStream, communicator, is_cancelled, reuse_memory
 from ebboost.boosting.callbacks import Callback, ProgressBar, RoundInfo
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.latent_field import LatentField
@@ -39,27 +38,6 @@ from ebboost.training.finish import finish
 from ebboost.training.problem import FitData, Problem
 from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer, train
-
-
-@dataclass(frozen=True)
-class EventStream:
-    """A text stream that ends at the client, by way of the scheduler."""
-
-    topic: str
-    is_terminal: bool
-
-    def isatty(self) -> bool:
-        """Return whether the client is a terminal."""
-        return self.is_terminal
-
-    def write(self, text: str) -> None:
-        """Send the text."""
-        from distributed import get_worker
-
-        get_worker().log_event(self.topic, text)
-
-    def flush(self) -> None:
-        """Do nothing: every text is sent at once."""
 
 
 @dataclass(frozen=True)
@@ -193,13 +171,8 @@ def train_in_worker(
     address : dict
         Where the workers find each other.
     """
-    from xgboost.collective import CommunicatorContext
-
     with ExitStack() as stack:
-        # Ranks go by the order of these names; numbers of one length sort as numbers do.
-        task_id = f"{rank:09d}"
-        stack.enter_context(CommunicatorContext(**address, dmlc_task_id=task_id, dmlc_retry=1))
-        collective = Collective()
+        collective = stack.enter_context(communicator(rank, address))
         problem = task.problem
         settings = problem.settings
         reader, table = read_shard(blocks, rows, settings.categorical_features, collective)
@@ -252,30 +225,6 @@ def _callbacks(task: Task, collective: Collective) -> list[Callback]:
     return callbacks
 
 
-@contextmanager
-def reuse_memory() -> Iterator[None]:
-    """Keep freed memory in the process during training.
-
-    Dask has its workers return memory to the system at once, so that every new array is cleared page
-    by page: that took half the time of a round.
-    """
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(trim_threshold, 1 << 30)
-        libc.mallopt(mmap_threshold, 32 << 20)  # the largest that glibc accepts
-    except (OSError, AttributeError):  # another system
-        yield
-        return
-    try:
-        yield
-    finally:
-        usual = 128 << 10
-        libc.mallopt(trim_threshold, int(os.environ.get("MALLOC_TRIM_THRESHOLD_") or usual))
-        libc.mallopt(mmap_threshold, usual)
-        libc.malloc_trim(0)
-
-
 class Rank0Callbacks(Callback):
     """The user's callbacks, run in the first worker; all workers stop when one of them returns True.
 
@@ -299,7 +248,7 @@ class Rank0Callbacks(Callback):
         stopping = [callback for callback in self._callbacks if callback.after_round(progress)]
         if stopping:
             self.reason = stopping[0].reason
-        return bool(self._collective.from_rank0(float(bool(stopping) or _is_cancelled())))
+        return bool(self._collective.from_rank0(float(bool(stopping) or is_cancelled())))
 
     def after_training(self, model: Iterate) -> Iterate:
         """Return the model to keep, that of the first worker."""
@@ -315,12 +264,3 @@ class Rank0Callbacks(Callback):
         """Restore the callbacks."""
         for callback, stored in zip(self._callbacks, state["callbacks"], strict=False):
             callback.restore(stored)
-
-
-def _is_cancelled() -> bool:
-    """Whether the client has given up: after Ctrl-C, or because another worker was lost."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    task = worker.state.tasks.get(worker.get_current_task())
-    return task is None or task.state == "cancelled"
