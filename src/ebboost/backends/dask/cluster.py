@@ -1,4 +1,4 @@
-"""The client's side of a fit on a cluster: where the rows are, and what happens if a worker is lost."""
+"""The client's side of a fit on a cluster: location of the rows, lost workers."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from ebboost.backends.dask.sharding import GraphRows, Rows, Shard
 from ebboost.data.table import Table
 from ebboost.graph import Graph
 
-#: Graphs of up to so many weights are sent whole to every worker: sweeping all of it takes less time
-#: than a reduction among the workers.
+#: Graphs of up to so many weights are copied to every worker: a sweep over all of the graph takes
+#: less time than a reduction among the workers.
 MAX_REPLICATED_WEIGHTS = 2_000_000
 #: Seconds between two looks at the workers, and for the others to notice that one is lost.
 POLL_SECONDS = 0.05

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.iterate import Iterate
 
-#: Entries for each worker and call. Larger messages fill the sockets' buffers: up to 15 times slower
-#: between four workers on one machine.
+#: Entries for each worker and call. Larger messages fill the sockets' buffers: up to 15 times
+#: slower between four workers on one machine.
 CHUNK = 500_000
 
 
@@ -28,8 +28,8 @@ class Collective:
     def allreduce(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the sum over all workers, the same bits in each.
 
-        Where the other workers have 0 this is an allgather. The ring sends 2 − 1/w times the bytes of
-        the array from each of w workers.
+        Where the other workers have 0 this is an allgather. The ring sends 2 − 1/w times the bytes
+        of the array from each of w workers.
         """
         flat = values.ravel()
         operation = self._collective.Op.SUM

@@ -37,7 +37,7 @@ class Rows:
         return np.concatenate([values[start:stop] for start, stop in self.ranges])
 
     def expand(self, own: NDArray[Any], extra: int = 0) -> NDArray[Any]:
-        """Return an array for all nodes (and ``extra`` entries), 0 at the nodes of other workers."""
+        """Return an array for all nodes and ``extra`` entries, 0 at nodes of other workers."""
         values = np.zeros((self.n_nodes + extra, *own.shape[1:]), own.dtype)
         offset = 0
         for start, stop in self.ranges:
@@ -57,7 +57,7 @@ class GraphRows:
 
     @classmethod
     def cut(cls, graph: Graph, rows: Rows) -> "GraphRows":
-        """Return the rows of a graph; the other rows are empty, so that nodes keep their numbers."""
+        """Return the rows of a graph; other rows are empty, so that nodes keep their numbers."""
         adjacency = graph.adjacency
         lengths = np.zeros(graph.n_nodes, dtype=np.int64)
         parts = [slice(*adjacency.indptr[[start, stop]]) for start, stop in rows.ranges]
@@ -163,9 +163,10 @@ class BlockSweep(Sweep):
     ) -> tuple[NDArray[np.float64], float]:
         """Solve (diag(diagonal) − A) z = right, one column; stops as those of :class:`Sweep` do.
 
-        Each worker has its rows of every vector but one, the preconditioned residual, which the product needs adjacency. The
-        recurrences are those of Chronopoulos and Gear (1989), in which the sums that decide when to stop travel with that
-        vector: they are the same in all workers, so all stop together.
+        Each worker has its rows of every vector but one, the preconditioned residual, which the
+        product needs completely. The recurrences are those of Chronopoulos and Gear (1989), in which
+        the sums that decide when to stop are sent with that vector: they are the same in all
+        workers, so all stop together.
         """
         length = float(np.sqrt(((right * size) ** 2).sum()))
         if not 0.0 < length < np.inf:
@@ -221,7 +222,7 @@ class BlockSweep(Sweep):
 
 @dataclass(frozen=True)
 class Shard(Table):
-    """A sharded table: ``n_rows`` counts the rows of all workers, ``values`` holds this worker's."""
+    """A sharded table: ``n_rows`` counts rows of all workers, ``values`` holds this worker's."""
 
     rows: Rows = Rows((), 0)
     collective: Any = None

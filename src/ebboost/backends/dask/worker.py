@@ -46,8 +46,8 @@ def communicator(rank: int, address: dict[str, Any]) -> Iterator[Collective]:
 def reuse_memory() -> Iterator[None]:
     """Keep freed memory in the process during training.
 
-    Dask has its workers return memory to the system at once, so that every new array is cleared page
-    by page: that took half the time of a round.
+    Dask has its workers return memory to the system at once, so that every new array is cleared
+    page by page: that took half the time of a round.
     """
     trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc
     try:
@@ -67,7 +67,7 @@ def reuse_memory() -> Iterator[None]:
 
 
 def is_cancelled() -> bool:
-    """Return whether the client has cancelled the fit: after Ctrl-C, or because a worker was lost."""
+    """Return whether the client has cancelled the fit: after Ctrl-C or the loss of a worker."""
     from distributed import get_worker
 
     worker = get_worker()
