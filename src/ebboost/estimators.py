@@ -262,16 +262,77 @@ class BaseEBBS(FittedModel):
         if self.device != "cpu":
             learner = as_learner(self.learner)
             check_device(self.device, learner.devices, learner.name)
-        trainer = Trainer(
-            type(self).__name__,
-            self.get_params(deep=False),
-            self._output_type,
-            as_callbacks(callbacks),
-            checkpoint,
-            resume,
-        )
+        task = (type(self).__name__, self.get_params(deep=False), self._output_type)
+        trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume)
         self._state = trainer.fit(FitData(X, y, sample_weight, graph, nodes, eval_set))
         return self
+
+    def predict(
+        self,
+        X: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+        new_labels: Any = None,
+        interval: float | None = None,
+    ) -> Any:
+        """Predict for every fitted node, or for another table and its graph.
+
+        Fitted nodes are predicted with all labels that ``fit`` was given. Another table, even the one
+        fitted on, has no labels but those in ``new_labels``. A node whose own label is known is
+        predicted with it.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows to predict; default: the fitted nodes.
+        graph : Graph or dict of Graph, optional
+            The graph of the rows of ``X``; needed if the model was fitted on one.
+        nodes : array-like of int or bool, optional
+            Only these rows. Of another table only rows within the reach of propagation and neighbour
+            columns are read; with ``new_labels``, all are.
+        new_labels : (nodes, y), optional
+            Labels that have become known since the fit; the field uses them without a new fit.
+        interval : float, optional
+            For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
+            split conformal, from residuals at validation nodes or, below 50 labels, out of fold.
+
+        Returns
+        -------
+        ndarray of shape (n,), or Intervals(prediction, lower, upper)
+        """
+        state = self.state_
+        predictions = state.output.decode(predict_raw(state, X, graph, nodes, new_labels))
+        return predictions if interval is None else with_intervals(state, predictions, interval)
+
+    def score(
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+    ) -> float:
+        """Return R² of a regressor's predictions, or the accuracy of a classifier's.
+
+        Parameters
+        ----------
+        X, graph, nodes
+            As in :meth:`predict`.
+        y : array-like
+            Labels; NaN and None are left out.
+        sample_weight : array-like, optional
+
+        Returns
+        -------
+        float
+        """
+        predictions = self.predict(X, graph=graph)
+        classes = self.state_.is_classifier
+        scored = checks.scored_labels(y, sample_weight, nodes, predictions, classes)
+        metric = accuracy_score if classes else r2_score
+        return float(metric(scored[0], scored[1], sample_weight=scored[2]))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -320,71 +381,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         "learner": CatBoost(6, shrinkage=0.2),
     }
 
-    def predict(
-        self,
-        X: Any = None,
-        *,
-        graph: Graphs | None = None,
-        nodes: Any = None,
-        new_labels: Any = None,
-        interval: float | None = None,
-    ) -> Any:
-        """Predict for every fitted node, or for another table and its graph.
-
-        Fitted nodes are predicted with all labels that ``fit`` was given. Another table, even the one
-        fitted on, has no labels but those in ``new_labels``. A node whose own label is known is
-        predicted with it.
-
-        Parameters
-        ----------
-        X : table, optional
-            Rows to predict; default: the fitted nodes.
-        graph : Graph or dict of Graph, optional
-            The graph of the rows of ``X``; needed if the model was fitted on one.
-        nodes : array-like of int or bool, optional
-            Only these rows. Of another table only rows within the reach of propagation and neighbour
-            columns are read; with ``new_labels``, all are.
-        new_labels : (nodes, y), optional
-            Labels that have become known since the fit; the field uses them without a new fit.
-        interval : float, optional
-            Also return intervals that cover this share of the truth, e.g. 0.9: split conformal, from
-            residuals at validation nodes or, below 50 labels, out of fold.
-
-        Returns
-        -------
-        ndarray of shape (n,), or Intervals(prediction, lower, upper)
-        """
-        state = self.state_
-        predictions = state.output.decode(predict_raw(state, X, graph, nodes, new_labels))
-        return predictions if interval is None else with_intervals(state, predictions, interval)
-
-    def score(
-        self,
-        X: Any = None,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        graph: Graphs | None = None,
-        nodes: Any = None,
-    ) -> float:
-        """Return R² of the predictions.
-
-        Parameters
-        ----------
-        X, graph, nodes
-            As in :meth:`predict`.
-        y : array-like
-            Labels; NaN are left out.
-        sample_weight : array-like, optional
-
-        Returns
-        -------
-        float
-        """
-        predictions = self.predict(X, graph=graph)
-        scored = checks.scored_labels(y, sample_weight, nodes, predictions, False)
-        return float(r2_score(scored[0], scored[1], sample_weight=scored[2]))
-
+    score = BaseEBBS.score  # that of the mixin takes no graph
     conformity_scores_ = learned("conformity_scores", "Sorted absolute residuals, not trained on.")
     conformity_source_ = learned("conformity_source", "Which labels these residuals are of.")
 
@@ -454,27 +451,10 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            n_estimators,
-            learning_rate,
-            smoothing=smoothing,
-            labels=labels,
-            neighbor_features=neighbor_features,
-            feature_smoothing=feature_smoothing,
-            relations=relations,
-            learner=learner,
-            loss=loss,
-            momentum=momentum,
-            penalty=penalty,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            categorical_features=categorical_features,
-            device=device,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        shared = dict(locals())
+        for name in ("self", "__class__", "class_weight"):
+            del shared[name]
+        super().__init__(**shared)
         self.class_weight = class_weight
 
     def predict_proba(
@@ -498,66 +478,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         """
         return predict_raw(self.state_, X, graph, nodes, new_labels)
 
-    def predict(
-        self,
-        X: Any = None,
-        *,
-        graph: Graphs | None = None,
-        nodes: Any = None,
-        new_labels: Any = None,
-        interval: float | None = None,
-    ) -> NDArray[Any]:
-        """Predict the class of every fitted node, or of another table and its graph.
-
-        Parameters
-        ----------
-        X : table, optional
-            Rows to predict; default: the fitted nodes.
-        graph : Graph or dict of Graph, optional
-            The graph of the rows of ``X``; needed if the model was fitted on one.
-        nodes : array-like of int or bool, optional
-            Only these rows.
-        new_labels : (nodes, y), optional
-            Labels that have become known since the fit.
-        interval : None
-            Not supported: see :meth:`predict_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        state = self.state_
-        if interval is not None:
-            raise ValueError("interval is not supported by EBBSClassifier; use predict_proba().")
-        return state.output.decode(predict_raw(state, X, graph, nodes, new_labels))
-
-    def score(
-        self,
-        X: Any = None,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        graph: Graphs | None = None,
-        nodes: Any = None,
-    ) -> float:
-        """Return the accuracy of the predictions.
-
-        Parameters
-        ----------
-        X, graph, nodes
-            As in :meth:`predict`.
-        y : array-like
-            Labels; None and NaN are left out.
-        sample_weight : array-like, optional
-
-        Returns
-        -------
-        float
-        """
-        predictions = self.predict(X, graph=graph)
-        scored = checks.scored_labels(y, sample_weight, nodes, predictions, True)
-        return float(accuracy_score(scored[0], scored[1], sample_weight=scored[2]))
-
+    score = BaseEBBS.score  # that of the mixin takes no graph
     classes_ = learned("classes", "The classes, sorted.")
     temperature_ = learned("output.calibration.temperature", "Temperature of the scores.")
     label_strength_ = learned("output.calibration.strength", "Weight of the field, from 0 to 1.")

@@ -62,9 +62,9 @@ class Labels:
             np.concatenate([self.weight, others.weight]),
         )
 
-    def subset(self, mask: NDArray[np.bool_]) -> "Labels":
-        """Return the labels that a mask of shape (m,) selects."""
-        return Labels(self.nodes[mask], self.target[mask], self.weight[mask])
+    def subset(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "Labels":
+        """Return the labels that a mask of shape (m,) or positions select."""
+        return Labels(self.nodes[rows], self.target[rows], self.weight[rows])
 
 
 def one_hot(target: Array) -> Array:

@@ -87,9 +87,11 @@ class Checkpoint:
         return f"Checkpoint({self.folder!r}, every={self.every}, seconds={self.seconds})"
 
 
-def as_checkpoint(checkpoint: object) -> Checkpoint:
+def as_checkpoint(checkpoint: object, resume: bool) -> Checkpoint | None:
     """Return the ``checkpoint`` argument of ``fit``, a path or a Checkpoint, as a Checkpoint."""
-    if isinstance(checkpoint, Checkpoint):
+    if checkpoint is None and resume:
+        raise ValueError("resume=True needs a folder: pass checkpoint=folder too.")
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
         return checkpoint
     if isinstance(checkpoint, (str, os.PathLike)):
         return Checkpoint(checkpoint)
@@ -103,12 +105,10 @@ def checkpoint_session(
     checkpoint: str | os.PathLike[str] | Checkpoint | None, resume: bool
 ) -> Iterator["CheckpointSession | None"]:
     """Lock the folder for one fit and read its newest checkpoint; None without a ``checkpoint``."""
-    if checkpoint is None:
-        if resume:
-            raise ValueError("resume=True needs a folder: pass checkpoint=folder too.")
+    settings = as_checkpoint(checkpoint, resume)
+    if settings is None:
         yield None
         return
-    settings = as_checkpoint(checkpoint)
     lock = _open_folder(settings.folder)
     try:
         yield CheckpointSession(settings, *_newest(settings.folder, resume))
@@ -120,13 +120,8 @@ def checkpoint_session(
 class CheckpointSession:
     """The checkpoints of one fit: the one to resume from, and those that are written.
 
-    Parameters
-    ----------
-    settings : Checkpoint
-    manifest, entries : dict
-        The checkpoint to resume from; empty for a fit that starts from the beginning.
-    paths : sequence of str
-        Files of this fit, oldest first.
+    ``manifest`` and ``entries`` are empty for a fit that starts from the beginning; ``paths`` are
+    the files of this fit, oldest first.
     """
 
     def __init__(
@@ -230,16 +225,7 @@ class CheckpointFollower(CheckpointSession):
 
 
 class CheckpointCallback(Callback):
-    """Writes a checkpoint when it is due.
-
-    Parameters
-    ----------
-    session : CheckpointSession
-    collect : callable
-        Returns the state to store.
-    interrupt : Interrupt
-        A checkpoint is also written when it was triggered.
-    """
+    """Writes the state that ``collect`` returns when a checkpoint is due, or on an interrupt."""
 
     def __init__(
         self,
@@ -252,10 +238,8 @@ class CheckpointCallback(Callback):
         self._interrupt = interrupt
         self._is_first = session.candidate is None
         self._last_round = session.n_rounds
-        self._last_time = time.monotonic()
 
-    def before_training(self, n_rounds: int) -> None:
-        """Start the clock."""
+    def before_training(self, n_rounds: int) -> None:  # noqa: D102
         self._last_time = time.monotonic()
 
     def after_round(self, info: RoundInfo) -> None:

@@ -63,16 +63,9 @@ class WorkerResult:
 
 
 def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
-    """Train on the workers that hold the rows of X.
-
-    Parameters
-    ----------
-    trainer : Trainer
-    data : FitData
-        X is a Dask dataframe or array.
-    """
+    """Train on the workers that hold the rows of X, a Dask dataframe or array."""
     settings = trainer.settings
-    checkpoint = _checked_checkpoint(trainer)
+    checkpoint = as_checkpoint(trainer.checkpoint, trainer.resume)
     learner = as_learner(settings.learner)
     if not isinstance(learner, XGBoost):
         raise ValueError(
@@ -83,7 +76,15 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
     cluster = Cluster(data.X)
     reader = TableReader(settings.categorical_features)
     problem = trainer.prepare(data, reader, cluster.outline, cluster.columns)
-    _check_settings(settings, checkpoint)
+    if settings.device != "cpu":
+        raise ValueError(
+            f"device={settings.device!r} is for one machine: on a cluster use device='cpu'."
+        )
+    if checkpoint is not None and not isinstance(settings.random_state, Integral):
+        raise ValueError(
+            "On a cluster a checkpoint needs an integer random_state: another seed is drawn each "
+            "time."
+        )
     stream = None
     listeners: dict[str, Callable[..., None]] = {}
     if settings.verbose:
@@ -114,26 +115,6 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
         return finish(state, problem.labels, first.out_of_fold, Backend())
 
 
-def _checked_checkpoint(trainer: Trainer) -> Checkpoint | None:
-    if trainer.checkpoint is None:
-        if trainer.resume:
-            raise ValueError("resume=True needs a folder: pass checkpoint=folder too.")
-        return None
-    return as_checkpoint(trainer.checkpoint)
-
-
-def _check_settings(settings: Settings, checkpoint: Checkpoint | None) -> None:
-    if settings.device != "cpu":
-        raise ValueError(
-            f"device={settings.device!r} is for one machine: on a cluster use device='cpu'."
-        )
-    if checkpoint is not None and not isinstance(settings.random_state, Integral):
-        raise ValueError(
-            "On a cluster a checkpoint needs an integer random_state: another seed is drawn each "
-            "time."
-        )
-
-
 def _needs_whole_graph(settings: Settings) -> bool:
     """Whether weights depend on the scores, or nodes are compared by their neighbours."""
     labels = settings.labels
@@ -157,36 +138,24 @@ def train_in_worker(
 ) -> WorkerResult:
     """Train together with the other workers; runs in each of them at the same time.
 
-    Parameters
-    ----------
-    n_threads : int
-        Threads of this worker.
-    task : Task
-    blocks : sequence
-        This worker's blocks of X.
-    rows : Rows
-        The nodes of these blocks.
-    graph : Graph, GraphRows or None
-    rank : int
-    address : dict
-        Where the workers find each other.
+    ``rows`` are the nodes of this worker's ``blocks`` of X, ``address`` is where the workers find
+    each other.
     """
     with ExitStack() as stack:
         collective = stack.enter_context(communicator(rank, address))
         problem = task.problem
         settings = problem.settings
         reader, table = read_shard(blocks, rows, settings.categorical_features, collective)
-        problem = replace(
-            problem,
-            settings=replace(settings, verbose=0, n_jobs=settings.n_jobs or n_threads),
-            reader=reader,
-            table=table,
-            graph=_local_graph(graph, rows, collective),
-        )
+        # A sharded graph has the interface of a Graph.
+        local: Any = BlockGraph(graph, rows, collective) if isinstance(graph, GraphRows) else graph
+        settings = replace(settings, verbose=0, n_jobs=settings.n_jobs or n_threads)
+        problem = replace(problem, settings=settings, reader=reader, table=table, graph=local)
         session = _session(task, table, reader, collective, stack)
         stack.enter_context(reuse_memory())
+        callbacks: list[Callback] = [Rank0Callbacks(task.callbacks, collective)]
+        if task.stream is not None and rank == 0:
+            callbacks.append(ProgressBar(stream=task.stream))  # type: ignore[arg-type]
         with threads(problem.n_threads):
-            callbacks = _callbacks(task, collective)
             state, out_of_fold = train(problem, WorkerBackend(collective), callbacks, session)
     digest = sha256(b"".join(state.ensemble.files().values())).hexdigest()
     if rank:
@@ -194,11 +163,6 @@ def train_in_worker(
     traffic = {"n_workers": collective.count, "calls": collective.calls, "bytes": collective.sent}
     state = replace(state, graph=None, table=None, encoded_table=None, cluster=traffic)
     return WorkerResult(digest, state, out_of_fold, task.callbacks)
-
-
-def _local_graph(graph: Graph | GraphRows | None, rows: Rows, collective: Collective) -> Any:
-    """The graph as this worker uses it: a sharded one has the interface of a Graph."""
-    return BlockGraph(graph, rows, collective) if isinstance(graph, GraphRows) else graph
 
 
 def _session(
@@ -218,28 +182,14 @@ def _session(
     return session
 
 
-def _callbacks(task: Task, collective: Collective) -> list[Callback]:
-    callbacks: list[Callback] = [Rank0Callbacks(task.callbacks, collective)]
-    if task.stream is not None and collective.rank == 0:
-        callbacks.append(ProgressBar(stream=task.stream))  # type: ignore[arg-type]
-    return callbacks
-
-
 class Rank0Callbacks(Callback):
-    """The user's callbacks, run in the first worker; all workers stop when one of them returns True.
-
-    Parameters
-    ----------
-    callbacks : sequence of Callback
-    collective : Collective
-    """
+    """The user's callbacks, run in the first worker; all workers stop when one returns True."""
 
     def __init__(self, callbacks: Sequence[Callback], collective: Collective) -> None:
         self._callbacks = callbacks if collective.rank == 0 else ()
         self._collective = collective
 
-    def before_training(self, n_rounds: int) -> None:
-        """Run before the first round."""
+    def before_training(self, n_rounds: int) -> None:  # noqa: D102
         for callback in self._callbacks:
             callback.before_training(n_rounds)
 
@@ -250,8 +200,7 @@ class Rank0Callbacks(Callback):
             self.reason = stopping[0].reason
         return bool(self._collective.from_rank0(float(bool(stopping) or is_cancelled())))
 
-    def after_training(self, model: Iterate) -> Iterate:
-        """Return the model to keep, that of the first worker."""
+    def after_training(self, model: Iterate) -> Iterate:  # noqa: D102
         for callback in self._callbacks:
             model = callback.after_training(model)
         return model

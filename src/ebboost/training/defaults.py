@@ -8,10 +8,8 @@ Lucas with that number halved (−) and doubled (+), from the least to the great
 from dataclasses import dataclass
 
 from ebboost.boosting.callbacks import EarlyStopping
-from ebboost.boosting.latent_field import LatentField
 from ebboost.learners import Learner, LightGBM, as_learner
 from ebboost.model.candidate import Candidate
-from ebboost.propagation import Laplacian, Smoother
 
 
 @dataclass(frozen=True)
@@ -79,21 +77,6 @@ def for_size(classes: bool, n_labels: int) -> SizeDefaults:
     if classes:
         return CLASSES
     return FEW_LABELS if n_labels < MANY_LABELS_FROM else MANY_LABELS
-
-
-def propagation(classes: bool) -> Smoother:
-    """Return the propagation of the scores."""
-    return Laplacian(*(CLASS_PROPAGATION if classes else PROPAGATION))
-
-
-def feature_smoothing() -> Smoother:
-    """Return P_x of the columns [X, P_x X]."""
-    return Laplacian(*FEATURE_SMOOTHING)
-
-
-def latent_field() -> LatentField:
-    """Return the latent field."""
-    return LatentField()
 
 
 def learner(parameter: object, n_labels: int, candidate: Candidate, classes: bool) -> Learner:

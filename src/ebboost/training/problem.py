@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _get_feature_names
 
-from ebboost.backends.dask import gathered, is_dask
 from ebboost.backends.threads import threads_for
 from ebboost.boosting.callbacks import Callback
 from ebboost.data import validation as checks
@@ -21,10 +18,8 @@ from ebboost.data.splitting import hold_out
 from ebboost.data.table import Table
 from ebboost.graph import Graph, Graphs, check_strengths
 from ebboost.model.codec import describe_parameters
-from ebboost.model.output import ClassOutput, NumericOutput, Output
-from ebboost.model.predict import mix_relations
+from ebboost.model.output import Output
 from ebboost.training import defaults
-from ebboost.training.checkpoint import CheckpointSession
 from ebboost.training.selection import relation_strengths
 from ebboost.training.settings import Settings
 
@@ -54,25 +49,7 @@ class LabelSplit(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """What is trained: data that has been read and checked, and the settings.
-
-    Parameters
-    ----------
-    estimator : str
-        Name of the estimator class.
-    parameters : dict
-        Its constructor parameters.
-    settings : Settings
-    output : Output
-        Meaning of y, the scale of its loss estimated.
-    reader : TableReader
-    table : Table
-    feature_names : ndarray or None
-    graph : Graph or None
-    relation_strengths : dict or None
-    labels : LabelSplit
-    seed : int
-    """
+    """What is trained: data that has been read and checked, and the settings."""
 
     estimator: str
     parameters: Mapping[str, Any]
@@ -108,17 +85,12 @@ class Problem:
             for name, value in self.parameters.items()
             if name not in _NOT_IN_FINGERPRINT
         }
-        training = self.labels.training
-        validation = self.labels.validation
-        target = [training.nodes, training.target, training.weight]
-        if validation is not None:
-            target += [validation.nodes, validation.target, validation.weight]
-        classes = () if self.output.classes is None else self.output.classes
-        categories = [
-            part
-            for column in sorted(self.reader.categories)
-            for part in (column, self.reader.categories[column])
+        splits = filter(None, (self.labels.training, self.labels.validation))
+        target = [
+            part for labels in splits for part in (labels.nodes, labels.target, labels.weight)
         ]
+        classes = () if self.output.classes is None else self.output.classes
+        categories = chain.from_iterable(sorted(self.reader.categories.items()))
         blocks = (fingerprint_of(block.values) for block in self.table.blocks())
         return {
             "estimator": self.estimator,
@@ -127,104 +99,43 @@ class Problem:
             "graph": None if self.graph is None else fingerprint_of(self.graph.adjacency),
             "random_state": self.seed,
             "n_jobs": self.n_threads,
-            "callbacks": [
-                describe_parameters(callback) for callback in callbacks if callback.has_state
-            ],
+            "callbacks": [describe_parameters(one) for one in callbacks if one.has_state],
             "parameters": parameters,
         }
 
 
-def prepare(
-    estimator: str,
-    parameters: Mapping[str, Any],
-    output_type: type[NumericOutput] | type[ClassOutput],
-    data: FitData,
-    reader: TableReader,
-    table: Table,
-    columns: Any,
-    session: CheckpointSession | None = None,
-) -> Problem:
-    """Return the problem: labels encoded and split, relations mixed, the loss fitted.
-
-    Parameters
-    ----------
-    estimator, parameters, output_type
-        As in :class:`Trainer`.
-    data : FitData
-    reader : TableReader
-    table : Table
-        What ``reader`` has read.
-    columns : table
-        An object with the column names of X.
-    session : CheckpointSession, optional
-        Its seed is used by a fit that is resumed.
-    """
-    settings = Settings.from_parameters(parameters)
-    X = columns if is_dask(data.X) else data.X
-    y, sample_weight, nodes, eval_set = gathered(
-        data.y, data.sample_weight, data.nodes, data.eval_set
-    )
-    data = FitData(X, y, sample_weight, data.graph, nodes, eval_set)
-    checks.check_graph(data.graph, table.n_rows, X)
-    checks.check_label_order(X, y)
-    seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
-    if session is not None and not isinstance(settings.random_state, Integral):
-        seed = session.seed(seed)  # another one would be drawn each time
-    labels, output = _split_labels(estimator, settings, output_type, data, table.n_rows, seed)
-    strengths = _relation_strengths(settings.relations, data.graph, labels.training)
-    return Problem(
-        estimator=estimator,
-        parameters=parameters,
-        settings=settings,
-        output=output.fit_loss(labels.training.target, labels.training.weight),
-        reader=reader,
-        table=table,
-        feature_names=_get_feature_names(columns),
-        graph=mix_relations(data.graph, strengths),
-        relation_strengths=strengths,
-        labels=labels,
-        seed=seed,
-    )
-
-
-def _split_labels(
-    estimator: str,
+def split_labels(
     settings: Settings,
-    output_type: type[NumericOutput] | type[ClassOutput],
-    data: FitData,
+    output: Output,
+    known: tuple[NDArray[np.int64], NDArray[Any], Array],
+    eval_set: tuple[Any, Any] | None,
     n_rows: int,
     seed: int,
-) -> tuple[LabelSplit, Output]:
-    classes = output_type is ClassOutput
-    nodes, values, weight = checks.labelled_nodes(
-        data.y, data.nodes, data.sample_weight, n_rows, classes, estimator
-    )
-    output = output_type.from_labels(values, settings.loss)
+) -> LabelSplit:
+    """Encode known nodes, values and weights, and hold some out where there is no ``eval_set``."""
+    nodes, values, weight = known
+    classes = output.classes is not None
     weighted = weight * output.label_weights(values, settings.class_weight)
-    if data.eval_set is not None:
-        held_nodes, held_values = checks.extra_labels(data.eval_set, nodes, n_rows, classes)
+    labels = Labels(nodes, output.encode(values, "y"), weighted)
+    if eval_set is not None:
+        held_nodes, held_values = checks.extra_labels(eval_set, nodes, n_rows, classes)
         target = output.encode(held_values, "eval_set")
-        validation = Labels(held_nodes, target, np.ones(held_nodes.size))
-        training = Labels(nodes, output.encode(values, "y"), weighted)
-        return LabelSplit(training, validation, None), output
+        return LabelSplit(labels, Labels(held_nodes, target, np.ones(held_nodes.size)), None)
     if not settings.early_stopping or nodes.size < defaults.MIN_LABELS_TO_HOLD_OUT:
-        return LabelSplit(Labels(nodes, output.encode(values, "y"), weighted), None, None), output
+        return LabelSplit(labels, None, None)
     fraction = settings.validation_fraction
-    n_held = round(fraction * values.size)
-    if not 1 <= n_held <= values.size - defaults.MIN_LABELS_TO_TRAIN:
+    if not 1 <= round(fraction * values.size) <= values.size - defaults.MIN_LABELS_TO_TRAIN:
         raise ValueError(
             f"validation_fraction={fraction} leaves too few of {values.size} labels to train "
             "or to validate on: use something like 0.1, or early_stopping=False."
         )
-    train_index, held = hold_out(values, fraction, seed, stratify=classes)
-    target = output.encode(values, "y")
-    training = Labels(nodes[train_index], target[train_index], weighted[train_index])
-    validation = Labels(nodes[held], target[held], weight[held])
-    held_back = Labels(nodes[held], target[held], weighted[held])
-    return LabelSplit(training, validation, held_back), output
+    train, held = hold_out(values, fraction, seed, stratify=classes)
+    held_back = labels.subset(held)
+    validation = Labels(held_back.nodes, held_back.target, weight[held])
+    return LabelSplit(labels.subset(train), validation, held_back)
 
 
-def _relation_strengths(
+def choose_strengths(
     relations: Mapping[str, float] | str, graph: Graphs | None, labels: Labels
 ) -> dict[str, float] | None:
     """What the weights of each relation are multiplied by; None for a single graph."""

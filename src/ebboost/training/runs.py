@@ -1,7 +1,8 @@
-"""Build the run of a candidate: features, bins, objective and boosting loop."""
+"""The candidates of a fit, and the run of each: features, bins, objective and boosting loop."""
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,13 @@ from ebboost.boosting.loop import Boosting, boost
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import as_momentum
-from ebboost.data.labels import Labels
+from ebboost.data.features import NeighborFeatures
 from ebboost.model.candidate import Candidate
 from ebboost.model.predict import propagation_operator
-from ebboost.propagation import Smoother
+from ebboost.propagation import Laplacian, Smoother
 from ebboost.training import defaults
-from ebboost.training.problem import Problem
-from ebboost.training.selection import CandidateFeatures, CandidateRun
+from ebboost.training.problem import LabelSplit, Problem
+from ebboost.training.selection import CandidateFeatures, CandidateRun, label_correlation
 
 Array = NDArray[np.float64]
 LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
@@ -36,25 +37,14 @@ LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
 def build_run(
     problem: Problem,
     backend: Backend,
+    labels: LabelSplit,
     candidate: Candidate,
-    training: Labels,
-    validation: Labels | None,
     others: Sequence[CandidateFeatures] = (),
 ) -> CandidateRun:
-    """Compute and bin the features of a candidate and set up its objective.
-
-    Parameters
-    ----------
-    problem : Problem
-    backend : Backend
-    candidate : Candidate
-    training, validation : Labels
-    others : sequence of CandidateFeatures
-        Features that are shared where they are the same.
-    """
+    """Bin the features of a candidate, or share those of ``others``, and set up its objective."""
     settings = problem.settings
-    n_labels = training.nodes.size
-    n_outputs = training.target.shape[1]
+    training = labels.training
+    n_labels, n_outputs = training.target.shape
     learner = defaults.learner(settings.learner, n_labels, candidate, problem.classes)
     learner = backend.learner(learner)
     if problem.table.on_disk and not learner.takes_blocks:
@@ -77,34 +67,20 @@ def build_run(
     backend.expect_table(candidate.name, table.n_rows, len(table.names), n_outputs)
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
-    objective = objective_for(
-        candidate.labels,
-        graph,
-        operator,
-        problem.output.loss,
-        backend.labels(training),
-        backend.labels(validation),
-        settings.penalty,
-        problem.seed,
-    )
+    on_device = (backend.labels(training), backend.labels(labels.validation))
+    use = (candidate.labels, graph, operator, problem.output.loss)
+    objective = objective_for(*use, *on_device, settings.penalty, problem.seed)
     objective = backend.objective(objective)
     if grower is None:
-        grower = learner.start(
-            table,
-            n_outputs=n_outputs,
-            seed=problem.seed,
-            n_jobs=threads_for(settings.n_jobs, table),
-            device=settings.device,
-        )
+        n_jobs = threads_for(settings.n_jobs, table)
+        where: dict[str, Any] = {"n_jobs": n_jobs, "device": settings.device}
+        grower = learner.start(table, n_outputs=n_outputs, seed=problem.seed, **where)
     table.release()  # the bins are enough from here on
     rate = settings.learning_rate
+    rate = rate or defaults.learning_rate(problem.classes, n_labels, problem.table.is_sparse)
+    momentum = as_momentum(settings.momentum)
     boosting = Boosting(
-        objective,
-        grower,
-        n_rounds=settings.n_estimators,
-        learning_rate=rate
-        or defaults.learning_rate(problem.classes, n_labels, problem.table.is_sparse),
-        momentum=as_momentum(settings.momentum),
+        objective, grower, n_rounds=settings.n_estimators, learning_rate=rate, momentum=momentum
     )
     features = CandidateFeatures(candidate, pipeline, table, grower)
     return CandidateRun(features, operator, objective, boosting)
@@ -121,7 +97,8 @@ def cross_fit(problem: Problem, backend: Backend, candidate: Candidate) -> tuple
     rounds = []
     for number in range(n_folds):
         held = training.subset(fold == number)
-        run = build_run(problem, backend, candidate, training.subset(fold != number), held)
+        labels = LabelSplit(training.subset(fold != number), held, None)
+        run = build_run(problem, backend, labels, candidate)
         result = boost(run.boosting, [early_stopping(problem)])
         rounds.append(result.n_rounds)
         scores = backend.to_host(run.objective.predict(result.best))
@@ -140,7 +117,41 @@ def early_stopping(problem: Problem) -> EarlyStopping:
     return stopping
 
 
-def requested_parts(problem: Problem) -> dict[str, object]:
+def candidates(problem: Problem) -> list[Candidate]:
+    """Return the candidates to compare; parts that the user fixed are the same in all of them."""
+    requested = _requested_parts(problem)
+    graph = problem.graph
+    table = problem.table
+    classes = problem.classes
+    fixed: dict[str, Any] = {name: part for name, part in requested.items() if part != "auto"}
+    if graph is None:
+        return [Candidate("none")]
+    is_plain = all(part is None for part in fixed.values())
+    pool = [Candidate("none" if is_plain else "as given", **fixed)]
+    if graph.n_edges == 0 or ("smoothing" in fixed and "labels" in fixed):
+        return pool
+    propagation = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
+    parts: dict[str, Any] = {"labels": LatentField(), "smoothing": Laplacian(*propagation)}
+    if table.is_sparse and classes:
+        is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
+        adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
+        if is_wide and not adds_columns:
+            parts["low_rank"] = defaults.LOW_RANK
+    elif table.is_sparse:
+        parts["neighbor_features"] = NeighborFeatures(["mean"])
+    elif not table.on_disk:  # neighbour columns need the table in memory
+        parts["neighbor_features"] = NeighborFeatures()
+        parts["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
+    correlation = label_correlation(graph, problem.labels.training)
+    if correlation >= defaults.MIN_CORRELATION or classes:
+        pool.append(Candidate("graph", **parts | fixed))
+    if correlation < defaults.LOW_CORRELATION and not classes and not table.on_disk:
+        columns = parts | {"smoothing": None, "labels": None}
+        pool.append(Candidate("features", **columns | fixed))
+    return pool
+
+
+def _requested_parts(problem: Problem) -> dict[str, object]:
     """The parts of the model that the user fixed, or "auto"."""
     settings = problem.settings
     training = problem.labels.training

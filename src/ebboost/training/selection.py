@@ -15,7 +15,6 @@ from ebboost.boosting.callbacks import EarlyStopping, RoundInfo
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.loop import Boosting
 from ebboost.boosting.objective import Objective
-from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.neighbor_correlation import neighbor_correlation, neighbor_means
 from ebboost.data.pipeline import FeaturePipeline
@@ -34,62 +33,6 @@ def label_correlation(graph: Graph, labels: Labels) -> float:
     return neighbor_correlation(graph, labels.nodes, labels.target)
 
 
-def candidates(
-    requested: Mapping[str, object],
-    graph: Graph | None,
-    labels: Labels,
-    classes: bool,
-    table: Table,
-) -> list[Candidate]:
-    """Return the candidates to compare; parts that the user fixed are the same in all of them.
-
-    Parameters
-    ----------
-    requested : mapping
-        ``smoothing``, ``labels``, ``neighbor_features`` and ``feature_smoothing``, each a part, None
-        or "auto".
-    graph : Graph or None
-    labels : Labels
-        The training labels.
-    classes : bool
-        Whether y holds classes.
-    table : Table
-    """
-    fixed = {name: part for name, part in requested.items() if not _is_auto(part)}
-    if graph is None:
-        return [Candidate("none")]
-    is_plain = all(part is None for part in fixed.values())
-    first = Candidate("none" if is_plain else "as given", **fixed)  # type: ignore[arg-type]
-    if graph.n_edges == 0 or ("smoothing" in fixed and "labels" in fixed):
-        return [first]
-    parts: dict[str, object] = {
-        "labels": defaults.latent_field(),
-        "smoothing": defaults.propagation(classes),
-    }
-    if table.is_sparse and classes:
-        is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
-        adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
-        if is_wide and not adds_columns:
-            parts["low_rank"] = defaults.LOW_RANK
-    elif table.is_sparse:
-        parts["neighbor_features"] = NeighborFeatures(["mean"])
-    elif not table.on_disk:  # neighbour columns need the table in memory
-        parts["neighbor_features"] = NeighborFeatures()
-        parts["feature_smoothing"] = defaults.feature_smoothing()
-    pool = [first]
-    correlation = label_correlation(graph, labels)
-    if correlation >= defaults.MIN_CORRELATION or classes:
-        pool.append(Candidate("graph", **parts | fixed))  # type: ignore[arg-type]
-    if correlation < defaults.LOW_CORRELATION and not classes and not table.on_disk:
-        columns = parts | {"smoothing": None, "labels": None}
-        pool.append(Candidate("features", **columns | fixed))  # type: ignore[arg-type]
-    return pool
-
-
-def _is_auto(value: object) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
 def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[str, float]:
     """Return a strength for each relation, estimated from the labels.
 
@@ -98,10 +41,8 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
     of 0 is 0; a negative one stays negative. Each is divided by the relation's mean degree, as
     weights add up, and the largest becomes 1.
     """
-    means = [
-        neighbor_means(graph, labels.nodes, labels.target)[0].ravel()
-        for graph in relations.values()
-    ]
+    graphs = relations.values()
+    means = [neighbor_means(graph, labels.nodes, labels.target)[0].ravel() for graph in graphs]
     columns = np.column_stack(means)
     own = (labels.target - labels.target.mean(axis=0)).ravel()
     unit = float(np.abs(columns).max(initial=0.0))
@@ -116,17 +57,16 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
     noise = float(((own - columns @ coefficients) ** 2).sum()) / max(own.size - len(relations), 1)
     standard_errors = np.sqrt(noise * np.diag(inverse))
     coefficients[np.abs(coefficients) < 2.0 * standard_errors] = 0.0
-    degrees = np.array(
-        [
-            graph.degrees.sum() / max(np.count_nonzero(graph.degrees), 1)
-            for graph in relations.values()
-        ]
-    )
+    degrees = np.array([_mean_degree(graph) for graph in graphs])
     strengths = coefficients / np.where(degrees > 0, degrees, 1.0)
     largest = np.abs(strengths).max()
     if largest == 0.0:  # none is informative: whether to use the graph at all is decided elsewhere
         return dict.fromkeys(relations, 1.0)
     return {name: float(value / largest) for name, value in zip(relations, strengths, strict=True)}
+
+
+def _mean_degree(graph: Graph) -> float:
+    return float(graph.degrees.sum() / max(np.count_nonzero(graph.degrees), 1))
 
 
 @dataclass(frozen=True)
@@ -152,11 +92,7 @@ class CandidateRun:
 class CandidatePool:
     """The candidates' runs, built when first needed and freed when discarded.
 
-    Parameters
-    ----------
-    pool : sequence of Candidate
-    build : callable
-        Builds a run from a candidate and the features of those before it, which it may share.
+    ``build`` makes a run from a candidate and the features of those before it, which it may share.
     """
 
     def __init__(
@@ -204,24 +140,12 @@ def successive_halving(
 ) -> SelectionResult:
     """Train the candidates for the rounds of each stage and compare them on the validation nodes.
 
-    Scores of all nodes in all rounds of all candidates may be several times the table. A candidate is
-    built when its turn comes, and discarded as soon as it cannot be selected any more.
-
-    Parameters
-    ----------
-    pool : CandidatePool
-        The first candidate is the one that the others must beat.
-    stages : sequence of int
-        Numbers of rounds. Later stages are for candidates that start slower.
-    interrupted : callable
-        Once it returns True, candidates are compared after as many rounds as all of them have run.
-    make_stopping : callable, optional
-        Makes the early stopping of the final training. Models that it would not restore are dropped;
-        pass None if other callbacks will see these rounds.
-
-    Returns
-    -------
-    SelectionResult
+    The first candidate is the one that the others must beat. Later stages are for candidates that
+    start slower. Scores of all nodes in all rounds of all candidates may be several times the table:
+    a candidate is built when its turn comes, and discarded as soon as it cannot be selected any
+    more. Once ``interrupted`` returns True, candidates are compared after as many rounds as all of
+    them have run. ``make_stopping`` returns the early stopping of the final training: models that it
+    would not restore are dropped; it is None if other callbacks will see these rounds.
     """
     names = pool.names
     runs: dict[str, _Run] = {}
@@ -237,17 +161,13 @@ def successive_halving(
                 runs[name].train(n_rounds, interrupted)
             if stage == len(stages) - 1 and not interrupted():
                 losses |= _discard_behind(pool, runs, names[: index + 1], n_rounds, margin)
-        compared = {
-            name: run
-            for name, run in runs.items()
-            if not run.discarded and (run.rounds or not interrupted())
-        }
-        compared = compared or {names[0]: runs[names[0]]}
+        in_play = [name for name, run in runs.items() if not run.discarded]
         shared = n_rounds
         if interrupted():
-            shared = min(len(run.rounds) for run in compared.values())
+            in_play = [name for name in in_play if runs[name].rounds] or names[:1]
+            shared = min(len(runs[name].rounds) for name in in_play)
         best, stage_losses = _best(
-            {name: run.best_losses(shared) for name, run in compared.items()}, margin
+            {name: runs[name].best_losses(shared) for name in in_play}, margin
         )
         losses |= stage_losses
         if best != names[0] or interrupted():

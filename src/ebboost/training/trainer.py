@@ -1,23 +1,28 @@
 """Training: prepare → select → boost → finish, from the arguments of ``fit`` to a fitted state."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _get_feature_names
 
 from ebboost.backends import Backend, as_backend
-from ebboost.backends.dask import is_dask
+from ebboost.backends.dask import gathered, is_dask
 from ebboost.boosting.callbacks import Callback, History, Interrupt, ProgressBar, RoundInfo
 from ebboost.boosting.loop import BoostingResult, boost
+from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
 from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput, NumericOutput
-from ebboost.model.predict import named_columns
+from ebboost.model.predict import mix_relations, named_columns
 from ebboost.model.state import FittedState
 from ebboost.propagation import threads
 from ebboost.training import defaults
@@ -28,12 +33,11 @@ from ebboost.training.checkpoint import (
     checkpoint_session,
 )
 from ebboost.training.finish import finish
-from ebboost.training.problem import FitData, Problem, prepare
-from ebboost.training.runs import build_run, cross_fit, early_stopping, requested_parts
+from ebboost.training.problem import FitData, Problem, choose_strengths, split_labels
+from ebboost.training.runs import build_run, candidates, cross_fit, early_stopping
 from ebboost.training.selection import (
     CandidatePool,
     CandidateRun,
-    candidates,
     label_correlation,
     successive_halving,
 )
@@ -53,38 +57,25 @@ class Selected:
     callback_states: list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
 class Trainer:
     """Runs a fit: prepare, select, boost, finish.
 
-    Parameters
-    ----------
-    estimator : str
-        Name of the estimator class.
-    parameters : dict
-        Its constructor parameters.
-    output_type : type
-        :class:`NumericOutput` or :class:`ClassOutput`.
-    callbacks : sequence of Callback
-    checkpoint : path or Checkpoint, optional
-    resume : bool
+    ``estimator`` is the name of the estimator class, ``parameters`` are those of its constructor,
+    the others the arguments of its ``fit``.
     """
 
-    def __init__(
-        self,
-        estimator: str,
-        parameters: Mapping[str, Any],
-        output_type: type[NumericOutput] | type[ClassOutput],
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Any = None,
-        resume: bool = False,
-    ) -> None:
-        self.estimator = estimator
-        self.parameters = parameters
-        self.settings = Settings.from_parameters(parameters)
-        self.output_type = output_type
-        self.callbacks = callbacks
-        self.checkpoint: str | Checkpoint | None = checkpoint
-        self.resume = resume
+    estimator: str
+    parameters: Mapping[str, Any]
+    output_type: type[NumericOutput] | type[ClassOutput]
+    callbacks: Sequence[Callback] = ()
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None
+    resume: bool = False
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The parameters, typed."""
+        return Settings.from_parameters(self.parameters)
 
     def fit(self, data: FitData) -> FittedState:
         """Return the fitted state."""
@@ -111,9 +102,41 @@ class Trainer:
         columns: Any,
         session: CheckpointSession | None = None,
     ) -> Problem:
-        """Return the problem of this fit, see :func:`ebboost.training.problem.prepare`."""
-        return prepare(
-            self.estimator, self.parameters, self.output_type, data, reader, table, columns, session
+        """Return the problem: labels encoded and split, relations mixed, the loss fitted.
+
+        ``table`` is what ``reader`` has read, ``columns`` an object with the column names of X. A fit
+        that is resumed uses the seed of its ``session``.
+        """
+        settings = self.settings
+        X = columns if is_dask(data.X) else data.X
+        y, sample_weight, nodes, eval_set = gathered(
+            data.y, data.sample_weight, data.nodes, data.eval_set
+        )
+        data = FitData(X, y, sample_weight, data.graph, nodes, eval_set)
+        checks.check_graph(data.graph, table.n_rows, X)
+        checks.check_label_order(X, y)
+        seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
+        if session is not None and not isinstance(settings.random_state, Integral):
+            seed = session.seed(seed)  # another one would be drawn each time
+        classes = self.output_type is ClassOutput
+        known = checks.labelled_nodes(
+            y, nodes, sample_weight, table.n_rows, classes, self.estimator
+        )
+        output = self.output_type.from_labels(known[1], settings.loss)
+        labels = split_labels(settings, output, known, data.eval_set, table.n_rows, seed)
+        strengths = choose_strengths(settings.relations, data.graph, labels.training)
+        return Problem(
+            estimator=self.estimator,
+            parameters=self.parameters,
+            settings=settings,
+            output=output.fit_loss(labels.training.target, labels.training.weight),
+            reader=reader,
+            table=table,
+            feature_names=_get_feature_names(columns),
+            graph=mix_relations(data.graph, strengths),
+            relation_strengths=strengths,
+            labels=labels,
+            seed=seed,
         )
 
 
@@ -123,22 +146,10 @@ def train(
     callbacks: Sequence[Callback] = (),
     session: CheckpointSession | None = None,
 ) -> tuple[FittedState, Array | None]:
-    """Select a candidate and boost it to the end; return its state before labels are used.
+    """Select a candidate and boost it to the end.
 
-    Parameters
-    ----------
-    problem : Problem
-    backend : Backend
-        Where to train.
-    callbacks : sequence of Callback
-        The user's callbacks.
-    session : CheckpointSession, optional
-
-    Returns
-    -------
-    state : FittedState
-    out_of_fold : ndarray or None
-        Predictions of each training label without it, where there are no validation nodes.
+    Returns its state before labels are used, and where there are no validation nodes the out-of-fold
+    predictions of the training labels.
     """
     settings = problem.settings
     interrupt = Interrupt()
@@ -162,28 +173,10 @@ def select(
     interrupt: Interrupt,
     keep_rounds: bool,
 ) -> Selected:
-    """Return the run of the best candidate.
-
-    Parameters
-    ----------
-    problem : Problem
-    backend : Backend
-    session : CheckpointSession or None
-        Told to reject a learner whose state it cannot store.
-    interrupt : Interrupt
-        Ends the comparison after the round.
-    keep_rounds : bool
-        Whether the models of all rounds are kept, for callbacks that will see them.
-    """
+    """Return the run of the best candidate; ``keep_rounds`` for callbacks that will see them all."""
     settings = problem.settings
     labels = problem.labels
-    requested = requested_parts(problem)
-    pool = CandidatePool(
-        candidates(requested, problem.graph, labels.training, problem.classes, problem.table),
-        lambda candidate, others: build_run(
-            problem, backend, candidate, labels.training, labels.validation, others
-        ),
-    )
+    pool = CandidatePool(candidates(problem), partial(build_run, problem, backend, labels))
     best = pool.names[0]
     rounds: list[RoundInfo] = []
     losses: dict[str, float] = {}
@@ -217,11 +210,8 @@ def _resume(
     problem: Problem, backend: Backend, session: CheckpointSession, watchers: Sequence[Callback]
 ) -> Selected:
     """The run of a checkpoint, restored."""
-    labels = problem.labels
-    requested = requested_parts(problem)
-    pool = candidates(requested, problem.graph, labels.training, problem.classes, problem.table)
-    (candidate,) = (option for option in pool if option.name == session.candidate)
-    run = build_run(problem, backend, candidate, labels.training, labels.validation)
+    (candidate,) = (one for one in candidates(problem) if one.name == session.candidate)
+    run = build_run(problem, backend, problem.labels, candidate)
     state = session.load(run.objective)
     run.boosting.restore(state["boosting"])
     stored = iter(state["callbacks"])
