@@ -1,4 +1,4 @@
-"""Predictions of a few nodes are those of all; a predictor keeps up with rows that change, and with threads."""
+"""Predictions of some nodes, and predictors that are updated, equal predictions of all nodes."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -25,9 +25,9 @@ SMOOTHERS = [
     eb.Kernel("diffusion", degree=3),
     eb.Robust(n_steps=2),
 ]
-MADE = {
+COLUMNS = {
     "own columns": {"neighbor_features": None, "feature_smoothing": None},
-    "columns of neighbours": {
+    "neighbour columns": {
         "neighbor_features": eb.NeighborFeatures(),
         "feature_smoothing": eb.Laplacian(5.0, 2),
     },
@@ -42,40 +42,47 @@ def problem(n=150, n_edges=200, seed=0):
     return X, np.nan_to_num(X[:, 0]) + graph.adjacency @ np.nan_to_num(X[:, 1]), graph
 
 
-def fitted(kind=eb.EBBSRegressor, n=150, **changes):
+def fit(kind=eb.EBBSRegressor, n=150, **changes):
     X, y, graph = problem(n)
-    only = {"smoothing": eb.Laplacian(2.0, 3), "labels": "none", **MADE["own columns"]}
-    given = {"random_state": 0, "learner": eb.LightGBM(7, min_child_samples=5), **only, **changes}
+    fixed = {"smoothing": eb.Laplacian(2.0, 3), "labels": "none", **COLUMNS["own columns"]}
+    parameters = {
+        "random_state": 0,
+        "learner": eb.LightGBM(7, min_child_samples=5),
+        **fixed,
+        **changes,
+    }
     target = y if kind is eb.EBBSRegressor else np.digitize(y, [-1.0, 1.0])
-    return kind(8, 0.3, **given).fit(X, target, graph=graph)
+    return kind(8, 0.3, **parameters).fit(X, target, graph=graph)
 
 
 @pytest.fixture(scope="module")
 def models():
-    return [fitted(smoothing=smoother, **made) for smoother in SMOOTHERS for made in MADE.values()]
+    return [
+        fit(smoothing=smoother, **columns) for smoother in SMOOTHERS for columns in COLUMNS.values()
+    ]
 
 
 @settings(max_examples=25, deadline=None)
 @given(graph=graphs(2, 40), seed=st.integers(0, 1000), data=st.data())
-def test_a_few_nodes_of_another_graph_are_predicted_as_all_of_them_are(models, graph, seed, data):
+def test_predictions_of_some_nodes_equal_those_of_all_nodes(models, graph, seed, data):
     model = data.draw(st.sampled_from(models))
     X = np.random.default_rng(seed).normal(size=(graph.n_nodes, 3))
     nodes = data.draw(st.lists(st.integers(0, graph.n_nodes - 1), max_size=5))
-    everyone = model.predict(X, graph=graph)
-    assert (
-        np.abs(model.predict(X, graph=graph, nodes=nodes) - everyone[nodes]).max(initial=0.0)
-        <= 1e-12
-    )
+    expected = model.predict(X, graph=graph)[nodes]
+    predictions = model.predict(X, graph=graph, nodes=nodes)
+    assert np.abs(predictions - expected).max(initial=0.0) <= 1e-12
 
 
-@pytest.mark.parametrize("made", MADE)
-def test_only_rows_within_reach_are_read(made):
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_only_rows_within_reach_are_read(columns):
     path = eb.Graph.from_edges(np.arange(99), np.arange(1, 100))
-    model, reach = fitted(**MADE[made]), {"own columns": 3, "columns of neighbours": 5}[made]
+    model = fit(**COLUMNS[columns])
+    reach = {"own columns": 3, "neighbour columns": 5}[columns]
     X = np.random.default_rng(1).normal(size=(100, 3))
-    told = model.predict(X, graph=path, nodes=[50])
-    X[: 50 - reach], X[50 + reach + 1 :] = np.inf, np.inf  # refused wherever it is read
-    assert model.predict(X, graph=path, nodes=[50]) == told
+    expected = model.predict(X, graph=path, nodes=[50])
+    X[: 50 - reach] = np.inf  # rejected where it is read
+    X[50 + reach + 1 :] = np.inf
+    assert model.predict(X, graph=path, nodes=[50]) == expected
     X[50 + reach, 1] = np.inf
     with pytest.raises(ValueError, match="row 0, column 0"):  # counted as in X
         model.predict(X, graph=path, nodes=[50])
@@ -84,40 +91,41 @@ def test_only_rows_within_reach_are_read(made):
 @pytest.mark.parametrize(
     "kind", [pd.DataFrame, pl.DataFrame, sparse.csc_array, np.asarray, np.ndarray.tolist]
 )
-def test_rows_are_taken_from_any_table(kind):
+def test_rows_are_read_from_tables_of_all_kinds(kind):
     X, y, graph = problem(seed=1)
-    frame, nodes = pd.DataFrame(np.nan_to_num(X), columns=["a", "b", "c"]), np.array([5, 140, 5, 0])
+    frame = pd.DataFrame(np.nan_to_num(X), columns=["a", "b", "c"])
+    nodes = np.array([5, 140, 5, 0])
     named = kind in (pd.DataFrame, pl.DataFrame)
-    given = kind(frame if named else frame.to_numpy())
+    table = kind(frame if named else frame.to_numpy())
     model = eb.EBBSRegressor(8, smoothing=eb.Laplacian(), labels="none", random_state=0)
     model.fit(frame if named else frame.to_numpy(), y, graph=graph)
     assert np.array_equal(
-        model.predict(given, graph=graph, nodes=nodes), model.predict(given, graph=graph)[nodes]
+        model.predict(table, graph=graph, nodes=nodes), model.predict(table, graph=graph)[nodes]
     )
 
 
-def test_nodes_may_be_a_mask_may_repeat_and_must_be_there():
-    model, mask = fitted(), np.zeros(150, dtype=bool)
+def test_nodes_may_be_a_mask_may_repeat_and_must_exist():
+    model = fit()
+    mask = np.zeros(150, dtype=bool)
     X, _, graph = problem()
     mask[[3, 7]] = True
-    for ask in (
+    for predict in (
         lambda nodes: model.predict(nodes=nodes),
         lambda nodes: model.predict(X, graph=graph, nodes=nodes),
         model.predictor().predict,
     ):
-        assert np.array_equal(ask(mask), ask([3, 7])) and np.array_equal(
-            ask([7, 7]), ask([7]).repeat(2)
-        )
-        assert ask([]).shape == (0,)
+        assert np.array_equal(predict(mask), predict([3, 7]))
+        assert np.array_equal(predict([7, 7]), predict([7]).repeat(2))
+        assert predict([]).shape == (0,)
         with pytest.raises(
             ValueError, match="nodes names row 150 at position 1, X has rows 0 to 149"
         ):
-            ask([0, 150])
+            predict([0, 150])
         with pytest.raises(TypeError, match="nodes must hold row positions"):
-            ask([0.5])
+            predict([0.5])
 
 
-def test_several_relations_and_signs_are_predicted_nearby_as_everywhere():
+def test_predictions_of_some_nodes_of_signed_relations_equal_those_of_all_nodes():
     X, y, like = problem()
     relations = {"like": like, "unlike": random_graph(150, 100, 5)}
     model = eb.EBBSRegressor(
@@ -135,19 +143,19 @@ def test_several_relations_and_signs_are_predicted_nearby_as_everywhere():
     )
 
 
-def changed(X, nodes, seed=3):
+def change_rows(X, nodes, seed=3):
     X = X.copy()
     X[nodes] = np.random.default_rng(seed).normal(size=(len(nodes), 3))
     return X
 
 
 @pytest.mark.parametrize("number", range(2 * len(SMOOTHERS)))
-def test_an_update_gives_what_a_new_predictor_gives(models, number):
+def test_an_updated_predictor_equals_a_new_one(models, number):
     model = models[number]
     X, _, graph = problem(seed=4)
     predictor = model.predictor(X, graph=graph)
     for nodes in ([17], [140, 3, 88], [17, 0]):
-        X = changed(X, nodes, nodes[0])
+        X = change_rows(X, nodes, nodes[0])
         predictor.update(nodes, X[nodes])
         expected = model.predict(X, graph=graph)
         assert np.abs(predictor.predict() - expected).max() <= 1e-12
@@ -155,21 +163,21 @@ def test_an_update_gives_what_a_new_predictor_gives(models, number):
 
 
 @pytest.mark.parametrize("labels", ["field", "masked", "none"])
-def test_an_update_hears_known_labels(labels):
-    model = fitted(labels=labels)
+def test_an_updated_predictor_uses_known_labels(labels):
+    model = fit(labels=labels)
     X, y, graph = problem(seed=4)
     known = None if labels == "none" else (np.arange(30), y[:30])
     predictor = model.predictor(X, graph=graph, new_labels=known)
     assert np.array_equal(predictor.predict(), model.predict(X, graph=graph, new_labels=known))
-    X = changed(X, [31, 2])
+    X = change_rows(X, [31, 2])
     predictor.update([31, 2], X[[31, 2]])
     assert (
         np.abs(predictor.predict() - model.predict(X, graph=graph, new_labels=known)).max() < 1e-9
     )
 
 
-def test_fitted_nodes_keep_their_labels_and_take_new_rows():
-    model = fitted(labels="field")
+def test_a_predictor_of_fitted_nodes_uses_their_labels_and_new_rows():
+    model = fit(labels="field")
     X, _, _ = problem()
     predictor = model.predictor()
     assert np.array_equal(predictor.predict([5, 9]), model.predict(nodes=[5, 9]))
@@ -183,14 +191,12 @@ def test_fitted_nodes_keep_their_labels_and_take_new_rows():
 
 
 @pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
-def test_labels_are_heard_of_no_farther_than_it_matters(kind):
+def test_an_update_of_the_field_is_local_and_within_the_tolerance(kind):
     rng = np.random.default_rng(0)
-    place = rng.random((4000, 2))
-    graph, X = (
-        eb.Graph.build_knn(place[:, :1], k=6),
-        np.hstack([place[:, 1:], rng.normal(size=(4000, 1))]),
-    )
-    y = np.sin(9 * place[:, 0]) + X[:, 0]
+    position = rng.random((4000, 2))
+    graph = eb.Graph.build_knn(position[:, :1], k=6)
+    X = np.hstack([position[:, 1:], rng.normal(size=(4000, 1))])
+    y = np.sin(9 * position[:, 0]) + X[:, 0]
     y = y if kind is eb.EBBSRegressor else (y > 0.5).astype(int)
     model = kind(
         10,
@@ -198,48 +204,48 @@ def test_labels_are_heard_of_no_farther_than_it_matters(kind):
         smoothing=eb.Laplacian(1.0, 2),
         labels="field",
         random_state=0,
-        **MADE["own columns"],
+        **COLUMNS["own columns"],
     )
     known = rng.permutation(4000)[:2000]
     model.fit(X, y[known], nodes=known, graph=graph)
-    predictor, before = model.predictor(X, graph=graph, new_labels=(known, y[known])), None
+    predictor = model.predictor(X, graph=graph, new_labels=(known, y[known]))
     for nodes in ([11], [3999, 5]):
         before = predictor.predict_proba() if kind is eb.EBBSClassifier else predictor.predict()
         X = X.copy()
         X[nodes] = 3.0 * rng.normal(size=(len(nodes), 2))
         predictor.update(nodes, X[nodes])
-    told = predictor.predict_proba() if kind is eb.EBBSClassifier else predictor.predict()
-    ask = model.predict_proba if kind is eb.EBBSClassifier else model.predict
-    assert np.abs(told - ask(X, graph=graph, new_labels=(known, y[known]))).max() < 1e-7
-    still = (told == before).reshape(4000, -1).all(axis=1)
-    assert 0.5 < still.mean() < 1.0
+    after = predictor.predict_proba() if kind is eb.EBBSClassifier else predictor.predict()
+    predict = model.predict_proba if kind is eb.EBBSClassifier else model.predict
+    assert np.abs(after - predict(X, graph=graph, new_labels=(known, y[known]))).max() < 1e-7
+    unchanged = (after == before).reshape(4000, -1).all(axis=1)
+    assert 0.5 < unchanged.mean() < 1.0
 
 
 @pytest.mark.parametrize("labels", ["none", "field"])
-def test_a_classifier_serves_classes_and_probabilities(labels):
-    model = fitted(eb.EBBSClassifier, labels=labels)
+def test_a_predictor_of_a_classifier_returns_classes_and_probabilities(labels):
+    model = fit(eb.EBBSClassifier, labels=labels)
     X, _, graph = problem(seed=4)
     predictor = model.predictor(X, graph=graph)
-    X = changed(X, [8])
+    X = change_rows(X, [8])
     predictor.update([8], X[[8]])
     assert np.abs(predictor.predict_proba() - model.predict_proba(X, graph=graph)).max() <= 1e-12
     assert np.array_equal(predictor.predict([8, 1]), model.predict(X, graph=graph, nodes=[8, 1]))
     with pytest.raises(AttributeError, match="no probabilities"):
-        fitted().predictor().predict_proba()
+        fit().predictor().predict_proba()
 
 
-def test_without_a_graph_a_row_speaks_for_itself():
+def test_a_predictor_without_a_graph_is_updated_row_by_row():
     X, y, _ = problem()
     model = eb.EBBSRegressor(8, random_state=0).fit(X, y)
     predictor = model.predictor(X)
-    X = changed(X, list(range(149, -1, -1)))  # all of them, backwards
+    X = change_rows(X, list(range(149, -1, -1)))  # all of them, backwards
     predictor.update(np.arange(149, -1, -1), X[::-1])
     assert np.array_equal(predictor.predict(), model.predict(X))
     assert np.array_equal(model.predict(X, nodes=[4, 2]), model.predict(X)[[4, 2]])
 
 
-def test_an_update_that_cannot_be_made_says_why(tmp_path):
-    model = fitted(**MADE["columns of neighbours"])
+def test_invalid_updates_are_rejected_and_change_nothing(tmp_path):
+    model = fit(**COLUMNS["neighbour columns"])
     X, _, _ = problem()
     predictor = model.predictor()
     with pytest.raises(ValueError, match="nodes names 2 nodes, rows has 1"):
@@ -256,51 +262,53 @@ def test_an_update_that_cannot_be_made_says_why(tmp_path):
         eb.load(tmp_path / "m.ebb").predictor().update([1], X[[1]])
 
 
-def test_threads_share_a_model_and_a_predictor():
-    model = fitted(n=150)
+def test_threads_may_share_a_model_and_a_predictor():
+    model = fit(n=150)
     X, _, graph = problem(seed=4)
-    predictor, order = model.predictor(X, graph=graph), np.random.default_rng(0).permutation(150)
-    rows = changed(X, list(range(150)))
-    lone = [model.predict(rows, graph=graph, nodes=[i]) for i in range(150)]
+    predictor = model.predictor(X, graph=graph)
+    order = np.random.default_rng(0).permutation(150)
+    rows = change_rows(X, list(range(150)))
+    expected = [model.predict(rows, graph=graph, nodes=[i]) for i in range(150)]
 
     def work(number):
-        mine, asked = order[number::8], []
-        for node in mine:
-            asked.append((node, model.predict(rows, graph=graph, nodes=[node])))
+        predictions = []
+        for node in order[number::8]:
+            predictions.append((node, model.predict(rows, graph=graph, nodes=[node])))
             predictor.update([node], rows[[node]])
             predictor.predict([node])
-        return asked
+        return predictions
 
     with ThreadPoolExecutor(8) as pool:
-        for asked in pool.map(work, range(8)):
-            assert all(np.array_equal(told, lone[node]) for node, told in asked)
+        for predictions in pool.map(work, range(8)):
+            assert all(np.array_equal(value, expected[node]) for node, value in predictions)
     assert np.abs(predictor.predict() - model.predict(rows, graph=graph)).max() <= 1e-12
 
 
-def test_a_reader_never_sees_half_an_update():
-    model = fitted()
+def test_reads_are_from_before_or_after_an_update():
+    model = fit()
     X, _, graph = problem(seed=4)
-    other = changed(X, list(range(150)))
-    predictor, everyone = model.predictor(X, graph=graph), np.arange(150)
-    whole = [model.predict(table, graph=graph) for table in (X, other)]
+    other = change_rows(X, list(range(150)))
+    predictor = model.predictor(X, graph=graph)
+    nodes = np.arange(150)
+    states = [model.predict(table, graph=graph) for table in (X, other)]
 
     def write():
         for step in range(20):
-            predictor.update(everyone, (other, X)[step % 2])
+            predictor.update(nodes, (other, X)[step % 2])
 
     with ThreadPoolExecutor(8) as pool:
         writing = pool.submit(write)
-        seen = [pool.submit(predictor.predict, everyone) for _ in range(200)]
+        seen = [pool.submit(predictor.predict, nodes) for _ in range(200)]
         for read in seen:
-            assert min(np.abs(read.result() - state).max() for state in whole) < 1e-9
+            assert min(np.abs(read.result() - state).max() for state in states) < 1e-9
         writing.result()
 
 
-@pytest.mark.parametrize("made", MADE)
-def test_a_predictor_can_be_sent_to_another_process(made):
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_a_predictor_can_be_pickled(columns):
     X, _, graph = problem()
-    model = fitted(labels="field", **MADE[made])
-    known = np.arange(40), np.arange(40) / 40.0
+    model = fit(labels="field", **COLUMNS[columns])
+    known = (np.arange(40), np.arange(40) / 40.0)
     predictor = model.predictor(X, graph=graph, new_labels=known)
     predictor.update([3], X[[5]])
     sent = pickle.loads(pickle.dumps(predictor))
@@ -309,10 +317,11 @@ def test_a_predictor_can_be_sent_to_another_process(made):
     assert np.allclose(sent.predict(), predictor.predict(), rtol=0.0, atol=1e-7)
 
 
-def test_a_predictor_keeps_the_model_that_made_it_when_that_is_fitted_again():
+def test_a_predictor_does_not_change_when_its_model_is_fitted_again():
     X, y, graph = problem()
-    model = fitted()
-    predictor, before = model.predictor(X, graph=graph), model.predict(X, graph=graph)
+    model = fit()
+    predictor = model.predictor(X, graph=graph)
+    before = model.predict(X, graph=graph)
     model.fit(X, -y, graph=graph)
     predictor.update([3, 7], X[[3, 7]])
     assert np.allclose(predictor.predict(), before)
