@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ebboost.backends._tiles import SPARE, TILE, tiled, worthwhile
+from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 from ebboost.propagation import Sweep, sweep_on
 
@@ -98,12 +99,17 @@ class CudaSweep(Sweep):
         other._weights = {dtype: abs(weights) for dtype, weights in self._weights.items()}
         return other
 
-    def __matmul__(self, v: Any) -> Any:
+    def __matmul__(self, v: AnyArray) -> AnyArray:
         return self(v)
 
     def __call__(
-        self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None
-    ) -> Any:
+        self,
+        v: AnyArray,
+        scale: AnyArray = None,
+        keep: AnyArray = None,
+        source: AnyArray = None,
+        out: AnyArray = None,
+    ) -> AnyArray:
         """Return scale∘(A v) + keep∘v + source."""
         import cupy
 
@@ -122,7 +128,9 @@ class CudaSweep(Sweep):
             self._by_rows(v, width, terms, out, only_hubs=tiles is not None)
         return out
 
-    def _by_rows(self, v: Any, width: int, terms: list[Any], out: Any, only_hubs: bool) -> None:
+    def _by_rows(
+        self, v: AnyArray, width: int, terms: list[Any], out: AnyArray, only_hubs: bool
+    ) -> None:
         columns = min(2 ** int(np.ceil(np.log2(max(width, 1)))), 32)
         lanes = max(self.lanes, columns)
         sweep, hubs = _kernels(v.dtype == np.float32, lanes, columns, bool(self._weights))
@@ -146,7 +154,13 @@ class CudaSweep(Sweep):
         return self._weights.get(dtype, 0)
 
     def conjugate_gradients(
-        self, right: Any, diagonal: Any, inverse: Any, size: Any, target: float, max_iterations: int
+        self,
+        right: AnyArray,
+        diagonal: AnyArray,
+        inverse: AnyArray,
+        size: AnyArray,
+        target: float,
+        max_iterations: int,
     ) -> tuple[Any, float]:
         """Solve (diag(diagonal) − A) z = right, in float32 where that is precise enough."""
         solve = super().conjugate_gradients
@@ -170,7 +184,7 @@ class Tiles:
         Most rows of a range.
     """
 
-    def __init__(self, start: Any, column: Any, rows: int) -> None:
+    def __init__(self, start: AnyArray, column: AnyArray, rows: int) -> None:
         import cupy
 
         n_nodes = start.size - 1
@@ -179,7 +193,7 @@ class Tiles:
         self._tiled = tiled(start, column, self._rows, TILE_THREADS * BATCH, HUB)
         cupy.get_default_memory_pool().free_all_blocks()  # what sorting took
 
-    def __call__(self, v: Any, terms: list[Any], out: Any) -> None:
+    def __call__(self, v: AnyArray, terms: list[Any], out: AnyArray) -> None:
         """Write scale∘(A v) + keep∘v + source to ``out``; a term that is 0 is left out."""
         import cupy
 

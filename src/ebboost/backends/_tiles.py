@@ -1,8 +1,10 @@
 """The edges of a large graph in the order in which `_tiles.cu` reads them: see there."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from ebboost.data.types import AnyArray
 
 #: Columns of a tile, and most rows of a range: both are numbered in 16 bits.
 TILE = 2**16
@@ -27,14 +29,14 @@ class Tiled(NamedTuple):
     """Words in chunks; all words of a chunk are of one range of rows and one tile of columns."""
 
     #: The first chunk of each range, and the end.
-    first: Any
+    first: AnyArray
     #: The tile of each chunk.
-    tile: Any
+    tile: AnyArray
     #: For each edge 65 536 times its column within the tile, plus its row within the range.
-    word: Any
+    word: AnyArray
 
 
-def tiled(start: Any, column: Any, rows: int, chunk: int, most: int) -> Tiled:
+def tiled(start: AnyArray, column: AnyArray, rows: int, chunk: int, most: int) -> Tiled:
     """Cut the rows of a matrix of ones into ranges, and sort the edges of each by column.
 
     Parameters

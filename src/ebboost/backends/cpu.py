@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
+from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 from ebboost.learners import Learner
 
@@ -28,11 +29,11 @@ class Backend:
         """Return the labels on the device."""
         return labels
 
-    def to_device(self, array: Any) -> Any:
+    def to_device(self, array: AnyArray) -> AnyArray:
         """Return a host array as an array on the device."""
         return array
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: AnyArray) -> AnyArray:
         """Return an array on the device as a host array."""
         return array
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 from ebboost.backends._tiles import worthwhile
 from ebboost.backends.cpu import Backend
 from ebboost.data.labels import Labels
+from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 
 #: Numbers of 8 bytes for each node and output: scores, gradients, curvatures and intermediates.
@@ -64,11 +65,11 @@ class CudaBackend(Backend):
             return None
         return Labels(*map(self.to_device, (labels.nodes, labels.target, labels.weight)))
 
-    def to_device(self, array: Any) -> Any:
+    def to_device(self, array: AnyArray) -> AnyArray:
         """Return a host array as CuPy's."""
         return self._cupy.asarray(array)
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: AnyArray) -> AnyArray:
         """Return an array of CuPy's as numpy's."""
         return self._cupy.asnumpy(array)
 
@@ -96,11 +97,11 @@ class HostField:
         self._field = field
         self._backend = backend
 
-    def posterior_mean(self, errors: Any) -> Any:
+    def posterior_mean(self, errors: AnyArray) -> AnyArray:
         """Return :meth:`FieldPosterior.posterior_mean`."""
         return self._backend.to_host(self._field.posterior_mean(self._backend.to_device(errors)))
 
-    def leave_one_out(self, errors: Any) -> Any:
+    def leave_one_out(self, errors: AnyArray) -> AnyArray:
         """Return :meth:`FieldPosterior.leave_one_out`."""
         return self._backend.to_host(self._field.leave_one_out(self._backend.to_device(errors)))
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array
 
 from ebboost.data.parquet import ParquetMatrix, ParquetTable
 from ebboost.data.table import MAX_VALUE, Table
+from ebboost.data.types import TableLike
 from ebboost.graph.ids import is_missing
 
 Array = NDArray[np.float64]
@@ -39,7 +40,7 @@ class TableReader:
         self.categories: dict[int, list[Any]] = {}
         self.is_sparse = False
 
-    def fit(self, X: Any) -> Table:
+    def fit(self, X: TableLike) -> Table:
         """Learn the columns of ``X`` and read it."""
         columns = _dataframe_columns(X.empty if isinstance(X, ParquetTable) else X)
         if columns is None:
@@ -65,7 +66,7 @@ class TableReader:
         self.categories = {p: _categories(columns[name := self.names[p]], name) for p in coded}
         return self._read_columns(columns)
 
-    def read(self, X: Any) -> Table:
+    def read(self, X: TableLike) -> Table:
         """Read a table with the same columns; it is sparse if and only if that of ``fit`` was."""
         if isinstance(X, ParquetTable):
             self._check_names(X.names)
@@ -130,7 +131,7 @@ class TableReader:
                 )
         return positions
 
-    def _read_array(self, X: Any) -> Table:
+    def _read_array(self, X: TableLike) -> Table:
         if self.categories:
             if sparse.issparse(X):
                 raise ValueError(
@@ -182,13 +183,13 @@ class TableReader:
             ParquetMatrix(X, self._read_block), X.names, categorical, (*range(X.shape[1]),)
         )
 
-    def _read_block(self, block: Any) -> Array:
+    def _read_block(self, block: TableLike) -> Array:
         """Return a pyarrow table as numbers."""
         values: Array = self._read_columns(_dataframe_columns(block) or {}).values
         return values
 
 
-def count_rows(X: Any) -> int | None:
+def count_rows(X: TableLike) -> int | None:
     """Return the number of rows of a table, or None if it is not one that has a shape."""
     has_shape = (
         isinstance(X, (np.ndarray, ParquetTable))
@@ -198,7 +199,7 @@ def count_rows(X: Any) -> int | None:
     return int(X.shape[0]) if has_shape and len(X.shape) == 2 else None
 
 
-def rows_of(X: Any, rows: NDArray[np.int64]) -> Any:
+def rows_of(X: TableLike, rows: NDArray[np.int64]) -> Any:
     """Return some rows of a table in its own type; of Parquet files, as a pyarrow table."""
     if isinstance(X, ParquetTable):
         return X.take(rows)
@@ -207,7 +208,7 @@ def rows_of(X: Any, rows: NDArray[np.int64]) -> Any:
     return sparse.csr_array(X)[rows] if sparse.issparse(X) else X[rows]
 
 
-def _dataframe_columns(X: Any) -> dict[str, nw.Series[Any]] | None:
+def _dataframe_columns(X: TableLike) -> dict[str, nw.Series[Any]] | None:
     """Return the columns of a dataframe by name, or None if it is not one."""
     if hasattr(X, "collect"):
         raise TypeError(f"X is a lazy table, {type(X)}: pass X.collect().")
@@ -224,7 +225,7 @@ def _default_names(n_columns: int) -> tuple[str, ...]:
     return tuple(f"x{i}" for i in range(n_columns))
 
 
-def _as_array(X: Any) -> Any:
+def _as_array(X: TableLike) -> Any:
     """Return lists as an array of objects; missing entries of such an array become NaN."""
     if isinstance(X, (list, tuple)):
         try:
@@ -369,7 +370,7 @@ def _numbers_from_list(values: list[Any], name: str) -> Array:
     return numbers
 
 
-def _entry_error(X: Any) -> Exception | None:
+def _entry_error(X: TableLike) -> Exception | None:
     """Return an error that names the first entry that is not a number, None if all are."""
     if sparse.issparse(X) or getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "OUS":
         return None

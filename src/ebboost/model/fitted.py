@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from ebboost.backends.threads import threads_for
 from ebboost.data import validation as checks
+from ebboost.data.types import TableLike
 from ebboost.graph import Graphs
 from ebboost.model import serialization
 from ebboost.model.explain import Explanation, explain
@@ -38,7 +39,7 @@ class FittedModel(BaseEstimator):
     _state: FittedState
 
     def predictor(
-        self, X: Any = None, *, graph: Graphs | None = None, new_labels: Any = None
+        self, X: TableLike = None, *, graph: Graphs | None = None, new_labels: Any = None
     ) -> Predictor:
         """Return cached predictions of every node, for look-up and incremental updates.
 
@@ -67,7 +68,7 @@ class FittedModel(BaseEstimator):
         """
         return Predictor(self.state_, X, graph, new_labels)
 
-    def explain(self, nodes: Any, X: Any = None) -> list[Explanation]:
+    def explain(self, nodes: Any, X: TableLike = None) -> list[Explanation]:
         """Return the predictions of fitted nodes as exact sums of contributions.
 
         Parameters

@@ -18,6 +18,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import count_rows, rows_of
 from ebboost.data.table import Table
+from ebboost.data.types import TableLike
 from ebboost.graph import Graph, Graphs
 from ebboost.model.state import FittedState
 from ebboost.propagation import IdentityOperator, Propagation, Smoother, threads
@@ -210,7 +211,7 @@ def fitted_table(state: FittedState, X: object = None) -> Table | None:
     return table
 
 
-def named_columns(X: Any) -> Any:
+def named_columns(X: TableLike) -> Any:
     """Return an object that scikit-learn reads the names of the columns of X from."""
     if isinstance(X, ParquetTable):
         return X.empty

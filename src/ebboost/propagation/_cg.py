@@ -5,18 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from ebboost.data.types import AnyArray
+
 #: Rows that are summed side by side on a GPU, which is thirty times slower at a few long columns.
 PIECES = 256
 
 
 def conjugate_gradients(
     multiply: Callable[[Any], Any],
-    right: Any,
-    inverse_diagonal: Any,
-    target: Any,
+    right: AnyArray,
+    inverse_diagonal: AnyArray,
+    target: AnyArray,
     max_iterations: int,
     *,
-    scale: Any = None,
+    scale: AnyArray = None,
     check_every: int = 1,
 ) -> tuple[Any, Any]:
     """Solve M z = b for a symmetric positive definite M, preconditioned by its diagonal.
@@ -65,19 +67,19 @@ def conjugate_gradients(
     return z, length
 
 
-def ratio(above: Any, below: Any) -> Any:
+def ratio(above: AnyArray, below: AnyArray) -> AnyArray:
     """Return the quotient, 0 where ``below`` is not positive, without waiting for a GPU."""
     positive = below > 0
     return np.where(positive, above / np.where(positive, below, 1.0), 0.0)
 
 
-def norms(columns: Any) -> Any:
+def norms(columns: AnyArray) -> AnyArray:
     """Return the length of each column."""
     # Not np.linalg.norm, whose BLAS threads would compete with the trees' for the cores.
     return np.sqrt(column_sums(columns * columns))
 
 
-def column_sums(columns: Any) -> Any:
+def column_sums(columns: AnyArray) -> AnyArray:
     """Return the sum of each column."""
     if columns.ndim == 1 or isinstance(columns, np.ndarray):
         return columns.sum(axis=0)

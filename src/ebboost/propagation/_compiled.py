@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost._native import COMPILED, allowed_threads, by_threads
+from ebboost.data.types import AnyArray
 from ebboost.propagation._ordering import (
     EIGHT,
     WINDOW,
@@ -179,8 +180,13 @@ class CompiledSweep(ScipySweep):
             return self._layouts[dtype]
 
     def __call__(
-        self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None
-    ) -> Any:
+        self,
+        v: AnyArray,
+        scale: AnyArray = None,
+        keep: AnyArray = None,
+        source: AnyArray = None,
+        out: AnyArray = None,
+    ) -> AnyArray:
         """Return scale∘(A v) + keep∘v + source."""
         v, out = self._checked(v, out)
         scale, keep, source = (
@@ -228,7 +234,9 @@ class CompiledSweep(ScipySweep):
             adjacency.indptr, adjacency.indices, None if self._is_unit else adjacency.data
         )
 
-    def steps(self, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> "CompiledSteps":
+    def steps(
+        self, root: AnyArray, scale: AnyArray, keep: AnyArray, alpha: float, count: int
+    ) -> "CompiledSteps":
         """Return the map of scores that :class:`Steps` describes."""
         return CompiledSteps(self, root, scale, keep, alpha, count)
 
@@ -278,14 +286,20 @@ class CompiledSteps(Steps):
     sweep: CompiledSweep
 
     def __init__(
-        self, sweep: CompiledSweep, root: Any, scale: Any, keep: Any, alpha: float, count: int
+        self,
+        sweep: CompiledSweep,
+        root: AnyArray,
+        scale: AnyArray,
+        keep: AnyArray,
+        alpha: float,
+        count: int,
     ) -> None:
         super().__init__(sweep, root, scale, keep, alpha, count)
         self._arranged: dict[np.dtype[Any], Rows] = {}
         # Vectors to write to that no thread is using: fresh memory costs as much as a sweep.
         self._free: dict[np.dtype[Any], list[Rows]] = {SINGLE: [], DOUBLE: []}
 
-    def __call__(self, scores: Any) -> Any:
+    def __call__(self, scores: AnyArray) -> AnyArray:
         """Return the scores after the steps."""
         self.sweep.check_rows(scores)
         dtype = SINGLE if scores.dtype == np.float32 else DOUBLE

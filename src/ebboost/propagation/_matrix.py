@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 from ebboost.propagation._compiled import sweep_on
 
@@ -54,7 +55,7 @@ class GraphMatrix(LinearOperator):
     def _adjoint(self) -> "GraphMatrix":
         return self
 
-    def times(self, scores: Any) -> Any:
+    def times(self, scores: AnyArray) -> AnyArray:
         """Return the product with scores, sparse if they are."""
         return self.csr @ scores if sparse.issparse(scores) else self._matmat(scores)
 

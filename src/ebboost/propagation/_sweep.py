@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebboost.data.types import AnyArray
 from ebboost.propagation._cg import conjugate_gradients
 
 Array = NDArray[np.float64]
@@ -35,8 +36,13 @@ class Sweep(ABC):
 
     @abstractmethod
     def __call__(
-        self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None
-    ) -> Any:
+        self,
+        v: AnyArray,
+        scale: AnyArray = None,
+        keep: AnyArray = None,
+        source: AnyArray = None,
+        out: AnyArray = None,
+    ) -> AnyArray:
         """Return scale∘(A v) + keep∘v + source.
 
         Parameters
@@ -49,12 +55,20 @@ class Sweep(ABC):
             Written to and returned; must not be v.
         """
 
-    def steps(self, root: Any, scale: Any, keep: Any, alpha: float, count: int) -> "Steps":
+    def steps(
+        self, root: AnyArray, scale: AnyArray, keep: AnyArray, alpha: float, count: int
+    ) -> "Steps":
         """Return the map of scores that :class:`Steps` describes, for float64 vectors."""
         return Steps(self, root, scale, keep, alpha, count)
 
     def conjugate_gradients(
-        self, right: Any, diagonal: Any, inverse: Any, size: Any, target: float, max_iterations: int
+        self,
+        right: AnyArray,
+        diagonal: AnyArray,
+        inverse: AnyArray,
+        size: AnyArray,
+        target: float,
+        max_iterations: int,
     ) -> tuple[Any, float]:
         """Solve (diag(diagonal) − A) z = right, one column in float64.
 
@@ -87,7 +101,7 @@ class Sweep(ABC):
         )
         return z, float(length)
 
-    def check_rows(self, values: Any) -> None:
+    def check_rows(self, values: AnyArray) -> None:
         """Raise ValueError unless there is a row for each node."""
         if len(values) != self.n_nodes:
             raise ValueError(
@@ -103,7 +117,13 @@ class Steps:
     """
 
     def __init__(
-        self, sweep: Sweep, root: Any, scale: Any, keep: Any, alpha: float, count: int
+        self,
+        sweep: Sweep,
+        root: AnyArray,
+        scale: AnyArray,
+        keep: AnyArray,
+        alpha: float,
+        count: int,
     ) -> None:
         self.sweep = sweep
         self.alpha = alpha
@@ -124,7 +144,7 @@ class Steps:
             self._vectors[dtype] = tuple(vector.astype(dtype) for vector in vectors)
         return self._vectors[dtype]
 
-    def __call__(self, scores: Any) -> Any:
+    def __call__(self, scores: AnyArray) -> AnyArray:
         """Return the scores after the steps."""
         self.sweep.check_rows(scores)
         root, scale, keep = self.vectors(scores.dtype)
@@ -161,8 +181,13 @@ class ScipySweep(Sweep):
         return type(self), (self.adjacency,)
 
     def __call__(
-        self, v: Any, scale: Any = None, keep: Any = None, source: Any = None, out: Any = None
-    ) -> Any:
+        self,
+        v: AnyArray,
+        scale: AnyArray = None,
+        keep: AnyArray = None,
+        source: AnyArray = None,
+        out: AnyArray = None,
+    ) -> AnyArray:
         """Return scale∘(A v) + keep∘v + source."""
         v, out = self._checked(v, out)
         out[...] = self.adjacency_in(v.dtype) @ v
@@ -182,7 +207,7 @@ class ScipySweep(Sweep):
             adjacency = self._by_type.setdefault(dtype, self.adjacency.astype(dtype))
         return adjacency
 
-    def _checked(self, v: Any, out: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _checked(self, v: AnyArray, out: AnyArray) -> tuple[NDArray[Any], NDArray[Any]]:
         """v, contiguous and of a float type, and an array to write to."""
         v = np.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
         self.check_rows(v)

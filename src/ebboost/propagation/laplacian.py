@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.data.parameters import check_number
+from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 from ebboost.propagation._bounds import ENDLESS, MOST_STEPS, Contraction
 from ebboost.propagation._matrix import LaplacianSystem, columnwise, like
@@ -198,7 +199,7 @@ class GradientSteps(SymmetricOperator):
         scale = alpha * self._matrix.strength * root**2
         self._steps = self._matrix.sweep.steps(root, scale, keep, alpha, n_steps)
 
-    def apply(self, scores: Any) -> Any:
+    def apply(self, scores: AnyArray) -> AnyArray:
         """Return the scores after k steps, sparse if they are."""
         if not sparse.issparse(scores):
             return self._steps(scores)

@@ -16,6 +16,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader
 from ebboost.data.splitting import hold_out
 from ebboost.data.table import Table
+from ebboost.data.types import TableLike
 from ebboost.graph import Graph, Graphs, check_strengths
 from ebboost.model.codec import describe_parameters
 from ebboost.model.output import Output
@@ -31,7 +32,7 @@ _NOT_IN_FINGERPRINT = ("n_jobs", "random_state", "verbose")
 class FitData(NamedTuple):
     """The arguments of ``fit``."""
 
-    X: Any
+    X: TableLike
     y: Any
     sample_weight: Any = None
     graph: Graphs | None = None

@@ -10,6 +10,7 @@ import numpy as np
 from ebboost.backends.dask.collections import row_blocks
 from ebboost.backends.dask.sharding import GraphRows, Rows, Shard
 from ebboost.data.table import Table
+from ebboost.data.types import TableLike
 from ebboost.graph import Graph
 
 #: Graphs of up to so many weights are copied to every worker: a sweep over all of the graph takes
@@ -30,7 +31,7 @@ class Cluster:
     X : dask dataframe or array
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: TableLike) -> None:
         try:
             import distributed
         except ImportError:
@@ -52,7 +53,7 @@ class Cluster:
         empty = np.zeros((0, len(names)))
         self.outline: Table = Shard(empty, tuple(names), rows=Rows((), self.n_rows))
 
-    def _locate(self, X: Any) -> None:
+    def _locate(self, X: TableLike) -> None:
         """Have the blocks computed, and record which worker has which rows."""
         import distributed
 
@@ -190,7 +191,7 @@ class Cluster:
             time.sleep(POLL_SECONDS)
 
 
-def _length(block: Any) -> int:
+def _length(block: TableLike) -> int:
     return int(block.shape[0])
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
+from ebboost.data.types import TableLike
 from ebboost.learners import Ensemble
 
 
@@ -27,7 +28,7 @@ def gathered(*values: Any) -> tuple[Any, ...]:
     )
 
 
-def row_blocks(X: Any) -> Any:
+def row_blocks(X: TableLike) -> Any:
     """Return the collection in blocks that hold all columns of their rows."""
     if X.ndim != 2:
         raise ValueError(f"X must be two-dimensional, one row per node, got {X.ndim} dimension(s).")
@@ -36,7 +37,7 @@ def row_blocks(X: Any) -> Any:
 
 
 def scores_of(
-    X: Any, reader: TableReader, pipeline: FeaturePipeline, ensemble: Ensemble
+    X: TableLike, reader: TableReader, pipeline: FeaturePipeline, ensemble: Ensemble
 ) -> NDArray[np.float64]:
     """Return the trees' scores of a Dask collection, computed where its blocks are."""
     import dask
@@ -49,7 +50,7 @@ def scores_of(
 
 
 def _scores(
-    block: Any, reader: TableReader, pipeline: FeaturePipeline, ensemble: Ensemble
+    block: TableLike, reader: TableReader, pipeline: FeaturePipeline, ensemble: Ensemble
 ) -> NDArray[np.float64] | None:
     if not block.shape[0]:
         return None

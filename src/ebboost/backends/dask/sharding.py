@@ -13,6 +13,7 @@ from ebboost.backends.dask.collectives import Collective
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
+from ebboost.data.types import TableLike
 from ebboost.graph import Graph
 from ebboost.propagation import Sweep, sweep_on
 
@@ -324,7 +325,7 @@ def read_shard(
     return reader, shard
 
 
-def _read_block(read: Callable[[Any], Table], block: Any, start: int) -> Table:
+def _read_block(read: Callable[[Any], Table], block: TableLike, start: int) -> Table:
     """A block as numbers; errors say where its rows begin."""
     try:
         return read(block)
