@@ -1,0 +1,79 @@
+"""Documentation of the parameters that both estimators share."""
+
+from collections.abc import Callable
+
+PARAMETERS = """n_estimators : int, default=1000
+        Maximum number of rounds; early stopping usually ends earlier.
+    learning_rate : float, optional
+        Share of the line-search step that is taken, in (0, 1]. Default: 0.3 for classes; else 0.05
+        below 5 000 labels (not for sparse tables) and 0.1 above.
+    smoothing : Smoother, "auto" or None, default="auto"
+        Propagation of the scores over the graph, e.g. ``eb.Laplacian(lam=2.0, n_steps=5)``,
+        ``eb.Kernel("diffusion")``, or ``eb.Robust()`` where some edges are wrong. None: no
+        propagation.
+    labels : "auto", "none", "field", "leave-one-out", "masked", LatentField or MaskedLabels
+        How known labels inform the predictions of other nodes: ``"field"`` adds a latent Gaussian
+        Markov random field (:class:`LatentField`), ``"masked"`` is the published procedure (for
+        regression). Default: ``"auto"``.
+    neighbor_features : NeighborFeatures, "auto" or None, default="auto"
+        Columns with statistics of the neighbours' columns.
+    feature_smoothing : Smoother, "auto" or None, default="auto"
+        Smoothed copies [X, P_x X] of the numeric columns; the paper's regressions use
+        ``eb.Laplacian(20.0, 5)``. While ``smoothing`` or ``labels`` is ``"auto"``, candidates with
+        and without these parts are compared on validation nodes; where both are given, ``"auto"``
+        columns are left out.
+    relations : "auto" or dict of float, default="auto"
+        For ``graph={{"friend": g1, "city": g2}}``: what the weights of each relation are multiplied
+        by, e.g. ``{{"friend": 1.0, "city": 0.2}}``; negative for heterophily. ``"auto"`` estimates
+        them from the labels.
+    learner : str, Learner, regressor or list of regressors, default="lightgbm"
+        ``"lightgbm"`` (with settings for the number of labels; ``eb.LightGBM()`` has LightGBM's
+        own), ``"xgboost"``, ``"catboost"``, an ``eb.LightGBM``, ``eb.XGBoost`` or ``eb.CatBoost``
+        with parameters, a scikit-learn regressor, or a list of them to draw from. CatBoost and
+        scikit-learn get target-encoded categories, which can carry a label back to its own node
+        through propagation: prefer LightGBM or XGBoost for tables with categories.
+    loss : {loss}
+    momentum : bool, "simple", "corrected" or CorrectedMomentum, default=False
+        Nesterov acceleration, for fewer rounds. ``True`` and ``"simple"`` grow one tree a round;
+        ``"corrected"`` has a convergence guarantee and grows two.
+    penalty : float, default=0.0
+        ε of Corollary 1: adds ½ ε ‖f‖² to the loss.
+    early_stopping : bool, default=True
+        Stop when the validation loss has not improved for ``n_iter_no_change`` rounds, and restore
+        the best round.
+    validation_fraction : float, default=0.1
+        Share of the labelled nodes held out for that where ``fit`` gets no ``eval_set``.
+    n_iter_no_change : int, optional
+        Default: 10 for classes, 30 below 5 000 labels, else 15, in which the loss must also fall by
+        1 %.
+    categorical_features : "auto" or list, default="auto"
+        Columns that hold categories, by name or position; text and category columns always do.{extra}
+    device : {{"cpu", "cuda"}}, default="cpu"
+        Where to train. ``"cuda"``: one NVIDIA GPU, with ``learner="xgboost"`` and CuPy. The fitted
+        model needs no GPU.
+    n_jobs : int, optional
+        Threads; −1: the cores that this process may use. Default: one for tables of up to four
+        million entries, else the physical cores.
+    random_state : int, RandomState or None, default=None
+        Seed. The same seed, data and ``n_jobs`` give the same model, bit for bit.
+    verbose : int, default=0
+        1 shows a progress bar."""
+LOSSES = """str or Loss, default="auto"
+        ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, or a :class:`Loss`; only
+        squared error uses the labels of neighbours."""
+CLASS_LOSSES = """"auto", "log_loss" or Loss, default="auto"
+        Log loss on one score for two classes, cross-entropy on a score for each class for more."""
+CLASS_WEIGHT = """
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes."""
+
+
+def fill_docstring(**parts: str) -> Callable[[type], type]:
+    """Insert the shared parameters into the docstring of a class."""
+
+    def fill(cls: type) -> type:
+        text = PARAMETERS.format(**parts)
+        cls.__doc__ = (cls.__doc__ or "").replace("%(parameters)s", text)
+        return cls
+
+    return fill

@@ -1,0 +1,260 @@
+"""The base class of the estimators: parameters, their constraints, and fit."""
+
+import os
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+
+from ebboost.boosting.callbacks import Callback, as_callbacks
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Loss
+from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.boosting.momentum import Momentum
+from ebboost.data import validation as checks
+from ebboost.data.features import NeighborFeatures
+from ebboost.graph import Graphs
+from ebboost.learners import as_learner, check_device
+from ebboost.model.fitted import FittedModel
+from ebboost.model.intervals import with_intervals
+from ebboost.model.output import ClassOutput, NumericOutput
+from ebboost.model.predict import predict_raw
+from ebboost.propagation import Smoother
+from ebboost.training.checkpoint import Checkpoint
+from ebboost.training.problem import FitData
+from ebboost.training.trainer import Trainer
+
+Array = NDArray[np.float64]
+
+
+class BaseEBBS(FittedModel):
+    """Base class of :class:`EBBSRegressor` and :class:`EBBSClassifier`."""
+
+    _output_type: ClassVar[type[NumericOutput] | type[ClassOutput]]
+    _paper_parameters: ClassVar[Mapping[str, Any]]
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, 1, closed="right"), None],
+        "smoothing": [Smoother, StrOptions({"auto"}), None],
+        "labels": [LatentField, MaskedLabels, str],
+        "neighbor_features": [NeighborFeatures, StrOptions({"auto"}), None],
+        "feature_smoothing": [Smoother, StrOptions({"auto"}), None],
+        "relations": [Mapping, StrOptions({"auto"})],
+        "learner": "no_validation",
+        "loss": [Loss, str],
+        "momentum": [Momentum, "boolean", StrOptions({"simple", "corrected"})],
+        "penalty": [Interval(Real, 0, 1e30, closed="both")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+        "categorical_features": "no_validation",
+        "device": [StrOptions({"cpu", "cuda"})],
+        "n_jobs": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1}), None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 1000,
+        learning_rate: float | None = None,
+        *,
+        smoothing: Smoother | str | None = "auto",
+        labels: LatentField | MaskedLabels | str = "auto",
+        neighbor_features: NeighborFeatures | str | None = "auto",
+        feature_smoothing: Smoother | str | None = "auto",
+        relations: Mapping[str, float] | str = "auto",
+        learner: Any = "lightgbm",
+        loss: Loss | str = "auto",
+        momentum: Momentum | str | bool = False,
+        penalty: float = 0.0,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = None,
+        categorical_features: Any = "auto",
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.smoothing = smoothing
+        self.labels = labels
+        self.neighbor_features = neighbor_features
+        self.feature_smoothing = feature_smoothing
+        self.relations = relations
+        self.learner = learner
+        self.loss = loss
+        self.momentum = momentum
+        self.penalty = penalty
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.categorical_features = categorical_features
+        self.device = device
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def from_preset(cls, name: str, **changes: Any) -> Self:
+        """Return an estimator with the settings of a preset.
+
+        Parameters
+        ----------
+        name : {"paper"}
+            ``"paper"``: the settings of the published experiments, with CatBoost.
+        **changes
+            Constructor parameters that differ from the preset.
+
+        Returns
+        -------
+        estimator
+
+        Examples
+        --------
+        >>> import ebboost as eb
+        >>> eb.EBBSRegressor.from_preset("paper", n_estimators=200).labels
+        MaskedLabels(from_zero=True)
+        """
+        if name != "paper":
+            raise ValueError(f"name must be 'paper', got {name!r}.")
+        return cls(**{**cls._paper_parameters, **changes})
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train on a table whose rows are the nodes of ``graph``.
+
+        Ctrl-C ends the training after the current round with a usable model and a warning; a second
+        one raises KeyboardInterrupt. A fit that raises leaves the estimator unchanged.
+
+        Parameters
+        ----------
+        X : dataframe, array, sparse matrix or ParquetTable of shape (n_nodes, n_features)
+            Every node, labelled or not: row i is node i of the graph. A Dask dataframe or array is
+            trained on by the workers of the current ``distributed.Client`` that hold its rows; needs
+            ``learner="xgboost"``.
+        y : array-like
+            Labels: of every row, NaN or None where unknown; or of the rows in ``nodes``.
+        sample_weight : array-like, optional
+            A weight for each entry of ``y``; nodes of weight 0 count as unlabelled.
+        graph : Graph or dict of Graph, optional
+            Edges between the rows, or several relations by name. Without a graph this is plain
+            gradient boosting.
+        nodes : array-like of int or bool, optional
+            The rows that ``y`` belongs to.
+        eval_set : (nodes, y), optional
+            Validation nodes, for model selection and early stopping. Without it, and with
+            ``early_stopping``, a share ``validation_fraction`` of at least 50 labels is held out.
+        callbacks : sequence of Callback, optional
+            On a cluster they run in one of the workers, and their attributes are copied back.
+        checkpoint : path or Checkpoint, optional
+            A folder for this fit, to which its state is written every 30 seconds, or as
+            ``eb.Checkpoint`` says.
+        resume : bool, default=False
+            Resume from the newest checkpoint in that folder, if there is one. The model is, bit for
+            bit, that of an uninterrupted fit with as many threads. Other data or parameters raise
+            ValueError.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        if self.device != "cpu":
+            learner = as_learner(self.learner)
+            check_device(self.device, learner.devices, learner.name)
+        task = (type(self).__name__, self.get_params(deep=False), self._output_type)
+        trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume)
+        self._state = trainer.fit(FitData(X, y, sample_weight, graph, nodes, eval_set))
+        return self
+
+    def predict(
+        self,
+        X: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+        new_labels: Any = None,
+        interval: float | None = None,
+    ) -> Any:
+        """Predict for every fitted node, or for another table and its graph.
+
+        Fitted nodes are predicted with all labels that ``fit`` was given. Another table, even the one
+        fitted on, has no labels but those in ``new_labels``. A node whose own label is known is
+        predicted with it.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows to predict; default: the fitted nodes.
+        graph : Graph or dict of Graph, optional
+            The graph of the rows of ``X``; needed if the model was fitted on one.
+        nodes : array-like of int or bool, optional
+            Only these rows. Of another table only rows within the reach of propagation and neighbour
+            columns are read; with ``new_labels``, all are.
+        new_labels : (nodes, y), optional
+            Labels that have become known since the fit; the field uses them without a new fit.
+        interval : float, optional
+            For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
+            split conformal, from residuals at validation nodes or, below 50 labels, out of fold.
+
+        Returns
+        -------
+        ndarray of shape (n,), or Intervals(prediction, lower, upper)
+        """
+        state = self.state_
+        predictions = state.output.decode(predict_raw(state, X, graph, nodes, new_labels))
+        return predictions if interval is None else with_intervals(state, predictions, interval)
+
+    def score(
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+    ) -> float:
+        """Return R² of a regressor's predictions, or the accuracy of a classifier's.
+
+        Parameters
+        ----------
+        X, graph, nodes
+            As in :meth:`predict`.
+        y : array-like
+            Labels; NaN and None are left out.
+        sample_weight : array-like, optional
+
+        Returns
+        -------
+        float
+        """
+        predictions = self.predict(X, graph=graph)
+        classes = self.state_.is_classifier
+        scored = checks.scored_labels(y, sample_weight, nodes, predictions, classes)
+        metric = accuracy_score if classes else r2_score
+        return float(metric(scored[0], scored[1], sample_weight=scored[2]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,125 @@
+"""The classifier."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import StrOptions
+
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Loss
+from ebboost.boosting.momentum import Momentum
+from ebboost.data.features import NeighborFeatures
+from ebboost.estimators._parameters import CLASS_LOSSES, CLASS_WEIGHT, fill_docstring
+from ebboost.estimators.base import BaseEBBS
+from ebboost.graph import Graphs
+from ebboost.learners import CatBoost
+from ebboost.model.fitted import learned
+from ebboost.model.output import ClassOutput, ClassWeight
+from ebboost.model.predict import predict_raw
+from ebboost.propagation import Laplacian, Smoother
+
+Array = NDArray[np.float64]
+
+
+@fill_docstring(loss=CLASS_LOSSES, extra=CLASS_WEIGHT)
+class EBBSClassifier(ClassifierMixin, BaseEBBS):
+    """Gradient boosting through a graph, for classes.
+
+    Parameters
+    ----------
+    %(parameters)s
+
+    Attributes
+    ----------
+    state_ : FittedState
+        Everything that the fit has learned; the other attributes are documented properties of it.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> X = np.arange(100.0)[:, None]
+    >>> y = np.array(["low"] * 50 + ["high"] * 50, dtype=object)
+    >>> y[::3] = None  # unknown
+    >>> g = eb.Graph.build_knn(X, k=2)
+    >>> m = eb.EBBSClassifier(n_estimators=20, random_state=0).fit(X, y, graph=g)
+    >>> m.predict(nodes=[0, 99]).tolist()
+    ['low', 'high']
+    """
+
+    _output_type = ClassOutput
+    _paper_parameters: ClassVar[Mapping[str, Any]] = {
+        "n_estimators": 200,
+        "learning_rate": 1.0,
+        "n_iter_no_change": 20,
+        "smoothing": Laplacian(2.0, 5),
+        "labels": "none",
+        "neighbor_features": None,
+        "feature_smoothing": None,
+        "learner": CatBoost(6),
+    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseEBBS._parameter_constraints,
+        "class_weight": [Mapping, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        n_estimators: int = 1000,
+        learning_rate: float | None = None,
+        *,
+        smoothing: Smoother | str | None = "auto",
+        labels: LatentField | str = "auto",
+        neighbor_features: NeighborFeatures | str | None = "auto",
+        feature_smoothing: Smoother | str | None = "auto",
+        relations: Mapping[str, float] | str = "auto",
+        learner: Any = "lightgbm",
+        loss: Loss | str = "auto",
+        momentum: Momentum | str | bool = False,
+        penalty: float = 0.0,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = None,
+        categorical_features: Any = "auto",
+        class_weight: ClassWeight = None,
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        shared = dict(locals())
+        for name in ("self", "__class__", "class_weight"):
+            del shared[name]
+        super().__init__(**shared)
+        self.class_weight = class_weight
+
+    def predict_proba(
+        self,
+        X: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+        new_labels: Any = None,
+    ) -> Array:
+        """Return the probability of every class, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X, graph, nodes, new_labels
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+        """
+        return predict_raw(self.state_, X, graph, nodes, new_labels)
+
+    score = BaseEBBS.score  # that of the mixin takes no graph
+    classes_ = learned("classes", "The classes, sorted.")
+    temperature_ = learned("output.calibration.temperature", "Temperature of the scores.")
+    label_strength_ = learned("output.calibration.strength", "Weight of the field, from 0 to 1.")
+    calibration_error_ = learned(
+        "calibration_error", "Expected calibration error on the validation nodes."
+    )
