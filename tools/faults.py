@@ -1,10 +1,11 @@
-"""Disturb fits on purpose and see that their results are, bit for bit, those of undisturbed ones.
+"""Interrupt fits on purpose and check that the resumed ones give the same model bit for bit.
 
     python tools/faults.py --minutes 5 --seed 0
 
-Each fit runs in a process of its own. It is killed (SIGKILL) at a random moment or in the midst of writing a checkpoint,
-finds the disk full, gets Ctrl-C, has a callback that raises, or finds its newest checkpoint damaged; then it is resumed, and
-disturbed again, until it ends. A table says how often, and how many results were identical.
+Each fit runs in a process of its own. It is killed (SIGKILL) at a random moment or while it writes
+a checkpoint, runs out of disk space, receives Ctrl-C, has a callback that raises, or has its newest
+checkpoint damaged. It is then resumed, and interrupted again, until it ends. A table shows how
+often each fault was injected and how many models were identical.
 """
 
 import argparse
@@ -20,7 +21,6 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +31,7 @@ from sklearn.tree import ExtraTreeRegressor
 import ebboost as eb
 
 ROUNDS = 40
-DISTURBANCES = 3  # of one fit, at most
+MAX_FAULTS = 3  # of one fit
 FAULTS = {
     "killed at a random moment": "moment",
     "killed while writing a checkpoint": "writing",
@@ -41,17 +41,17 @@ FAULTS = {
     "a callback raised": "callback",
 }
 _SMOOTH = eb.Laplacian(1.0, 2)
-_GIVEN = {"smoothing": _SMOOTH, "labels": "none"}
-_DRAWING = {"subsample": 0.7, "colsample_bytree": 0.5}
+_FIXED = {"smoothing": _SMOOTH, "labels": "none"}
+_SAMPLING = {"subsample": 0.7, "colsample_bytree": 0.5}
 CASES: dict[str, dict[str, Any]] = {
     "model selection": {},
     "model selection, classes": {"classes": True},
-    "LightGBM": {**_GIVEN, "learner": eb.LightGBM(7)},
-    "LightGBM drawing rows and columns": {**_GIVEN, "learner": eb.LightGBM(7, **_DRAWING)},
+    "LightGBM": {**_FIXED, "learner": eb.LightGBM(7)},
+    "LightGBM drawing rows and columns": {**_FIXED, "learner": eb.LightGBM(7, **_SAMPLING)},
     "LightGBM extra trees": {
-        **_GIVEN,
+        **_FIXED,
         "learner": eb.LightGBM(
-            7, **_DRAWING, params={"extra_trees": True, "feature_fraction_bynode": 0.5}
+            7, **_SAMPLING, params={"extra_trees": True, "feature_fraction_bynode": 0.5}
         ),
     },
     "field": {"smoothing": _SMOOTH, "labels": "field"},
@@ -62,26 +62,27 @@ CASES: dict[str, dict[str, Any]] = {
         "momentum": "corrected",
     },
     "robust": {"smoothing": eb.Robust(), "labels": "field", "momentum": "corrected"},
-    "no early stopping": {**_GIVEN, "early_stopping": False},
-    "few labels": {**_GIVEN, "few": True},
+    "no early stopping": {**_FIXED, "early_stopping": False},
+    "few labels": {**_FIXED, "few": True},
     "classes": {
         "smoothing": _SMOOTH,
         "labels": "field",
         "classes": True,
-        "learner": eb.LightGBM(7, **_DRAWING),
+        "learner": eb.LightGBM(7, **_SAMPLING),
     },
-    "XGBoost": {**_GIVEN, "learner": eb.XGBoost(3)},
-    "XGBoost drawing rows and columns": {**_GIVEN, "learner": eb.XGBoost(3, **_DRAWING)},
-    "XGBoost classes": {**_GIVEN, "classes": True, "learner": eb.XGBoost(3)},
-    "CatBoost": {**_GIVEN, "learner": eb.CatBoost(3)},
-    "scikit-learn": {**_GIVEN, "learner": [ExtraTreeRegressor(max_depth=3), Ridge()]},
+    "XGBoost": {**_FIXED, "learner": eb.XGBoost(3)},
+    "XGBoost drawing rows and columns": {**_FIXED, "learner": eb.XGBoost(3, **_SAMPLING)},
+    "XGBoost classes": {**_FIXED, "classes": True, "learner": eb.XGBoost(3)},
+    "CatBoost": {**_FIXED, "learner": eb.CatBoost(3)},
+    "scikit-learn": {**_FIXED, "learner": [ExtraTreeRegressor(max_depth=3), Ridge()]},
 }
 
 
 def fitted(case: str, **arguments: Any) -> Any:
     """Fit one of the cases."""
     parameters = dict(CASES[case])
-    classes, few = parameters.pop("classes", False), parameters.pop("few", False)
+    classes = parameters.pop("classes", False)
+    few = parameters.pop("few", False)
     draw = np.random.default_rng(0)
     X = draw.normal(size=(240, 6))
     graph = eb.Graph.build_knn(X[:, :2], k=5)
@@ -116,9 +117,6 @@ def fingerprint(model: Any) -> str:
     return digest.hexdigest()
 
 
-# ---------------------------------------------------------------------- what happens inside a process that is disturbed
-
-
 class Raising(eb.Callback):
     """Raises in a fixed round."""
 
@@ -126,13 +124,13 @@ class Raising(eb.Callback):
         self.number = number
 
     def after_round(self, progress: eb.RoundInfo) -> None:
-        """Raise if it is time to."""
+        """Raise in that round."""
         if progress.round + 1 == self.number:
             raise RuntimeError("a callback raised")
 
 
 class Lifting(eb.Callback):
-    """Ends the shortage of disk when training ends: CatBoost makes its models by way of files of their own."""
+    """Lifts the limit on file sizes when training ends: CatBoost writes its models to files."""
 
     def after_training(self, model: Any) -> Any:
         """Allow files of any size."""
@@ -141,7 +139,7 @@ class Lifting(eb.Callback):
 
 
 def kill_while_writing(after: int) -> None:
-    """Let this process kill itself before or after one of the steps in which a checkpoint is written."""
+    """Kill this process before or after one of the steps in which a checkpoint is written."""
     left = [after]
 
     def step(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,7 +163,7 @@ def kill_while_writing(after: int) -> None:
 def child(
     case: str, folder: str | None, every: int, fault: str | None, draw: random.Random, answer: int
 ) -> None:
-    """Fit, resuming where there is something to resume, and print a hash of the model; never returns."""
+    """Fit or resume, write a fingerprint of the model to the pipe, and end the process."""
     try:
         warnings.simplefilter("ignore")
         arguments: dict[str, Any] = {}
@@ -198,9 +196,6 @@ def child(
         os._exit(0)
 
 
-# ---------------------------------------------------------------------- outside
-
-
 def run(
     case: str,
     folder: str | None,
@@ -212,8 +207,8 @@ def run(
     """Run one process; return its answer, its seconds, and whether it was interrupted."""
     reading, writing = os.pipe()
     seed = draw.random()
-    number = os.fork()
-    if number == 0:
+    process = os.fork()
+    if process == 0:
         os.close(reading)
         child(case, folder, every, fault, random.Random(seed), writing)
     os.close(writing)
@@ -222,14 +217,14 @@ def run(
         start = time.perf_counter()
         if fault in ("moment", "damage", "interrupt"):
             time.sleep(draw.uniform(0.0, seconds))
-            os.kill(number, signal.SIGINT if fault == "interrupt" else signal.SIGKILL)
+            os.kill(process, signal.SIGINT if fault == "interrupt" else signal.SIGKILL)
         answer = answers.read().decode().strip()
-    os.waitpid(number, 0)
-    took = time.perf_counter() - start
-    disturbed = answer in ("", "interrupted") or fault == "full"
-    if fault == "damage" and folder is not None and disturbed:
-        disturbed = damage(folder, draw)
-    return answer, took, disturbed
+    os.waitpid(process, 0)
+    duration = time.perf_counter() - start
+    was_hit = answer in ("", "interrupted") or fault == "full"
+    if fault == "damage" and folder is not None and was_hit:
+        was_hit = damage(folder, draw)
+    return answer, duration, was_hit
 
 
 def checkpoints(folder: str) -> list[str]:
@@ -256,71 +251,67 @@ def damage(folder: str, draw: random.Random) -> bool:
     return True
 
 
+def interrupt_and_resume(
+    case: str, every: int, fault: str, draw: random.Random, seconds: float
+) -> tuple[str, int, int]:
+    """Fit until the end; return the fingerprint, and the numbers of faults and of resumptions."""
+    n_faults = 0
+    n_resumed = 0
+    folder = tempfile.mkdtemp(prefix="ebboost-faults-")
+    try:
+        for turn in range(MAX_FAULTS + 1):
+            n_resumed += bool(checkpoints(folder))
+            injected = fault if turn < MAX_FAULTS else None
+            answer, _, was_hit = run(case, folder, every, injected, draw, seconds)
+            n_faults += was_hit
+            if answer not in ("", "interrupted"):
+                break
+    finally:
+        shutil.rmtree(folder)
+    return answer, n_faults, n_resumed
+
+
 def main() -> int:
-    """Disturb fits until the time is over; exit 1 if any result was another."""
+    """Interrupt fits until the time is over; return 1 if any model differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument(
-        "--fits", type=int, help="so many fits that were disturbed, instead of so many minutes"
-    )
+    parser.add_argument("--fits", type=int, help="number of interrupted fits, instead of minutes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     draw = random.Random(options.seed)
-    undisturbed = {case: run(case, None, 1, None, draw, 0.0)[:2] for case in options.cases}
-    injected, resumed = Counter[str](), Counter[str]()
-    fits, identical, others = Counter[str](), Counter[str](), list[str]()
+    expected = {case: run(case, None, 1, None, draw, 0.0)[:2] for case in options.cases}
+    columns = ("injected", "resumed", "fits", "identical")
+    counts = {name: dict.fromkeys(columns, 0) for name in FAULTS}
+    n_fits = 0
+    differences = []
     until = time.monotonic() + 60.0 * options.minutes
-    while time.monotonic() < until if options.fits is None else fits.total() < options.fits:
-        case, every = draw.choice(options.cases), draw.randint(1, 12)
-        name, fault = list(FAULTS.items())[fits.total() % len(FAULTS)]
-        truth, seconds = undisturbed[case]
-        folder = tempfile.mkdtemp(prefix="ebboost-faults-")
-        try:
-            hit = n_resumed = 0
-            for turn in range(DISTURBANCES + 1):
-                n_resumed += bool(checkpoints(folder))
-                # Writing takes longer than the undisturbed fit did: kills come anywhere between its start and its end.
-                answer, _, disturbed = run(
-                    case, folder, every, fault if turn < DISTURBANCES else None, draw, 2.5 * seconds
-                )
-                hit += disturbed
-                if answer not in ("", "interrupted"):
-                    break
-        finally:
-            shutil.rmtree(folder)
-        if not hit:  # it ended before its time came
+    while time.monotonic() < until if options.fits is None else n_fits < options.fits:
+        case = draw.choice(options.cases)
+        every = draw.randint(1, 12)
+        name, fault = list(FAULTS.items())[n_fits % len(FAULTS)]
+        truth, seconds = expected[case]
+        # Writing takes time: kills come anywhere between the start and the end of a fit.
+        answer, n_faults, n_resumed = interrupt_and_resume(case, every, fault, draw, 2.5 * seconds)
+        if not n_faults:  # the fit ended before the fault
             continue
-        injected[name] += hit
-        resumed[name] += n_resumed
-        fits[name] += 1
-        identical[name] += answer == truth
+        n_fits += 1
+        values = (n_faults, n_resumed, 1, int(answer == truth))
+        for column, value in zip(columns, values, strict=True):
+            counts[name][column] += value
         if answer != truth:
-            others.append(f"{case}: {name}, a checkpoint every {every} rounds")
+            differences.append(f"{case}: {name}, a checkpoint every {every} rounds")
     if options.json:
-        print(
-            json.dumps(
-                {
-                    name: [injected[name], resumed[name], fits[name], identical[name]]
-                    for name in FAULTS
-                }
-            )
-        )
+        print(json.dumps({name: list(row.values()) for name, row in counts.items()}))
     else:
-        print(
-            f"{'fault':40}{'injected':>9}{'resumed from a checkpoint':>27}{'fits':>6}{'identical':>11}"
-        )
-        for name in FAULTS:
-            print(
-                f"{name:40}{injected[name]:>9}{resumed[name]:>27}{fits[name]:>6}{identical[name]:>11}"
-            )
-        print(
-            f"{'all':40}{injected.total():>9}{resumed.total():>27}{fits.total():>6}{identical.total():>11}"
-        )
-    for text in others:
-        print("ANOTHER RESULT:", text, file=sys.stderr)
-    return 1 if others else 0
+        total = {column: sum(row[column] for row in counts.values()) for column in columns}
+        print(f"{'fault':40}" + "".join(f"{column:>11}" for column in columns))
+        for name, row in {**counts, "all": total}.items():
+            print(f"{name:40}" + "".join(f"{row[column]:>11}" for column in columns))
+    for text in differences:
+        print("DIFFERENT MODEL:", text, file=sys.stderr)
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

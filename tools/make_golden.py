@@ -1,9 +1,9 @@
-"""Write small model files of this version, and what they must predict for ever, to tests/golden/VERSION.
+"""Write small model files of this version, and their predictions, to tests/golden/VERSION.
 
     python tools/make_golden.py
 
-A file once released is never written again: every later version has to read it. So this only adds files, and refuses to
-touch those that are there. Beside each ``name.ebb``, ``name.json`` has rows to predict, their edges, and the predictions.
+Later versions must read the files of released ones: existing files are not overwritten. For each
+``name.ebb``, ``name.json`` has rows to predict, their edges, and the predictions.
 """
 
 import json
@@ -17,12 +17,17 @@ from scipy import sparse
 import ebboost as eb
 
 FOLDER = Path(__file__).parents[1] / "tests" / "golden" / eb.__version__
-N, NEW = 80, 6
+N = 80
+NEW = 6  # rows to predict
 RANDOM = np.random.default_rng(7)
-PLACE = RANDOM.normal(size=(N, 2))
-GRAPH = eb.Graph.build_knn(PLACE, 4)
+POSITION = RANDOM.normal(size=(N, 2))
+GRAPH = eb.Graph.build_knn(POSITION, 4)
 NUMBERS = pd.DataFrame(
-    {"east": PLACE[:, 0], "north": PLACE[:, 1], "age": RANDOM.integers(0, 90, N).astype(float)}
+    {
+        "east": POSITION[:, 0],
+        "north": POSITION[:, 1],
+        "age": RANDOM.integers(0, 90, N).astype(float),
+    }
 )
 NUMBERS.loc[RANDOM.random(N) < 0.1, "age"] = np.nan
 MIXED = NUMBERS.assign(
@@ -31,14 +36,14 @@ MIXED = NUMBERS.assign(
 COUNTS = sparse.random_array((N, 40), density=0.1, rng=RANDOM, format="csr")
 EFFECT = np.where(MIXED["town"] == "Ulm", 1.0, 0.0)
 PRICE = np.where(
-    np.arange(N) % 5 == 0, np.nan, np.sin(PLACE[:, 0]) + EFFECT + RANDOM.normal(0, 0.1, N)
+    np.arange(N) % 5 == 0, np.nan, np.sin(POSITION[:, 0]) + EFFECT + RANDOM.normal(0, 0.1, N)
 )
 KIND = np.where(
     np.isnan(PRICE),
     None,
     np.array(["low", "mid", "high"], dtype=object)[np.digitize(PRICE, [0.0, 0.7])],
 )
-EDGES = [[0, 1, 2, 3], [1, 2, 3, 4]]  # of the rows to predict: a path, and a row of its own
+EDGES = [[0, 1, 2, 3], [1, 2, 3, 4]]  # of the rows to predict: a path and an isolated node
 
 
 def named(graph: eb.Graph) -> eb.Graph:
@@ -55,8 +60,9 @@ def named(graph: eb.Graph) -> eb.Graph:
 def models() -> dict[str, tuple[Any, Any, Any, bool]]:
     """Estimator, table, graph and whether the table is stored, by file name."""
     few = {"n_estimators": 8, "n_jobs": 1, "random_state": 0}
-    ways = {"friend": GRAPH, "rival": eb.Graph.build_knn(PLACE[:, ::-1] * [1.0, 3.0], 3)}
-    laplacian, strengths = eb.Laplacian(1.5, 4), {"friend": 1.0, "rival": -0.25}
+    relations = {"friend": GRAPH, "rival": eb.Graph.build_knn(POSITION[:, ::-1] * [1.0, 3.0], 3)}
+    laplacian = eb.Laplacian(1.5, 4)
+    strengths = {"friend": 1.0, "rival": -0.25}
     return {
         "regressor": (
             eb.EBBSRegressor(**few, smoothing=laplacian, labels="field"),
@@ -79,7 +85,7 @@ def models() -> dict[str, tuple[Any, Any, Any, bool]]:
         "relations": (
             eb.EBBSRegressor(**few, relations=strengths, smoothing=laplacian),
             NUMBERS,
-            ways,
+            relations,
             False,
         ),
         "masked": (
