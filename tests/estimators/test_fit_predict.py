@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.tree import DecisionTreeRegressor
 
 import ebboost as eb
-from tests.problems import homophilous
+from tests.problems import fixed_regressor, homophilous, neighbor_sums
 from tests.strategies import random_graph
 
 
@@ -305,3 +305,16 @@ def test_numpy_scalars_are_accepted_as_parameters():
     X, y, graph = homophilous(100)
     m = eb.EBBSRegressor(np.int64(3), np.float32(0.5), n_jobs=1).fit(X, y, graph=graph)
     assert np.isfinite(m.predict(interval=np.float32(0.5)).upper).all()
+
+
+def test_changing_returned_predictions_does_not_change_the_model():
+    X, y, graph = neighbor_sums()
+    model = fixed_regressor().fit(X, y, graph=graph)
+    before = model.predict().copy()
+    model.predict()[:] = 0.0
+    np.testing.assert_array_equal(model.predict(), before)
+    classes = np.where(y > 0, "high", "low")[:120]
+    classifier = eb.EBBSClassifier(5, random_state=0).fit(X, classes, nodes=np.arange(120))
+    before = classifier.predict_proba().copy()
+    classifier.predict_proba()[:] = 0.0
+    np.testing.assert_array_equal(classifier.predict_proba(), before)

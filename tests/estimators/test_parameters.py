@@ -40,3 +40,45 @@ def test_invalid_parameters_raise_an_error_with_name_and_value(kind, name, value
         message = str(caught.value)
         assert name in message
         assert repr(value[0] if isinstance(value, list) else value) in message
+
+
+class StumpRegressor(eb.EBBSRegressor):
+    """A subclass that fixes most settings and adds a parameter of its own."""
+
+    def __init__(self, n_estimators=5, note="none"):
+        stumps = eb.LightGBM(num_leaves=2)
+        super().__init__(n_estimators, learner=stumps, smoothing=None, labels="none", n_jobs=1)
+        self.note = note
+
+
+def test_a_subclass_may_fix_settings_and_add_parameters(tmp_path):
+    model = StumpRegressor(note="own").fit(X, Y, graph=GRAPH)
+    fixed = eb.EBBSRegressor(
+        5, learner=eb.LightGBM(num_leaves=2), smoothing=None, labels="none", n_jobs=1
+    )
+    np.testing.assert_array_equal(model.predict(), fixed.fit(X, Y, graph=GRAPH).predict())
+    model.save(tmp_path / "model.ebb")
+    loaded = eb.load(tmp_path / "model.ebb", classes=[StumpRegressor])
+    assert loaded.get_params() == {"n_estimators": 5, "note": "own"}
+    np.testing.assert_array_equal(loaded.predict(X, graph=GRAPH), model.predict(X, graph=GRAPH))
+
+
+@pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
+def test_changes_of_one_preset_do_not_change_the_next(kind):
+    kind.from_preset("paper").set_params(smoothing__lam=99.0)
+    assert kind.from_preset("paper").smoothing.lam == 2.0
+
+
+def test_parameters_set_after_the_fit_leave_predictions_unchanged():
+    model = eb.EBBSRegressor(5, smoothing=eb.Laplacian(2.0, 3), labels="field", random_state=0)
+    before = model.fit(X, Y, graph=GRAPH).predict(X, graph=GRAPH)
+    model.set_params(smoothing__lam=50.0, learning_rate=1.0)
+    np.testing.assert_array_equal(model.predict(X, graph=GRAPH), before)
+
+
+def test_n_jobs_set_after_the_fit_is_used_and_saved(tmp_path):
+    model = eb.EBBSRegressor(5, n_jobs=2, random_state=0).fit(X, Y)
+    model.set_params(n_jobs=1)
+    assert model.state_.n_jobs == 1
+    model.save(tmp_path / "model.ebb")
+    assert eb.load(tmp_path / "model.ebb").n_jobs == 1

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,6 +27,7 @@ from ebboost.model.predict import predict_raw
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
 from ebboost.training.problem import FitData
+from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer
 
 Array = NDArray[np.float64]
@@ -124,7 +126,7 @@ class BaseEBBS(FittedModel):
         """
         if name != "paper":
             raise ValueError(f"name must be 'paper', got {name!r}.")
-        return cls(**{**cls._paper_parameters, **changes})
+        return cls(**{**deepcopy(dict(cls._paper_parameters)), **changes})
 
     def fit(
         self,
@@ -180,7 +182,7 @@ class BaseEBBS(FittedModel):
         if self.device != "cpu":
             learner = as_learner(self.learner)
             check_device(self.device, learner.devices, learner.name)
-        task = (type(self).__name__, self.get_params(deep=False), self._output_type)
+        task = (type(self).__name__, Settings.parameters_of(self), self._output_type)
         trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume)
         self._state = trainer.fit(FitData(X, y, sample_weight, graph, nodes, eval_set))
         return self

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
+from inspect import signature
 from operator import attrgetter
 from typing import Any, Self
 
@@ -37,6 +38,7 @@ class FittedModel(BaseEstimator):
     """A model with a fitted state; the base class of the estimators."""
 
     _state: FittedState
+    n_jobs: int | None
 
     def predictor(
         self, X: TableLike = None, *, graph: Graphs | None = None, new_labels: Any = None
@@ -166,20 +168,24 @@ class FittedModel(BaseEstimator):
         -------
         estimator
         """
-        model = cls(**state.parameters)
+        names = signature(cls).parameters
+        parameters = {name: value for name, value in state.parameters.items() if name in names}
+        model = cls(**parameters)
         model._state = state
         return model
 
     @property
     def state_(self) -> FittedState:
-        """Everything that the fit has learned."""
+        """Everything that the fit has learned, with the current ``n_jobs``."""
         if "_state" not in self.__dict__:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
                 "arguments before using this estimator."
             )
         state: FittedState = self._state
-        return state
+        if self.n_jobs == state.n_jobs:
+            return state
+        return replace(state, parameters={**state.parameters, "n_jobs": self.n_jobs})
 
     n_features_in_ = learned("n_features", "Number of columns of X.")
     n_iter_ = learned("n_iter", "Number of rounds in the model.")

@@ -50,7 +50,7 @@ def predict_raw(
     new_labels : (nodes, y) or None
     """
     if X is None and graph is None and new_labels is None:
-        raw = state.raw_predictions
+        raw = state.raw_predictions if nodes is not None else state.raw_predictions.copy()
     elif X is not None and nodes is not None and new_labels is None:
         return _predict_rows(state, X, graph, nodes)
     else:

@@ -191,7 +191,9 @@ def _state(
 ) -> FittedState:
     name = manifest["estimator"]
     require(name in estimators, f"unknown estimator class {name!r}: pass load(path, classes=[...])")
-    estimators[name](**dict.fromkeys(manifest["parameters"]))  # rejects unknown parameters
+    known = {key for kind in estimators[name].__mro__ for key in inspect.signature(kind).parameters}
+    unknown = sorted(set(manifest["parameters"]) - known)
+    require(not unknown, f"{name} has no parameters {unknown}")
     parameters = codec.decode_items(manifest["parameters"])
     n_jobs = parameters.get("n_jobs")  # the only parameter that a prediction reads
     is_number = n_jobs is None or is_integer(n_jobs, -1, -1) or is_integer(n_jobs, 1, 2**31)

@@ -1,8 +1,11 @@
 """The constructor parameters of an estimator, typed, as the training code reads them."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any
+
+from sklearn.base import BaseEstimator
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
@@ -37,6 +40,20 @@ class Settings:
     random_state: Any
     verbose: int
     class_weight: ClassWeight = None
+
+    @staticmethod
+    def parameters_of(estimator: BaseEstimator) -> dict[str, Any]:
+        """Return the parameters of an estimator, and the settings that its class fixes.
+
+        Parts are copied, so that ``set_params`` on one of them does not change a fitted model.
+        """
+        names = (field.name for field in fields(Settings) if hasattr(estimator, field.name))
+        values = {name: getattr(estimator, name) for name in names}
+        values |= estimator.get_params(deep=False)
+        return {
+            name: copy(value) if hasattr(value, "set_params") else value
+            for name, value in values.items()
+        }
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> "Settings":
