@@ -1,4 +1,4 @@
-"""Build hook: compiles `_native/kernels.c`; without a C compiler the package is pure Python and uses scipy."""
+"""Build hook: compiles `_native/kernels.c`; without a C compiler the package uses scipy."""
 
 import os
 import shutil

@@ -8,7 +8,7 @@ from pathlib import Path
 EXAMPLES = """examples:
   python -m benchmarks list
   python -m benchmarks run --datasets county avazu --methods CatBoost EBBS --splits 0 1
-  python -m benchmarks run --jobs 2            # everything at hand; killed, it goes on where it stopped
+  python -m benchmarks run --jobs 2            # everything available; continues after a kill
   python -m benchmarks merge other.sqlite      # runs made on another machine
   python -m benchmarks report                  # Markdown, HTML, LaTeX and figures
   python -m benchmarks fetch county

@@ -1,12 +1,13 @@
-"""Cost of a round on a Dask cluster: measured with one and two workers on this machine, and by the cost model of the docs.
+"""Cost of a round on a Dask cluster of one and two workers, measured and by a cost model.
 
     python benchmarks/cluster.py [--rounds 9] [--cases 6] [--out benchmarks/results/cluster.md]
 
-The model's constants come from the parts alone: sums of arrays over the workers (seconds a call and a byte), sweeps of a
-worker's rows (seconds a weight and a node) and trees on a worker's rows. What every worker does for all nodes, a number
-of seconds a node and output, is the remainder of the fits of one worker; those of two are predicted. Times are processor
-seconds of a worker, the least of their repeats, because others may use the machine: what a worker waits is not in them.
-Bytes on the wire are those of the loopback device.
+The model's constants come from the parts alone: sums of arrays over the workers (seconds a call and
+a byte), sweeps of a worker's rows (seconds a weight and a node) and trees on a worker's rows. What
+every worker does for all nodes, a number of seconds a node and output, is the remainder of the fits
+of one worker; those of two are predicted. Times are processor seconds of a worker, the least of
+their repeats, because others may use the machine: what a worker waits is not in them. Bytes on the
+wire are those of the loopback device.
 """
 
 import argparse
@@ -50,7 +51,8 @@ class Case:
         """A table, labels for half the nodes, and a graph."""
         random = np.random.default_rng(0)
         n = self.nodes
-        # Neighbours are near in the order of the rows, as in a graph whose nodes have been put into a good order.
+        # Neighbours are near in the order of the rows, as in a graph whose nodes have been put into
+        # a good order.
         source = np.repeat(np.arange(n), self.degree // 2)
         target = (source + random.integers(1, 2000, source.size)) % n
         ends = np.concatenate([source, target]), np.concatenate([target, source])
@@ -83,7 +85,7 @@ class Case:
         return scores + (iterations + 2) * 4 * n if self.labels == "field" else scores
 
     def histograms(self) -> float:
-        """Bytes of histograms that XGBoost adds up in a round: of two children, one is the rest of the parent."""
+        """Bytes of histograms that XGBoost sums in a round; one child of two is a difference."""
         return 16.0 * 2 ** (DEPTH - 1) * self.columns * BINS * self.outputs
 
 
@@ -130,7 +132,7 @@ def on_the_wire() -> int:
 def together(
     function: Callable[..., Any], workers: list[str], arguments: list[tuple[Any, ...]]
 ) -> list[Any]:
-    """Run a function in some workers at once, joined by a collective, with the Collective and its own arguments."""
+    """Run a function in several workers that are joined by a collective."""
     client = get_client()
     address = client.submit(
         dask_cluster.start_tracker, len(workers), workers=workers[0], pure=False
@@ -283,14 +285,18 @@ def page(sums_table: list[str], table: list[Any]) -> str:
     ]
     for case, count, measured, sent, wire, parts in table:
         parts = [*parts, per_node * case.nodes * case.outputs]
-        size = f"{case.nodes:,} | {case.nodes * case.degree // 2:,} | {case.outputs} | {case.columns} | {case.labels}"
+        n_edges = case.nodes * case.degree // 2
+        size = f"{case.nodes:,} | {n_edges:,} | {case.outputs} | {case.columns} | {case.labels}"
         wires = f"{measured.wire / 1e6:.1f} | {wire / 1e6:.1f}" if count > 1 else "– | –"
         of = " | ".join(f"{1e3 * part:.0f}" for part in parts)
         text.append(
             f"| {size} | {count} | {measured.sent / 1e6:.2f} | {sent / 1e6:.2f} | {wires} "
             f"| {1e3 * measured.seconds:.0f} | {1e3 * sum(parts):.0f} | {of} |"
         )
-    rest = f"The rest is {1e9 * per_node:.0f} ns a node and output, the median of what one worker leaves without a field."
+    rest = (
+        f"The rest is {1e9 * per_node:.0f} ns a node and output, the median of what one worker "
+        "leaves without a field."
+    )
     return "\n".join([*text, "", rest, ""])
 
 

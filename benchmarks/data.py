@@ -1,7 +1,8 @@
 """The data sets of the paper, read by path: ``EBBOOST_DATA`` (or ``--data``) says where they are.
 
-Three layouts: folders of the field's own format (X.csv, y.csv, graph.graphml, masks.json), the Coauthor archives
-(data.npz), and ogbn-arxiv as the ``ogb`` package leaves it on disk. A folder that is broken is refused by name.
+Three layouts: folders of the field's own format (X.csv, y.csv, graph.graphml, masks.json), the
+Coauthor archives (data.npz), and ogbn-arxiv as the ``ogb`` package leaves it on disk. A folder that
+is broken is refused by name.
 """
 
 import json
@@ -73,7 +74,8 @@ def load(name: str) -> Data:
         return rewired(load(name.removesuffix("-rewired")))._replace(name=name)
     if why := missing(name):
         raise FileNotFoundError(
-            f"{why}. Set EBBOOST_DATA to the folder that holds {name}, or: python -m benchmarks fetch {name}"
+            f"{why}. Set EBBOOST_DATA to the folder that holds {name}, or: "
+            f"python -m benchmarks fetch {name}"
         )
     if name == "lucas":
         return _lucas()
@@ -87,7 +89,8 @@ def _folder(name: str) -> Data:
     for number, split in enumerate(splits):
         if wrong := {"train", "val", "test"} ^ set(split):
             raise ValueError(
-                f"{home() / name / 'masks.json'}, split {number}: {sorted(wrong)} too few or too many."
+                f"{home() / name / 'masks.json'}, split {number}: "
+                f"{sorted(wrong)} too few or too many."
             )
     if not sum(dtype == "category" for dtype in X.dtypes) and X.shape[1] > SPARSE_FROM:
         values = X.to_numpy(dtype=np.float64)
@@ -100,7 +103,8 @@ def _folder(name: str) -> Data:
 
 def _lucas() -> Data:
     X, y, graph, splits = eb.datasets.load_lucas(coordinates=True)
-    # Tested on later sales, so stopped on the latest of those to train on: errors at random ones would be too small.
+    # Tested on later sales, so stopped on the latest of those to train on: errors at random ones
+    # would be too small.
     train = splits[0]["train"]
     train = train[np.argsort(X["sdate"].to_numpy()[train], kind="stable")]
     cut = len(train) - len(train) // 10
@@ -136,7 +140,7 @@ def _coauthor(name: str) -> Data:
 
 
 def _coauthor_splits(masks: Path, n_nodes: int) -> list[dict[str, np.ndarray]]:
-    """The authors gave no splits: read ours where they lie beside the data, or draw 6 : 2 : 2 by seed."""
+    """Read splits stored with the data, or draw 6 : 2 : 2: none were published."""
     if masks.is_file():
         stored = json.loads(masks.read_text())
         return [
@@ -169,7 +173,8 @@ def _arxiv(name: str) -> Data:
     edges = read("raw/edge.csv.gz", np.int64)
     if edges.min() < 0 or edges.max() >= len(X):
         raise ValueError(
-            f"{folder / 'raw/edge.csv.gz'} names node {edges.max()}, there are nodes 0 to {len(X) - 1}."
+            f"{folder / 'raw/edge.csv.gz'} names node {edges.max()}, "
+            f"there are nodes 0 to {len(X) - 1}."
         )
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -183,7 +188,8 @@ def _arxiv(name: str) -> Data:
     for part, nodes in split.items():
         if nodes.min() < 0 or nodes.max() >= len(X):
             raise ValueError(
-                f"{folder / 'split/time'}: {part!r} names row {nodes.max()}, there are {len(X)} nodes."
+                f"{folder / 'split/time'}: {part!r} names row {nodes.max()}, "
+                f"there are {len(X)} nodes."
             )
     return Data(name, X, y, graph, [split], True)
 
@@ -197,7 +203,7 @@ def rewired(data: Data, seed: int = 0) -> Data:
 
 
 def with_random_edges(data: Data, share: float = 0.3, seed: int = 0) -> tuple[Data, np.ndarray]:
-    """Return the data set with this share of edges added between random nodes, and which edges, by rows, are new."""
+    """Return the data set with a share of random edges added, and which edges are new."""
     upper = sparse.triu(data.graph.adjacency, 1).tocsr()
     rng, n, wanted = np.random.default_rng(seed), data.graph.n_nodes, round(share * upper.nnz)
     taken = set((upper.tocoo().coords[0].astype(np.int64) * n + upper.tocoo().coords[1]).tolist())

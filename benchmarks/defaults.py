@@ -2,8 +2,8 @@
 
     python -m benchmarks.defaults [--datasets county avazu house lucas] [--splits 0 1]
 
-Models are fitted on the training labels, a part of which stops the training; the error is that of the
-official validation nodes, relative to the default's. Test nodes are not looked at.
+Models are fitted on the training labels, a part of which stops the training; the error is that of
+the official validation nodes, relative to the default's. Test nodes are not looked at.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a runner shows while it works: a live bar where there is a terminal and rich, otherwise a line for each run."""
+"""Progress of the runner: a live bar in a terminal with rich, otherwise a line for each run."""
 
 import sys
 import time
@@ -96,4 +96,5 @@ def line(result: Result) -> str:
     if result.status == "failed":
         return f"FAILED {result.run}: {result.error.strip().splitlines()[-1]}"
     cost = f"{result.seconds:.1f} s" + (f", {result.memory_mb:.0f} MB" if result.memory_mb else "")
-    return f"{result.run}: {result.measure} {result.test:.5g} (validation {result.validation:.5g}), {cost}"
+    scores = f"{result.test:.5g} (validation {result.validation:.5g})"
+    return f"{result.run}: {result.measure} {scores}, {cost}"

@@ -1,7 +1,8 @@
 """Download data sets for users who have a network, and check every file by its SHA-256.
 
-``checksums.txt`` (in sha256sum's format) is that of the copies our results were made with. For files that are not in it
-the first download is noted in ``checksums.txt`` in the data folder, and later ones are held to that.
+``checksums.txt`` (in sha256sum's format) is that of the copies our results were made with. For
+files that are not in it the first download is noted in ``checksums.txt`` in the data folder, and
+later ones are held to that.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ _FILES = ("X.csv", "y.csv", "graph.graphml", "masks.json")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from: our file names, each with its place in the archive; "" if the address is the file."""
+    """Source of a data set: file names with their paths in the archive, "" for a single file."""
 
     url: str
     files: Mapping[str, str]
@@ -50,7 +51,7 @@ SOURCES: dict[str, Source] = {
 
 
 def fetch(name: str, url: str | None = None) -> Path:
-    """Download a data set into the data folder, all or nothing; ``url`` for a mirror of its archive."""
+    """Download a data set into the data folder; ``url`` for a mirror of its archive."""
     if name not in SOURCES:
         raise ValueError(f"There is no source for {name!r}; there are: {', '.join(SOURCES)}.")
     source, folder, noted = SOURCES[name], home() / name, home() / OURS.name
@@ -67,8 +68,8 @@ def fetch(name: str, url: str | None = None) -> Path:
         for file, checksum in checksums.items():
             if expected.get(file, checksum) != checksum:
                 raise ValueError(
-                    f"{file} from {source.url} has SHA-256 {checksum}, expected {expected[file]}: not the data that was "
-                    "used before. Nothing was written."
+                    f"{file} from {source.url} has SHA-256 {checksum}, expected {expected[file]}: "
+                    "not the data that was used before. Nothing was written."
                 )
         if folder.exists():
             shutil.rmtree(folder)

@@ -1,6 +1,7 @@
-"""The guarantees and the ablation as pictures, on County: PNG and SVG in benchmarks/figures, made by ``make figures``.
+"""Figures of the convergence bounds and of λ on County: ``make figures``.
 
-``python benchmarks/figures.py training propagation lambda`` draws those named; ``EBBOOST_DATA`` says where the data are.
+``python benchmarks/figures.py training propagation lambda`` draws those named; ``EBBOOST_DATA``
+says where the data are.
 """
 
 import argparse
@@ -51,7 +52,7 @@ def fitted(data: Data, split: int, n_rounds: int, **parts: Any) -> Any:
 
 
 def training(data: Data) -> plt.Figure:
-    """Training loss against rounds: plain, both kinds of momentum; and with a penalty, the distance from the optimum."""
+    """Training loss by round with momentum, and distance from the optimum with a penalty."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.3), layout="constrained")
     rate, plain_rounds = 0.02, 2000
     runs = {
@@ -71,7 +72,8 @@ def training(data: Data) -> plt.Figure:
             aim = losses["none"][640]
             needed = int(np.argmax(np.minimum.accumulate(report.loss) <= aim))
             print(
-                f"training: loss after 640 plain rounds reached by {name} in {needed} ({640 / needed:.1f} times fewer)"
+                f"training: loss after 640 plain rounds reached by {name} in {needed} "
+                f"({640 / needed:.1f} times fewer)"
             )
     t = np.array([50.0, 400.0])
     left.loglog(
@@ -93,7 +95,8 @@ def training(data: Data) -> plt.Figure:
         gap, line = report.loss - report.optimum, np.arange(20, 301)
         straight = np.corrcoef(line, np.log(gap[20:]))[0, 1]
         print(
-            f"training: ε = {penalty}: correlation of log gap with t {straight:.4f}, bound {report.bound[-1]:.4g}"
+            f"training: ε = {penalty}: correlation of log gap with t {straight:.4f}, "
+            f"bound {report.bound[-1]:.4g}"
         )
         right.semilogy(report.rounds, gap, style, color=colour, label=f"ε = {penalty:g}")
     right.set(xlabel="round t", ylabel="training loss − its optimum")
@@ -105,7 +108,7 @@ def training(data: Data) -> plt.Figure:
 
 
 def propagation(data: Data) -> plt.Figure:
-    """‖P^(k) − P*‖ against k, measured by Lanczos, beside its bounds."""
+    """‖P^(k) − P*‖ against k, measured by Lanczos, and its bounds."""
     figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
     lam, n = 20.0, data.graph.n_nodes
     exact = eb.Laplacian(lam, method="exact").operator(data.graph)
@@ -157,7 +160,8 @@ def propagation(data: Data) -> plt.Figure:
         for m in steps
     ]
     print(
-        f"propagation: σ = {constants.sigma:.2f}, steps for 0.01: gradient {needed[0]}, Chebyshev {needed[1]}"
+        f"propagation: σ = {constants.sigma:.2f}, steps for 0.01: gradient {needed[0]}, "
+        f"Chebyshev {needed[1]}"
     )
     axes.set(xlabel="steps k", ylabel="$\\Vert P^{(k)} - P^*\\Vert_2$", ylim=(1e-7, 2.0))
     axes.set_title(

@@ -1,10 +1,12 @@
 """Time of a round on a GPU, and what it is made of: propagation, trees, their values, and the rest.
 
-    python benchmarks/gpu.py [--nodes 2400000] [--edges 60000000] [--columns 100] [--rounds 100] [--labels none] [--cpu 5]
+    python benchmarks/gpu.py [--nodes 2400000] [--edges 60000000] [--columns 100] [--rounds 100]
+    [--labels none] [--cpu 5]
 
-A random graph, on which gathers have no locality to profit from; half of the nodes are labelled. The total is timed in a
-run of its own; in a second one the GPU finishes each part before the next begins, which takes a little longer. All are of a
-median round: the first also compiles, sorts and allocates. ``--cpu 5`` also times five rounds of the same fit on the CPU.
+A random graph, on which gathers have no locality to profit from; half of the nodes are labelled.
+The total is timed in a run of its own; in a second one the GPU finishes each part before the next
+begins, which takes a little longer. All are of a median round: the first also compiles, sorts and
+allocates. ``--cpu 5`` also times five rounds of the same fit on the CPU.
 """
 
 import argparse
@@ -126,13 +128,15 @@ def main() -> None:
     X, y, graph = problem(size)
     n_kept = f"{graph.adjacency.nnz:,} stored edges"
     print(
-        f"{size.nodes:,} nodes, {n_kept}, {size.columns} columns, labels={size.labels!r}, {size.rounds} rounds"
+        f"{size.nodes:,} nodes, {n_kept}, {size.columns} columns, labels={size.labels!r}, "
+        f"{size.rounds} rounds"
     )
     fit(X, y, graph, size, 3, "cuda")  # compiles, and allocates once
     model, seconds = fit(X, y, graph, size, size.rounds, "cuda")
     milliseconds = per_round(model)
     print(
-        f"a round {milliseconds:8.2f} ms; the fit {seconds:.2f} s, its rounds {model.history_['seconds'][-1]:.2f} s",
+        f"a round {milliseconds:8.2f} ms; the fit {seconds:.2f} s, "
+        f"its rounds {model.history_['seconds'][-1]:.2f} s",
         flush=True,
     )
     with timed_parts() as spent:
@@ -146,14 +150,16 @@ def main() -> None:
     print(f"  {'the rest':12}{per_round(split) - sum(parts.values()):8.2f} ms")
     taken = cupy.cuda.runtime.memGetInfo()
     print(
-        f"loss {model.history_['training'][-1]:.6f}; {(taken[1] - taken[0]) / 1e9:.2f} GB taken after the fit",
+        f"loss {model.history_['training'][-1]:.6f}; "
+        f"{(taken[1] - taken[0]) / 1e9:.2f} GB taken after the fit",
         flush=True,
     )
     if size.cpu:
         slow, _ = fit(X, y, graph, size, size.cpu, "cpu")
         loss = model.history_["training"][size.cpu - 1]
         print(
-            f"on the CPU a round takes {per_round(slow):.0f} ms, {per_round(slow) / milliseconds:.0f} times as long; loss after "
+            f"on the CPU a round takes {per_round(slow):.0f} ms, "
+            f"{per_round(slow) / milliseconds:.0f} times as long; loss after "
             f"{size.cpu} rounds {slow.history_['training'][-1]:.6f} there, {loss:.6f} on the GPU"
         )
 

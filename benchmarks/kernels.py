@@ -1,10 +1,11 @@
-"""Equation (13) against equation (2): whether another kernel than the Laplacian smooths better on real graphs.
+"""Kernels of equation (13) compared with the Laplacian of equation (2).
 
     python -m benchmarks.kernels [names …] [--splits 0 1 …] [--write FILE]
 
-Smoothing alone (``labels="none"``), everything but the smoother as in the preset ``smoothing`` of ``accuracy.py``. A
-kernel's parameters are those of least validation error: the mean over the splits for regression, the first split for
-the coauthor graphs, on which a fit takes half a minute. Test nodes are only reported.
+Smoothing alone (``labels="none"``), everything but the smoother as in the preset ``smoothing`` of
+``accuracy.py``. A kernel's parameters are those of least validation error: the mean over the splits
+for regression, the first split for the coauthor graphs, on which a fit takes half a minute. Test
+nodes are only reported.
 """
 
 import argparse
@@ -125,13 +126,17 @@ def main() -> None:
     )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    head = "| data | measure | kernel | chosen | validation | test | better than the Laplacian by | each split | rounds | "
+    head = (
+        "| data | measure | kernel | chosen | validation | test "
+        "| better than the Laplacian by | each split | rounds | "
+    )
     head += "products per P |"
     for name in options.names:
         lines = measured(load(name), options.splits, options.threads)
         if options.write:
             splits = " ".join(map(str, options.splits))
-            note = f"Made by `python -m benchmarks.kernels {name} --splits {splits} --threads {options.threads}`."
+            command = f"benchmarks.kernels {name} --splits {splits} --threads {options.threads}"
+            note = f"Made by `python -m {command}`."
             with options.write.open("a") as file:
                 file.write("\n".join([note, "", head, "|" + "---|" * 10, *lines, "", ""]))
 

@@ -1,8 +1,9 @@
-"""A table and an edge list in Parquet files: peak memory of building the graph, fitting and predicting.
+"""Peak memory of building a graph, fitting and predicting from Parquet files.
 
     python benchmarks/on_disk.py [--nodes 1000000] [--edges 5000000] [--columns 50] [--rounds 20]
 
-The files are written first, by another process. Memory is the growth of the resident set, mapped files included.
+The files are written first, by another process. Memory is the growth of the resident set, mapped
+files included.
 """
 
 import argparse
@@ -71,7 +72,8 @@ def main() -> None:
         X = eb.ParquetTable(folder / "table.parquet")
         decoded = 8 * X.shape[0] * X.shape[1] / 2**20
         print(
-            f"table {X.shape[0]:,} x {X.shape[1]}, {decoded:,.0f} MiB of float64; {size.edges:,} edges"
+            f"table {X.shape[0]:,} x {X.shape[1]}, {decoded:,.0f} MiB of float64; "
+            f"{size.edges:,} edges"
         )
         print(f"{'':28}{'peak MiB':>10}{'seconds':>10}   growth since the start, processor time")
 

@@ -1,4 +1,4 @@
-"""The paper's figures from the store. Each function returns a figure, or None where the runs for it are not there."""
+"""Figures of the paper from the store; None where the runs for a figure are missing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -126,7 +126,7 @@ def instability(
 
 
 def _axis_label(part: str, result: Result) -> str:
-    """Name the axis of a curve: classes are trained on their likelihood, whatever they are judged by."""
+    """Return the label of the axis; classes are trained on their log-likelihood."""
     return f"{part} {'loss' if part == 'training' and result.measure != 'RMSE' else result.measure}"
 
 

@@ -1,4 +1,4 @@
-"""What a method is given and what it hands back: test labels are hidden before a method sees anything."""
+"""Input and output of a method; test labels are hidden."""
 
 from dataclasses import dataclass, field
 from typing import Any

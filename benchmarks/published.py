@@ -1,10 +1,10 @@
-"""What the paper reports: RMSE or accuracy in percent, mean ± standard deviation over five splits (tables 1, S1 to S4)."""
+"""Results of the paper: RMSE or accuracy in percent, over five splits (tables 1, S1 to S4)."""
 
 from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A published mean, its standard deviation (None if not published) and the values of the splits, if published."""
+    """A published mean, and its standard deviation and values of the splits, if published."""
 
     mean: float
     std: float | None = None
@@ -50,13 +50,15 @@ BGNN         0.49 0.51 0.49 0.52 0.50  1.28 1.43 1.26 1.17 1.19  6.90 7.05 7.26 
 EBBS, paper  0.44 0.46 0.44 0.46 0.46  1.11 1.28 1.09 1.05 1.03  6.82 7.01 7.21 6.92 6.54  .0967 .0990 .1045 .1331 .0979
 """
 
-#: What to know when reading a data set's table: where another value than the published one is to be expected, and why.
+#: Remarks under the table of a data set: why a value differs from the published one.
 REMARKS = {
-    "avazu": "All columns are categories, of which CatBoost takes no neighbour statistics: it has no use of the graph here.",
-    "house": "The published edge list is not public; these edges tie blocks within 2 km.",
+    "avazu": "All columns are categories, of which CatBoost takes no neighbour statistics: it "
+    "cannot use the graph here.",
+    "house": "The published edge list is not public; these edges connect blocks within 2 km.",
     "coauthor_cs": "The published splits are not public; these are others of the same sizes.",
     "coauthor_phy": "The published splits are not public; these are others of the same sizes.",
-    "lucas": "GPBoost uses the coordinates, the others the edges; all are stopped on the latest sales before the test.",
+    "lucas": "GPBoost uses the coordinates, the others the edges; all are stopped on the latest "
+    "sales before the test.",
 }
 
 

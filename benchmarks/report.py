@@ -1,4 +1,4 @@
-"""Reports on the runs: results.md, one self-contained results.html, results.tex, and the figures."""
+"""Reports on the runs: results.md, a self-contained results.html, results.tex, figures."""
 
 import html
 import io
@@ -12,12 +12,16 @@ from benchmarks.store import Result, Store
 from benchmarks.tables import Table
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222 }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap }
-th:first-child, td:first-child { text-align: left } figure { margin: 1.5rem 0 } svg { max-width: 100%; height: auto }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
+  white-space: nowrap }
+th:first-child, td:first-child { text-align: left }
+figure { margin: 1.5rem 0 } svg { max-width: 100%; height: auto }
 figcaption { color: #555 }
-@media (prefers-color-scheme: dark) { body { background: #181818; color: #ddd } svg { background: #fff } }
+@media (prefers-color-scheme: dark) {
+  body { background: #181818; color: #ddd } svg { background: #fff } }
 """
 
 
@@ -89,8 +93,10 @@ def _page(shown: list[Table], drawn: dict[str, str], versions: str) -> str:
     )
     body = "\n".join(table.html() for table in shown)
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>ebboost: results</title>'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        "<title>ebboost: results</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}</style></head>\n<body><h1>Results</h1>\n<p>{html.escape(versions)}</p>\n{body}\n"
+        f"<style>{STYLE}</style></head>\n<body><h1>Results</h1>\n"
+        f"<p>{html.escape(versions)}</p>\n{body}\n"
         f"<h2>Figures</h2>\n{pictures}\n</body></html>\n"
     )

@@ -1,7 +1,8 @@
-"""The runner: data set × method × split × configuration, each run in a process of its own, several at once.
+"""The runner: data set × method × split × configuration, each run in its own process.
 
-What has ended is in the store and is not run again, so a runner that was killed goes on where it stopped. A run that
-fails, runs out of time or takes its process down is written as failed, shown, and does not stop the others.
+What has ended is in the store and is not run again, so a runner that was killed goes on where it
+stopped. A run that fails, runs out of time or takes its process down is written as failed, shown,
+and does not stop the others.
 """
 
 import multiprocessing
@@ -235,7 +236,7 @@ def work(
 
 
 def _processes(methods: Sequence[Method], threads: int) -> Any:
-    """Return where processes come from: copies of one that has imported everything once, where the system can do that."""
+    """Return the context of processes: a fork server with all imports, if available."""
     os.environ.update(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE")
     on_gpu = os.path.exists("/dev/nvidia0") and any("torch" in method.needs for method in methods)
     if (
@@ -259,7 +260,7 @@ def _started(context: Any, run: Run, threads: int) -> _Work:
 
 
 def _answer(item: _Work, limit: float | None) -> Result | None:
-    """Return the result of a process, a failure if it died or ran too long, or nothing if it is still at work."""
+    """Return the result of a process, a failure if it died or ran too long, None if it runs."""
     if item.answer.poll():
         try:
             result: Result = item.answer.recv()

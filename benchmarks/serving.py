@@ -1,11 +1,13 @@
 """Requests per second of one core's time for the predictions of a few nodes of a large graph.
 
-    python benchmarks/serving.py [--nodes 1000000] [--edges 5000000] [--columns 20] [--rounds 100] [--steps 5] [--near]
+    python benchmarks/serving.py [--nodes 1000000] [--edges 5000000] [--columns 20] [--rounds 100]
+    [--steps 5] [--near]
                                  [--labels]
 
-Reads from a predictor, updates of one row, and predictions of one node of a table never seen, on a graph of random edges,
-where five steps reach a tenth of all nodes, or with ``--near`` on a nearest-neighbour graph in the plane. With
-``--labels`` half the nodes are labelled, and the latent field is used.
+Reads from a predictor, updates of one row, and predictions of one node of a table never seen, on a
+graph of random edges, where five steps reach a tenth of all nodes, or with ``--near`` on a
+nearest-neighbour graph in the plane. With ``--labels`` half the nodes are labelled, and the latent
+field is used.
 """
 
 import argparse
@@ -36,7 +38,7 @@ def parsed() -> argparse.Namespace:
 
 
 def a_second(request: Callable[[int], object], most: int, seconds: float = 5.0) -> float:
-    """Requests per second of processor time, so that others on the machine do not count; nor does the first one."""
+    """Requests per second of processor time, without the first one."""
     request(0)
     start, done = time.process_time(), 0
     while done < most and time.process_time() - start < seconds:

@@ -1,7 +1,8 @@
-"""One SQLite file keeps every run: what was run, what came out, at what cost, with which seed and versions.
+"""One SQLite file with every run: settings, scores, cost, seed and versions.
 
-A run is known by data set, method, configuration, split and seed. It is written once, when it has ended, so that a
-runner that is killed leaves nothing half done, and files of several machines can be merged.
+A run is known by data set, method, configuration, split and seed. It is written once, when it has
+ended, so that a runner that is killed leaves nothing half done, and files of several machines can
+be merged.
 """
 
 import json
@@ -16,7 +17,8 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     dataset TEXT, method TEXT, configuration TEXT, split INTEGER, seed INTEGER,
     status TEXT CHECK (status IN ('done', 'failed')), measure TEXT, validation REAL, test REAL,
-    seconds REAL, memory_mb REAL, device TEXT, notes TEXT, curve BLOB, error TEXT, versions TEXT, finished TEXT,
+    seconds REAL, memory_mb REAL, device TEXT, notes TEXT, curve BLOB, error TEXT, versions TEXT,
+    finished TEXT,
     PRIMARY KEY (dataset, method, configuration, split, seed)
 )"""
 KEY = ("dataset", "method", "configuration", "split", "seed")
@@ -130,7 +132,7 @@ class Store:
         return [_result(row) for row in rows]
 
     def merge(self, others: Iterable[str | Path]) -> int:
-        """Take in the runs of other files that this one lacks, or has as failed; return how many."""
+        """Import runs of other files that are missing or failed here; return how many."""
         taken = 0
         for path in others:
             if not Path(path).is_file():

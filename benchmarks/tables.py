@@ -1,4 +1,4 @@
-"""Tables from the store: for each split the configuration with the best validation score counts, and its test score is shown.
+"""Tables from the store: the test score of the configuration with the best validation score.
 
 A :class:`Table` knows how to write itself as Markdown, HTML and LaTeX.
 """
@@ -133,7 +133,7 @@ class Score:
 
 
 def scores(results: Iterable[Result]) -> dict[tuple[str, str], Score]:
-    """Choose a configuration for each split by its validation score; methods for figures only are left out."""
+    """Choose a configuration for each split by its validation score, for methods in tables."""
     by_split: dict[tuple[str, str], dict[int, list[Result]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -244,7 +244,9 @@ def by_split(scores: dict[tuple[str, str], Score], dataset: str) -> Table:
         "difference",
         "in std errors",
     ]
-    note = f"{here[0].measure}. With fewer than five splits the published mean is that of the same ones."
+    note = (
+        f"{here[0].measure}. With fewer than five splits, the published mean is of the same splits."
+    )
     return Table(
         dataset, [*header, "configurations"], rows, f"{note} {REMARKS.get(dataset, '')}".strip()
     )
@@ -293,7 +295,10 @@ def significance(
         )
     if not rows:
         return None
-    note = f"How much better {reference} is (positive: better), split by split; p from the paired t-test, two-sided."
+    note = (
+        f"How much better {reference} is (positive: better), split by split; p from the paired "
+        "t-test, two-sided."
+    )
     return Table(
         f"{dataset}: {reference} against the others",
         ["method", "mean gain", "splits won", "p"],

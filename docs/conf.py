@@ -1,6 +1,7 @@
 """Sphinx configuration: pages in Markdown, a gallery of the scripts in examples/, no network.
 
-Tables of benchmarks/results, ARCHITECTURE.md and CHANGELOG.md are copied into docs/_generated at each build.
+Tables of benchmarks/results, ARCHITECTURE.md and CHANGELOG.md are copied into docs/_generated at
+each build.
 """
 
 import os
@@ -70,7 +71,8 @@ html_math_renderer = "mathml"
 pygments_style = "friendly"
 
 
-# ---------------------------------------------------------------------- formulas as MathML: no script, no network
+# ---------------------------------------------------------------------- formulas as MathML: no
+# script, no network
 
 
 def _inline(translator: Any, node: Any) -> None:
@@ -135,7 +137,7 @@ def _generate(_app: Any) -> None:
 
 
 def _lowered(text: str) -> str:
-    """Return Markdown with its title in bold and its headings one level down, to be included in a page."""
+    """Return Markdown with its title in bold and its headings one level down."""
     text = re.sub(r"\A# (.*)\n", r"**\1**\n", text)
     return re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE)
 

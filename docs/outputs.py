@@ -1,7 +1,8 @@
-"""Run the Python blocks and commands of pages: ``python docs/outputs.py [pages]`` writes their output below them.
+"""Run the blocks of pages: ``python docs/outputs.py [pages]`` writes their output below them.
 
-All blocks of a page are one program, run from top to bottom in an empty folder; tests compare the output. A ``console``
-block has commands after ``$`` and, below each, its output in a terminal of 80 columns.
+All blocks of a page are one program, run from top to bottom in an empty folder; tests compare the
+output. A ``console`` block has commands after ``$`` and, below each, its output in a terminal of 80
+columns.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Figures of the documentation, drawn with the library: ``python docs/pictures.py`` writes docs/pictures."""
+"""Figures of the documentation: ``python docs/pictures.py`` writes docs/pictures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,8 @@ BLACK, BLUE, ORANGE, GREEN, GREY, PINK = (
 )
 STYLE = {
     "font.size": 11, "axes.titlesize": 12, "axes.titlelocation": "left", "axes.spines.top": False,
-    "axes.spines.right": False, "lines.linewidth": 2.0, "legend.frameon": False, "svg.hashsalt": "ebboost",
+    "axes.spines.right": False, "lines.linewidth": 2.0, "legend.frameon": False,
+    "svg.hashsalt": "ebboost",
 }  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def field() -> plt.Figure:
 
 
 def leakage() -> plt.Figure:
-    """Error at labelled nodes, with and without their own label in the field, and at hidden labels."""
+    """Error at labelled nodes with and without their own label, and at hidden labels."""
     random, lams = np.random.default_rng(0), np.geomspace(0.1, 50, 12)
     points = random.random((5000, 2))
     graph = eb.Graph.build_knn(points, k=6)
@@ -185,7 +186,8 @@ def graphs() -> plt.Figure:
         axis.scatter(*points.T, color=colours, s=45, zorder=2)
         axis.set_title(title)
         axis.set_xlabel(
-            f"{graph.n_edges} edges; components: {graph.n_components}; isolated: {graph.isolates.size} (orange)"
+            f"{graph.n_edges} edges; components: {graph.n_components}; "
+            f"isolated: {graph.isolates.size} (orange)"
         )
         _bare(axis)
     return figure
@@ -345,7 +347,8 @@ def plots() -> plt.Figure:
 
 
 FIGURES: dict[str, Callable[[], plt.Figure]] = {
-    "sharing": sharing, "field": field, "leakage": leakage, "graphs": graphs, "frequencies": frequencies,
+    "sharing": sharing, "field": field, "leakage": leakage, "graphs": graphs,
+    "frequencies": frequencies,
     "prediction": prediction, "architecture": architecture, "plots": plots,
 }  # fmt: skip
 

@@ -2,9 +2,10 @@
 House prices with and without the graph
 =======================================
 
-Houses in Lucas County, Ohio, are connected to adjacent ones. Sales up to 1996 are labelled, those of 1997 and 1998 are
-predicted. Three models are compared: no graph, neighbour features only, and the default, which also smooths scores and uses
-labels of neighbours. Maps show the errors of the first and the last.
+Houses in Lucas County, Ohio, are connected to adjacent ones. Sales up to 1996 are labelled, those
+of 1997 and 1998 are predicted. Three models are compared: no graph, neighbour features only, and
+the default, which also smooths scores and uses labels of neighbours. Maps show the errors of the
+first and the last.
 """
 
 import numpy as np
@@ -35,7 +36,8 @@ for name, parameters in configurations.items():
 print(model.summary())
 
 # %%
-# Mean error in squares of one kilometre: without the graph, errors of whole quarters have the same sign.
+# Mean error in squares of one kilometre: without the graph, errors of whole quarters have the same
+# sign.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained", sharey=True)
 for axis, name in zip(axes, ("no graph", "default"), strict=True):
     square = np.round(coordinates[test]).astype(int)

@@ -4,8 +4,9 @@ Several learners in one ensemble
 
 Each round draws its weak learner from linear models, shallow trees and random trees.
 
-A list of scikit-learn regressors is a learner. Each is fitted to the gradient on every node, so the graph part does not change.
-``python examples/mixed_learners.py`` takes some seconds and prints errors on later sales for each kind and for the mixture.
+A list of scikit-learn regressors is a learner. Each is fitted to the gradient on every node, so the
+graph part does not change. ``python examples/mixed_learners.py`` takes some seconds and prints
+errors on later sales for each kind and for the mixture.
 """
 
 import numpy as np

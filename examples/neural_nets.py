@@ -4,8 +4,9 @@ Boosting small neural networks
 
 Any scikit-learn regressor can be a weak learner, here networks with eight hidden units.
 
-Each round fits a network to the gradient on every node, as it would fit a tree. ``python examples/neural_nets.py`` takes some
-seconds and prints errors on later sales. The graph helps networks as it helps trees; on this table trees are better.
+Each round fits a network to the gradient on every node, as it would fit a tree. ``python
+examples/neural_nets.py`` takes some seconds and prints errors on later sales. The graph helps
+networks as it helps trees; on this table trees are better.
 """
 
 import warnings

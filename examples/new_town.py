@@ -2,8 +2,9 @@
 A new graph with few labels
 ===========================
 
-A model is fitted on three quarters of the county. The fourth is a new town with its own table and graph. As labels of the new
-town become known, ``predict(new_labels=...)`` uses them without a new fit.
+A model is fitted on three quarters of the county. The fourth is a new town with its own table and
+graph. As labels of the new town become known, ``predict(new_labels=...)`` uses them without a new
+fit.
 """
 
 import numpy as np
@@ -31,7 +32,8 @@ for model in models.values():
     model.fit(columns, prices, graph=subgraph)
 
 # %%
-# The same 2 000 houses of the new town are predicted from an increasing number of labels of the others.
+# The same 2 000 houses of the new town are predicted from an increasing number of labels of the
+# others.
 columns, prices, subgraph = subset(there)
 order = np.random.default_rng(0).permutation(len(there))
 evaluated, others = order[:2000], order[2000:]

@@ -2,8 +2,8 @@
 Polygons with geopandas and libpysal
 ====================================
 
-The Lucas houses aggregated to squares: polygons in a GeoDataFrame, contiguity from libpysal, predictions and intervals as
-new columns. The price of half of the squares is hidden.
+The Lucas houses aggregated to squares: polygons in a GeoDataFrame, contiguity from libpysal,
+predictions and intervals as new columns. The price of half of the squares is hidden.
 """
 
 import geopandas
@@ -25,7 +25,8 @@ cells = geopandas.GeoDataFrame(
 )
 
 # %%
-# Squares that touch are neighbours. The index of the GeoDataFrame becomes the node ids of the graph.
+# Squares that touch are neighbours. The index of the GeoDataFrame becomes the node ids of the
+# graph.
 graph = eb.Graph.from_libpysal(libpysal.graph.Graph.build_contiguity(cells, rook=False))
 print(graph.summary())
 

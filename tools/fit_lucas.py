@@ -1,6 +1,9 @@
-"""Fit the Lucas County houses with their coordinates as columns: ``python tools/fit_lucas.py MODEL.ebb``.
+"""Fit the Lucas County houses with their coordinates as columns.
 
-``make report`` runs it. The report draws its map from the coordinates in the table that the model file holds.
+    python tools/fit_lucas.py MODEL.ebb
+
+``make report`` runs it. The report draws its map from the coordinates in the table that the model
+file holds.
 """
 
 import sys

@@ -2,10 +2,11 @@
 
     python tools/fuzz_files.py --seconds 600 [--seed 0] [--keep FOLDER]
 
-Files of tests/golden are cut, spliced and flipped bit by bit; and, with checksums put right again, values of their JSON,
-entries of their arrays and lines of their trees are changed. A process of its own loads each, describes it and predicts. It
-must say ModelFileError, or give numbers: a signal, any other error, ten seconds of work or a gigabyte more than the process
-began with is a finding. Findings are stored, the summary is printed as JSON, and the exit code is 1 if there are any.
+Files of tests/golden are cut, spliced and flipped bit by bit; and, with checksums put right again,
+values of their JSON, entries of their arrays and lines of their trees are changed. A process of its
+own loads each, describes it and predicts. It must say ModelFileError, or give numbers: a signal,
+any other error, ten seconds of work or a gigabyte more than the process began with is a finding.
+Findings are stored, the summary is printed as JSON, and the exit code is 1 if there are any.
 """
 
 import argparse
@@ -128,7 +129,7 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def json_changed(content: bytes, draw: random.Random) -> bytes:
-    """Replace, remove, repeat or swap values; short lists and words are as likely to be hit as the long arrays."""
+    """Replace, remove, repeat or swap values; short lists are as likely as long arrays."""
     root = json.loads(content)
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         by_depth: dict[int, list[tuple[Any, ...]]] = {}
@@ -328,7 +329,8 @@ import ebboost as eb
 from ebboost.model import serialization as modelfile
 
 warnings.simplefilter("ignore")
-used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024
+status = open("/proc/self/status")
+used = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) * 1024
 resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]),) * 2)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 N = 5
@@ -337,8 +339,10 @@ N = 5
 def rows(model):
     random, reader = np.random.default_rng(0), model.state_.reader
     if reader.is_sparse:
-        return sparse.csr_array(random.random((N, len(reader.names))) * (random.random((N, len(reader.names))) < 0.2))
-    table = random.normal(size=(N, len(reader.names))).astype(object if reader.categories else float)
+        shape = (N, len(reader.names))
+        return sparse.csr_array(random.random(shape) * (random.random(shape) < 0.2))
+    kind = object if reader.categories else float
+    table = random.normal(size=(N, len(reader.names))).astype(kind)
     for position in range(table.shape[1]):
         if position in reader.categories:
             table[:, position] = [*reader.categories[position], *[None] * N][:N]
@@ -358,7 +362,8 @@ def tried(path):
         assert len(str(error)) < 2000
         return "refused"
     assert is_described, "loaded, but describe() rejects it"
-    graph = None if model.graph_ is None else eb.Graph.from_edges(range(N - 1), range(1, N), n_nodes=N)
+    path = eb.Graph.from_edges(range(N - 1), range(1, N), n_nodes=N)
+    graph = None if model.graph_ is None else path
     if model.relation_strengths_ is not None and graph is not None:
         graph = dict.fromkeys(model.relation_strengths_, graph)
     call = getattr(model, "predict_proba", model.predict)
@@ -368,7 +373,8 @@ def tried(path):
     model.summary()
     repr(model.graph_)
     model.feature_importances_
-    if model.state_.table is not None and not isinstance(model.labels_, eb.MaskedLabels):  # which has no such sum
+    masked = isinstance(model.labels_, eb.MaskedLabels)  # has no such sum
+    if model.state_.table is not None and not masked:
         model.explain([0])
     if graph is not None and model.labels_ is not None and not isinstance(graph, dict):
         y = model.classes_[:1] if hasattr(model, "classes_") else [0.5]

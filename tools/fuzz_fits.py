@@ -50,7 +50,8 @@ def run(case: Case, folder: str) -> str:
     for warning in caught:
         if not any(words in str(warning.message) for words in EXPECTED_WARNINGS):
             raise Failure(
-                f"{warning.category.__name__} from {warning.filename}:{warning.lineno}: {warning.message}"
+                f"{warning.category.__name__} from {warning.filename}:{warning.lineno}: "
+                f"{warning.message}"
             )
     return outcome
 
@@ -183,9 +184,9 @@ def batch(number: int, nodes: int, only: int | None = None) -> None:
 
 def _shown(case: Case) -> str:
     X = f"{type(case.X).__name__} {getattr(case.X, 'dtype', '')}"
-    return f"{case.estimator!r} X={X} y={np.asarray(case.y)!r:.80} graph={case.graph!r:.120} {list(case.fit)}".replace(
-        "\n", " "
-    )
+    y = f"{np.asarray(case.y)!r:.80}"
+    text = f"{case.estimator!r} X={X} y={y} graph={case.graph!r:.120} {list(case.fit)}"
+    return text.replace("\n", " ")
 
 
 def supervise(seconds: float, first: int, limit: float, nodes: int) -> int:

@@ -2,8 +2,8 @@
 
     python tools/make_screenshots.py
 
-Needs Chromium and Pillow. The model is the first one of the README, on the house sales that ship with
-the package; for the map it also has their coordinates. The commands run on the files of
+Needs Chromium and Pillow. The model is the first one of the README, on the house sales that ship
+with the package; for the map it also has their coordinates. The commands run on the files of
 ``ebboost demo --files``.
 """
 
@@ -28,9 +28,11 @@ from tests.browser import Browser  # noqa: E402
 FOLDER = ROOT / "docs" / "images"
 COLUMNS = 80
 TERMINAL_WIDTH = 780
-TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+TERMINAL = """<!DOCTYPE html><meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
 <body style="margin:0;background:{background};color:{foreground}">
-<pre style="margin:0;padding:18px 24px;font:15px/1.4 'DejaVu Sans Mono',monospace">{code}</pre></body>
+<pre style="margin:0;padding:18px 24px;font:15px/1.4 'DejaVu Sans Mono',monospace">
+{code}</pre></body>
 """
 MOST_BYTES = 300_000
 LAPTOP = (1280, 1500)
@@ -111,7 +113,8 @@ def main() -> None:
             save(f"report-phone-{scheme}", browser, 585)
             browser.open(mapped, *MAP, dark=scheme == "dark")
             browser.run(
-                "Object.assign(document.getElementById('layer'), {value: 2}).dispatchEvent(new Event('change'))"
+                "Object.assign(document.getElementById('layer'), {value: 2})"
+                ".dispatchEvent(new Event('change'))"
             )
             browser.run("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
             save(f"report-map-{scheme}", browser, 1280)

@@ -1,13 +1,14 @@
-"""Is the heart of the library really tested? Break it on purpose, one small change at a time, and see which test notices.
+"""Mutation testing of propagation and boosting: small changes that a test should detect.
 
     python tools/mutate.py --mutants 150 --seed 1
 
-Mutants are made by cosmic-ray: another operator, number, comparison or constant, a decorator or a loop less. Positions to
-change are drawn at random from all there are, one change for each. It is run in a copy of the tree, by the tests that go
-through the changed line, the quickest first. What survives is written to build/mutants/survivors.diff, every verdict to
-verdicts.jsonl.
+Mutants are made by cosmic-ray: another operator, number, comparison or constant, a decorator or a
+loop less. Positions to change are drawn at random from all there are, one change for each. It is
+run in a copy of the tree, by the tests that go through the changed line, the quickest first. What
+survives is written to build/mutants/survivors.diff, every verdict to verdicts.jsonl.
 
-Tests draw few examples, and always the same. A process for each mutant is forked from one that has imported all but ebboost.
+Tests draw few examples, and always the same. A process for each mutant is forked from one that has
+imported all but ebboost.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# What every mutant's process needs: imported once, here. None of it may start threads before the fork.
+# What every mutant's process needs: imported once, here. None of it may start threads before the
+# fork.
 import coverage
 import hypothesis
 import lightgbm  # noqa: F401
@@ -63,10 +65,11 @@ QUIETLY = [
 ]
 EXAMPLES = 8
 MEMORY = 3 * 2**30
-# Changes that say nothing of the tests: small numbers and words that are equal are the same object, and to shift floats is a
-# TypeError that no test has to look for.
+# Changes that say nothing of the tests: small numbers and words that are equal are the same object,
+# and to shift floats is a TypeError that no test has to look for.
 TRIVIAL = re.compile(
-    "Operator_(Eq_Is|NotEq_IsNot|Is_Eq|IsNot_NotEq|[A-Za-z]+_(LShift|RShift|Mod|MatMul)|[^B]\\w+_Bit\\w+)$"
+    "Operator_(Eq_Is|NotEq_IsNot|Is_Eq|IsNot_NotEq|"
+    "[A-Za-z]+_(LShift|RShift|Mod|MatMul)|[^B]\\w+_Bit\\w+)$"
 )
 
 
@@ -87,7 +90,7 @@ class Mutant(NamedTuple):
 
     @property
     def position(self) -> tuple[Any, ...]:
-        """Where it is and of which kind: ten ways to break one + are one position, drawn as often as any other."""
+        """Position and kind: ten changes of one + are one position, drawn once."""
         return self.path, self.operator.split("_")[0], self.line, self.column
 
     def code(self, source: str) -> str | None:
@@ -167,7 +170,7 @@ def statement_lines(source: str, line: int) -> range:
 
 
 class Watch:
-    """A pytest plugin: which lines each test goes through and what it costs, or the first test that fails."""
+    """A pytest plugin: lines and seconds of each test, or the first test that fails."""
 
     def __init__(self, measure: coverage.Coverage | None = None) -> None:
         self.measure = measure
@@ -200,7 +203,7 @@ def run_tests(tree: Path, tests: list[str], watch: Watch) -> int:
 
 
 def in_a_process(work: Callable[[], Any], log: Path, cpu: float, wall: float) -> tuple[Any, str]:
-    """What the work returns, done in a forked process with little time and memory, and how it ended."""
+    """Run ``work`` in a forked process with limits; return its result and how it ended."""
     answer = log.with_suffix(".json")
     answer.unlink(missing_ok=True)
     child = os.fork()
@@ -241,7 +244,7 @@ def in_a_process(work: Callable[[], Any], log: Path, cpu: float, wall: float) ->
 
 
 def baseline(tree: Path) -> dict[str, Any]:
-    """The tests on the unchanged tree: CPU seconds of each, and which of them go through which line of which file."""
+    """Run the tests on the unchanged tree: CPU seconds of each, and the tests of each line."""
     measure = coverage.Coverage(
         data_file=None, config_file=False, include=[f"{tree}/src/ebboost/*"]
     )
@@ -281,10 +284,10 @@ def measured(tree: Path, out: Path) -> dict[str, Any] | None:
 
 
 def tests_of(mutant: Mutant, before: dict[str, Any], budget: float) -> list[str]:
-    """The tests that go through the changed statement, the quickest first; for what runs at import, all of the file's.
+    """Return the tests of the changed statement, the fastest first.
 
-    A test of many parameters sends its quickest ahead, so that each behaviour is tested early. No more are run than the
-    budget of CPU seconds pays for: a mutant that outlives those has survived.
+    A test of many parameters sends its quickest ahead, so that each behaviour is tested early. No
+    more are run than the budget of CPU seconds pays for: a mutant that outlives those has survived.
     """
     lines = before["through"].get(mutant.path, {})
     source = original(mutant.path)
@@ -459,7 +462,8 @@ def main() -> int:
                 record.write(json.dumps(verdict) + "\n")
                 record.flush()
                 print(
-                    f"{len(verdicts):4} {verdict['verdict']:9}{mutant.path}:{mutant.line} {verdict['by'] or ''}",
+                    f"{len(verdicts):4} {verdict['verdict']:9}{mutant.path}:{mutant.line} "
+                    f"{verdict['by'] or ''}",
                     flush=True,
                 )
     survivors = [verdict for verdict in verdicts if verdict["verdict"] == "survived"]

@@ -1,7 +1,8 @@
 """Methods by name: the function, its grid of configurations, and what it needs.
 
-Configurations are those of the published experiments (Boost then Convolve's grids for its baselines, the paper's table for
-EBBS); for each split the configuration with the best validation error counts.
+Configurations are those of the published experiments (Boost then Convolve's grids for its
+baselines, the paper's table for EBBS); for each split the configuration with the best validation
+error counts.
 """
 
 import itertools

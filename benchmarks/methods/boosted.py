@@ -1,8 +1,8 @@
 """Res-GNN and BGNN (Ivanov & Prokhorenkova, 2021): trees whose predictions are a network's input.
 
-Res-GNN trains the trees to the end, then the network on them. BGNN goes back and forth: trees are added, their
-predictions become input features, a few gradient steps move the network *and* those features, and how far the features of
-the training nodes moved is what the next trees learn.
+Res-GNN trains the trees to the end, then the network on them. BGNN goes back and forth: trees are
+added, their predictions become input features, a few gradient steps move the network *and* those
+features, and how far the features of the training nodes moved is what the next trees learn.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ HIDDEN = 64
 def residual(
     problem: Problem, network: str, learning_rate: float, dropout: float, replace: bool
 ) -> Outcome:
-    """Res-GNN: a network on CatBoost's predictions, alone or with the columns. BGNN without training end to end."""
+    """Res-GNN: a network on CatBoost's predictions; BGNN without end-to-end training."""
     trees = catboost(problem, learning_rate=0.1, depth=6).predicted.reshape(len(problem.y), -1)
     features = (
         networks.scaled(trees, problem) if replace else networks.encoded(problem, extra=trees)
@@ -79,7 +79,7 @@ def bgnn(
 
 
 class Ensemble:
-    """CatBoost's trees, a few at a time: first on the labels, then on what the network wants changed."""
+    """CatBoost's trees: first on the labels, then on the changes of the network's inputs."""
 
     def __init__(self, problem: Problem, n_trees: int) -> None:
         self._problem, self._n_trees, self._X = problem, n_trees, as_text(problem)

@@ -64,8 +64,9 @@ def default(problem: Problem, similarity: bool | None = None) -> Outcome:
 def near_duplicates(problem: Problem, similarity: bool) -> Outcome:
     """Wiki: sparse features, a heterophilous graph, and pages with almost the same neighbours.
 
-    Trees see the columns, their means over the neighbours and a spectral embedding of the graph. With ``similarity`` the latent
-    field is defined on the graph that connects nodes with similar neighbourhoods, otherwise labels are not used.
+    Trees see the columns, their means over the neighbours and a spectral embedding of the graph.
+    With ``similarity`` the latent field is defined on the graph that connects nodes with similar
+    neighbourhoods, otherwise labels are not used.
     """
     features = eb.NeighborFeatures(["mean"]).fit_transform(problem.X, graph=problem.graph)
     embedding = eb.SpectralFeatures(64, random_state=problem.seed)

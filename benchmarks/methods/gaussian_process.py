@@ -8,7 +8,7 @@ ROUNDS, PATIENCE = 1000, 20
 
 
 def gpboost(problem: Problem, learning_rate: float) -> Outcome:
-    """Trees as the mean of a Gaussian process with an exponential kernel, approximated by its nearest neighbours."""
+    """Trees as the mean of a Gaussian process, exponential kernel, Vecchia approximation."""
     import gpboost
 
     X = problem.X.copy()

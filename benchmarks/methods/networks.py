@@ -1,7 +1,8 @@
-"""MLP, GCN, GAT, AGNN and APPNP in PyTorch Geometric, as Boost then Convolve (Ivanov & Prokhorenkova, 2021) trained them.
+"""MLP, GCN, GAT, AGNN and APPNP, trained as in Boost then Convolve (Ivanov et al., 2021).
 
-Two layers of 64 units, Adam, at most 1000 epochs, stopped after 100 without a better validation score; columns scaled to
-[0, 1] on the training nodes, missing values one below, categories as ordered target statistics; the loss is the RMSE.
+Two layers of 64 units, Adam, at most 1000 epochs, stopped after 100 without a better validation
+score; columns scaled to [0, 1] on the training nodes, missing values one below, categories as
+ordered target statistics; the loss is the RMSE.
 """
 
 import copy
@@ -146,7 +147,7 @@ class Perceptron(nn.Module):
 
 
 class Convolution(nn.Module):
-    """GCN (Kipf & Welling, 2017), with an ELU after every layer, the last one included, as in those experiments."""
+    """GCN (Kipf & Welling, 2017), with an ELU after every layer, as in those experiments."""
 
     def __init__(self, width: int, hidden: int, out: int, dropout: float, layers: int) -> None:
         super().__init__()
@@ -165,7 +166,7 @@ class Convolution(nn.Module):
 
 
 class Attention(nn.Module):
-    """GAT (Veličković et al., 2018): eight heads of an eighth of the units, and a last layer that adds its input."""
+    """GAT (Veličković et al., 2018): eight heads, and a last layer that adds its input."""
 
     def __init__(self, width: int, hidden: int, out: int, dropout: float, layers: int) -> None:
         super().__init__()
@@ -185,7 +186,7 @@ class Attention(nn.Module):
 
 
 class Similarity(nn.Module):
-    """AGNN (Thekumparampil et al., 2018): attention by cosine, its temperature learned from the second layer on."""
+    """AGNN (Thekumparampil et al., 2018): cosine attention with learned temperature."""
 
     def __init__(self, width: int, hidden: int, out: int, dropout: float, layers: int) -> None:
         super().__init__()
@@ -204,7 +205,7 @@ class Similarity(nn.Module):
 
 
 class Teleport(nn.Module):
-    """APPNP (Gasteiger et al., 2019): a perceptron's scores, propagated ten steps with a tenth of them kept."""
+    """APPNP (Gasteiger et al., 2019): ten steps of personalised PageRank, α = 0.1."""
 
     def __init__(self, width: int, hidden: int, out: int, dropout: float, layers: int) -> None:
         super().__init__()
@@ -220,7 +221,7 @@ class Teleport(nn.Module):
 
 
 def edges(problem: Problem, normalized: bool) -> Any:
-    """Return the edges with self-loops: as pairs, or as the sparse matrix D̃^{-1/2}(A+I)D̃^{-1/2}."""
+    """Return the edges with self-loops: as pairs, or as D̃^{-1/2}(A+I)D̃^{-1/2}."""
     adjacency, n = problem.graph.adjacency, len(problem.y)
     pairs = torch.as_tensor(np.stack(adjacency.nonzero()), dtype=torch.long)
     pairs = add_self_loops(pairs[:, pairs[0] != pairs[1]], num_nodes=n)[0]
@@ -258,7 +259,7 @@ def scaled(X: np.ndarray, problem: Problem) -> np.ndarray:
 
 
 def target_statistics(codes: np.ndarray, problem: Problem) -> np.ndarray:
-    """Return the mean label of each category: for training nodes of those before them, for others of all training nodes."""
+    """Return ordered target statistics of the categories; others use all training nodes."""
     labels, groups = problem.y[problem.train].astype(np.float64), codes[problem.train] + 1
     prior, n_groups = labels.mean(), int(codes.max()) + 2
     sums, counts = (np.bincount(groups, weights, minlength=n_groups) for weights in (labels, None))

@@ -1,6 +1,7 @@
-"""Smoothing after the fact: CatBoost+, the paper's ablation, and Correct and Smooth (Huang et al., 2021).
+"""Smoothing after training: CatBoost+ and Correct and Smooth (Huang et al., 2021).
 
-Both start from CatBoost's predictions without the graph and spread the training labels' errors, then the labels.
+Both start from CatBoost's predictions without the graph and spread the training labels' errors,
+then the labels.
 """
 
 import numpy as np
@@ -14,10 +15,10 @@ STEPS = 50  # of label propagation
 
 
 def catboost_plus(problem: Problem, lam: float = 2.0, n_steps: int = 5) -> Outcome:
-    """The paper's smoothing of section 3.4 put on CatBoost once it has ended: EBBS without training through it.
+    """CatBoost, smoothed after training as in section 3.4 of the paper.
 
-    For regression errors are smoothed by (15), then labels put in the place of predictions and all of it smoothed; for
-    classes the probabilities are smoothed.
+    For regression errors are smoothed by (15), then labels put in the place of predictions and all
+    of it smoothed; for classes the probabilities are smoothed.
     """
     base = catboost(problem, learning_rate=0.1, depth=6)
     smoother, predicted = eb.Laplacian(lam, n_steps).operator(problem.graph), base.predicted.copy()
@@ -30,7 +31,7 @@ def catboost_plus(problem: Problem, lam: float = 2.0, n_steps: int = 5) -> Outco
 
 
 def correct_and_smooth(problem: Problem, correct: float, smooth: float) -> Outcome:
-    """Propagate the errors of training nodes with weight ``correct``, then the labels with weight ``smooth``."""
+    """Propagate residuals with weight ``correct``, then labels with weight ``smooth``."""
     base = catboost(problem, learning_rate=0.1, depth=6)
     predicted = base.predicted.reshape(len(problem.y), -1)
     known = (

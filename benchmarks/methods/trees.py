@@ -1,4 +1,4 @@
-"""LightGBM, CatBoost and XGBoost: without the graph, with neighbours' columns, with CatBoost's own graph columns."""
+"""LightGBM, CatBoost and XGBoost, without and with neighbour features."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ def xgboost(problem: Problem, learning_rate: float, max_depth: int) -> Outcome:
 
 
 def catboost(problem: Problem, learning_rate: float, depth: int, graph: bool = False) -> Outcome:
-    """CatBoost on the columns of a node, or with the mean, minimum and maximum over neighbours that it can take itself."""
+    """CatBoost, also with its own mean, minimum and maximum over neighbours."""
     import catboost
 
     kind = catboost.CatBoostClassifier if problem.n_classes else catboost.CatBoostRegressor
@@ -94,7 +94,7 @@ def catboost(problem: Problem, learning_rate: float, depth: int, graph: bool = F
 
 
 def catboost_scores(model: Any, pool: Any, problem: Problem) -> np.ndarray:
-    """Return predicted values, or the probability of every class, 0 for one that has no training node."""
+    """Return predictions, or probabilities of classes, 0 for one without training nodes."""
     if not hasattr(model, "predict_proba"):
         return np.asarray(model.predict(pool))
     scores = np.zeros((len(problem.y), problem.n_classes))
@@ -117,9 +117,9 @@ def pools(problem: Problem) -> dict[str, Any]:
 def graph_pools(problem: Problem) -> dict[str, Any]:
     """Return the same tables with the edges.
 
-    CatBoost wants edges to stay inside a group and rows that lie one after another in memory, so every table is an array of
-    all nodes as one group, and a weight of 0 takes out those that do not belong. It has no neighbour statistics for
-    category columns.
+    CatBoost wants edges to stay inside a group and rows that lie one after another in memory, so
+    every table is an array of all nodes as one group, and a weight of 0 takes out those that do not
+    belong. It has no neighbour statistics for category columns.
     """
     import catboost
 

@@ -1,4 +1,5 @@
-"""What a fit costs in time and memory, as ratios within one run: ``python -m benchmarks.speed --help``.
+"""Time and memory of a fit, as ratios within one run: ``python -m benchmarks.speed --help``.
 
-Data flows one way: plan (which cases) → measuring (each fit in a process of its own) → one JSON file → report.
+Data flows one way: plan (which cases) → measuring (each fit in a process of its own) → one JSON
+file → report.
 """

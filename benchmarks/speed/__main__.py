@@ -1,4 +1,4 @@
-"""Time and memory of a fit as ratios within one run: against plain LightGBM, the published recipe and others.
+"""Time and memory of a fit compared with LightGBM, the published algorithm and others.
 
 Each fit runs in a process of its own. Raw numbers go to speed.json, a table and figures beside it.
 """
@@ -18,10 +18,10 @@ from benchmarks.speed.problems import Problem
 from benchmarks.speed.store import Store
 
 EXAMPLES = """examples:
-  python -m benchmarks.speed                            # everything: a quarter of an hour on two cores
+  python -m benchmarks.speed                            # everything: a quarter of an hour
   python -m benchmarks.speed --quick --out build/speed  # everything at a hundredth of its size
   python -m benchmarks.speed nodes import               # some parts
-  python -m benchmarks.speed --resume --limit 140       # goes on where it stopped, and stops after 140 seconds
+  python -m benchmarks.speed --resume --limit 140       # continues, for at most 140 seconds
   python -m benchmarks.speed --nodes 20000 --threads 1  # one size, printed and not stored
   python -m benchmarks.speed --default house --threads 1
 """
@@ -120,7 +120,8 @@ def _measure(options: argparse.Namespace) -> None:
         store.imports = import_seconds(MODULES, 1 if options.quick else 9)
         store.write()
     with tempfile.TemporaryDirectory() as scratch:
-        # Those on one problem come one after the other, repeated: a disturbance affects all of them.
+        # Those on one problem come one after the other, repeated: a disturbance affects all of
+        # them.
         for _, cases in groupby(left, lambda case: case.problem):
             if not _run(list(cases), store, options.repeats, end, Path(scratch)):
                 print("out of time: --resume goes on from here", file=sys.stderr)
@@ -163,7 +164,8 @@ def _one_size(options: argparse.Namespace) -> None:
             for name in (PLAIN, *names)
         }
     print(
-        f"n = {problem.nodes:,}, |E| = {problem.edges:,}, d = {problem.columns}, {rounds} rounds, {threads} threads"
+        f"n = {problem.nodes:,}, |E| = {problem.edges:,}, d = {problem.columns}, {rounds} rounds, "
+        f"{threads} threads"
     )
     print(f"{'':36}{'seconds':>9}{'over plain':>12}{'memory / inputs':>17}")
     for name, run in row.items():

@@ -18,7 +18,7 @@ Row = dict[str, Measured]  # by method, all on one problem, of as many rounds an
 
 @dataclass(frozen=True)
 class Aim:
-    """One row of the table. Of two figures the first, with the trees that plain LightGBM grows, is held against the aim."""
+    """One row of the table; the first figure, with LightGBM's own trees, is compared."""
 
     what: str
     must: str
@@ -48,7 +48,7 @@ class Results:
         return [row for row in rows if PLAIN in row]
 
     def exponent(self, method: str) -> float | None:
-        """Return the exponent: the slope of log time against log nodes on one thread, by least squares."""
+        """Return the slope of log time against log nodes on one thread, by least squares."""
         runs = [row[method] for row in self.rows("growth") if method in row]
         if len(runs) < 2:
             return None

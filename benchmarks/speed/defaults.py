@@ -1,4 +1,4 @@
-"""The default fit on data sets and their first splits, its choosing included, over LightGBM's own early-stopped fit."""
+"""Time of the default fit, with model selection, over LightGBM's early-stopped fit."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +17,8 @@ Split = dict[str, np.ndarray]
 def default_over_plain(names: Sequence[str], threads: int) -> None:
     """Print a line for each data set: the mean of three splits."""
     print(
-        f"{'first three splits':28}{'plain':>9}{'default':>9}{'ratio':>8}   seconds, {threads} threads"
+        f"{'first three splits':28}{'plain':>9}{'default':>9}{'ratio':>8}   "
+        f"seconds, {threads} threads"
     )
     for name in names:
         data = load(name)

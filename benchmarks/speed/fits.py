@@ -1,6 +1,7 @@
-"""The fits that are measured, each ``fit(inputs, rounds, threads) -> Fitted``: ours, plain trees, and what else people run.
+"""The measured fits, each ``fit(inputs, rounds, threads) -> Fitted``.
 
-What takes long is run for fewer rounds or epochs than requested; ``share`` then says which part of the work was done.
+What takes long is run for fewer rounds or epochs than requested; ``share`` then says which part of
+the work was done.
 """
 
 from collections.abc import Callable
@@ -84,7 +85,7 @@ def plain_stopped(inputs: Inputs, rounds: int, threads: int) -> Fitted:
 
 
 def published(inputs: Inputs, rounds: int, threads: int) -> Fitted:
-    """The published recipe: a new CatBoost pool and one tree on it in every round, propagation forward and back."""
+    """The published algorithm: a new CatBoost pool and one tree in every round."""
     import catboost
 
     # With a sparse library's own products: our loops are no part of the recipe.
@@ -149,7 +150,7 @@ def correct_and_smooth(inputs: Inputs, rounds: int, threads: int) -> Fitted:
 
 
 def gcn(inputs: Inputs, rounds: int, threads: int) -> Fitted:
-    """A graph convolutional network of two layers of 64 units, full-batch steps, ``EPOCHS`` of them."""
+    """A graph convolutional network of two layers of 64 units, ``EPOCHS`` full batches."""
     import torch
 
     from benchmarks import problem

@@ -1,4 +1,4 @@
-"""One fit in a process of its own: the seconds it takes and how far memory rises above the inputs while it runs."""
+"""Seconds of a fit in its own process, and its peak memory above the inputs."""
 
 import multiprocessing
 import os
@@ -17,7 +17,8 @@ from typing import Any
 from benchmarks.speed import problems
 from benchmarks.speed.problems import Problem
 
-# All methods are timed as often on a problem, three times on a small one, but those that take ten times as long as ours.
+# All methods are timed as often on a problem, three times on a small one, but those that take ten
+# times as long as ours.
 FITS, SMALL, ENOUGH = 3, 100_000, 10.0
 HOME = Path(__file__).parents[2]
 
@@ -99,7 +100,7 @@ def measure(case: Case, scratch: Path) -> Measured:
 
 @cache
 def _context() -> Any:
-    """Return where processes come from: copies of one that has imported what all need, where the system can do that."""
+    """Return the context of processes: a fork server with all imports, if available."""
     # Threads that wait by spinning slow each other down on a busy machine.
     os.environ.update(OMP_WAIT_POLICY="PASSIVE", OPENBLAS_NUM_THREADS="1")
     if "forkserver" not in multiprocessing.get_all_start_methods():
@@ -110,7 +111,7 @@ def _context() -> Any:
 
 
 def import_seconds(modules: Sequence[str], repeats: int) -> dict[str, list[float]]:
-    """Wall clock of a new interpreter that imports a module, less that of one that imports nothing."""
+    """Seconds to import a module in a new interpreter, less those of an empty one."""
     for module in modules:
         _started(f"import {module}")  # fills the caches of files
     durations: dict[str, list[float]] = {module: [] for module in modules}
@@ -171,14 +172,14 @@ def _while_quick(most: int) -> Iterator[None]:
 
 
 def _reset_peak() -> int:
-    """Let the high-water mark fall to what is held now, where the system can; return it in bytes."""
+    """Reset the peak memory to the current one, if possible; return it in bytes."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return _peak()
 
 
 def _peak() -> int:
-    """Return the most memory held, in bytes: of this program alone, as ru_maxrss may still tell the parent's."""
+    """Return the peak memory of this process in bytes; ru_maxrss may be the parent's."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

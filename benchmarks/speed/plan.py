@@ -1,4 +1,4 @@
-"""Which cases each part measures: one size is varied at a time, about a middle that all parts share."""
+"""Cases of each part: one size is varied at a time."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The synthetic tables and graphs that fits are timed on, made once and handed to the measured processes as files."""
+"""Synthetic tables and graphs, passed to the measured processes as files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,8 @@ class Problem:
     classes : int
         0: regression.
     graph : {"random", "nearest"}
-        Edges between random nodes, the worst case for caches; or the nearest neighbours of random points in the plane,
-        whose numbers say nothing of where they lie.
+        Edges between random nodes, the worst case for caches; or the nearest neighbours of random
+        points in the plane, whose numbers say nothing of where they lie.
     """
 
     nodes: int
@@ -97,6 +97,7 @@ def _random(problem: Problem, rng: np.random.Generator) -> eb.Graph:
 
 
 def _nearest(problem: Problem, coordinates: np.ndarray) -> eb.Graph:
-    # A neighbour that is nearest in one direction only makes an edge too, so k neighbours make about k / 1.78 edges a node.
+    # A neighbour that is nearest in one direction only makes an edge too, so k neighbours make
+    # about k / 1.78 edges a node.
     k = max(round(1.78 * problem.edges / problem.nodes), 1)
     return eb.Graph.build_knn(coordinates, k=k)

@@ -9,12 +9,13 @@ from benchmarks.speed.aims import Results, Row, aims, memory, over, spaced
 from benchmarks.speed.fits import DEFAULT, METHODS, OURS, PLAIN, RECIPE, ROUNDS, SAME, STOPPED
 from benchmarks.speed.plan import SWEEPS
 
-ABOUT = """Time over plain LightGBM's on the same rows, rounds, leaves and threads; after the stroke, peak memory above
-the inputs over the bytes of the inputs (table, labels, adjacency). Every fit ran in a process of its own. Smoothing is
-`smoothing=eb.Laplacian(2.0, 5), labels="none", early_stopping=False`; with plain's trees, it has `learner=eb.LightGBM()` as
-well, which is what is held against the aims (in brackets: our own settings of the trees). The recipe was run for a tenth of
-its rounds, the network for a tenth or a fiftieth of its epochs, GPBoost for a fiftieth of its
-rounds: their times are scaled up."""
+ABOUT = """Time relative to plain LightGBM on the same rows, rounds, leaves and threads; after the
+slash, peak memory above the inputs relative to the bytes of the inputs (table, labels, adjacency).
+Every fit ran in its own process. Smoothing is `smoothing=eb.Laplacian(2.0, 5), labels="none",
+early_stopping=False`; "plain's trees" adds `learner=eb.LightGBM()`, which is compared with the
+targets (in brackets: the default settings of the trees). The published algorithm was run for a
+tenth of its rounds, the network for a tenth or a fiftieth of its epochs, GPBoost for a fiftieth of
+its rounds: their times are scaled up."""
 TITLES = {
     "nodes": "Nodes: five random edges each, 20 columns",
     "growth": "Nodes, on one thread",

@@ -1,4 +1,4 @@
-"""The JSON file of raw numbers: every case with its seconds and memory, import times, and the versions they are of."""
+"""The JSON file of raw numbers: cases with seconds and memory, import times, versions."""
 
 import json
 import os
@@ -24,7 +24,7 @@ PACKAGES = (
 
 @dataclass
 class Store:
-    """What was measured so far; written after every case, so that a run that is stopped loses nothing."""
+    """Measurements so far; written after every case."""
 
     path: Path
     runs: dict[Case, Measured] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Methods without torch on a small graph: better than a constant, and the graph is used if it should be."""
+"""Methods without torch on a small graph: better than a constant, with and without graph."""
 
 from dataclasses import replace
 

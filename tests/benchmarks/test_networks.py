@@ -1,4 +1,4 @@
-"""Networks, Res-GNN and BGNN on a small graph; skipped where torch is not installed (``make test-gnn`` installs it)."""
+"""Networks, Res-GNN and BGNN on a small graph; needs torch (``make test-gnn``)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tables and figures: configurations are chosen by validation score and compared with published values."""
+"""Tables and figures: configurations are chosen by validation score."""
 
 import re
 from dataclasses import replace

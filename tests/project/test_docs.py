@@ -17,7 +17,8 @@ NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 def agree(expected, printed):
     """Whether lines are equal up to 25 % in their numbers; of long outputs, 60 % of the lines.
 
-    Another processor may round, stop and split slightly differently, and lists then come in another order.
+    Another processor may round, stop and split slightly differently, and lists then come in another
+    order.
     """
     expected_lines, printed_lines = (
         [(NUMBER.sub("#", line).split(), NUMBER.findall(line)) for line in text.splitlines()]
@@ -65,7 +66,8 @@ def test_a_page_is_filled_with_the_output_of_its_blocks():
 def test_a_command_is_filled_with_its_output_and_a_failing_command_raises(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = "```console\n$ echo one > a; cat a\n$ ebboost --version\nold\n```\n"
-    filled = f"```console\n$ echo one > a; cat a\none\n$ ebboost --version\nebboost {eb.__version__}\n```\n"
+    version = f"$ ebboost --version\nebboost {eb.__version__}\n"
+    filled = f"```console\n$ echo one > a; cat a\none\n{version}```\n"
     assert OUTPUTS["fill"](page, "page") == filled
     with pytest.raises(RuntimeError, match="ebboost inspect"):
         OUTPUTS["fill"]("```console\n$ ebboost inspect nothing.ebb\n```\n", "page")

@@ -1,4 +1,4 @@
-"""Lock files pin every package to one version and its hashes, and the Makefile installs from them."""
+"""Lock files pin every package to one version and its hashes; the Makefile uses them."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rules for the source that are checked on its syntax tree: private names, vocabulary, sizes, docstrings."""
+"""Rules checked on the syntax tree: private names, vocabulary, sizes, docstrings."""
 
 import ast
 import inspect

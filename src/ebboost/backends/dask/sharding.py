@@ -165,8 +165,8 @@ class BlockSweep(Sweep):
         """Solve (diag(diagonal) − A) z = right, one column; stops as those of :class:`Sweep` do.
 
         Each worker has its rows of every vector but one, the preconditioned residual, which the
-        product needs completely. The recurrences are those of Chronopoulos and Gear (1989), in which
-        the sums that decide when to stop are sent with that vector: they are the same in all
+        product needs completely. The recurrences are those of Chronopoulos and Gear (1989): in them
+        the sums that decide when to stop are sent with that vector. They are the same in all
         workers, so all stop together.
         """
         length = float(np.sqrt(((right * size) ** 2).sum()))
