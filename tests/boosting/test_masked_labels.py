@@ -101,5 +101,5 @@ def test_masked_step_is_twice_the_gradient_as_published():
 def test_share_must_be_in_the_unit_interval(share):
     labels = Labels(np.arange(3), np.zeros((3, 1)), np.ones(3))
     use = eb.MaskedLabels(share=share)
-    with pytest.raises(ValueError, match=r"MaskedLabels: share must be a number in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"MaskedLabels: share must be a number in \(0, 1\)"):
         MaskedObjective(IdentityOperator(3), eb.SquaredError(), labels, None, 0.0, use, 0)

@@ -240,7 +240,7 @@ def test_fixed_parts_are_reported_where_the_graph_is_uninformative():
 @pytest.mark.parametrize("share", [0.0, 1.0, -5])
 def test_masked_labels_reject_a_share_outside_of_0_and_1(share):
     X, y, graph = homophilous(100)
-    with pytest.raises(ValueError, match="share must lie between 0 and 1"):
+    with pytest.raises(ValueError, match=r"share must be a number in \(0, 1\)"):
         eb.EBBSRegressor(5, labels=eb.MaskedLabels(share=share), smoothing=eb.Laplacian()).fit(
             X, y, graph=graph
         )

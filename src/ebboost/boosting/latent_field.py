@@ -117,9 +117,7 @@ class LatentField(BaseEstimator):
             raise ValueError("LatentField(leave_one_out=True) needs unlabelled=0.")
         if self.similarity:
             graph = graph.similar_neighborhoods()
-        return FieldPosterior(
-            graph, nodes, weight, self.lam, self.tau, self.unlabelled, self.normalized
-        )
+        return FieldPosterior(graph, nodes, weight, self)
 
 
 class FieldPosterior:
@@ -135,19 +133,15 @@ class FieldPosterior:
     probes = 128
 
     def __init__(
-        self,
-        graph: Graph,
-        nodes: NDArray[np.int64],
-        weight: Array,
-        lam: float,
-        tau: float,
-        unlabelled: float = 0.0,
-        normalized: bool = True,
+        self, graph: Graph, nodes: NDArray[np.int64], weight: Array, field: LatentField
     ) -> None:
+        lam = field.lam
+        tau = field.tau
+        normalized = field.normalized
         self._graph = graph
         self.nodes = nodes
         self.n_nodes = graph.n_nodes
-        self.unlabelled = unlabelled
+        self.unlabelled = field.unlabelled
         self.tau = tau
         self.weight = relative_weights(weight)
         self.signed = graph.is_signed
@@ -157,7 +151,7 @@ class FieldPosterior:
         if normalized:
             root = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0))
             row_sums = root * (graph.unsigned.adjacency @ root)
-        on_nodes = np.full_like(degrees, float(unlabelled))
+        on_nodes = np.full_like(degrees, float(field.unlabelled))
         on_nodes[nodes] = self.weight
         # The field of a node without edges is shrunk as if it had one neighbour.
         row_sums = np.where(degrees > 0, row_sums, float(normalized))
@@ -167,7 +161,6 @@ class FieldPosterior:
         self._remedy = f"Use a smaller lam (now {lam}) or a larger tau (now {tau})"
         self._remedy += "." if normalized else ", or normalized=True."
         self._solver = SparseSolver(matrix, self._remedy, float(self._dominance.min()))
-        self._diagonal: Array | None = None
 
     def posterior_mean(self, residuals: Array, tolerance: float = SOLVE_TOLERANCE) -> Array:
         """Return z = K W e on all nodes, for residuals e of shape (m, c) at the labelled nodes."""
@@ -211,12 +204,8 @@ class FieldPosterior:
             ring = near.nodes[~is_inner]
             adjacency = near.graph.adjacency[is_inner]
             root = matrix.root[inner]
-            local = GraphMatrix(
-                sparse.csr_array(adjacency[:, is_inner]),
-                matrix.diagonal[inner],
-                matrix.strength,
-                root,
-            )
+            within = sparse.csr_array(adjacency[:, is_inner])
+            local = GraphMatrix(within, matrix.diagonal[inner], matrix.strength, root)
             right = np.zeros((inner.size, values.shape[1]))
             right[np.searchsorted(inner, nodes)] = values
             solution = SparseSolver(local, self._remedy, floor).solve(right)
@@ -234,7 +223,7 @@ class FieldPosterior:
         without = (mean - (self.weight * diagonal)[:, None] * residuals) / (1.0 - own)
         return residuals - without
 
-    @property
+    @cached_property
     def diagonal(self) -> Array:
         """K_ii at the labelled nodes.
 
@@ -242,12 +231,8 @@ class FieldPosterior:
         standard error at node i is √(Σ_{j≠i} K_ij² / 128), within the bounds
         1/(K⁻¹)_ii ≤ K_ii ≤ 1/(w_i + τ).
         """
-        if self._diagonal is None:
-            is_small = self.n_nodes <= self.exact_diagonal_up_to
-            self._diagonal = self._exact_diagonal() if is_small else self._estimated_diagonal()
-        return self._diagonal
-
-    def _exact_diagonal(self) -> Array:
+        if self.n_nodes > self.exact_diagonal_up_to:
+            return self._estimated_diagonal()
         diagonal = np.empty(self.nodes.size, like=self.weight)
         for start in range(0, self.nodes.size, EXACT_BATCH):
             batch = self.nodes[start : start + EXACT_BATCH]
@@ -265,10 +250,8 @@ class FieldPosterior:
             # Moved to a GPU as bytes: an eighth of the traffic.
             signs = np.asarray(bits.astype(np.int8), like=self.weight) * np.float64(2.0) - 1.0
             total += (signs * self._solver.solve(signs, PROBE_TOLERANCE)).sum(axis=1)
-        estimate = np.clip(
-            total / self.probes, 1.0 / self._solver.matrix.diagonal, 1.0 / self._dominance
-        )
-        return estimate[self.nodes]
+        least = 1.0 / self._solver.matrix.diagonal
+        return np.clip(total / self.probes, least, 1.0 / self._dominance)[self.nodes]
 
 
 class FieldObjective(Objective):
@@ -317,16 +300,15 @@ class FieldObjective(Objective):
 
     def _residuals(self, point: Iterate) -> tuple[Array, Array]:
         """The residuals e, and e − z, at the labelled nodes."""
-        propagated, _ = self._split(point.smoothed)
-        nodes = self.labels.nodes
-        target = self.labels.target
-        return point.cached(
-            "residuals",
-            lambda: (
-                target - self.init_score - propagated[nodes],
-                target - self.predict(point)[nodes],
-            ),
-        )
+
+        def compute() -> tuple[Array, Array]:
+            propagated, _ = self._split(point.smoothed)
+            nodes = self.labels.nodes
+            target = self.labels.target
+            remainder = target - self.predict(point)[nodes]
+            return target - self.init_score - propagated[nodes], remainder
+
+        return point.cached("residuals", compute)
 
     def _value(self, point: Iterate) -> float:
         residuals, remainder = self._residuals(point)
@@ -386,9 +368,8 @@ class LeaveOneOutObjective(FieldObjective):
         off_diagonal = 1.0 - 2.0 * self._leverage
         ones = self._constant(1.0)
         row_sums = (ones if bound is None else bound.apply(ones))[nodes]
-        row_sums = self._scale * (
-            off_diagonal * row_sums + self.field.posterior_mean(row_sums)[nodes]
-        )
+        field_sums = self.field.posterior_mean(row_sums)[nodes]
+        row_sums = self._scale * (off_diagonal * row_sums + field_sums)
         weighted = weight * self._scale * row_sums
         on_nodes = self._constant(0.0)
         field = self.field.solve_labelled(weighted)[nodes]

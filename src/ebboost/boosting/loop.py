@@ -12,7 +12,7 @@ from typing import Any
 
 from ebboost.boosting.callbacks import Callback, RoundInfo
 from ebboost.boosting.iterate import Array, Iterate
-from ebboost.boosting.momentum import BoostingStep, Momentum, NoMomentum
+from ebboost.boosting.momentum import BoostingStep, Momentum
 from ebboost.boosting.objective import NonFiniteError, Objective
 from ebboost.boosting.projection import project_on_tree
 from ebboost.boosting.resumable import Resumable
@@ -48,7 +48,7 @@ class Boosting(Resumable):
         self.learner = learner
         self.n_rounds = n_rounds
         self.learning_rate = learning_rate
-        self.momentum = (momentum or NoMomentum()).start(objective, learner, learning_rate)
+        self.momentum = (momentum or Momentum()).start(objective, learner, learning_rate)
         self.model = objective.start()
         self.reason = "all rounds were used"
         self._n_trees: list[int] = []  # after each round: momentum may grow two in one

@@ -294,22 +294,35 @@ class Poisson(Loss):
             raise ValueError("y must not be 0 at every labelled node for the Poisson loss.")
 
 
-class LogLoss(Loss):
-    """Binary cross-entropy on one score; the target is 0 or 1."""
-
+class _CrossEntropy(Loss):
     majorised = False
     curvature_has_units = False
 
-    def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return _sum_outputs(np.logaddexp(0.0, scores) - target * scores)
+    @abstractmethod
+    def _probability(self, scores: Array) -> Array:
+        """The probability of the class of each score."""
 
-    def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return _sigmoid(scores) - target
+    def gradient(self, scores: Array, target: Array) -> Array:
+        return self._probability(scores) - target
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """Return the second derivative p(1 − p), which learns faster than its bound ¼."""
-        probability = _sigmoid(scores)
+        """Return the diagonal p(1 − p) of the Hessian, which learns faster than its bounds.
+
+        Those are ¼ for one score and ½ for several (Böhning, 1992).
+        """
+        probability = self._probability(scores)
         return np.maximum(probability * (1.0 - probability), MIN_CURVATURE)
+
+
+class LogLoss(_CrossEntropy):
+    """Binary cross-entropy on one score; the target is 0 or 1."""
+
+    def _probability(self, scores: Array) -> Array:
+        odds: Array = np.exp(-np.maximum(scores, -700.0))  # overflows beyond
+        return 1.0 / (1.0 + odds)
+
+    def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
+        return _sum_outputs(np.logaddexp(0.0, scores) - target * scores)
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
         share = np.average(target, axis=0, weights=weight)
@@ -318,33 +331,29 @@ class LogLoss(Loss):
 
     def inverse_link(self, scores: Array) -> Array:
         """Return the probabilities of both classes."""
-        positive = _sigmoid(scores)
+        positive = self._probability(scores)
         return np.hstack([1.0 - positive, positive])
 
 
-class Softmax(Loss):
+class Softmax(_CrossEntropy):
     """Cross-entropy over c classes, one score each; the target is one-hot."""
 
-    majorised = False
-    curvature_has_units = False
+    def _probability(self, scores: Array) -> Array:
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares: Array = odds / odds.sum(axis=1, keepdims=True)
+        return shares
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return _log_sum_exp(scores) - (target * scores).sum(axis=1)
-
-    def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return _softmax(scores) - target
-
-    def curvature(self, scores: Array, target: Array) -> Array:
-        """Return the diagonal p(1 − p) of the Hessian; its bound ½ (Böhning, 1992) is slower."""
-        probability = _softmax(scores)
-        return np.maximum(probability * (1.0 - probability), MIN_CURVATURE)
+        top = scores.max(axis=1)
+        log_sum = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+        return log_sum - (target * scores).sum(axis=1)
 
     def initial(self, target: Array, weight: Array) -> Array:  # noqa: D102
         return np.log(np.maximum(np.average(target, axis=0, weights=weight), MIN_SHARE))
 
     def inverse_link(self, scores: Array) -> Array:
         """Return the probabilities of every class."""
-        return _softmax(scores)
+        return self._probability(scores)
 
 
 REGRESSION_LOSSES: dict[str, type[Loss]] = {
@@ -368,26 +377,9 @@ def regression_loss(loss: object) -> Loss:
     )
 
 
-def _sigmoid(scores: Array) -> Array:
-    odds: Array = np.exp(-np.maximum(scores, -700.0))  # overflows beyond
-    return 1.0 / (1.0 + odds)
-
-
-def _softmax(scores: Array) -> Array:
-    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-    shares: Array = odds / odds.sum(axis=1, keepdims=True)
-    return shares
-
-
 def _sum_outputs(values: Array) -> Array:
     """Row sums; of one column, which is the rule, without a reduction."""
     total: Array = values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)
-    return total
-
-
-def _log_sum_exp(scores: Array) -> Array:
-    top = scores.max(axis=1)
-    total: Array = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
     return total
 
 

@@ -70,7 +70,7 @@ class MaskedObjective(Objective):
         masked: MaskedLabels,
         seed: int,
     ) -> None:
-        check_number("MaskedLabels: share", masked.share, low=0.0, high=1.0)
+        check_number("MaskedLabels: share", masked.share, low=0.0, high=1.0, closed="neither")
         super().__init__(operator, loss, labels, validation, penalty)
         if masked.from_zero:
             self.init_score = np.zeros_like(self.init_score)

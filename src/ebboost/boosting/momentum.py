@@ -53,37 +53,18 @@ class MomentumState(Resumable):
 
 
 class Momentum(BaseEstimator):
-    """Parameters of an acceleration; of this base class, none."""
+    """Parameters of an acceleration; this base class is Algorithm 1 without one."""
 
     def start(self, objective: Objective, learner: TreeGrower, rate: float) -> MomentumState:
-        """Return the second sequence of a new run.
-
-        Parameters
-        ----------
-        objective : Objective
-            The objective of the run.
-        learner : TreeGrower
-            Grows second trees.
-        rate : float
-            The learning rate ν.
-
-        Returns
-        -------
-        MomentumState
-        """
+        """Return the second sequence of a new run with learning rate ν."""
         return MomentumState()
-
-
-class NoMomentum(Momentum):
-    """Algorithm 1 without acceleration."""
 
 
 class SimpleMomentum(Momentum):
     """h moves along the round's own tree by η/θ: one tree a round, without a guarantee."""
 
-    def start(  # noqa: D102
-        self, objective: Objective, learner: TreeGrower, rate: float
-    ) -> MomentumState:
+    def start(self, objective: Objective, learner: TreeGrower, rate: float) -> MomentumState:
+        """Return h = 0, which the trees of the rounds will move."""
         return _Simple(objective)
 
 
@@ -112,9 +93,8 @@ class CorrectedMomentum(Momentum):
         self.phi = phi
         self.restart = restart
 
-    def start(  # noqa: D102
-        self, objective: Objective, learner: TreeGrower, rate: float
-    ) -> MomentumState:
+    def start(self, objective: Objective, learner: TreeGrower, rate: float) -> MomentumState:
+        """Return h = 0, which second trees of ``learner`` will move."""
         return _Corrected(objective, learner, self.phi * rate, self.restart)
 
 
@@ -192,7 +172,7 @@ def as_momentum(momentum: object) -> Momentum:
     if isinstance(momentum, Momentum):
         return momentum
     if isinstance(momentum, (bool, np.bool_)):
-        return SimpleMomentum() if momentum else NoMomentum()
+        return SimpleMomentum() if momentum else Momentum()
     if isinstance(momentum, str) and momentum in ("simple", "corrected"):
         return SimpleMomentum() if momentum == "simple" else CorrectedMomentum()
     raise ValueError(

@@ -40,20 +40,9 @@ def relative_weights(weight: Array) -> Array:
 
 
 class Objective(Resumable):
-    """Σ_{i∈𝓛} w_i D(init_score + (P f)_i, y_i) + ½ ε ‖f‖².
+    """Σ_{i∈𝓛} w_i D(init_score + (P f)_i, y_i) + ½ ε ‖f‖², for P = ``operator`` and ε = ``penalty``.
 
-    Parameters
-    ----------
-    operator : Propagation
-        P, on all n nodes. One that is not linear is linearised at each point.
-    loss : Loss
-        D.
-    labels : Labels
-        The labelled nodes to train on.
-    validation : Labels, optional
-        Validation nodes, for early stopping.
-    penalty : float, default=0.0
-        ε of Corollary 1.
+    A P that is not linear is linearised at each point.
     """
 
     #: By what share a step may raise the loss and still count as descent: rounding.
@@ -95,9 +84,11 @@ class Objective(Resumable):
         zeros = self._constant(0.0, self.labels.target.shape[1])
         if self.operator.linear:
             return Iterate(zeros, self._augment(zeros))
-        return Iterate(
-            zeros, lambda point: self._augment(self.linearize(point).apply(point.scores))
-        )
+
+        def propagate(point: Iterate) -> Array:
+            return self._augment(self.linearize(point).apply(point.scores))
+
+        return Iterate(zeros, propagate)
 
     def linearize(self, point: Iterate) -> PropagationOperator:
         """Return P as a linear map at a point; only the last one, which may be large, is cached."""
@@ -212,11 +203,8 @@ class Objective(Resumable):
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the
         labelled nodes. Where the curvature of the loss is no bound, η is at most 1.
         """
-        gradient, curvature, _ = directional_sums(
-            self._loss_gradient(point),
-            self._loss_curvature(point),
-            smoothed_tree[self.labels.index],
-        )
+        derivatives = (self._loss_gradient(point), self._loss_curvature(point))
+        gradient, curvature, _ = directional_sums(*derivatives, smoothed_tree[self.labels.index])
         step = self._parabola_minimum(gradient, curvature, point, tree)
         return step if self.loss.majorised else min(step, 1.0)
 
@@ -229,9 +217,8 @@ class Objective(Resumable):
 
     def _scores(self, point: Iterate) -> Array:
         """Predicted scores of the labelled nodes."""
-        return point.cached(
-            "labelled scores", lambda: self.init_score + point.smoothed[self.labels.index]
-        )
+        index = self.labels.index
+        return point.cached("labelled scores", lambda: self.init_score + point.smoothed[index])
 
     def _total_loss(self, labels: Labels, scores: Array) -> float:
         # Not a BLAS product: its threads would compete with those of the trees.
@@ -239,13 +226,12 @@ class Objective(Resumable):
 
     def _loss_gradient(self, point: Iterate) -> Array:
         """w_i ∂D/∂f̃_i at the labelled nodes."""
-        labels = self.labels
-        return point.cached(
-            "loss gradient",
-            lambda: labels.weighted(
-                evaluate_loss(self.loss, "gradient", self._scores(point), labels)
-            ),
-        )
+
+        def compute() -> Array:
+            gradient = evaluate_loss(self.loss, "gradient", self._scores(point), self.labels)
+            return self.labels.weighted(gradient)
+
+        return point.cached("loss gradient", compute)
 
     def _loss_curvature(self, point: Iterate) -> Array:
         """w_i times the curvature of D at the labelled nodes."""
@@ -273,10 +259,8 @@ def evaluate_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arr
         # Finite only if all entries are.
         is_finite = method != "curvature" and math.isfinite(float(result.sum()))
     shape = scores.shape[:1] if method == "value" else scores.shape
-    shapes = [shape]
-    if method == "curvature":
-        shapes += [(), (1,), (shape[0], 1), (1, shape[1])]
-    if result.shape not in shapes:
+    broadcast = [(), (1,), (shape[0], 1), (1, shape[-1])] if method == "curvature" else []
+    if result.shape not in [shape, *broadcast]:
         raise ValueError(f"{method} of {loss!r} must have shape {shape} here, got {result.shape}.")
     if not is_finite:
         invalid = np.isnan(result) if method == "value" else ~np.isfinite(result)
@@ -285,21 +269,17 @@ def evaluate_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arr
         if invalid.any():
             row = int(np.nonzero(np.broadcast_to(invalid, shape))[0][0])
             entry = np.broadcast_to(result, shape)[row].tolist()
-            raise _non_finite(loss, method, entry, scores[row].tolist(), labels, row)
+            node = int(labels.nodes[row])
+            if not np.isfinite(scores[row]).all():
+                raise NonFiniteError(
+                    f"the scores {scores[row].tolist()} of node {node} are not finite: a tree or "
+                    "the propagation overflowed. Rescale y or the edge weights of the graph, or "
+                    "lower learning_rate."
+                )
+            condition = "finite and not negative" if method == "curvature" else "finite"
+            raise NonFiniteError(
+                f"the {method} of {loss!r} is {entry} at node {node}, where the scores are "
+                f"{scores[row].tolist()} and the target is {labels.target[row].tolist()}. It must "
+                f"be {condition} for every score."
+            )
     return result
-
-
-def _non_finite(
-    loss: Loss, method: str, entry: object, scores: list[float], labels: Labels, row: int
-) -> NonFiniteError:
-    node = int(labels.nodes[row])
-    if not np.isfinite(scores).all():
-        return NonFiniteError(
-            f"the scores {scores} of node {node} are not finite: a tree or the propagation "
-            "overflowed. Rescale y or the edge weights of the graph, or lower learning_rate."
-        )
-    condition = "finite and not negative" if method == "curvature" else "finite"
-    return NonFiniteError(
-        f"the {method} of {loss!r} is {entry} at node {node}, where the scores are {scores} and "
-        f"the target is {labels.target[row].tolist()}. It must be {condition} for every score."
-    )

@@ -11,7 +11,7 @@ from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.boosting.momentum import CorrectedMomentum, NoMomentum, as_momentum
+from ebboost.boosting.momentum import CorrectedMomentum, SimpleMomentum, as_momentum
 from ebboost.boosting.objective import Objective
 from ebboost.estimators import EBBSRegressor
 from ebboost.model.state import FittedState
@@ -155,13 +155,13 @@ def report(model: EBBSRegressor, reference: EBBSRegressor | None = None) -> Conv
     if isinstance(momentum, CorrectedMomentum):
         scores = (model if reference is None else reference).scores_
         guarantee = _theorem_1(objective, momentum, scores, loss.size, rises, gamma, rate)
-    elif isinstance(momentum, NoMomentum) and objective.penalty > 0:
+    elif isinstance(momentum, SimpleMomentum):
+        guarantee = {"guarantee": "none: the simple momentum is not that of Theorem 1"}
+    elif objective.penalty > 0:
         guarantee = _corollary_1(objective, _equal_rows(state), loss, cosines, rate)
-    elif isinstance(momentum, NoMomentum):
+    else:
         text = "every round descends; a rate needs momentum='corrected' (Theorem 1) or penalty > 0"
         guarantee = {"guarantee": f"{text} (Corollary 1)"}
-    else:
-        guarantee = {"guarantee": "none: the simple momentum is not that of Theorem 1"}
     smoother = state.candidate.smoothing
     if isinstance(smoother, Laplacian) and state.graph is not None:
         lemmas = constants(state.graph, smoother, objective.labels.nodes, objective.penalty)

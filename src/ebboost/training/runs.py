@@ -155,13 +155,13 @@ def _requested_parts(problem: Problem) -> dict[str, object]:
     """The parts of the model that the user fixed, or "auto"."""
     settings = problem.settings
     training = problem.labels.training
-    loss = problem.output.loss
+    labels = _label_use(problem)
     smoothing = settings.smoothing
     if isinstance(smoothing, Smoother):
-        scale = partial(loss.label_scale, training.target, training.weight)
+        scale = partial(problem.output.loss.label_scale, training.target, training.weight)
         smoothing = smoothing.prepared(scale)
-    parts: dict[str, object] = {"smoothing": smoothing, "labels": _label_use(problem)}
-    is_fixed = "auto" not in (parts["smoothing"], parts["labels"])
+    parts: dict[str, object] = {"smoothing": smoothing, "labels": labels}
+    is_fixed = "auto" not in (smoothing, labels)
     if not getattr(settings.feature_smoothing, "linear", True):
         raise ValueError(
             f"feature_smoothing must be linear, got {settings.feature_smoothing!r}: use "
@@ -202,6 +202,4 @@ def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
             )
         if settings.penalty:
             raise ValueError("penalty must be 0 with labels='masked'.")
-        if not 0.0 < use.share < 1.0:
-            raise ValueError(f"MaskedLabels' share must lie between 0 and 1, got {use.share!r}.")
     return use
