@@ -24,8 +24,8 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
     ----------
     path : path
     classes : iterable of types, optional
-        Your own :class:`Loss`, :class:`Smoother`, :class:`Learner` or estimator classes, if the model
-        was fitted with one. They are called with the parameters in the file.
+        Your own :class:`Loss`, :class:`Smoother`, :class:`Learner` or estimator classes, if the
+        model was fitted with one. They are called with the parameters in the file.
 
     Returns
     -------

@@ -47,7 +47,8 @@ PARAMETERS = """n_estimators : int, default=1000
         Default: 10 for classes, 30 below 5 000 labels, else 15, in which the loss must also fall by
         1 %.
     categorical_features : "auto" or list, default="auto"
-        Columns that hold categories, by name or position; text and category columns always do.{extra}
+        Columns that hold categories, by name or position; text and category columns always
+        do.{extra}
     device : {{"cpu", "cuda"}}, default="cpu"
         Where to train. ``"cuda"``: one NVIDIA GPU, with ``learner="xgboost"`` and CuPy. The fitted
         model needs no GPU.

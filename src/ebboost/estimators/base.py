@@ -150,8 +150,8 @@ class BaseEBBS(FittedModel):
         ----------
         X : dataframe, array, sparse matrix or ParquetTable of shape (n_nodes, n_features)
             Every node, labelled or not: row i is node i of the graph. A Dask dataframe or array is
-            trained on by the workers of the current ``distributed.Client`` that hold its rows; needs
-            ``learner="xgboost"``.
+            trained on by the workers of the current ``distributed.Client`` that hold its rows;
+            needs ``learner="xgboost"``.
         y : array-like
             Labels: of every row, NaN or None where unknown; or of the rows in ``nodes``.
         sample_weight : array-like, optional
@@ -198,8 +198,8 @@ class BaseEBBS(FittedModel):
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
-        Fitted nodes are predicted with all labels that ``fit`` was given. Another table, even the one
-        fitted on, has no labels but those in ``new_labels``. A node whose own label is known is
+        Fitted nodes are predicted with all labels that ``fit`` was given. Another table, even the
+        one fitted on, has no labels but those in ``new_labels``. A node whose own label is known is
         predicted with it.
 
         Parameters
@@ -209,8 +209,8 @@ class BaseEBBS(FittedModel):
         graph : Graph or dict of Graph, optional
             The graph of the rows of ``X``; needed if the model was fitted on one.
         nodes : array-like of int or bool, optional
-            Only these rows. Of another table only rows within the reach of propagation and neighbour
-            columns are read; with ``new_labels``, all are.
+            Only these rows. Of another table only rows within the reach of propagation and
+            neighbour columns are read; with ``new_labels``, all are.
         new_labels : (nodes, y), optional
             Labels that have become known since the fit; the field uses them without a new fit.
         interval : float, optional

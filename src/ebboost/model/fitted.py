@@ -115,7 +115,8 @@ class FittedModel(BaseEstimator):
         smoothing = state.candidate.smoothing
         if not isinstance(smoothing, Robust) or state.graph is None:
             raise ValueError(
-                f"edge_weights needs smoothing=eb.Robust(...) and a graph; this model has {smoothing}."
+                "edge_weights needs smoothing=eb.Robust(...) and a graph; this model has "
+                f"{smoothing}."
             )
         return smoothing.operator(state.graph).edge_weights(state.scores)
 
@@ -141,8 +142,8 @@ class FittedModel(BaseEstimator):
         ----------
         path : path
         table : bool, default=False
-            Store the table fitted on too, so that predictions can be explained without it. Graph and
-            labels are always stored.
+            Store the table fitted on too, so that predictions can be explained without it. Graph
+            and labels are always stored.
         source : dict, optional
             Names of the id and label columns, of a model that was fitted from files; stored as
             ``state_.source``.
@@ -179,8 +180,8 @@ class FittedModel(BaseEstimator):
         """Everything that the fit has learned, with the current ``n_jobs``."""
         if "_state" not in self.__dict__:
             raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate "
-                "arguments before using this estimator."
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
             )
         state: FittedState = self._state
         if self.n_jobs == state.n_jobs:

@@ -1,8 +1,8 @@
 """Every tuned number of the default, with its measurement.
 
 Percentages are the change of the error on the official validation nodes of County, Avazu, House and
-Lucas with that number halved (−) and doubled (+), from the least to the greatest of the four data sets
-(``python -m benchmarks.defaults``; the table is ``benchmarks/results/defaults.md``).
+Lucas with that number halved (−) and doubled (+), from the least to the greatest of the four data
+sets (``python -m benchmarks.defaults``; the table is ``benchmarks/results/defaults.md``).
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,8 @@ LOW_RANK = 128
 #: below which neighbour columns alone are one. No change: the four graphs are homophilous.
 MIN_CORRELATION = 0.1
 LOW_CORRELATION = 0.3
-#: Without validation nodes the graph is used if the correlation exceeds this many times 1/√n_labels.
+#: Without validation nodes the graph is used if the correlation exceeds this many times
+#: 1/√n_labels.
 CORRELATION_STANDARD_ERRORS = 2.0
 #: A candidate must beat the model without a graph by this share of the loss, and by this many
 #: standard errors of the difference at the first stage and at later ones. Two standard errors cost

@@ -1,8 +1,9 @@
 """Model selection: candidates trained for some rounds and compared on the validation nodes.
 
 Successive halving: after each stage the candidate with the least validation loss leads. A candidate
-that uses the graph must beat the one that does not by a number of standard errors of the difference,
-and by a share of the loss: without a signal in the graph, plain gradient boosting remains.
+that uses the graph must beat the one that does not by a number of standard errors of the
+difference, and by a share of the loss: without a signal in the graph, plain gradient boosting
+remains.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,9 +38,9 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
     """Return a strength for each relation, estimated from the labels.
 
     The coefficients of a regression of labels on the means over each relation's neighbours, all
-    relations at once, so that a redundant one gets nothing. A coefficient within two standard errors
-    of 0 is 0; a negative one stays negative. Each is divided by the relation's mean degree, as
-    weights add up, and the largest becomes 1.
+    relations at once, so that a redundant one gets nothing. A coefficient within two standard
+    errors of 0 is 0; a negative one stays negative. Each is divided by the relation's mean degree,
+    as weights add up, and the largest becomes 1.
     """
     graphs = relations.values()
     means = [neighbor_means(graph, labels.nodes, labels.target)[0].ravel() for graph in graphs]
@@ -125,7 +126,7 @@ class CandidatePool:
 
 @dataclass(frozen=True)
 class SelectionResult:
-    """The best candidate's name, the rounds it has run, and the validation loss of each candidate."""
+    """The best candidate, the rounds it has run, and the validation loss of each candidate."""
 
     best: str
     rounds: list[RoundInfo]
@@ -141,11 +142,11 @@ def successive_halving(
     """Train the candidates for the rounds of each stage and compare them on the validation nodes.
 
     The first candidate is the one that the others must beat. Later stages are for candidates that
-    start slower. Scores of all nodes in all rounds of all candidates may be several times the table:
-    a candidate is built when its turn comes, and discarded as soon as it cannot be selected any
-    more. Once ``interrupted`` returns True, candidates are compared after as many rounds as all of
-    them have run. ``make_stopping`` returns the early stopping of the final training: models that it
-    would not restore are dropped; it is None if other callbacks will see these rounds.
+    start slower. Scores of all nodes in all rounds of all candidates may be several times the
+    table: a candidate is built when its turn comes, and discarded as soon as it cannot be selected
+    any more. Once ``interrupted`` returns True, candidates are compared after as many rounds as all
+    of them have run. ``make_stopping`` returns the early stopping of the final training: models
+    that it would not restore are dropped; it is None if other callbacks will see these rounds.
     """
     names = pool.names
     runs: dict[str, _Run] = {}
@@ -188,7 +189,7 @@ def _discard_behind(
 
 
 class _Run:
-    """The rounds of a candidate, and after each the losses at the validation nodes of the best model."""
+    """The rounds of a candidate, and after each the validation losses of the best model."""
 
     def __init__(self, run: CandidateRun, stopping: EarlyStopping | None) -> None:
         self.rounds: list[RoundInfo] = []

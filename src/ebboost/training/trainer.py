@@ -104,8 +104,8 @@ class Trainer:
     ) -> Problem:
         """Return the problem: labels encoded and split, relations mixed, the loss fitted.
 
-        ``table`` is what ``reader`` has read, ``columns`` an object with the column names of X. A fit
-        that is resumed uses the seed of its ``session``.
+        ``table`` is what ``reader`` has read, ``columns`` an object with the column names of X. A
+        fit that is resumed uses the seed of its ``session``.
         """
         settings = self.settings
         X = columns if is_dask(data.X) else data.X
@@ -148,8 +148,8 @@ def train(
 ) -> tuple[FittedState, Array | None]:
     """Select a candidate and boost it to the end.
 
-    Returns its state before labels are used, and where there are no validation nodes the out-of-fold
-    predictions of the training labels.
+    Returns its state before labels are used, and where there are no validation nodes the
+    out-of-fold predictions of the training labels.
     """
     settings = problem.settings
     interrupt = Interrupt()
@@ -173,7 +173,7 @@ def select(
     interrupt: Interrupt,
     keep_rounds: bool,
 ) -> Selected:
-    """Return the run of the best candidate; ``keep_rounds`` for callbacks that will see them all."""
+    """Return the run of the best candidate; ``keep_rounds`` for callbacks that see them all."""
     settings = problem.settings
     labels = problem.labels
     pool = CandidatePool(candidates(problem), partial(build_run, problem, backend, labels))
