@@ -71,8 +71,7 @@ html_math_renderer = "mathml"
 pygments_style = "friendly"
 
 
-# ---------------------------------------------------------------------- formulas as MathML: no
-# script, no network
+# ---------------------------------------------------------------------- formulas as MathML
 
 
 def _inline(translator: Any, node: Any) -> None:

@@ -157,7 +157,8 @@ class Browser:
         while time.monotonic() < end:
             if self.run("document.readyState === 'complete' && location.protocol === 'file:'"):
                 self.run(
-                    "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+                    "new Promise((done) => requestAnimationFrame(() => "
+                    "requestAnimationFrame(done)))"
                 )
                 return
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Arrays that lie elsewhere, as those on a GPU do: what trains on them has converted nothing to numpy on the way.
+"""Arrays that raise if converted to numpy, like those on a GPU.
 
 They answer to numpy's protocols alone; numpy's arrays neither mix with them nor come of them.
 """

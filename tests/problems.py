@@ -7,7 +7,7 @@ from ebboost.testing import random_graph
 
 
 def homophilous(n=600, seed=0):
-    """X, y and a spatial graph: y varies smoothly over the graph, beyond what the columns of X explain."""
+    """X, y and a spatial graph over which y varies smoothly, also beyond the columns of X."""
     rng = np.random.default_rng(seed)
     position = rng.random((n, 2))
     hidden = np.sin(7 * position[:, 0]) + np.cos(6 * position[:, 1])
@@ -16,7 +16,7 @@ def homophilous(n=600, seed=0):
 
 
 def neighbor_sums(n=200, seed=0, n_labelled=120, edges=500):
-    """X, y and a random graph: y depends on a column of the neighbours; NaN beyond ``n_labelled``."""
+    """X, y and a random graph: y depends on neighbours; NaN beyond ``n_labelled``."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     graph = random_graph(n, edges, seed)

@@ -78,7 +78,8 @@ def test_a_round_synchronises_eleven_times(monkeypatch):
     )
     X, y, graph = problem(12_000, 6_000)  # more than are trained on in full precision
     model.fit(X, y, graph=graph, callbacks=[Watch()])
-    # Is the gradient finite, and is it when pulled back; the tree; the parabola's two; the loss, twice; the cosine's four.
+    # Is the gradient finite, and is it when pulled back; the tree; the parabola's two; the loss,
+    # twice; the cosine's four.
     assert set(np.diff(after)) == {11}
 
 

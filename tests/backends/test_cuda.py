@@ -1,4 +1,4 @@
-"""On a real GPU: sweeps, operators and fits give there what they give on the CPU. Skipped where there is none."""
+"""Sweeps, operators and fits on a GPU agree with the CPU; skipped without a GPU."""
 
 import numpy as np
 import pytest
@@ -188,7 +188,8 @@ def coarse(n=2_000):
     return np.round(X * 8.0) / 8.0, y, graph
 
 
-# With the same bins, gradients and curvatures, XGBoost splits otherwise on a GPU where min_child_weight forbids some splits.
+# With the same bins, gradients and curvatures, XGBoost splits otherwise on a GPU where
+# min_child_weight forbids some splits.
 LEARNER = eb.XGBoost(4, min_child_weight=0.0, reg_lambda=1.0)
 
 

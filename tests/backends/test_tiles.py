@@ -1,4 +1,4 @@
-"""Edges in the order of tiles are the edges of the graph, each once, neighbouring columns beside each other."""
+"""Edges in tiles: every edge of the graph once, with adjacent columns next to each other."""
 
 import numpy as np
 import pytest

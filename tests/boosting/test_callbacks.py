@@ -100,7 +100,8 @@ def test_min_improvement_stops_slow_descent():
     falling = [0.99**t for t in range(30)]
     level = [falling[-1] * 0.9999**t for t in range(1, 100)]
     assert rounds_until_stopped(eb.EarlyStopping(10), falling + level) is None
-    # Ten rounds at 1 % gain 9.6 %; at .01 %, .1 %: the stop comes once a percent needs more than the last ten rounds.
+    # Ten rounds at 1 % gain 9.6 %; at .01 %, .1 %: the stop comes once a percent needs more than
+    # the last ten rounds.
     stopping = eb.EarlyStopping(10, min_improvement=0.01)
     assert rounds_until_stopped(stopping, falling + level) == 30 + 10
     assert stopping.reason == "the last 10 rounds lowered the validation loss by less than 1 %"

@@ -1,4 +1,4 @@
-"""The field against its dense closed form, leave-one-out against brute force, gradients against differences."""
+"""The latent field against dense closed forms, brute force and finite differences."""
 
 import numpy as np
 import pytest

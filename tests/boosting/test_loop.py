@@ -88,7 +88,7 @@ def test_training_loss_of_a_classifier_never_rises(graph, seed, n_classes):
 
 @pytest.mark.parametrize(("every", "tolerance"), [(1, 1e-5), (2, 0.05)])
 def test_without_a_graph_the_fit_is_plain_boosting_on_the_labelled_rows(every, tolerance):
-    """P = I: LightGBM's own model where all rows are labelled, and nearly so where every other row is.
+    """P = I: LightGBM's own model if all rows are labelled, and nearly so if every other row is.
 
     The difference is that LightGBM counts the rows of a leaf by their share of the curvature.
     """
@@ -115,7 +115,7 @@ def test_without_a_graph_the_fit_is_plain_boosting_on_the_labelled_rows(every, t
 
 
 def test_model_is_the_weighted_sum_of_its_trees():
-    """The compiled ensemble gives the scores that the loop accumulated, through the same smoothing."""
+    """The compiled ensemble returns the scores that the loop accumulated."""
     X, y, graph = neighbor_sums()
     for momentum in (False, True, "corrected"):
         m = fixed_regressor(momentum=momentum).fit(X, y, graph=graph)
@@ -169,7 +169,7 @@ def test_boosting_stops_when_nothing_is_left_to_learn():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_stopped_run_stays_stopped_and_its_trees_sum_to_its_scores(seed):
-    """A tree draws few columns, most of them constant: after a round without a tree, LightGBM might grow one."""
+    """With few sampled columns a round may grow no tree, and a later round one."""
     n = 200
     X = np.zeros((n, 8))
     X[:, 0] = np.random.default_rng(0).normal(size=n)

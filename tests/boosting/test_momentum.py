@@ -1,4 +1,4 @@
-"""Acceleration: both recursions by hand, what a restart is for, and that nothing else of a fit changes."""
+"""Momentum: both recursions written out, restarts, and the rest of a fit unchanged."""
 
 from itertools import count
 
@@ -32,7 +32,7 @@ def test_simple_momentum_follows_its_recursion():
 
 
 def test_corrected_momentum_is_the_algorithm_of_lu_et_al():
-    """Algorithm 2 of their paper, through a dense P, written with nothing of the library but P itself."""
+    """Algorithm 2 of Lu et al. with a dense P, independent of the library."""
     X, y, graph = neighbor_sums(n=60, n_labelled=40, edges=100)
     phi, rate, known = 0.3, 0.5, ~np.isnan(y)
     tree = DecisionTreeRegressor(max_depth=2, random_state=0)

@@ -1,4 +1,4 @@
-"""The gradient (8) against finite differences, and the curvature against the Hessian, for every operator and loss."""
+"""The gradient (8) against finite differences, the curvature against the Hessian."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_gradient_equals_finite_differences(name, loss):
 @given(graph=graphs(min_nodes=2) | signed_graphs(min_nodes=2), seed=st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
 def test_curvature_majorises_the_hessian(name, graph, seed):
-    """diag(d) − PᵀHP is positive semi-definite: the reason why no step along a tree can overshoot."""
+    """diag(d) − PᵀHP is positive semi-definite: no step along a tree can overshoot."""
     objective = objective_on(OPERATORS[name], graph, eb.SquaredError(), penalty=0.0, seed=seed)
     dense = objective.propagate(np.eye(graph.n_nodes))
     weights = np.zeros(graph.n_nodes)
@@ -159,7 +159,7 @@ def test_unit_is_the_mean_curvature_of_a_label_at_the_start():
 
 
 def test_gradients_in_units_do_not_depend_on_the_scale_of_the_operator():
-    """P of (13) shrinks by 1/(1+λ) where r(0) = 1: what regularises the trees must not come to mean something else."""
+    """P of (13) shrinks by 1/(1+λ) if r(0) = 1: regularisation of trees is relative to it."""
     graph = random_graph(30, 60)
     one, tenth = (  # P = 1/(1 + s), and a tenth of it
         objective_on(eb.Kernel(lambda s, k=k: k - 1 + k * s, 1.0), graph, eb.SquaredError(), 0.0)
@@ -277,7 +277,7 @@ def test_float32_gradient_of_a_large_graph_agrees_with_float64():
 
 @pytest.mark.parametrize("labels", ["none", "field"])
 def test_float32_fit_on_a_large_graph_agrees_with_float64_to_a_percent(labels, monkeypatch):
-    """Trees that nearly tie may come out otherwise; their sum does not: 1 % of the spread of the predictions."""
+    """Splits that nearly tie may differ; predictions differ by at most 1 % of their spread."""
     X, y, graph = large_problem()
     y[::2] = np.nan
     fits = []

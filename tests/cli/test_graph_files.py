@@ -69,7 +69,8 @@ def test_ids_in_the_index_of_a_parquet_file_are_a_column(tmp_path):
 
 
 def test_graphml_is_read_as_edges(tmp_path):
-    text = '<graphml><key id="w" for="edge" attr.name="km"/><graph edgedefault="undirected"><node id="01"/><node id="02"/>'
+    text = '<graphml><key id="w" for="edge" attr.name="km"/><graph edgedefault="undirected">'
+    text += '<node id="01"/><node id="02"/>'
     text += '<edge source="01" target="02"><data key="w">2.5</data></edge></graph></graphml>'
     nodes, edges = put(tmp_path, "nodes.csv", NODES), put(tmp_path, "g.graphml", text)
     assert graph_files.read_nodes_and_edges(nodes, edges).graph.degrees.tolist() == [1, 1, 0]

@@ -158,7 +158,8 @@ def pickled():
         npy("{'descr': [('x', '<f8')], 'fortran_order': False, 'shape': (1,), }", bytes(8)),
         npy("{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", bytes(8)),
         npy(
-            "{'descr': '<f8', 'fortran_order': False, 'shape': (len(__import__('os').listdir()),), }",
+            "{'descr': '<f8', 'fortran_order': False, "
+            "'shape': (len(__import__('os').listdir()),), }",
             bytes(8),
         ),
         npy("__import__('os').abort()"),

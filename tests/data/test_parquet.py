@@ -61,7 +61,8 @@ def test_a_fit_from_files_is_the_fit_in_memory(files, kind, labels, learner):
     y = y if kind is eb.EBBSRegressor else np.digitize(y, [1.0])
     settings = {"smoothing": eb.Laplacian(), "labels": labels, "learner": learner, **BARE}
     disk, memory = (kind(15, **settings).fit(given, y, graph=graph) for given in (X, table))
-    # XGBoost finds its bins from blocks by merging sketches, and they may end elsewhere by a little.
+    # XGBoost finds its bins from blocks by merging sketches, and they may end elsewhere by a
+    # little.
     equal = np.allclose if isinstance(learner, eb.XGBoost) else np.array_equal
     assert equal(disk.predict(), memory.predict())
     assert equal(disk.predict(X, graph=graph), memory.predict(table, graph=graph))
@@ -231,10 +232,12 @@ import numpy as np
 import ebboost as eb
 
 def peak():
-    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) * 1024
+    lines = open("/proc/self/status")
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
 
-settings = {"smoothing": eb.Laplacian(), "labels": "none", "early_stopping": False, "random_state": 0, "n_jobs": 1}
-for path in sys.argv[1:]:  # the first is small: what the libraries themselves take is there before the second
+settings = {"smoothing": eb.Laplacian(), "labels": "none", "early_stopping": False}
+settings |= {"random_state": 0, "n_jobs": 1}
+for path in sys.argv[1:]:  # the first is small: memory of the libraries
     X = eb.ParquetTable(path)
     n = len(X)
     graph = eb.Graph.from_edges(np.arange(n - 1), np.arange(1, n))

@@ -1,4 +1,4 @@
-"""What is made from neighbours' columns a few rows at a time gives the models, bit for bit, that it gives at once."""
+"""Graph columns computed in blocks of rows give the same models, bit for bit."""
 
 import tracemalloc
 

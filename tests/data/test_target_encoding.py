@@ -11,7 +11,7 @@ from ebboost.data.target_encoding import OrderedTargetEncoder
 
 
 def example(seed, n=30, n_outputs=1, n_categories=4):
-    """A numeric column between two of categories (-1: missing), two thirds of the nodes labelled."""
+    """A numeric column between two of categories (-1: missing), two thirds labelled."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(-1, n_categories, (n, 2)).astype(float)
     codes[codes < 0] = np.nan
@@ -109,7 +109,8 @@ def test_categories_are_shrunk_to_the_mean_of_all_by_one_label():
     encoder = OrderedTargetEncoder()
     encoder.fit_transform(table, labels, 0)
     later = Table(np.array([[0.0], [1.0], [np.nan], [7.0]]), ("a",), categorical=(0,), origin=(0,))
-    # (1 + 5)/2, (4 + 5)/2, missing is a category like any other, and a code never seen gets the mean 5
+    # (1 + 5)/2, (4 + 5)/2, missing is a category like any other, and a code never seen gets the
+    # mean 5
     assert encoder.transform(later).values.ravel().tolist() == [3.0, 4.5, 7.5, 5.0]
 
 

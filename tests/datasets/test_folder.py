@@ -13,7 +13,8 @@ SHARED = Path(__file__).parents[2] / "../shared/datasets"
 
 
 GRAPHML = """<graphml><graph edgedefault="undirected">
-<node id="2"/><node id="0"/><node id="1"/><node id="3"/><edge source="2" target="0"/></graph></graphml>"""
+<node id="2"/><node id="0"/><node id="1"/><node id="3"/>
+<edge source="2" target="0"/></graph></graphml>"""
 MASKS = {
     "10": {"train": [3], "val": [], "test": [0]},
     "2": {"train": [0, 1], "val": [2], "test": [3]},

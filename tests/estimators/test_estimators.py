@@ -37,8 +37,8 @@ def problem(n=240, seed=0):
     return X, y, graph
 
 
-# LightGBM counts the rows of a leaf by their share of the curvature, not by their weight: a row of weight 2 is not two
-# rows to it. The validation nodes that are held out differ as well.
+# LightGBM counts the rows of a leaf by their share of the curvature, not by their weight: a row of
+# weight 2 is not two rows to it. The validation nodes that are held out differ as well.
 WEIGHTS = "rows of a leaf are counted, not weighed"
 
 

@@ -1,4 +1,4 @@
-"""Graphs, tables and labels at the ends of what can be handed over: done and finite, or refused in plain words."""
+"""Extreme graphs, tables and labels: finite predictions, or a clear error."""
 
 import warnings
 from datetime import UTC, datetime

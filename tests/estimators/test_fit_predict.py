@@ -78,7 +78,7 @@ def test_few_labels_do_not_overfit():
 
 
 def test_neighbours_target_encodings_do_not_leak_labels():
-    """Pairs of neighbours share a category of their own: the encoding of one is the label of the other."""
+    """Pairs of neighbours share a category: the encoding of one is the label of the other."""
     rng = np.random.default_rng(0)
     n = 2000
     x = rng.normal(size=n)

@@ -1,4 +1,4 @@
-"""What users bring from other libraries goes in, and what comes out goes back: each library alone is skipped if absent."""
+"""Input from and output to other libraries; each is skipped if not installed."""
 
 import joblib
 import numpy as np

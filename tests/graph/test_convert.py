@@ -186,7 +186,7 @@ def test_row_standardised_libpysal_weights_warn_as_directed():
 
 
 class FakeTensor:
-    """A tensor that, like one on a GPU or with a gradient, becomes an array only once detached and moved."""
+    """A tensor that must be detached and moved to the CPU before it becomes an array."""
 
     def __init__(self, values, ready=False):
         self.values, self.ready = values, ready

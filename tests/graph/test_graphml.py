@@ -87,7 +87,8 @@ def test_weights_have_a_default_and_a_configurable_name(tmp_path):
 
 def test_prefixed_elements_and_data_of_other_programs_are_understood(tmp_path):
     head = '<g:graphml xmlns:g="http://graphml.graphdrawing.org/xmlns" xmlns:y="yed">'
-    body = '<g:graph><g:node id="0"><g:data key="k"><y:Shape>2</y:Shape></g:data></g:node><g:node id="1"/>'
+    body = '<g:graph><g:node id="0"><g:data key="k"><y:Shape>2</y:Shape></g:data></g:node>'
+    body += '<g:node id="1"/>'
     body += '<g:edge source="0" target="1"/></g:graph>'
     assert eb.Graph.from_graphml(written(tmp_path, body, head, "</g:graphml>")).n_edges == 1
 

@@ -1,4 +1,4 @@
-"""Neighbours computed from coordinates, against all distances by brute force and the haversine formula."""
+"""Neighbours from coordinates, against brute force and the haversine formula."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,7 @@ from tests.strategies import random_graph
 
 
 def town(n=900, seed=0):
-    """Houses of a hidden quality that varies over a map: neighbours are alike, lots are drawn, rivals are opposites."""
+    """Three relations: similar neighbours, random pairs, and opposite rivals."""
     rng = np.random.default_rng(seed)
     X, position = rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
     hidden = np.sin(2 * position[:, 0]) + np.cos(2 * position[:, 1])

@@ -27,7 +27,10 @@ PANELS = [
     "uncertainty",
     "settings",
 ]
-EVIL = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>$title${x}'\"&"
+EVIL = (
+    "</script><img src=x onerror=\"document.title='owned'\">"
+    "<script>document.title='owned'</script>$title${x}'\"&"
+)
 
 
 class Page(HTMLParser):
@@ -292,7 +295,8 @@ CONTRAST = """(() => {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const card = shine(getComputedStyle(document.querySelector('section')).backgroundColor);
-  const texts = [...document.querySelectorAll('section p, section th, section td, section summary, dt, dd')];
+  const selector = 'section p, section th, section td, section summary, dt, dd';
+  const texts = [...document.querySelectorAll(selector)];
   return Math.min(...texts.map((e) => {
     const ink = shine(getComputedStyle(e).color);
     return (Math.max(ink, card) + 0.05) / (Math.min(ink, card) + 0.05);
@@ -331,7 +335,8 @@ def test_panels_render_at_every_width_without_errors(browser, tmp_path, name):
         assert len(heights) == len(PANELS) and min(heights) > 40
         assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
         smallest = browser.run(
-            "Math.min(...[...document.querySelectorAll('main *')].filter((e) => e.childNodes.length && e.offsetHeight > 2)"
+            "Math.min(...[...document.querySelectorAll('main *')]"
+            ".filter((e) => e.childNodes.length && e.offsetHeight > 2)"
             ".map((e) => parseFloat(getComputedStyle(e).fontSize)))"
         )
         assert smallest >= 11
@@ -382,7 +387,8 @@ def test_the_focus_goes_through_the_page_in_order(browser, tmp_path):
     assert [name for name in seen if name in wanted] == wanted
     unnamed = browser.run(
         "[...document.querySelectorAll('button, select, canvas, a, summary')]"
-        ".filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length)).length"
+        ".filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label') "
+        "|| e.labels?.length)).length"
     )
     assert unnamed == 0
 

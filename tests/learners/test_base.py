@@ -75,7 +75,7 @@ def test_same_seed_gives_the_same_model_bit_for_bit(name):
 
 @pytest.mark.parametrize("name", BOOSTERS)
 def test_a_grown_tree_is_the_least_squares_fit_on_its_leaves(name):
-    """Each leaf holds −Σg/Σh over its rows: checked through the values alone, on one column with two groups."""
+    """Each leaf holds −Σg/Σh over its rows; one column with two groups."""
     X = np.repeat([[0.0], [1.0]], 50, axis=0)
     rng = np.random.default_rng(0)
     gradient, curvature = rng.normal(size=(100, 1)), rng.random((100, 1)) + 0.5

@@ -368,7 +368,8 @@ import resource, sys
 import numpy as np
 import ebboost as eb
 from ebboost.model import serialization as modelfile
-used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) * 1024
+status = open("/proc/self/status")
+used = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) * 1024
 resource.setrlimit(resource.RLIMIT_AS, (used + 700 * 2**20,) * 2)
 for path in sys.argv[1:]:
     for read in (modelfile.describe, eb.load):

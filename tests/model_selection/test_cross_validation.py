@@ -60,7 +60,8 @@ def spy():
     return Spy()
 
 
-# ---------------------------------------------------------------------- labels are held out, the graph is not
+# ---------------------------------------------------------------------- labels are held out, the
+# graph is not
 
 
 def test_every_fold_is_fitted_on_all_rows_and_edges_but_only_its_labels(spy):

@@ -1,4 +1,4 @@
-"""Tuning: the best trial is refitted, never worse than the model as it is; poor trials stop early."""
+"""Tuning: the best trial is refitted, never worse than the defaults; poor trials stop."""
 
 import sys
 

@@ -33,7 +33,7 @@ def dense_laplacian(graph: eb.Graph, normalized: bool) -> np.ndarray:
 
 
 def dense_form(smoother: eb.Smoother, graph: eb.Graph) -> np.ndarray:
-    """P from its definition, written with dense matrices and nothing of the library but the step size."""
+    """P from its definition, with dense matrices."""
     if isinstance(smoother, eb.Kernel):
         return dense_kernel(smoother, graph)
     eye = np.eye(graph.n_nodes)
@@ -41,7 +41,8 @@ def dense_form(smoother: eb.Smoother, graph: eb.Graph) -> np.ndarray:
     if smoother.method == "exact":
         return np.linalg.inv(system)
     if smoother.method == "chebyshev":
-        # P = A⁻¹ + r_k(A)(I − A⁻¹) with r_k the scaled Chebyshev polynomial, through the eigenvalues.
+        # P = A⁻¹ + r_k(A)(I − A⁻¹) with r_k the scaled Chebyshev polynomial, through the
+        # eigenvalues.
         upper = LaplacianSystem(graph, smoother.lam, smoother.normalized).upper
         values, vectors = np.linalg.eigh(system)
         if upper <= 1 or smoother.n_steps == 0:
@@ -65,7 +66,7 @@ def dense_form(smoother: eb.Smoother, graph: eb.Graph) -> np.ndarray:
 
 
 def dense_kernel(kernel: eb.Kernel, graph: eb.Graph) -> np.ndarray:
-    """P = 1/(1 + λ r(s)), or steps towards it, at the eigenvalues of L; where a degree is given, P's own series cut off."""
+    """P = 1/(1 + λ r(s)), or steps towards it, from the eigenvalues of L."""
     eye, (values, vectors) = (
         np.eye(graph.n_nodes),
         np.linalg.eigh(dense_laplacian(graph, kernel.normalized)),

@@ -1,4 +1,4 @@
-"""The bound on how far k steps are from the inverse, against its formula on a fine grid of eigenvalues."""
+"""The bound on ‖P^(k) − P*‖ against its formula on a fine grid of eigenvalues."""
 
 import numpy as np
 import pytest

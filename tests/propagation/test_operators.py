@@ -1,4 +1,4 @@
-"""One dot test and one closed-form test for every operator, present and future: add new ones to SMOOTHERS."""
+"""A dot test and a closed-form test for every operator: add new ones to SMOOTHERS."""
 
 import math
 
@@ -54,7 +54,8 @@ def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph
         operator.apply(u[:, 0]), operator.apply(u)[:, 0], rtol=1e-12, atol=1e-12
     )
     assert np.linalg.norm(dense, 2) <= operator.norm_bound * (1 + 1e-9)
-    # The operator's own entries: those of a polynomial may be none where the exact ones are, within its tolerance.
+    # The operator's own entries: those of a polynomial may be none where the exact ones are, within
+    # its tolerance.
     assert not operator.nonnegative or operator.apply(np.eye(graph.n_nodes)).min() >= -1e-12
     if operator.magnitude is not None:
         assert (operator.magnitude.apply(np.eye(graph.n_nodes)) >= np.abs(dense) - 1e-9).all()
@@ -327,7 +328,7 @@ def test_a_graph_without_edges_only_shrinks():
 
 
 def test_frequencies_of_infinite_energy_are_multiplied_by_zero():
-    """A star's normalised Laplacian comes close to 2, where the walk and the inverse cosine cost infinitely much."""
+    """A star's spectrum comes close to 2, where two kernels have an infinite energy."""
     star = eb.Graph.from_edges(np.zeros(400, dtype=int), np.arange(1, 401))
     for r in ("random-walk", "inverse-cosine"):
         kernel = eb.Kernel(r, 2.0, **EXACT)

@@ -24,7 +24,7 @@ SMOOTHERS = [
 @settings(max_examples=10, deadline=None)
 @given(graphs(), st.integers(0, 10**6))
 def test_float32_agrees_with_float64_to_one_part_in_a_hundred_thousand(smoother, graph, seed):
-    """The tolerance stated in docs/reliability.md: 1e-5 of the largest score, for every operator."""
+    """The tolerance stated in docs/testing.md: 1e-5 of the largest score."""
     scores = np.random.default_rng(seed).normal(size=(graph.n_nodes, 2))
     operator = smoother.operator(graph)
     full, short = operator.apply(scores), operator.apply(scores.astype(np.float32))

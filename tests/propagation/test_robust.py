@@ -1,4 +1,4 @@
-"""Robust smoothing (14): every step lowers its energy, its frozen operator is exact, its rounds descend."""
+"""Robust smoothing (14): steps lower the energy, rounds lower the loss."""
 
 import pickle
 
@@ -88,7 +88,7 @@ def test_every_step_lowers_the_energy(penalty, normalized, graph, seed, scale, l
 @pytest.mark.parametrize("normalized", [True, False])
 @pytest.mark.parametrize("penalty", PENALTY_NAMES)
 def test_energy_and_steps_are_those_of_the_equation(penalty, normalized):
-    """The energy against (14) written out, the first step against its numerical gradient: Z − α/2 ∂E/∂Z."""
+    """The energy against (14), the first step against Z − α/2 ∂E/∂Z, numerically."""
     graph = random_graph(9, 16)
     smoother = robust(penalty, 0.8, 1.7, 2, normalized)
     chosen, operator = smoother._penalty(), smoother.operator(graph)
@@ -278,7 +278,7 @@ def _at(objective, scores):
 
 
 def two_groups(seed=0, spurious=60):
-    """Two groups of 60 nodes, tied within; y is a noisy mean of each group, and some edges tie the groups."""
+    """Two groups of 60 connected nodes with different means, and some edges between them."""
     rng = np.random.default_rng(seed)
     group = np.repeat([0, 1], 60)
     inner = np.concatenate([rng.integers(0, 60, (150, 2)), rng.integers(60, 120, (150, 2))])

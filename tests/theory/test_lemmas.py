@@ -30,7 +30,7 @@ def distance(smoother, graph, nodes=slice(None)):
 )
 @settings(max_examples=80, deadline=None)
 def test_error_of_k_steps_is_within_the_bound_of_the_proof(graph, lam, k, normalized, m):
-    """‖P^(k) − P*‖ ≤ e^{−μk/2σ}‖P^(0) − P*‖, on all rows and on the labelled ones; and c = μ/σ, twice as fast."""
+    """‖P^(k) − P*‖ ≤ e^{−μk/2σ}‖P^(0) − P*‖ on all and on labelled rows; and c = μ/σ."""
     start, after = (
         eb.Laplacian(lam, steps, normalized=normalized, step="theorem") for steps in (0, k)
     )
@@ -79,7 +79,7 @@ def test_auto_takes_the_least_number_of_steps_that_the_bound_allows(
 
 @pytest.mark.parametrize("lam", [10.0, 100.0, 300.0])
 def test_chebyshev_needs_about_the_square_root_of_the_steps(lam):
-    """As measured on a ring, whose spectrum is known and has no gap: σ log(1/tol) steps against ½√σ log(2/tol)."""
+    """Measured on a ring: σ log(1/tol) steps against ½√σ log(2/tol)."""
     n, tol = 200, 1e-4
     graph = eb.Graph.from_edges(range(n), [*range(1, n), 0])
     values = 1 + lam * (2 - 2 * np.cos(2 * np.pi * np.arange(n) / n))

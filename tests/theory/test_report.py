@@ -39,7 +39,7 @@ def test_report_names_the_theorem_that_applies():
 
 
 def test_report_rebuilds_the_objective_of_the_fit(tmp_path):
-    """The history's last value is that of the final scores, with labels held out, weights and a model read from a file."""
+    """The last value of the history is the loss of the final scores."""
     X, y, graph = neighbor_sums(n=400, n_labelled=300)
     weight = np.random.default_rng(1).random(400) + 0.5
     for labels in ("none", "field"):
@@ -122,7 +122,7 @@ def decay_exponent(loss, first, last):
 
 
 def test_momentum_reaches_the_same_training_loss_in_a_fifth_of_the_rounds(fitted):
-    """At one learning rate and with the same trees; by more the longer the run, as the square root of its rounds."""
+    """At the same learning rate and with the same trees; the gain grows with the rounds."""
     plain = eb.convergence.report(fitted(640))
     assert plain.monotone
     for momentum in ("simple", "corrected"):
@@ -135,7 +135,7 @@ def test_momentum_reaches_the_same_training_loss_in_a_fifth_of_the_rounds(fitted
 
 
 def test_penalty_makes_convergence_linear(fitted):
-    """The distance from the optimum over all functions of the columns is a straight line on a logarithmic axis."""
+    """The distance from the optimum falls linearly on a logarithmic axis."""
     deep = eb.LightGBM(64, min_child_samples=1, params={"min_sum_hessian_in_leaf": 1e-6})
     result = eb.convergence.report(fitted(200, learning_rate=0.5, penalty=1.0, learner=deep))
     gap, t = result.loss - result.optimum, np.arange(20, 201)

@@ -60,7 +60,7 @@ def labelled(graph, seed):
 )
 @settings(max_examples=25, deadline=None)
 def test_theorem_1_holds_for_any_reference(graph, seed, lam, rate, penalty):
-    """With trees that fit anything, Γ = 1 and φ = 1/5 is allowed: the bound is then a theorem, for every f*."""
+    """With trees that fit anything, Γ = 1 and φ = 1/5: the bound holds for every f*."""
     X, y, rng = labelled(graph, seed)
     m = fixed_regressor(
         n_estimators=25, learning_rate=rate, smoothing=eb.Laplacian(lam, 3), penalty=penalty

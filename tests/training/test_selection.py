@@ -100,7 +100,8 @@ def test_candidates_are_compared_on_sparse_tables_too(kind, tmp_path):
         sparse.csr_array(words.astype(float)), y[train], nodes=train, graph=graph
     )
     assert m.best_candidate_ == "graph"
-    # directions of the words for classes; words, their means over neighbours and degrees for numbers
+    # directions of the words for classes; words, their means over neighbours and degrees for
+    # numbers
     assert m.ensemble_.booster.num_feature() == (
         128 if kind is eb.EBBSClassifier else 300 + 300 + 2
     )

@@ -26,7 +26,7 @@ CHUNKS = (400, 0, 650, 450)  # uneven, one of them empty, more than there are wo
 
 
 class Alone:
-    """One worker that has every other part of the rows too: what the others would send is there already."""
+    """One worker that also holds the rows of the others: nothing needs to be sent."""
 
     rank, count = 0, 1
 
@@ -41,7 +41,7 @@ class Alone:
 
 
 def data(n=N, seed=0):
-    """Columns of few values: then all workers and one process bin them alike, and the models must agree to rounding."""
+    """Columns of few values: workers and one process find the same bins."""
     random = np.random.default_rng(seed)
     X = random.integers(0, 40, size=(n, 4)) / 10.0
     graph = eb.Graph.build_knn(X[:, :2] + 0.01 * random.normal(size=(n, 2)), k=5)
@@ -52,7 +52,7 @@ def data(n=N, seed=0):
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet():
-    """Whatever goes wrong inside Dask's own processes, and is said there, is not what is tested here."""
+    """Silence the messages of Dask's own processes."""
     import logging
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -96,7 +96,7 @@ def assert_same_model(one, other, atol=1e-4):
 
 
 def block_graphs(graph, cuts):
-    """The graph in two parts, and collective that add up what both bring: each part is asked in turn."""
+    """The graph in two shards, and collectives that sum over both."""
     ranges = [
         Rows(((0, cuts[0]), (cuts[1], graph.n_nodes)), graph.n_nodes),
         Rows(((cuts[0], cuts[1]),), graph.n_nodes),
@@ -245,7 +245,8 @@ def test_two_workers_train_what_one_process_trains(client, in_blocks, parameters
         fitted(X=spread(X), y=y, graph=graph, **parameters),
     )
     assert two.cluster_["n_workers"] == 2 and "2 workers" in two.summary() and one.cluster_ is None
-    # Neighbours' means are numbers of many values: their bins are sketched, by two a little otherwise than by one.
+    # Neighbours' means are numbers of many values: their bins are sketched, by two a little
+    # otherwise than by one.
     assert_same_model(one, two, atol=0.3 if "neighbor_features" in parameters else 1e-4)
     assert two.score(None, one.predict()) > 0.99
     np.testing.assert_allclose(two.feature_importances_, one.feature_importances_, atol=0.05)
