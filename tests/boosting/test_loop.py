@@ -158,7 +158,7 @@ def test_after_callbacks_run_after_all_others_in_every_round():
     )
     events = [(2,), ("round", 0), ("round", 1)]
     assert calls == [(name, *event) for event in events for name in ("first", "last")]
-    assert result.stop_reason == "all rounds were used"
+    assert result.stop_reason == "all rounds were trained"
 
 
 def test_boosting_stops_when_nothing_is_left_to_learn():
@@ -227,7 +227,7 @@ def test_single_rounds_without_descent_do_not_stop_training():
         X, y, graph=graph
     )
     assert len(m.history_["step"]) == 30
-    assert m.stop_reason_ == "all rounds were used"
+    assert m.stop_reason_ == "all rounds were trained"
 
 
 def test_line_search_steps_back_from_an_infinite_loss():

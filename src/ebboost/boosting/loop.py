@@ -50,7 +50,7 @@ class Boosting(Resumable):
         self.learning_rate = learning_rate
         self.momentum = (momentum or Momentum()).start(objective, learner, learning_rate)
         self.model = objective.start()
-        self.reason = "all rounds were used"
+        self.reason = "all rounds were trained"
         self._n_trees: list[int] = []  # after each round: momentum may grow two in one
         self._n_stalled = 0
 

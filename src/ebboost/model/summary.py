@@ -7,7 +7,9 @@ from ebboost.model.state import FittedState
 
 def summarize(state: FittedState) -> str:
     """Describe a fitted model in a few lines: what was selected and why, which labels it uses."""
-    rows = [("", f"{state.estimator}: {state.n_iter} rounds, {state.stop_reason}")]
+    n_trained = len(state.history["training"])
+    best = "" if state.n_iter == n_trained else f" (the best of {n_trained})"
+    rows = [("", f"{state.estimator}: {state.n_iter} rounds{best}, {state.stop_reason}")]
     rows.append(("graph", _graph_use(state)))
     if state.relation_strengths is not None:
         strengths = state.relation_strengths.items()
