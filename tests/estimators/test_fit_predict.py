@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import log_loss, r2_score
 from sklearn.tree import DecisionTreeRegressor
 
@@ -252,6 +253,8 @@ def test_callbacks_and_verbose_are_checked():
         eb.EBBSRegressor(3, n_jobs=1).fit(X, y, graph=graph, callbacks=eb.EarlyStopping(2)).n_iter_
         <= 3
     )
+    with pytest.raises(TypeError, match=r"callbacks must be a list of eb\.Callback, got 5"):
+        eb.EBBSRegressor(3).fit(X, y, graph=graph, callbacks=5)
     with pytest.raises(TypeError, match=r"callbacks\[0\]"):
         eb.EBBSRegressor(3).fit(X, y, graph=graph, callbacks=[print])
     with pytest.raises(ValueError, match="verbose"):
@@ -318,3 +321,22 @@ def test_changing_returned_predictions_does_not_change_the_model():
     before = classifier.predict_proba().copy()
     classifier.predict_proba()[:] = 0.0
     np.testing.assert_array_equal(classifier.predict_proba(), before)
+
+
+def test_the_warning_of_a_column_vector_points_at_the_caller():
+    X, y, graph = homophilous(100)
+    model = eb.EBBSRegressor(3, labels="field", n_jobs=1, random_state=0)
+    with pytest.warns(DataConversionWarning, match="column-vector y") as caught:
+        model.fit(X, y[:80, None], nodes=np.arange(80), graph=graph)
+    assert caught[0].filename == __file__
+    with pytest.warns(DataConversionWarning, match="column-vector new_labels") as caught:
+        model.predict(new_labels=([90, 95], y[[90, 95], None]))
+    assert caught[0].filename == __file__
+
+
+def test_other_relations_at_prediction_than_at_fit_are_named():
+    X, y, graph = homophilous(100)
+    model = eb.EBBSRegressor(3, n_jobs=1).fit(X, y, graph={"near": graph, "far": graph})
+    for other in ({"near": graph}, {"near": graph, "city": graph}):
+        with pytest.raises(ValueError, match=r"relations of the fit, \['near', 'far'\], got"):
+            model.predict(X, graph=other)

@@ -214,7 +214,7 @@ def test_invalid_uses_of_relations_raise_errors():
     model = small().fit(X, y, graph=relations)
     with pytest.raises(TypeError, match=r"fitted on the relations \['near', 'lot', 'rival'\]"):
         model.predict(X, graph=relations["near"])
-    with pytest.raises(ValueError, match="names 'lot', which is not a relation"):
+    with pytest.raises(ValueError, match="must have the relations of the fit"):
         model.predict(X, graph={"near": relations["near"]})
     with pytest.raises(TypeError, match="fitted on one graph"):
         small().fit(X, y, graph=relations["near"]).predict(X, graph=relations)

@@ -293,6 +293,8 @@ class ProgressBar(Callback):
 
 def as_callbacks(callbacks: Callback | Iterable[Callback]) -> list[Callback]:
     """Return callbacks as a list; a single one becomes a list of one."""
+    if not isinstance(callbacks, (Callback, Iterable)):
+        raise TypeError(f"callbacks must be a list of eb.Callback, got {callbacks!r}.")
     listed = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
     for position, callback in enumerate(listed):
         if not isinstance(callback, Callback):

@@ -1,6 +1,5 @@
 """Checks of the data that users pass to estimators: tables, graphs, labels, weights, nodes."""
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from ebboost.data.parameters import check_number
 from ebboost.data.table import Table
+from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs, check_relations
 from ebboost.graph.ids import is_missing
 
@@ -279,11 +279,10 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
     except ValueError:
         raise ValueError(f"{name} must be a flat list of labels.") from None
     if values.ndim == 2 and values.shape[1] == 1:
-        warnings.warn(
+        warn_caller(
             f"A column-vector {name} was passed when a 1d array was expected. Please change the "
             f"shape of {name} to (n_samples,), for example using ravel().",
             DataConversionWarning,
-            stacklevel=4,
         )
         values = values.ravel()
     if values.ndim != 1:

@@ -237,7 +237,12 @@ def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) 
     if state.graph is None and graph is not None:
         raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
     checks.check_graph(graph, n_rows, X)
-    return mix_relations(graph, state.relation_strengths)
+    strengths = state.relation_strengths
+    if isinstance(graph, Mapping) and strengths is not None and set(graph) != set(strengths):
+        raise ValueError(
+            f"graph must have the relations of the fit, {list(strengths)}, got {list(graph)}."
+        )
+    return mix_relations(graph, strengths)
 
 
 def mix_relations(graph: Graphs | None, strengths: Mapping[str, float] | None) -> Graph | None:

@@ -1,12 +1,11 @@
 """Symmetric positive definite sparse systems: a factorisation, or conjugate gradients if large."""
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import SuperLU, splu
 from sklearn.exceptions import ConvergenceWarning
 
+from ebboost.data.warn import warn_caller
 from ebboost.propagation._cg import conjugate_gradients, norms
 from ebboost.propagation._matrix import GraphMatrix
 
@@ -110,9 +109,8 @@ class SparseSolver:
         return (v / self.matrix.root).reshape(right.shape), length
 
     def _warn(self, relative: float, tolerance: float) -> None:
-        warnings.warn(
+        warn_caller(
             f"Conjugate gradients stopped after {self.max_iterations} iterations with a relative "
             f"residual of {relative:.1e} (wanted {tolerance:.0e}). {self._remedy}",
             ConvergenceWarning,
-            stacklevel=4,
         )
