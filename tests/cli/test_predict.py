@@ -102,7 +102,7 @@ def test_attached_nodes_are_predicted_from_fitted_neighbours(folder, tmp_path):
     pd.DataFrame({"id": ["004"], "size": [0.0], "rooms": [3], "kind": ["north"]}).to_csv(
         tmp_path / "new.csv", index=False
     )
-    assert "node '004' is one of the nodes the model was fitted on" in error_line(
+    assert "the model was fitted on node '004': leave it out" in error_line(
         *words, "--attach", "--skip-unknown"
     )
 

@@ -6,15 +6,17 @@ Ctrl-C.
 """
 
 import os
+import subprocess
 import sys
 import traceback
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import ebboost
-from ebboost.cli.bench import bench
 from ebboost.cli.check import check
 from ebboost.cli.console import print_error
 from ebboost.cli.demo import demo
@@ -89,34 +91,44 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
-_Version = Annotated[
-    bool,
-    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
-]
+_VERSION = typer.Option(
+    "--version", callback=_print_version, is_eager=True, help="Print the version."
+)
 
 
 @app.callback()
-def main(version: _Version = False) -> None:
+def main(version: Annotated[bool, _VERSION] = False) -> None:
     """Gradient boosting on tables whose rows are nodes of a graph.
 
     Needs a table of nodes, a table of edges and the name of the column to predict.
     """
 
 
-app.command(epilog="Example: ebboost demo --files counties")(demo)
-app.command(epilog="Example: ebboost check nodes.csv edges.csv --target price")(check)
-app.command(
-    epilog="Example: ebboost fit nodes.csv edges.csv --target price -o houses.ebb; a long fit, "
-    "started or continued: ebboost fit nodes.csv edges.csv --target price --checkpoint folder "
-    "--resume"
-)(fit)
-app.command(epilog="Example: ebboost predict houses.ebb --interval 0.9 -o predictions.csv")(predict)
-app.command(epilog="Example: ebboost explain houses.ebb 4711")(explain)
-app.command(
-    epilog='Example: ebboost report houses.ebb -o houses.html --title "Houses in Lucas County"'
-)(report)
+def bench(context: typer.Context) -> None:
+    """Run the benchmarks of a checkout of ebboost: python -m benchmarks, with the same options."""
+    root = Path(ebboost.__file__).parents[2]
+    if not (root / "benchmarks" / "__main__.py").is_file():
+        raise ValueError(
+            "This installation has no benchmarks: run this from a checkout of ebboost."
+        )
+    command = [sys.executable, "-m", "benchmarks", *context.args]
+    raise typer.Exit(subprocess.run(command, cwd=root, check=False).returncode)
+
+
+_LONG_FIT = "a long fit, started or continued: ebboost fit nodes.csv edges.csv --target price"
+_EXAMPLES: dict[Callable[..., None], str] = {
+    demo: "demo --files counties",
+    check: "check nodes.csv edges.csv --target price",
+    fit: "fit nodes.csv edges.csv --target price -o houses.ebb; "
+    f"{_LONG_FIT} --checkpoint folder --resume",
+    predict: "predict houses.ebb --interval 0.9 -o predictions.csv",
+    explain: "explain houses.ebb 4711",
+    report: 'report houses.ebb -o houses.html --title "Houses in Lucas County"',
+    inspect: "inspect houses.ebb",
+}
+for command, example in _EXAMPLES.items():
+    app.command(epilog=f"Example: ebboost {example}")(command)
 app.command(
     epilog="Example: ebboost bench -- --help",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(bench)
-app.command(epilog="Example: ebboost inspect houses.ebb")(inspect)

@@ -1,8 +1,7 @@
 """``ebboost check``: look at the data, and estimate what the graph adds."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from ebboost.cli import inputs
@@ -22,23 +21,16 @@ def check(
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
     folds: Annotated[int, inputs.option("--folds", "NUMBER", _FOLDS, min=2)] = 3,
-    estimate: Annotated[bool, typer.Option(help=_ESTIMATE)] = True,
+    estimate: Annotated[bool, inputs.option("--estimate/--no-estimate", None, _ESTIMATE)] = True,
     seed: inputs.Seed = 0,
     as_json: inputs.Json = False,
 ) -> None:
     """Check the data, and estimate whether the graph improves predictions."""
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
     with progress("comparing with and without the graph") as update:
-        result = check_graph(
-            X,
-            y,
-            data.graph,
-            task=task,
-            estimate=estimate,
-            n_folds=folds,
-            random_state=seed,
-            progress=lambda done, total: update(completed=done, total=total),
-        )
+        options: dict[str, Any] = {"task": task, "n_folds": folds, "random_state": seed}
+        options["progress"] = lambda done, total: update(completed=done, total=total)
+        result = check_graph(X, y, data.graph, estimate=estimate, **options)
     if as_json:
         print_json(result.to_dict())
     else:

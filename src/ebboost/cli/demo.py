@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.boosting.callbacks import unless_interrupted
@@ -23,8 +22,8 @@ _OUTPUT = "Also write the model that uses the graph to this file."
 
 
 def demo(
-    folder: Annotated[Path | None, typer.Option("--files", metavar="FOLDER", help=_FILES)] = None,
-    output: Annotated[Path | None, inputs.file_option("--output", "-o", text=_OUTPUT)] = None,
+    folder: Annotated[Path | None, inputs.option("--files", "FOLDER", _FILES)] = None,
+    output: Annotated[Path | None, inputs.option("--output -o", "FILE", _OUTPUT)] = None,
     as_json: inputs.Json = False,
 ) -> None:
     """Compare predictions without and with a graph, on 25 357 house sales."""
@@ -51,54 +50,49 @@ def measure(output: Path | None = None) -> dict[str, Any]:
     train = splits[0]["train"]
     test = splits[0]["test"]
     models = []
-    squared_errors = []
+    squared_errors = {}
     for name, edges in (("LightGBM trees, no graph", None), ("the same trees, with graph", graph)):
         model = EBBSRegressor(random_state=0)
         start = time.perf_counter()
         model.fit(X, y[train], nodes=train, graph=edges)
-        seconds = time.perf_counter() - start
+        facts = {"rounds": model.n_iter_, "seconds": time.perf_counter() - start}
         predicted = unless_interrupted(model).predict(nodes=test)
         residuals = y[test] - predicted
-        models.append(
-            {
-                "name": name,
-                "r2": r2(y[test], predicted),
-                "typical_error": median_absolute_error(np.expm1(-residuals)),
-                "rounds": model.n_iter_,
-                "seconds": seconds,
-            }
-        )
-        squared_errors.append(residuals**2)
+        typical_error = median_absolute_error(np.expm1(-residuals))
+        metrics = {"name": name, "r2": r2(y[test], predicted), "typical_error": typical_error}
+        models.append(metrics | facts)
+        squared_errors["without" if edges is None else "with_graph"] = residuals**2
     if output is not None:
         model.save(output, table=True, source={"id": "row", "target": "log price"})
+    houses = pd.DataFrame(squared_errors)
+    houses["built"] = X["yrbuilt"].to_numpy()[test]
+    houses["degree"] = graph.degrees[test]
     return {
         "houses": len(X),
         "columns": X.shape[1],
         "edges": graph.n_edges,
         "to_predict": len(test),
         "models": models,
-        "groups": _by_group(X["yrbuilt"].to_numpy()[test], graph.degrees[test], squared_errors),
+        "groups": _by_group(houses),
         "summary": model.summary(),
     }
 
 
-def _by_group(
-    built: NDArray[np.int64], degree: NDArray[np.float64], squared_errors: list[NDArray[np.float64]]
-) -> list[dict[str, Any]]:
+def _by_group(houses: pd.DataFrame) -> list[dict[str, Any]]:
     """Mean squared error without and with the graph by group of houses, the largest gain first."""
     groups = {
-        "1 or 2 neighbours": (degree >= 1) & (degree <= 2),
-        "3 neighbours": degree == 3,
-        "4 neighbours or more": degree >= 4,
-        "built before 1920": built < 1920,
-        "built 1920 to 1959": (built >= 1920) & (built < 1960),
-        "built since 1960": built >= 1960,
+        "1 or 2 neighbours": "1 <= degree <= 2",
+        "3 neighbours": "degree == 3",
+        "4 neighbours or more": "degree >= 4",
+        "built before 1920": "built < 1920",
+        "built 1920 to 1959": "1920 <= built < 1960",
+        "built since 1960": "built >= 1960",
     }
-    errors = pd.DataFrame(dict(zip(("without", "with_graph"), squared_errors, strict=True)))
-    rows = [
-        {"name": name, "houses": int(group.sum()), **errors[group].mean().to_dict()}
-        for name, group in groups.items()
-    ]
+    rows = []
+    for name, condition in groups.items():
+        group = houses.query(condition)
+        errors = group[["without", "with_graph"]].mean().to_dict()
+        rows.append({"name": name, "houses": len(group), **errors})
     return sorted(rows, key=lambda row: row["with_graph"] / row["without"])
 
 
@@ -114,18 +108,13 @@ def _page(results: dict[str, Any]) -> str:
         "",
         f"{'':34}{'R²':>7}{'typical error':>15}{'rounds':>9}{'seconds':>10}",
     ]
-    for model in results["models"]:
-        lines.append(
-            f"{model['name']:34}{model['r2']:7.3f}{model['typical_error']:15.1%}"
-            f"{model['rounds']:9}{model['seconds']:10.1f}"
-        )
+    row = "{name:34}{r2:7.3f}{typical_error:15.1%}{rounds:9}{seconds:10.1f}"
+    lines += [row.format(**model) for model in results["models"]]
     lines += ["", "Where the graph improves most (mean squared error of the log price):"]
+    row = "  {name:24}{houses:6,} houses   {without:.3f} → {with_graph:.3f}   {change:+.0%}"
     for group in results["groups"]:
         change = group["with_graph"] / group["without"] - 1.0
-        lines.append(
-            f"  {group['name']:24}{group['houses']:6,} houses   {group['without']:.3f} → "
-            f"{group['with_graph']:.3f}   {change:+.0%}"
-        )
+        lines.append(row.format(**group, change=change))
     lines.append("")
     for line in results["summary"].splitlines():
         lines.append(textwrap.fill(line, 80, subsequent_indent=12 * " "))
@@ -142,14 +131,12 @@ def _write_counties(folder: Path, as_json: bool) -> None:
     ends = sparse.triu(graph.adjacency, format="coo").coords
     edges = pd.DataFrame({"source": graph.node_ids[ends[0]], "target": graph.node_ids[ends[1]]})
     folder.mkdir(parents=True, exist_ok=True)
-    nodes_file = folder / "nodes.csv"
-    edges_file = folder / "edges.csv"
-    tables.write_table(nodes, nodes_file)
-    tables.write_table(edges, edges_file)
+    files = {"nodes": folder / "nodes.csv", "edges": folder / "edges.csv"}
+    tables.write_table(nodes, files["nodes"])
+    tables.write_table(edges, files["edges"])
     if as_json:
-        console.print_json({"nodes": nodes_file, "edges": edges_file, "target": "pc_turnout"})
+        console.print_json(files | {"target": "pc_turnout"})
         return
-    print(f"{nodes_file}: 3 107 US counties and their turnout in 1980, empty in 40 % of them.")
-    print(f"{edges_file}: which of them share a border.")
-    files = shlex.join([str(nodes_file), str(edges_file)])
-    print(f"Next: ebboost check {files} --target pc_turnout")
+    print(f"{files['nodes']}: 3 107 US counties and their turnout in 1980, empty in 40 % of them.")
+    print(f"{files['edges']}: which of them share a border.")
+    print(f"Next: ebboost check {shlex.join(map(str, files.values()))} --target pc_turnout")

@@ -20,9 +20,9 @@ from ebboost.model.intervals import half_width
 _OUTPUT = "Model file to write."
 _ROUNDS = "Most trees; fewer if the validation loss stops falling."
 _LEVEL = "Share of true values that prediction intervals contain."
-_CHECKPOINT = "Write a checkpoint there every 30 seconds, for --resume."
+_FOLDER = "Write a checkpoint there every 30 seconds, for --resume."
 _RESUME = "Continue from --checkpoint after a crash or Ctrl-C, to the same model."
-_Folder = Annotated[Path | None, typer.Option(metavar="FOLDER", help=_CHECKPOINT, readable=False)]
+_INTERVAL = inputs.option("--interval", "SHARE", _LEVEL, min=0.01, max=0.999)
 
 
 class RoundsBar(Callback):
@@ -47,13 +47,11 @@ def fit(
     target: inputs.Target,
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
-    output: Annotated[Path, inputs.file_option("--output", "-o", text=_OUTPUT)] = Path("model.ebb"),
+    output: Annotated[Path, inputs.option("--output -o", "FILE", _OUTPUT)] = Path("model.ebb"),
     rounds: Annotated[int, inputs.option("--rounds", "NUMBER", _ROUNDS, min=1)] = 1000,
-    interval: Annotated[
-        float, inputs.option("--interval", "SHARE", _LEVEL, min=0.01, max=0.999)
-    ] = 0.9,
-    checkpoint: _Folder = None,
-    resume: Annotated[bool, typer.Option("--resume", help=_RESUME)] = False,
+    interval: Annotated[float, _INTERVAL] = 0.9,
+    checkpoint: Annotated[Path | None, inputs.option("--checkpoint", "FOLDER", _FOLDER)] = None,
+    resume: Annotated[bool, inputs.option("--resume", None, _RESUME)] = False,
     seed: inputs.Seed = 0,
     as_json: inputs.Json = False,
 ) -> None:
@@ -64,9 +62,8 @@ def fit(
     if tables.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
-    model = (EBBSClassifier if task == "classification" else EBBSRegressor)(
-        rounds, random_state=seed
-    )
+    estimator = EBBSClassifier if task == "classification" else EBBSRegressor
+    model = estimator(rounds, random_state=seed)
     with console.progress("selecting how to use the graph") as update:
         bar = [RoundsBar(update)]
         model.fit(X, y, graph=data.graph, callbacks=bar, checkpoint=checkpoint, resume=resume)
@@ -75,8 +72,7 @@ def fit(
                 console.print_note("the same command with --resume continues.")
             raise KeyboardInterrupt
     with console.progress(f"writing {output.name}"):
-        names = {"id": data.id_name or "row", "target": target}
-        model.save(output, table=True, source=names)
+        model.save(output, table=True, source={"id": data.id_name or "row", "target": target})
     known = pd.notna(y)
     facts = {
         "task": task,
@@ -96,37 +92,35 @@ def fit(
         return
     console.print_facts(f"{target}, {task}", _fit_rows(facts))
     file = shlex.quote(str(output))
+    command = f"predict {file} -o predictions.csv"
     if known.all():
-        print(f"\nNext: ebboost explain {file} {shlex.quote(str(data.ids[0]))}")
-    else:
-        print(f"\nNext: ebboost predict {file} -o predictions.csv")
-    print(f"      ebboost report {file} --open")
+        command = f"explain {file} {shlex.quote(str(data.ids[0]))}"
+    print(f"\nNext: ebboost {command}\n      ebboost report {file} --open")
 
 
 def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dict[str, Any]:
     """Metrics on held-out labels, beside those of the best constant."""
     n_validation = int(model.validation_nodes_.size)
+    # Errors are those of validation nodes or, where labels are few, out-of-fold.
+    n_errors = n_validation if isinstance(model, EBBSClassifier) else model.conformity_scores_.size
+    if not n_errors:
+        return {"held_out": 0}
     if isinstance(model, EBBSClassifier):
-        if not n_validation:
-            return {"held_out": 0}
+        decode = model.state_.output.decode
         classes, counts = np.unique(y.astype(model.classes_.dtype), return_counts=True)
-        truth = model.classes_[one_hot(model.validation_target_).argmax(axis=1)]
-        predicted = model.classes_[model.validation_prediction_.argmax(axis=1)]
+        truth = decode(one_hot(model.validation_target_))
         return {
-            "held_out": n_validation,
-            "accuracy": accuracy(truth, predicted),
+            "held_out": n_errors,
+            "accuracy": accuracy(truth, decode(model.validation_prediction_)),
             "accuracy_of_commonest_class": accuracy(truth, classes[counts.argmax()]),
             "calibration_error": model.calibration_error_,
         }
-    errors = model.conformity_scores_  # of validation nodes or, where labels are few, out-of-fold
-    if not errors.size:
-        return {"held_out": 0}
     truth = model.validation_target_[:, 0] if n_validation else y
     return {
-        "held_out": int(errors.size),
-        "rmse": rmse(errors),
+        "held_out": n_errors,
+        "rmse": rmse(model.conformity_scores_),
         "rmse_of_mean": rmse(truth - y.mean()),
-        "mae": mae(errors),
+        "mae": mae(model.conformity_scores_),
         "interval": level,
         "half_width": half_width(model.state_, level),
     }
@@ -142,8 +136,7 @@ def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         error = f"{figure(facts['rmse'])}; {figure(mean)} for the mean (R² {explained:.3f})"
         width = facts["half_width"]
         bounds = f"±{figure(width)}" if np.isfinite(width) else "none: too few held-out labels"
-        rows.append(("held-out RMSE", error))
-        rows.append(("held-out MAE", figure(facts["mae"])))
+        rows += [("held-out RMSE", error), ("held-out MAE", figure(facts["mae"]))]
         rows.append((f"{percent(facts['interval'])} interval", bounds))
     if "accuracy" in facts:
         constant = percent(facts["accuracy_of_commonest_class"], 1)
@@ -151,8 +144,8 @@ def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("held-out accuracy", shares))
         rows.append(("calibration error", f"{facts['calibration_error']:.3f} on average"))
     measured = "nothing: too few labels to hold some out"
-    if facts["held_out"]:
-        measured = f"{facts['held_out']:,} held-out labels, which also chose the number of rounds: "
+    if n := facts["held_out"]:
+        measured = f"{n:,} held-out labels, which also chose the number of rounds: "
         measured += "slightly optimistic"
     use = f"used ({facts['best_candidate']})"
     if facts["best_candidate"] == "none":

@@ -62,17 +62,13 @@ def read_nodes_and_edges(
     by_row = node_id == ROWS and ROWS not in columns
     more_ids = np.zeros(0, dtype=object) if fitted_ids is None else fitted_ids
     if by_row and more_ids.size:
-        raise ValueError(
-            "--attach joins new rows to fitted nodes by their ids: name the column of ids instead "
-            "of --id rows."
-        )
+        raise ValueError("--attach joins nodes by ids: name the column of ids, not --id rows.")
     if node_id is not None and not by_row:
         tables.check_column(columns, node_id, "--id", nodes)
     ends, weights = _read_edges(edges, edge_from, edge_to, weight)
-    if node_id is None:
-        node_id = _find_id_column(nodes, columns, ends, more_ids, edges)
-        by_row = node_id is None
     id_name = None if by_row else node_id
+    if node_id is None:
+        id_name = _find_id_column(nodes, columns, ends, more_ids, edges)
     table = tables.read_table(nodes, text=[] if id_name is None else [id_name])
     if not len(table):
         raise ValueError(f"{nodes} has a header but no rows.")
@@ -93,9 +89,7 @@ def read_nodes_and_edges(
     n_nodes = ids.size + more_ids.size
     graph = Graph.from_edges(positions[0][known], positions[1][known], weights, n_nodes)
     if graph.n_edges == 0:
-        raise ValueError(
-            f"{edges} connects no two different nodes of {nodes.name}: there is no graph to use."
-        )
+        raise ValueError(f"{edges} connects no two different nodes of {nodes.name}.")
     if id_name is not None:
         graph = Graph(graph.adjacency, np.concatenate([ids, more_ids]))
     return NodesAndEdges(table, ids, id_name, graph)
@@ -104,9 +98,7 @@ def read_nodes_and_edges(
 def attach(new: Graph, fitted: Graph) -> Graph:
     """Return ``new``, whose last nodes are those of ``fitted``, with the edges of ``fitted``."""
     n_new = new.n_nodes - fitted.n_nodes
-    entries = fitted.adjacency.tocoo()
-    rows, columns = (axis + n_new for axis in entries.coords)
-    old = sparse.csr_array((entries.data, (rows, columns)), shape=new.adjacency.shape)
+    old = sparse.block_diag([sparse.csr_array((n_new, n_new)), fitted.adjacency], format="csr")
     return Graph(sparse.csr_array(new.adjacency.maximum(old)), new.node_ids)
 
 
@@ -145,8 +137,7 @@ def _read_edges(
         ends = [table[name].to_numpy(dtype=object) for name in names]
         weights = None if weight is None else _check_weights(table[weight], path)
         for name, end in zip(names, ends, strict=True):
-            if (end == "").any():
-                line = int(np.flatnonzero(end == "")[0]) + tables.FIRST_LINE
+            if line := _first_line(end == ""):
                 raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
     if not ends[0].size:
         raise ValueError(f"{path} lists no edges.")
@@ -158,17 +149,15 @@ def _end_columns(
 ) -> list[str]:
     """The columns of the two ends: as asked for, named so, or the first two."""
     if edge_from is None:
-        edge_from = _named_like(columns, FROM_NAMES) if edge_to is None else None
-        edge_from = edge_from or next(name for name in columns if name != edge_to)
+        named = _named_like(columns, FROM_NAMES) if edge_to is None else None
+        edge_from = named or next(name for name in columns if name != edge_to)
     tables.check_column(columns, edge_from, "--edge-from", path)
     if edge_to is None:
         others = [name for name in columns if name != edge_from]
         edge_to = _named_like(others, TO_NAMES) or others[0]
     tables.check_column(columns, edge_to, "--edge-to", path)
     if edge_from == edge_to:
-        raise ValueError(
-            f"--edge-from and --edge-to are both {edge_from!r}: name the two ends of the edges."
-        )
+        raise ValueError(f"--edge-from and --edge-to must differ, both are {edge_from!r}.")
     return [edge_from, edge_to]
 
 
@@ -177,8 +166,8 @@ def _check_header(path: Path, ids: Ids) -> None:
     first, second, *_ = tables.column_names(path)
     if {first, second} <= set(ids) and first.lower() not in FROM_NAMES + TO_NAMES:
         raise ValueError(
-            f"{path} has no header: its first line names the nodes {first!r} and {second!r}. Put a "
-            "line with the names of the columns first."
+            f"{path} has no header: its first line names the nodes {first!r} and {second!r}. "
+            "Put a line with the names of the columns first."
         )
 
 
@@ -189,14 +178,18 @@ def _named_like(columns: Sequence[str], names: Sequence[str]) -> str | None:
 
 def _check_weights(column: pd.Series, path: Path) -> NDArray[np.float64]:
     weights: NDArray[np.float64] = tables.as_numbers(column).to_numpy(dtype=np.float64)
-    invalid = ~np.isfinite(weights) | (weights < 0)
-    if invalid.any():
-        row = int(np.flatnonzero(invalid)[0])
+    if line := _first_line(~np.isfinite(weights) | (weights < 0)):
+        value = str(column.iloc[line - tables.FIRST_LINE])
         raise ValueError(
-            f"{path}, line {row + tables.FIRST_LINE}: the weight in column {column.name!r} is "
-            f"{str(column.iloc[row])!r}. Weights must be numbers that are not negative."
+            f"{path}, line {line}: the weight in column {column.name!r} is {value!r}. Weights must "
+            "be numbers that are not negative."
         )
     return weights
+
+
+def _first_line(invalid: NDArray[np.bool_]) -> int:
+    """The line of the first invalid row, 0 if all are valid."""
+    return int(invalid.argmax()) + tables.FIRST_LINE if invalid.any() else 0
 
 
 # ---------------------------------------------------------------------- ids
@@ -210,29 +203,28 @@ def _find_id_column(
     new_ids = named_ids[~np.isin(named_ids.astype(str), more_ids.astype(str))]
     if not new_ids.size:
         new_ids = named_ids
-    named = _named_like(columns, ID_NAMES)
-    candidates = list(dict.fromkeys([columns[0]] if named is None else [named, columns[0]]))
+    named = _named_like(columns, ID_NAMES) or columns[0]
+    candidates = list(dict.fromkeys([named, columns[0]]))
     values = tables.read_table(path, text=candidates, only=candidates)
-    share = {name: _share_in(new_ids, values[name]) for name in candidates}
-    best = max(candidates, key=lambda name: share[name])
-    if share[best] >= 0.5:  # ends that it lacks are reported later
+    shares = {name: _share_in(new_ids, values[name]) for name in candidates}
+    best = max(candidates, key=lambda name: shares[name])
+    if shares[best] >= 0.5:  # ends that it lacks are reported later
         return best
     if not more_ids.size and (_row_numbers(named_ids, len(values)) >= 0).all():
         return None
-    values = tables.read_table(path, text=columns)
     hint = "pass --id COLUMN"
-    for name in columns:
-        if _share_in(new_ids, values[name]) == 1.0 and values[name].is_unique:
+    for name, column in tables.read_table(path, text=columns).items():
+        if _share_in(new_ids, column) == 1.0 and column.is_unique:
             hint = f"column {name!r} has them: pass --id {name!r}"
             break
     raise ValueError(
         f"Which column of {path} holds the ids that {edges.name} uses, such as "
-        f"{str(new_ids[0])!r}? Not {candidates[0]!r}; {hint}."
+        f"{str(new_ids[0])!r}? Not {named!r}; {hint}."
     )
 
 
 def _share_in(ids: Ids, column: pd.Series) -> float:
-    return float(pd.Series(ids).isin(set(column)).mean())
+    return float(pd.Series(ids).isin(column).mean())
 
 
 def _row_numbers(texts: Ids, n_rows: int) -> NDArray[np.int64]:
@@ -249,11 +241,8 @@ def _match_ids(
     ids: Ids, more_ids: Ids, ends: list[Ids], name: str, path: Path
 ) -> list[NDArray[np.int64]]:
     """Positions of the ends of edges among the ids of all nodes, -1 if absent."""
-    if (ids == "").any():
-        line = int(np.flatnonzero(ids == "")[0]) + tables.FIRST_LINE
-        raise ValueError(
-            f"{path}, line {line}: the id in column {name!r} is empty. Every row needs one."
-        )
+    if line := _first_line(ids == ""):
+        raise ValueError(f"{path}, line {line}: column {name!r} is empty. Every row needs an id.")
     index = pd.Index(ids)
     if not index.is_unique:
         second = int(np.flatnonzero(index.duplicated())[0])
@@ -262,14 +251,10 @@ def _match_ids(
             f"{path}: id {ids[second]!r} in column {name!r} stands in lines {lines[0]} and "
             f"{lines[1]}: ids must differ. Remove one of the rows, or choose another --id."
         )
-    if more_ids.size:
-        index = index.append(pd.Index(more_ids))
-        if not index.is_unique:
-            repeated = index[index.duplicated()][0]
-            raise ValueError(
-                f"{path}: node {repeated!r} is one of the nodes the model was fitted on: leave it "
-                "out."
-            )
+    index = index.append(pd.Index(more_ids))
+    if not index.is_unique:
+        node = index[index.duplicated()][0]
+        raise ValueError(f"{path}: the model was fitted on node {node!r}: leave it out.")
     return [index.get_indexer(end) for end in ends]
 
 
@@ -285,19 +270,18 @@ def _known_edges(
     unknown: NDArray[np.bool_] = (positions[0] < 0) | (positions[1] < 0)
     if not unknown.any():
         return ~unknown
-    row = int(np.flatnonzero(unknown)[0])
+    row = int(unknown.argmax())
     example = str(ends[0 if positions[0][row] < 0 else 1][row])
-    if not skip_unknown:
-        line = "" if _is_graphml(edges) else f", line {row + tables.FIRST_LINE}"
-        expected = "a row" if id_name is None else f"in column {id_name!r}"
-        raise UnknownNodeError(
-            f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in "
-            f"{unknown.sum():,} of {unknown.size:,} edges). Add it, choose another --id, or leave "
-            "such edges out with --skip-unknown.",
-            example,
-        )
-    _warn(
-        f"{int(unknown.sum()):,} edges name nodes that are not in {nodes.name}, such as "
-        f"{example!r}: skipped."
+    n_unknown = f"{unknown.sum():,}"
+    if skip_unknown:
+        text = f"{n_unknown} edges name nodes that are not in {nodes.name}, such as {example!r}"
+        _warn(f"{text}: skipped.")
+        return ~unknown
+    line = "" if _is_graphml(edges) else f", line {row + tables.FIRST_LINE}"
+    expected = "a row" if id_name is None else f"in column {id_name!r}"
+    raise UnknownNodeError(
+        f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in {n_unknown} of "
+        f"{unknown.size:,} edges). Add it, choose another --id, or leave such edges out with "
+        "--skip-unknown.",
+        example,
     )
-    return ~unknown

@@ -4,9 +4,8 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,27 +18,13 @@ from ebboost.cli.console import progress
 from ebboost.cli.graph_files import Ids, NodesAndEdges, read_nodes_and_edges
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 
+Task = Literal["auto", "regression", "classification"]
 Model = EBBSClassifier | EBBSRegressor
 
 
-class Task(StrEnum):
-    """What the target is."""
-
-    auto = "auto"
-    regression = "regression"
-    classification = "classification"
-
-
-def option(
-    name: str, metavar: str, text: str, min: float | None = None, max: float | None = None
-) -> Any:
-    """Return an option with the name of its value, its help and its limits."""
-    return typer.Option(name, metavar=metavar, help=text, min=min, max=max)
-
-
-def file_option(*names: str, text: str) -> Any:
-    """Return an option that is the path of a file."""
-    return typer.Option(*names, metavar="FILE", readable=False, help=text)
+def option(names: str, metavar: str | None, text: str, **limits: Any) -> Any:
+    """Return an option with its names, the name of its value, its help, and min and max."""
+    return typer.Option(*names.split(), metavar=metavar, help=text, readable=False, **limits)
 
 
 def _file(metavar: str, text: str) -> Any:
@@ -56,14 +41,16 @@ _FROM = "Column of EDGES with one end of each edge. Default: source, from or the
 _TO = "Column of EDGES with the other end. Default: target, to or the second."
 _WEIGHT = "Column of EDGES with edge weights. Default: all weigh 1."
 _SKIP = "Leave out edges of nodes that are not in NODES."
+_TASK = "regression, classification or auto."
+_DROP = "Column to leave out; may be repeated."
 _CATEGORICAL = "Column whose numbers are codes of categories; may be repeated."
 
 NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV or Parquet.")]
 EdgesFile = Annotated[Path, _file("EDGES", "Edges between nodes: CSV, Parquet or GraphML.")]
 ModelFile = Annotated[Path, _file("MODEL", "A model file written by ebboost fit.")]
-Target = Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help=_TARGET)]
+Target = Annotated[str, option("--target -t", "COLUMN", _TARGET)]
 Seed = Annotated[int, option("--seed", "NUMBER", _SEED)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, option("--json", None, "Print JSON.")]
 
 
 @dataclass(frozen=True)
@@ -74,7 +61,7 @@ class GraphOptions:
     edge_from: Annotated[str | None, option("--edge-from", "COLUMN", _FROM)] = None
     edge_to: Annotated[str | None, option("--edge-to", "COLUMN", _TO)] = None
     weight: Annotated[str | None, option("--weight", "COLUMN", _WEIGHT)] = None
-    skip_unknown: Annotated[bool, typer.Option("--skip-unknown", help=_SKIP)] = False
+    skip_unknown: Annotated[bool, option("--skip-unknown", None, _SKIP)] = False
 
     def read(self, nodes: Path, edges: Path, fitted_ids: Ids | None = None) -> NodesAndEdges:
         """Read the two files."""
@@ -86,12 +73,8 @@ class GraphOptions:
 class ColumnOptions:
     """Options that say what the columns of NODES mean."""
 
-    task: Annotated[Task, option("--task", "TASK", "regression, classification or auto.")] = (
-        Task.auto
-    )
-    drop: Annotated[
-        list[str] | None, option("--drop", "COLUMN", "Column to leave out; may be repeated.")
-    ] = None
+    task: Annotated[Task, option("--task", "TASK", _TASK)] = "auto"
+    drop: Annotated[list[str] | None, option("--drop", "COLUMN", _DROP)] = None
     categorical: Annotated[list[str] | None, option("--categorical", "COLUMN", _CATEGORICAL)] = None
 
 
@@ -100,15 +83,14 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(command).parameters.values():
-        parameter = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        if not is_dataclass(parameter.annotation):
-            parameters.append(parameter)
+        one = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        if not is_dataclass(group := parameter.annotation):
+            parameters.append(one)
             continue
-        groups[parameter.name] = parameter.annotation
-        for field in fields(parameter.annotation):
-            parameters.append(
-                parameter.replace(name=field.name, annotation=field.type, default=field.default)
-            )
+        groups[parameter.name] = group
+        for field in fields(group):
+            new = {"default": field.default, "annotation": field.type}
+            parameters.append(inspect.Parameter(field.name, one.kind, **new))
 
     @functools.wraps(command)
     def wrapper(**values: object) -> None:
@@ -125,15 +107,15 @@ def read_problem(
     nodes: Path, edges: Path, target: str, graph: GraphOptions, columns: ColumnOptions
 ) -> tuple[NodesAndEdges, pd.DataFrame, NDArray[Any], str]:
     """Return what the files hold, the features, the labels and the task."""
-    names = tables.column_names(nodes)  # a wrong target is reported before both files are read
-    tables.check_column(names, target, "--target", nodes)
+    # A wrong target is reported before both files are read.
+    tables.check_column(tables.column_names(nodes), target, "--target", nodes)
     data = graph.read(nodes, edges)
     if target == data.id_name:
         raise ValueError(f"--target {target!r} is the column of node ids: name another column.")
     with progress("preparing columns"):
         drop = columns.drop or []
         X = roles.features(data.table, target, drop, columns.categorical or [], nodes)
-        y, task = roles.labels(data.table[target], str(columns.task), nodes)
+        y, task = roles.labels(data.table[target], columns.task, nodes)
     return data, X, y, task
 
 

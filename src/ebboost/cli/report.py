@@ -4,24 +4,21 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ebboost.cli import console, inputs, tables
 from ebboost.inspection.formatting import file_size
 from ebboost.inspection.report import write_report
 from ebboost.model.serialization import describe
 
 MAX_COLUMNS_SHOWN = 12
+_TITLE = "Heading. Default: the target's name."
 _OUTPUT = "HTML file to write. Default: MODEL.html."
 
 
 def report(
     model_file: inputs.ModelFile,
-    output: Annotated[Path | None, inputs.file_option("--output", "-o", text=_OUTPUT)] = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Heading. Default: the target's name.")
-    ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    output: Annotated[Path | None, inputs.option("--output -o", "FILE", _OUTPUT)] = None,
+    title: Annotated[str | None, inputs.option("--title", "TEXT", _TITLE)] = None,
+    show: Annotated[bool, inputs.option("--open", None, "Open it in a browser.")] = False,
     as_json: inputs.Json = False,
 ) -> None:
     """Write a report on a model as one HTML file."""

@@ -21,27 +21,24 @@ def features(
     table: pd.DataFrame, target: str, drop: Sequence[str], categorical: Sequence[str], path: Path
 ) -> pd.DataFrame:
     """Return the columns to learn from; warns of columns left out or taken as categories."""
-    names = [str(name) for name in table.columns]
-    check_column(names, target, "--target", path)
     for name in drop:
-        check_column(names, name, "--drop", path)
+        check_column(list(table.columns), name, "--drop", path)
     X = dates_as_days(table.drop(columns=[target, *drop]))
     for name in categorical:
-        check_column([str(column) for column in X.columns], name, "--categorical", path)
+        check_column(list(X.columns), name, "--categorical", path)
         X[name] = as_names(X[name]).astype("category")
     for name in [name for name in X.columns if not is_numeric(X[name])]:
         values = X[name].dropna()
         if len(values) > FEW_ROWS and values.nunique() == len(values):
-            text = f"Column {name!r} is text that is different in every row, like a name: left out."
-            warnings.warn(text, stacklevel=2)
+            remark = "text that is different in every row, like a name: left out."
             del X[name]
         elif name not in categorical and _mostly_numbers(values):
             row = int(np.flatnonzero(_not_numbers(X[name]))[0])
-            warnings.warn(
-                f"Column {name!r} is taken as categories, because line {row + FIRST_LINE} holds "
-                f"{str(X[name].iloc[row])!r}, not a number.",
-                stacklevel=2,
-            )
+            remark = f"taken as categories, because line {row + FIRST_LINE} holds "
+            remark += f"{str(X[name].iloc[row])!r}, not a number."
+        else:
+            continue
+        warnings.warn(f"Column {name!r} is {remark}", stacklevel=2)
     if not X.shape[1]:
         raise ValueError(f"{path} has no column to learn from besides the ids and {target!r}.")
     return X
@@ -49,37 +46,28 @@ def features(
 
 def dates_as_days(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose dates are days since 1970."""
-    dates = {name: table[name] for name in table.columns if table[name].dtype.kind == "M"}
-    days = {
-        name: column.astype("datetime64[s]").astype("int64").where(column.notna()) / SECONDS_PER_DAY
-        for name, column in dates.items()
-    }
+    dates = table.select_dtypes("datetime")
+    days = dates.astype("datetime64[s]").astype("int64").where(dates.notna()) / SECONDS_PER_DAY
     return table.assign(**days)
 
 
 def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]:
     """Return the target, NaN or None where unknown, and "regression" or "classification"."""
     known = column.dropna()
+    target = f"{path}: the target {str(column.name)!r}"
     if not len(known):
-        raise ValueError(
-            f"{path}: the target {str(column.name)!r} is empty in every row. Fill it in where it "
-            "is known."
-        )
+        raise ValueError(f"{target} is empty in every row. Fill it in where it is known.")
     if task == "auto":
         task = "regression" if _is_spoilt_number(known) else infer_task(known)
     if task == "regression":
         return target_numbers(column, path), task
     if known.nunique() < 2:
-        raise ValueError(
-            f"{path}: the target {str(column.name)!r} is {str(known.iloc[0])!r} wherever it is "
-            "known: there is nothing to learn."
-        )
+        value = str(known.iloc[0])
+        raise ValueError(f"{target} is {value!r} wherever it is known: there is nothing to learn.")
     if column.dtype.kind == "f":  # integers, because of a gap
         if (known % 1 != 0).any():
-            raise ValueError(
-                f"{path}: the target {str(column.name)!r} holds decimal numbers, which are not "
-                "classes: use --task regression."
-            )
+            remedy = "which are not classes: use --task regression."
+            raise ValueError(f"{target} holds decimal numbers, {remedy}")
         known = known.astype(int)
     values = np.full(len(column), None, dtype=object)
     values[column.notna().to_numpy()] = known.tolist()

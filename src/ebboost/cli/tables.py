@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -24,6 +25,8 @@ MAX_COMPARED = 20_000  # names in the search for the nearest, which then takes a
 PARQUET_SUFFIXES = (".parquet", ".pq")
 # An id may be called NA, as Namibia is; in all other columns these mean a missing value.
 MISSING_VALUES = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
+CSV_OPTIONS: dict[str, Any] = {"header": 0, "index_col": False, "encoding": "utf-8-sig"}
+CSV_OPTIONS |= {"skipinitialspace": True, "low_memory": False, "keep_default_na": False}
 FIRST_LINE = 2  # the line of a table's first row
 
 
@@ -83,9 +86,10 @@ def read_table(
             frame[name] = _as_text(frame[name])
         return frame
     _, delimiter = _read_header(path)
-    frame = _read_csv(path, delimiter, names, text, only)
+    options = {"sep": delimiter, "names": names, "usecols": only}
+    frame = _read_csv(path, text, options)
     if delimiter == ";" and _has_decimal_commas(frame, text):
-        frame = _read_csv(path, delimiter, names, text, only, decimal=",")
+        frame = _read_csv(path, text, options | {"decimal": ","})
     for name in frame.columns:
         values = frame[name].dropna()
         if name not in text and len(values) and not is_numeric(values) and _are_dates(values):
@@ -130,63 +134,36 @@ def _read_header(path: Path) -> tuple[list[str], str]:
         delimiter: list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
         for delimiter in DELIMITERS
     }
-    delimiter = _likeliest_delimiter(rows)
+    delimiter = max(rows, key=lambda delimiter: _likelihood(rows[delimiter]))
     names = [name.strip() for name in rows[delimiter][0]]
     if len(names) == 1:
-        raise ValueError(
-            f"{path} has a single column, {names[0]!r}: columns must be separated by comma, "
-            "semicolon, tab or |."
-        )
+        remedy = "separate columns by comma, semicolon, tab or |."
+        raise ValueError(f"{path} has a single column, {names[0]!r}: {remedy}")
     if as_numbers(pd.Series(names)).notna().all():
-        raise ValueError(
-            f"{path} has no header: its first line is {lines[0][:60]!r}. Put a line with the names "
-            "of the columns first."
-        )
+        remedy = "Put a line with the names of the columns first."
+        raise ValueError(f"{path} has no header: its first line is {lines[0][:60]!r}. {remedy}")
     return [name or f"unnamed {number}" for number, name in enumerate(names)], delimiter
 
 
-def _likeliest_delimiter(rows: dict[str, list[list[str]]]) -> str:
-    """The delimiter that splits all lines into equally many fields, and into the most."""
-    n_fields = {delimiter: [len(row) for row in split] for delimiter, split in rows.items()}
-    consistent = [delimiter for delimiter in rows if len(set(n_fields[delimiter])) == 1]
-    best = max(consistent or rows, key=lambda delimiter: n_fields[delimiter][0])
-    if n_fields[best][0] == 1:
-        best = max(rows, key=lambda delimiter: n_fields[delimiter][0])
-    return best
+def _likelihood(rows: list[list[str]]) -> tuple[bool, int]:
+    """Whether all lines have equally many fields, two or more, and how many the first has."""
+    n_fields = [len(row) for row in rows]
+    return n_fields[0] > 1 and len(set(n_fields)) == 1, n_fields[0]
 
 
-def _read_csv(
-    path: Path,
-    delimiter: str,
-    names: list[str],
-    text: Collection[str],
-    only: Sequence[str] | None,
-    decimal: str = ".",
-) -> pd.DataFrame:
+def _read_csv(path: Path, text: Collection[str], options: dict[str, Any]) -> pd.DataFrame:
+    names = options["names"]
+    missing = {name: MISSING_VALUES for name in names if name not in text}
+    types = dict.fromkeys(text, str)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            frame = pd.read_csv(
-                path,
-                sep=delimiter,
-                header=0,
-                names=names,
-                index_col=False,
-                encoding="utf-8-sig",
-                decimal=decimal,
-                skipinitialspace=True,
-                low_memory=False,
-                dtype=dict.fromkeys(text, str),
-                usecols=only,
-                keep_default_na=False,
-                na_values={name: MISSING_VALUES for name in names if name not in text},
-            )
+            frame = pd.read_csv(path, dtype=types, na_values=missing, **CSV_OPTIONS, **options)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
     except Warning:  # pandas would drop the rest of such lines
-        raise ValueError(
-            f"{path} has lines with more fields than the {len(names)} of its header."
-        ) from None
+        message = f"{path} has lines with more fields than the {len(names)} of its header."
+        raise ValueError(message) from None
     except ValueError as error:
         reason = str(error).strip().replace("Error tokenizing data. C error: ", "")
         raise ValueError(f"{path} is not a readable table: {reason}") from None
@@ -232,10 +209,9 @@ def _as_text(column: pd.Series) -> pd.Series:
 
 def _has_decimal_commas(frame: pd.DataFrame, text: Collection[str]) -> bool:
     """Whether a column that is not numeric is so only because of decimal commas."""
-    for name in frame.columns:
-        if name in text or is_numeric(frame[name]):
-            continue
-        values = frame[name].dropna().astype(str)
+    texts = frame.drop(columns=list(text)).select_dtypes(exclude=["number", "bool"])
+    for _, column in texts.items():
+        values = column.dropna().astype(str)
         has_comma = values.str.contains(",").any()
         if has_comma and values.str.fullmatch(r"[+-]?\d*,?\d+").all():
             return True
