@@ -99,4 +99,6 @@ def _write_zip(file: IO[bytes], contents: Mapping[str, bytes], method: int) -> N
 def error_text(error: Exception) -> str:
     """Return the message of an error in one line, whatever text of a file is in it."""
     text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, RecursionError):
+        text = "its JSON is nested too deeply"
     return "".join(c if c.isprintable() else "\ufffd" for c in text[:500]).rstrip(".")

@@ -38,7 +38,7 @@ class TableScores(NamedTuple):
 def predict_raw(
     state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike | None, new_labels: object
 ) -> Array:
-    """Return raw predictions, of the nodes asked for; rows that these do not need are not computed.
+    """Return raw predictions of all or some nodes; rows beyond the reach of these are not read.
 
     Parameters
     ----------
