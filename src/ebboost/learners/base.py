@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -168,6 +169,11 @@ class TreeGrower(ABC):
 
 class Ensemble(ABC):
     """A trained sum of weak learners."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        kinds = {name: getattr(type(self), name, None) for name in vars(self)}
+        cached = {name for name, kind in kinds.items() if isinstance(kind, cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in cached}
 
     @abstractmethod
     def predict(self, table: Table) -> Array:

@@ -248,9 +248,6 @@ class CatBoostEnsemble(Ensemble):
         for content in self._contents:
             check_catboost(content, n_columns)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "models"}
-
 
 def _has_nothing_to_split(error: Exception) -> bool:
     """True for CatBoost's errors that no column varies or no row has weight; raise any other."""

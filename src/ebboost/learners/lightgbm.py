@@ -153,23 +153,18 @@ class LightGBMGrower(TreeGrower):
         self._lightgbm = import_library("lightgbm", "learner='lightgbm'", "lightgbm")
         self._params = params
         self._shape = (table.n_rows, n_outputs)
-        self._data = self._dataset(table).construct()
+        dataset = self._lightgbm.Dataset
+        values = as_matrix(table)
+        if table.in_blocks:
+            dataset, values = _block_dataset(table.values)
+        label = np.zeros(table.n_rows, dtype=np.float32)
+        categories = list(table.categorical)
+        data = dataset(values, label=label, categorical_feature=categories, params=params)
+        self._data = data.construct()
         # A table without a column to split on is a fatal error to LightGBM, printed as one too.
         columns = range(table.values.shape[1])
         self._constant = not any(self._data.feature_num_bin(column) for column in columns)
         self._start()
-
-    def _dataset(self, table: Table) -> Any:
-        dataset, values = self._lightgbm.Dataset, as_matrix(table)
-        if table.in_blocks:
-            dataset, values = _block_dataset(table.values)
-        return dataset(
-            values,
-            label=np.zeros(table.n_rows, dtype=np.float32),
-            categorical_feature=list(table.categorical),
-            params=self._params,
-            free_raw_data=True,
-        )
 
     def _start(self) -> None:
         self._booster: Any = self._lightgbm.Booster(self._params, self._data)
@@ -298,12 +293,8 @@ class LightGBMGrower(TreeGrower):
 class LightGBMEnsemble(Ensemble):
     """A model in LightGBM's text format, parsed when first used.
 
-    Parameters
-    ----------
-    text : str
-    weights : sequence of float, optional
-        Factor of each tree, 0 for trees beyond them. Leaf values are multiplied when the model is
-        parsed; values of inner nodes, which no prediction uses, stay as they are.
+    Leaf values are then multiplied by the ``weights`` of the trees, 0 for trees beyond them; values
+    of inner nodes, which no prediction uses, stay as they are.
     """
 
     def __init__(self, text: str, weights: Sequence[float] | None = None) -> None:
@@ -316,13 +307,12 @@ class LightGBMEnsemble(Ensemble):
         lightgbm = import_library("lightgbm", "learner='lightgbm'", "lightgbm")
         booster = lightgbm.Booster(model_str=self._text)
         booster.params.setdefault("objective", "custom")  # SHAP expects it
-        if self._weights is None:
-            return booster
-        weights = self._weights
-        for tree, leaf_values in enumerate(_LEAF_VALUES.findall(self._text)):
-            weight = weights[tree] if tree < len(weights) else 0.0
-            for leaf, value in enumerate(leaf_values.split()):
-                booster.set_leaf_output(tree, leaf, weight * float(value))
+        if self._weights is not None:
+            leaves = _LEAF_VALUES.findall(self._text)
+            weights = [*self._weights, *[0.0] * len(leaves)]
+            for tree, (leaf_values, weight) in enumerate(zip(leaves, weights, strict=False)):
+                for leaf, value in enumerate(leaf_values.split()):
+                    booster.set_leaf_output(tree, leaf, weight * float(value))
         return booster
 
     def predict(self, table: Table) -> Array:
@@ -352,9 +342,6 @@ class LightGBMEnsemble(Ensemble):
         plain = re.fullmatch(r"[\n -~]*", self._text) and join_text(*parts) == self._text
         require(plain, "trees.txt: malformed text, or tree_sizes are wrong")
         check_lightgbm(*parts, n_columns, n_outputs)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "booster"}
 
 
 def split_text(text: str) -> tuple[str, list[str], str]:

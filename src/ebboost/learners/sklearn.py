@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -50,8 +49,9 @@ class ScikitLearn(Learner):
     ) -> "ScikitLearnGrower":
         """Check the regressors; see :meth:`Learner.start`."""
         self.check(device)
-        is_list = isinstance(self.regressor, list | tuple)
-        regressors = list(self.regressor) if is_list else [self.regressor]
+        regressors = (
+            self.regressor if isinstance(self.regressor, list | tuple) else [self.regressor]
+        )
         if not regressors:
             raise ValueError("learner must have at least one regressor, got an empty list.")
         for position, regressor in enumerate(regressors):
@@ -71,7 +71,7 @@ class ScikitLearnGrower(TreeGrower):
     """A table and the regressors fitted to it, one list of outputs per round."""
 
     def __init__(
-        self, table: Table, regressors: list[Any], n_outputs: int, random: np.random.Generator
+        self, table: Table, regressors: Sequence[Any], n_outputs: int, random: np.random.Generator
     ) -> None:
         self._table = table
         self._column_means = _column_means(table)
@@ -85,7 +85,7 @@ class ScikitLearnGrower(TreeGrower):
         if not gradient.any():
             return None
         curvature = np.broadcast_to(curvature, self._shape)
-        template = self._regressors[self._random.integers(len(self._regressors))]
+        template = self._regressors[int(self._random.integers(len(self._regressors)))]
         X = _impute(self._table, self._column_means, template)
         values = np.empty(self._shape)
         fitted = []
@@ -126,7 +126,7 @@ class ScikitLearnEnsemble(Ensemble):
     def __init__(
         self,
         rounds: list[tuple[float, list[Any]]],
-        column_means: Array | None,
+        column_means: Array,
         n_outputs: int,
         n_columns: int,
     ) -> None:
@@ -149,11 +149,9 @@ class ScikitLearnEnsemble(Ensemble):
         total = np.zeros(self._n_columns)
         for weight, fitted in self.rounds:
             for regressor in fitted:
-                importances = getattr(regressor, "feature_importances_", None)
-                if importances is None:
-                    coefficients = getattr(regressor, "coef_", np.zeros(self._n_columns))
-                    importances = np.abs(np.asarray(coefficients)).ravel()
-                total += abs(weight) * np.asarray(importances)
+                coefficients = getattr(regressor, "coef_", np.zeros(self._n_columns))
+                importances = getattr(regressor, "feature_importances_", np.abs(coefficients))
+                total += abs(weight) * np.asarray(importances).ravel()
         return total
 
     def files(self) -> dict[str, bytes]:
@@ -165,12 +163,12 @@ class ScikitLearnEnsemble(Ensemble):
         )
 
 
-def _column_means(table: Table) -> Array | None:
-    """Means of the known values of each column; None if no value is missing."""
+def _column_means(table: Table) -> Array:
+    """Means of the known values of each column; 0 if no value is missing."""
     values = table.values
     missing = np.isnan(values.data if table.is_sparse else values)
     if not missing.any():
-        return None
+        return np.zeros(len(table.names))
     if not table.is_sparse:
         n_known = np.maximum((~missing).sum(axis=0), 1)
         return np.asarray(np.where(missing, 0.0, values).sum(axis=0) / n_known)
@@ -180,11 +178,8 @@ def _column_means(table: Table) -> Array | None:
     return np.asarray(total / np.maximum(table.n_rows - n_missing, 1))
 
 
-def _impute(table: Table, column_means: Array | None, regressor: Any) -> Any:
+def _impute(table: Table, means: Array, regressor: Any) -> Any:
     """The values of a table, missing ones replaced if the regressor does not accept them."""
-    means: NDArray[np.float64] = (
-        np.zeros(len(table.names)) if column_means is None else column_means
-    )
     if table.is_sparse:  # trees of scikit-learn take 32-bit indices and no missing sparse values
         values = as_matrix(table)
         values.indices = values.indices.astype(np.int32)

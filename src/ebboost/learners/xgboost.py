@@ -225,11 +225,9 @@ class XGBoostGrower(TreeGrower):
             weight = weights[index // self._shape[1]]
             tree["base_weights"] = [weight * value for value in tree["base_weights"]]
             # Thresholds of splits, values of leaves.
+            conditions = zip(tree["split_conditions"], tree["left_children"], strict=True)
             tree["split_conditions"] = [
-                weight * value if child == -1 else value
-                for value, child in zip(
-                    tree["split_conditions"], tree["left_children"], strict=True
-                )
+                weight * value if child == -1 else value for value, child in conditions
             ]
         return XGBoostEnsemble(json.dumps(model).encode())
 
@@ -270,9 +268,6 @@ class XGBoostEnsemble(Ensemble):
     def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
         """Check the JSON before XGBoost parses it; see :meth:`Ensemble.check`."""
         check_xgboost(self._content, n_columns, n_outputs, categories)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_content": self._content}
 
 
 def _trees(model: dict[str, Any]) -> list[Any]:

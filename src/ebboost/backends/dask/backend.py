@@ -1,19 +1,14 @@
 """The backend of one worker of a cluster."""
 
 from ebboost.backends.cpu import Backend
-from ebboost.backends.dask.collectives import Collective
+from ebboost.backends.dask.collectives import Collective, Rank0Objective
 from ebboost.backends.dask.learner import DistributedXGBoost
 from ebboost.boosting.objective import Objective
 from ebboost.learners import Learner
 
 
 class WorkerBackend(Backend):
-    """Trains on the CPU of a worker, trees and decisions shared with the others.
-
-    Parameters
-    ----------
-    collective : Collective
-    """
+    """Trains on the CPU of a worker, trees and decisions shared with the others."""
 
     def __init__(self, collective: Collective) -> None:
         self._collective = collective
@@ -23,5 +18,5 @@ class WorkerBackend(Backend):
         return DistributedXGBoost(learner, self._collective)
 
     def objective(self, objective: Objective) -> Objective:
-        """Return the objective with the losses of the first worker, on which all decide alike."""
-        return self._collective.rank0_objective(objective)
+        """Return the objective with the losses of the first worker, on which all workers decide."""
+        return Rank0Objective(objective, self._collective)  # type: ignore[return-value]

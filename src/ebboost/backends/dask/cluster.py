@@ -22,14 +22,7 @@ NOTICE_SECONDS = 10.0
 
 
 class Cluster:
-    """A table spread over the workers of a Dask cluster.
-
-    Row i of its blocks, one after the other, is node i.
-
-    Parameters
-    ----------
-    X : dask dataframe or array
-    """
+    """A Dask dataframe or array spread over workers; row i of its blocks in order is node i."""
 
     def __init__(self, X: TableLike) -> None:
         try:
@@ -73,9 +66,7 @@ class Cluster:
                 self.blocks.setdefault(worker, []).append(block)
                 ranges.setdefault(worker, []).append((end - length, end))
         #: The workers that have rows, and which.
-        self.rows = {
-            worker: Rows(tuple(own), self.n_rows) for worker, own in sorted(ranges.items())
-        }
+        self.rows = {one: Rows(tuple(own), self.n_rows) for one, own in sorted(ranges.items())}
 
     def run(
         self,
@@ -87,22 +78,9 @@ class Cluster:
     ) -> list[Any]:
         """Run a function in every worker that has rows, all at the same time.
 
-        Parameters
-        ----------
-        function : callable
-            Called with (n_threads, task, blocks, rows, graph, rank, address).
-        task : object
-            Sent to all workers.
-        graph : Graph or None
-        replicate_graph : bool
-            Send the whole graph to every worker, however large.
-        listeners : mapping
-            Functions for the events of a topic.
-
-        Returns
-        -------
-        list
-            What each worker returns, in the order of their ranks.
+        It is called with (n_threads, task, blocks, rows, graph, rank, address). ``replicate_graph``
+        sends all of a graph to every worker, however large; ``listeners`` are functions for the
+        events of a topic. Returns what each worker returns, in the order of their ranks.
         """
         from distributed import MultiLock
 
@@ -112,9 +90,8 @@ class Cluster:
         shared = client.scatter(task, broadcast=True, hash=False)
         # Two fits that each hold some of the workers would wait for each other.
         with MultiLock(workers, client):
-            address = client.submit(
-                start_tracker, len(workers), workers=workers[0], pure=False
-            ).result()
+            tracker = client.submit(start_tracker, len(workers), workers=workers[0], pure=False)
+            address = tracker.result()
             options = {"allow_other_workers": False, "retries": 0, "pure": False}
             futures = {}
             for rank, (worker, rows) in enumerate(self.rows.items()):

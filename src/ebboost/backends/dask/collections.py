@@ -18,14 +18,8 @@ def is_dask(X: object) -> bool:
 
 def gathered(*values: Any) -> tuple[Any, ...]:
     """Return small collections, such as labels and weights, as ordinary arrays."""
-    return tuple(
-        gathered(*value)
-        if isinstance(value, tuple)
-        else value.compute()
-        if is_dask(value)
-        else value
-        for value in values
-    )
+    values = tuple(gathered(*value) if isinstance(value, tuple) else value for value in values)
+    return tuple(value.compute() if is_dask(value) else value for value in values)
 
 
 def row_blocks(X: TableLike) -> Any:

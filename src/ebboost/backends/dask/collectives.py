@@ -51,10 +51,6 @@ class Collective:
         # The collective takes no None.
         return [self._collective.broadcast([value], rank)[0] for rank in range(self.count)]
 
-    def rank0_objective(self, objective: Any) -> Any:
-        """Return the objective with the losses of the first worker."""
-        return Rank0Objective(objective, self)
-
 
 class Rank0Objective:
     """An objective whose losses are the first worker's.
@@ -72,11 +68,8 @@ class Rank0Objective:
 
     def value(self, point: Iterate) -> float:
         """Return the first worker's training loss."""
-        return float(
-            point.cached(
-                "agreed", lambda: self._collective.from_rank0(self._objective.value(point))
-            )
-        )
+        from_rank0 = self._collective.from_rank0
+        return point.cached("agreed", lambda: from_rank0(self._objective.value(point)))
 
     def validation_value(self, point: Iterate) -> float | None:
         """Return the first worker's validation loss."""

@@ -15,13 +15,7 @@ Array = NDArray[np.float64]
 
 
 class DistributedXGBoost(Learner):
-    """XGBoost's trees, grown by all workers on their rows; histograms are summed by its collective.
-
-    Parameters
-    ----------
-    learner : XGBoost
-    collective : Collective
-    """
+    """XGBoost's trees, grown by all workers on their rows; histograms are summed by its collective."""
 
     name = "xgboost"
 
@@ -34,9 +28,8 @@ class DistributedXGBoost(Learner):
     ) -> "DistributedGrower":
         """Bin this worker's rows; the bins are the same in all workers."""
         assert isinstance(table, Shard)
-        grower = self.learner.start(
-            table.local, n_outputs=n_outputs, seed=seed, n_jobs=n_jobs, device=device
-        )
+        options: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "device": device}
+        grower = self.learner.start(table.local, n_outputs=n_outputs, **options)
         return DistributedGrower(grower, table.rows, self.collective, n_outputs)
 
     @classmethod
@@ -61,10 +54,8 @@ class DistributedGrower(TreeGrower):
         own = self._grower.grow(self._rows.select(gradient), self._rows.select(curvature))
         if own is None:
             own = np.zeros((self._rows.count, self._n_outputs))
-        tree = self._collective.allreduce(self._rows.expand(own.astype(np.float32))).astype(
-            np.float64
-        )
-        return tree if tree.any() else None
+        single = self._collective.allreduce(self._rows.expand(own.astype(np.float32)))
+        return single.astype(np.float64) if single.any() else None
 
     def free(self) -> None:
         """Drop what this worker has grown."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -216,9 +217,8 @@ class BlockSweep(Sweep):
             z += step * direction
             residual = residual - step * image
             previous = product
-        return self.collective.allreduce(self.rows.expand(z.astype(kind))).astype(
-            np.float64
-        ), reached
+        solution = self.collective.allreduce(self.rows.expand(z.astype(kind)))
+        return solution.astype(np.float64), reached
 
 
 @dataclass(frozen=True)
@@ -247,12 +247,8 @@ class Shard(Table):
         """One column at a time, of all rows."""
         for column in columns:
             own = np.ascontiguousarray(self.values[:, [column]])
-            yield Table(
-                self.collective.allreduce(self.rows.expand(own)),
-                (self.names[column],),
-                (),
-                (self.origin[column],),
-            )
+            values = self.collective.allreduce(self.rows.expand(own))
+            yield Table(values, (self.names[column],), (), (self.origin[column],))
 
     def local_rows(self, values: Any) -> Any:
         """Return this worker's rows of columns computed for all."""
@@ -262,31 +258,15 @@ class Shard(Table):
         """Return a digest of all rows, the same however they are distributed."""
         ends = np.cumsum([stop - start for start, stop in self.rows.ranges])[:-1]
         own = [fingerprint_of(block) for block in np.split(self.values, ends)]
-        blocks = [
-            pair
-            for worker in self.collective.allgather_objects(
-                list(zip(self.rows.ranges, own, strict=True))
-            )
-            for pair in worker
-        ]
-        return fingerprint_of(
-            self.names, self.categorical, *(digest for _, digest in sorted(blocks))
-        )
+        pairs = list(zip(self.rows.ranges, own, strict=True))
+        blocks = sorted(chain.from_iterable(self.collective.allgather_objects(pairs)))
+        return fingerprint_of(self.names, self.categorical, *(digest for _, digest in blocks))
 
 
 def read_shard(
     blocks: Sequence[Any], rows: Rows, categorical: Any, collective: Collective
 ) -> tuple[TableReader, Shard]:
-    """Return a worker's rows as numbers; the workers agree on text columns and on categories.
-
-    Parameters
-    ----------
-    blocks : sequence of tables
-    rows : Rows
-        The nodes of the blocks.
-    categorical : "auto" or list
-    collective : Collective
-    """
+    """Return a worker's rows as numbers; text columns and categories are those of all workers."""
     reader = TableReader(categorical)
     readers = [TableReader(categorical) for _ in blocks]
     starts = [start for start, _ in rows.ranges]
@@ -301,7 +281,7 @@ def read_shard(
         )
     columns = collective.allgather_objects([(own.names, own.categories) for own in readers])
     reader.names = readers[0].names
-    for names, categories in (block for worker in columns for block in worker):
+    for names, categories in chain.from_iterable(columns):
         if names != reader.names:
             raise ValueError(
                 f"X has blocks with other columns: {list(names)} and {list(reader.names)}."
