@@ -1,5 +1,6 @@
 """Checkpoints: a fit that was interrupted and resumed equals the uninterrupted one."""
 
+import errno
 import json
 import os
 import subprocess
@@ -220,6 +221,7 @@ def test_unusable_folders_and_settings_are_rejected_before_training(tmp_path, mo
     with pytest.raises(PermissionError, match=r"checkpoint: .*closed cannot be written to"):
         regressor().fit(X, Y, graph=GRAPH, checkpoint=tmp_path / "closed")
     monkeypatch.undo()
+    regressor(2).fit(X, Y, graph=GRAPH, checkpoint=tmp_path / "closed")  # it is not locked
     with pytest.raises(TypeError, match="checkpoint must be a folder"):
         regressor().fit(X, Y, graph=GRAPH, checkpoint=3)
     with pytest.raises(ValueError, match="resume=True needs"):
@@ -243,6 +245,16 @@ def test_two_fits_cannot_write_to_one_folder(tmp_path):
     regressor(2).fit(
         X, Y, graph=GRAPH, checkpoint=checkpoint_every(2, tmp_path), callbacks=[Second()]
     )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such lock")
+def test_file_systems_without_locks_can_be_used(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    regressor(2).fit(X, Y, graph=GRAPH, checkpoint=tmp_path)
+    assert os.listdir(tmp_path) == ["round-00000001.ckpt"]
 
 
 def test_a_full_disk_leaves_the_fit_and_the_previous_checkpoint_intact(

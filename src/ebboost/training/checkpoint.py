@@ -299,6 +299,7 @@ def _checkpoint_paths(folder: str) -> list[str]:
 
 def _open_folder(folder: str) -> int | None:
     """Create the folder, check that this fit alone can write to it, and return its lock."""
+    lock = None
     try:
         os.makedirs(folder, exist_ok=True)
         lock = _lock(folder)
@@ -310,10 +311,12 @@ def _open_folder(folder: str) -> int | None:
             pass
         os.unlink(probe)
         return lock
-    except (FileExistsError, NotADirectoryError):
-        text = f"checkpoint: {folder} is a file, or below one: pass a folder."
-        raise NotADirectoryError(text) from None
     except OSError as error:
+        if lock is not None:
+            os.close(lock)
+        if isinstance(error, (FileExistsError, NotADirectoryError)):
+            text = f"checkpoint: {folder} is a file, or below one: pass a folder."
+            raise NotADirectoryError(text) from None
         text = f"checkpoint: {folder} cannot be written to ({error.strerror})."
         raise type(error)(text) from None
 
