@@ -151,10 +151,7 @@ def test_auto_uses_no_neighbour_columns_and_the_summary_says_so(files):
             {"feature_smoothing": eb.Laplacian()},
             "columns made from other rows or from labels need the table",
         ),
-        (
-            {"learner": "catboost"},
-            "learner='catboost' cannot read a block at a time: use 'lightgbm'",
-        ),
+        ({"learner": "catboost"}, "learner='catboost' cannot read block by block: use 'lightgbm'"),
     ],
 )
 def test_options_that_need_the_table_in_memory_are_rejected(files, changes, message):

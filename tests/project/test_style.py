@@ -38,9 +38,6 @@ FORBIDDEN = {
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-UNFINISHED = pytest.mark.xfail(strict=False, reason="the source does not follow this rule yet")
-
-
 @cache
 def syntax_tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
@@ -202,12 +199,10 @@ def test_identifiers_are_nouns_of_the_field():
     assert violations(forbidden_identifiers) == []
 
 
-@UNFINISHED
 def test_lines_have_at_most_100_columns():
     assert violations(wide_lines) == []
 
 
-@UNFINISHED
 def test_modules_classes_and_functions_are_short():
     assert violations(long_units) == []
 

@@ -56,7 +56,19 @@ class Momentum(BaseEstimator):
     """Parameters of an acceleration; this base class is Algorithm 1 without one."""
 
     def start(self, objective: Objective, learner: TreeGrower, rate: float) -> MomentumState:
-        """Return the second sequence of a new run with learning rate ν."""
+        """Return the second sequence of a new run.
+
+        Parameters
+        ----------
+        objective : Objective
+        learner : TreeGrower
+        rate : float
+            The learning rate.
+
+        Returns
+        -------
+        MomentumState
+        """
         return MomentumState()
 
 

@@ -40,8 +40,9 @@ def relative_weights(weight: Array) -> Array:
 
 
 class Objective(Resumable):
-    """Σ_{i∈𝓛} w_i D(init_score + (P f)_i, y_i) + ½ ε ‖f‖², for P = ``operator`` and ε = ``penalty``.
+    """Σ_{i∈𝓛} w_i D(init_score + (P f)_i, y_i) + ½ ε ‖f‖²: equation (7) with a penalty.
 
+    P is ``operator`` and ε is ``penalty``.
     A P that is not linear is linearised at each point.
     """
 
