@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
@@ -21,18 +22,8 @@ try:
 except ImportError:
     raise ImportError("ebboost.testing needs hypothesis: pip install hypothesis.") from None
 
-__all__ = [
-    "Case",
-    "cases",
-    "classes",
-    "estimators",
-    "graphs",
-    "numbers",
-    "random_graph",
-    "relations",
-    "signed_graphs",
-    "tables",
-]
+__all__ = ["Case", "cases", "classes", "estimators", "graphs", "numbers"]
+__all__ += ["random_graph", "relations", "signed_graphs", "tables"]
 
 Estimator = eb.EBBSRegressor | eb.EBBSClassifier
 Graphs = eb.Graph | dict[str, eb.Graph] | None
@@ -178,9 +169,7 @@ def numbers(draw: st.DrawFn, n_rows: int) -> NDArray[np.float64]:
     """
     kind = draw(st.sampled_from(["normal", "constant", "counts"]))
     rng = draw(generators)
-    y = rng.normal(size=n_rows)
-    if kind == "constant":
-        y = np.full(n_rows, 7.0)
+    y = np.full(n_rows, 7.0) if kind == "constant" else rng.normal(size=n_rows)
     if kind == "counts":
         y = rng.poisson(2.0, n_rows).astype(np.float64)
     return np.where(_is_hidden(draw, rng, n_rows, n_known=1), np.nan, y)
@@ -210,9 +199,7 @@ def classes(draw: st.DrawFn, n_rows: int) -> NDArray[Any]:
     return y
 
 
-def _is_hidden(
-    draw: st.DrawFn, rng: np.random.Generator, n_rows: int, n_known: int
-) -> NDArray[np.bool_]:
+def _is_hidden(draw: st.DrawFn, rng: Generator, n_rows: int, n_known: int) -> NDArray[np.bool_]:
     """Which labels are unknown: none, half or all but the first few."""
     hidden = rng.random(n_rows) < draw(st.sampled_from([0.0, 0.5, 1.0]))
     hidden[:n_known] = False
@@ -224,9 +211,8 @@ def _is_hidden(
 _LAMBDAS = st.sampled_from([0.0, 0.3, 2.0])
 _STEPS = st.sampled_from([0, 1, 5])
 _METHODS = st.sampled_from(["gradient", "jacobi", "chebyshev", "exact"])
-_KERNELS = st.sampled_from(
-    ["laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine"]
-)
+_NAMES = ["laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine"]
+_KERNELS = st.sampled_from(_NAMES)
 _PENALTIES = st.sampled_from(["log", "sqrt", "geman-mcclure", "truncated", 0.5, 2.0])
 _SHARES = st.sampled_from([0.5, 1.0])
 SMOOTHERS = st.one_of(
@@ -235,14 +221,9 @@ SMOOTHERS = st.one_of(
     st.builds(eb.Kernel, _KERNELS, _LAMBDAS, method=st.just("gradient"), n_steps=_STEPS),
     st.builds(eb.Robust, _LAMBDAS, _STEPS, penalty=_PENALTIES, normalized=st.booleans()),
 )
-FIELDS = st.builds(
-    eb.LatentField,
-    st.sampled_from([0.0, 2.0]),
-    leave_one_out=st.booleans(),
-    unlabelled=st.sampled_from([0.0, 1.0]),
-    normalized=st.booleans(),
-    similarity=st.booleans(),
-)
+_SWITCHES = dict.fromkeys(["leave_one_out", "normalized", "similarity"], st.booleans())
+_UNLABELLED = st.sampled_from([0.0, 1.0])
+FIELDS = st.builds(eb.LatentField, st.sampled_from([0.0, 2.0]), unlabelled=_UNLABELLED, **_SWITCHES)
 LEARNERS = st.one_of(
     st.just("lightgbm"),
     st.builds(eb.LightGBM, st.sampled_from([2, 31]), subsample=_SHARES),
@@ -252,7 +233,7 @@ LEARNERS = st.one_of(
     st.just([Ridge(), DecisionTreeRegressor(max_depth=2)]),
 )
 LABELS = st.sampled_from(["auto", "none", "field", "leave-one-out", "masked"])
-REGRESSION_LOSSES = ["squared_error", "huber", "quantile", "poisson", eb.Huber(0.5)]
+LOSSES = ["squared_error", "huber", "quantile", "poisson", eb.Huber(0.5)]
 PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "learning_rate": st.sampled_from([None, 0.1, 1.0]),
     "smoothing": st.sampled_from(["auto", None]) | SMOOTHERS,
@@ -282,11 +263,10 @@ def estimators(classifier: bool) -> st.SearchStrategy[Estimator]:
     classifier : bool
         Whether to draw classifiers rather than regressors.
     """
-    optional = PARAMETERS | {"loss": st.sampled_from(REGRESSION_LOSSES)}
-    if classifier:
-        weights = st.sampled_from([None, "balanced"])
-        optional = PARAMETERS | {"loss": st.just("log_loss"), "class_weight": weights}
     estimator = eb.EBBSClassifier if classifier else eb.EBBSRegressor
+    optional = PARAMETERS | {"loss": st.sampled_from(["log_loss"] if classifier else LOSSES)}
+    if classifier:
+        optional["class_weight"] = st.sampled_from([None, "balanced"])
     rounds = {"n_estimators": st.sampled_from([1, 3])}
     changes = st.fixed_dictionaries(rounds, optional=optional)
     return changes.map(lambda parameters: estimator().set_params(**parameters))
@@ -337,14 +317,12 @@ def cases(draw: st.DrawFn, max_nodes: int = 70) -> Case:
     classifier = draw(st.booleans())
     n = draw(st.sampled_from([1, 2, 5, 12, 30, max_nodes]))
     kind = draw(st.sampled_from(["graph", "relations", "none"]))
-    graph: Graphs = None
-    new_graph: Graphs = None
+    pair: tuple[Graphs, Graphs] = (None, None)
     if kind == "graph":
-        graph = draw(graphs(n, n))
-        new_graph = draw(graphs(n, n))
+        pair = draw(st.tuples(graphs(n, n), graphs(n, n)))
     elif kind == "relations":
-        graph = draw(relations(n))
-        new_graph = {name: draw(graphs(n, n)) for name in graph}
+        named = draw(relations(n))
+        pair = (named, {name: draw(graphs(n, n)) for name in named})
     y = draw(classes(n) if classifier else numbers(n))
     weight = draw(st.none() | generators.map(lambda rng: {"sample_weight": rng.random(n)}))
-    return Case(draw(estimators(classifier)), draw(tables(n)), y, graph, new_graph, weight or {})
+    return Case(draw(estimators(classifier)), draw(tables(n)), y, *pair, weight or {})

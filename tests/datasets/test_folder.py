@@ -79,7 +79,7 @@ def test_a_missing_folder_is_named(tmp_path):
         ("X.csv", "", ["X.csv", "No columns"]),
         ("X.csv", 'a\n"open', ["X.csv"]),
         ("y.csv", "", ["y.csv", "No columns"]),
-        ("y.csv", "y\n1\n2\n3\n", ["y.csv has 3 rows", "X.csv has 4"]),
+        ("y.csv", "y\n1\n2\n3\n", ["y.csv must have 4 rows as X.csv, got 3"]),
         ("y.csv", "y,z\n1,2\n1,2\n1,2\n1,2\n", ["y.csv must have one column", "'z'"]),
         ("graph.graphml", "<graphml>", ["graph.graphml", "line 1"]),
         ("graph.graphml", "edges", ["graph.graphml", "cannot be read as GraphML"]),

@@ -5,7 +5,7 @@ CuPy is imported when a graph is moved, and not before.
 """
 
 import copy
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,7 @@ SHORT_TRY = 50
 
 
 class CudaGraph:
-    """What operators need of a graph, on the GPU.
-
-    Parameters
-    ----------
-    host : Graph
-        The graph in host memory.
-    """
+    """What operators need of a graph, on the GPU."""
 
     def __init__(self, host: Graph) -> None:
         import cupy
@@ -69,10 +63,6 @@ class CudaSweep(Sweep):
     Weights that are all one are not stored, others in each float type in use. Where all are one,
     the edges of a large graph are stored a second time, in the order in which one column of float32
     is swept three times as fast.
-
-    Parameters
-    ----------
-    adjacency : csr_array
     """
 
     #: The GPU must stop for a look at the residual.
@@ -117,10 +107,8 @@ class CudaSweep(Sweep):
         self.check_rows(v)
         out = cupy.empty_like(v) if out is None else out
         width = 1 if v.ndim == 1 else v.shape[1]
-        terms = [
-            0 if term is None else cupy.ascontiguousarray(term, dtype=v.dtype)
-            for term in (scale, keep, source)
-        ]
+        contiguous = partial(cupy.ascontiguousarray, dtype=v.dtype)
+        terms = [0 if term is None else contiguous(term) for term in (scale, keep, source)]
         tiles = self._tiles if width == 1 and v.dtype == np.float32 else None
         if tiles is not None:
             tiles(v, terms, out)
@@ -174,15 +162,7 @@ class CudaSweep(Sweep):
 
 
 class Tiles:
-    """The edges of a large graph, but for those of hubs, as `_tiles.cu` takes them.
-
-    Parameters
-    ----------
-    start, column : cupy.ndarray
-        A symmetric matrix of ones by its rows, as a ``csr_array`` has it.
-    rows : int
-        Most rows of a range.
-    """
+    """The edges of a large graph, but for those of hubs, in ranges of at most ``rows`` rows."""
 
     def __init__(self, start: AnyArray, column: AnyArray, rows: int) -> None:
         import cupy

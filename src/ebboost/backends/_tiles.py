@@ -39,16 +39,8 @@ class Tiled(NamedTuple):
 def tiled(start: AnyArray, column: AnyArray, rows: int, chunk: int, most: int) -> Tiled:
     """Cut the rows of a matrix of ones into ranges, and sort the edges of each by column.
 
-    Parameters
-    ----------
-    start, column : ndarray or cupy.ndarray
-        The matrix, as a ``csr_array`` has it.
-    rows : int
-        Rows of a range; with the spare ones no more than 65 536.
-    chunk : int
-        Words of a chunk.
-    most : int
-        Rows of more entries are left out.
+    ``start`` and ``column`` are those of a ``csr_array``; a range has ``rows``, with the spare ones
+    no more than 65 536, a chunk ``chunk`` words; rows of more than ``most`` entries are left out.
     """
     n_nodes = start.size - 1
     is_hub = np.diff(start) > most

@@ -17,17 +17,7 @@ BYTES = 6
 
 
 class CudaBackend(Backend):
-    """One NVIDIA GPU, the one that CuPy has made current.
-
-    Raises
-    ------
-    ImportError
-        If CuPy is not installed.
-    RuntimeError
-        If there is no GPU.
-    MemoryError
-        On leaving, if a fit ran out of memory: the message says what would fit.
-    """
+    """The NVIDIA GPU that CuPy has made current; leaving raises MemoryError if it was too small."""
 
     def __init__(self) -> None:
         self._cupy = import_cupy()
@@ -41,13 +31,12 @@ class CudaBackend(Backend):
         return self
 
     def __exit__(self, *failure: Any) -> None:
-        error = failure[1]
         edges = sum(edge_bytes(host) for host, _ in self._moved.values())
         self._moved.clear()
         self._cupy.get_default_memory_pool().free_all_blocks()
-        if error is not None and _is_out_of_memory(error):
+        if _is_out_of_memory(failure[1]):
             tables = list(self._tables.values())
-            raise MemoryError(memory_message(tables, edges, self._free)) from error
+            raise MemoryError(memory_message(tables, edges, self._free)) from failure[1]
 
     def graph(self, graph: Graph | None) -> Any:
         """Return the graph on the GPU, moved once."""
@@ -75,9 +64,8 @@ class CudaBackend(Backend):
 
     def field(self, use: Any, graph: Graph, labels: Labels) -> "HostField":
         """Return the posterior of a latent field, which takes and returns host arrays."""
-        nodes = self.to_device(labels.nodes)
-        weight = self.to_device(labels.weight)
-        return HostField(use.operator(self.graph(graph), nodes, weight), self)
+        moved = map(self.to_device, (labels.nodes, labels.weight))
+        return HostField(use.operator(self.graph(graph), *moved), self)
 
     def expect_table(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
         """Note the size of a candidate's table, for the message if memory runs out."""
@@ -85,13 +73,7 @@ class CudaBackend(Backend):
 
 
 class HostField:
-    """A latent field's posterior on a device, which takes and returns host arrays.
-
-    Parameters
-    ----------
-    field : FieldPosterior
-    backend : Backend
-    """
+    """A :class:`FieldPosterior` on a device, which takes and returns host arrays."""
 
     def __init__(self, field: Any, backend: Backend) -> None:
         self._field = field
@@ -109,12 +91,7 @@ class HostField:
 def memory_message(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> str:
     """Return what a fit needs, and what would fit in the memory of a GPU.
 
-    Parameters
-    ----------
-    tables : sequence of (rows, columns, outputs)
-        A table for each candidate.
-    edges, free : int
-        Bytes of the edges, and those that were free.
+    ``tables`` are (rows, columns, outputs) of each candidate; ``edges`` and ``free`` are bytes.
     """
     rows, columns, outputs = max(tables, default=(1, 1, 1))
     n_tables = max(len(tables), 1)
@@ -136,10 +113,10 @@ def memory_message(tables: Sequence[tuple[int, int, int]], edges: int, free: int
 
 def edge_bytes(graph: Graph) -> int:
     """Return the bytes of the edges on the GPU: an index each, and weights or a copy in tiles."""
-    adjacency = graph.adjacency
-    if not (adjacency.data == 1.0).all():
-        return int(adjacency.nnz) * 16
-    return int(adjacency.nnz) * (8 if worthwhile(graph.n_nodes, adjacency.nnz) else 4)
+    n_entries = int(graph.adjacency.nnz)
+    if not (graph.adjacency.data == 1.0).all():
+        return 16 * n_entries
+    return (8 if worthwhile(graph.n_nodes, n_entries) else 4) * n_entries
 
 
 def import_cupy() -> Any:
@@ -160,9 +137,9 @@ def import_cupy() -> Any:
     raise RuntimeError(f"device='cuda' found no NVIDIA GPU{reason}: use device='cpu'.")
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException | None) -> bool:
     """Whether CuPy or XGBoost, neither of which need be installed, ran out of memory."""
     text = str(error).lower()
-    full = "out of memory" in text or "bad_alloc" in text
     name = type(error).__name__
-    return name == "OutOfMemoryError" or (name == "XGBoostError" and full)
+    xgboost_is = name == "XGBoostError" and ("out of memory" in text or "bad_alloc" in text)
+    return name == "OutOfMemoryError" or xgboost_is

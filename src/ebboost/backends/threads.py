@@ -29,12 +29,7 @@ def usable(only_physical: bool = False) -> int:
     The cores that affinity and cgroup leave it (``joblib.cpu_count``), and no more than OpenMP may
     use: ``OMP_NUM_THREADS``, a surrounding ``threadpoolctl.threadpool_limits``, and the share that
     joblib gives its worker processes. A worker thread of joblib has one: its siblings use the
-    others.
-
-    Parameters
-    ----------
-    only_physical : bool, default=False
-        Whether to count physical cores rather than logical ones.
+    others. With ``only_physical``, physical cores are counted rather than logical ones.
 
     Examples
     --------

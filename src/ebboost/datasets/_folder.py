@@ -52,9 +52,7 @@ def load_folder(path: str | os.PathLike[str]) -> Dataset:
     if labels.shape[1] != 1:
         raise ValueError(f"{folder / 'y.csv'} must have one column, got {list(labels.columns)}.")
     if len(labels) != len(X):
-        raise ValueError(
-            f"{folder / 'y.csv'} has {len(labels)} rows, X.csv has {len(X)}: they must be equal."
-        )
+        raise ValueError(f"{folder / 'y.csv'} must have {len(X)} rows as X.csv, got {len(labels)}.")
     graph = Graph.from_graphml(_file(folder, "graph.graphml"), nodes=np.arange(len(X)))
     categorical = folder / "cat_features.txt"
     names = categorical.read_text(encoding="utf-8").splitlines() if categorical.exists() else []
@@ -70,10 +68,8 @@ def _read_splits(path: Path, n_nodes: int) -> Splits:
     """Read masks.json: positions in range, no node in two parts of a split."""
     try:
         masks = json.loads(path.read_text(encoding="utf-8"))
-        splits = [
-            {part: _positions(rows) for part, rows in masks[key].items()}
-            for key in sorted(masks, key=int)
-        ]
+        ordered = [masks[key] for key in sorted(masks, key=int)]
+        splits = [{part: _positions(rows) for part, rows in mask.items()} for mask in ordered]
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise ValueError(
             f"{path} is not a masks file ({error}): it must contain "
@@ -85,17 +81,12 @@ def _read_splits(path: Path, n_nodes: int) -> Splits:
                 raise ValueError(f"{path}, split {number}: {part!r} must be a list of row numbers.")
             outside = positions[(positions < 0) | (positions >= n_nodes)]
             if outside.size:
-                raise ValueError(
-                    f"{path}, split {number}: {part!r} names row {int(outside[0])}, X.csv has rows "
-                    f"0 to {n_nodes - 1}."
-                )
-        rows, counts = np.unique(
-            np.concatenate([_positions([]), *split.values()]), return_counts=True
-        )
+                rows = f"names row {outside[0]}, X.csv has rows 0 to {n_nodes - 1}."
+                raise ValueError(f"{path}, split {number}: {part!r} {rows}")
+        counts = np.bincount(np.concatenate([_positions([]), *split.values()]))
         if (counts > 1).any():
-            raise ValueError(
-                f"{path}, split {number}: row {int(rows[counts > 1][0])} is listed twice."
-            )
+            row = int((counts > 1).argmax())
+            raise ValueError(f"{path}, split {number}: row {row} is listed twice.")
     return splits
 
 
