@@ -40,7 +40,7 @@ class FileFormat:
         """Write a file atomically; ``suffix`` is that of its name while it is written."""
         head = {"format": self.name, "format_version": self.version}
         document = head | dict(manifest) | {"sha256": checksums(entries)}
-        contents = {**entries, MANIFEST: json.dumps(document, indent=1).encode()}
+        contents = {**entries, MANIFEST: json.dumps(document).encode()}
         with atomic_write(path, suffix) as temporary, open(temporary, "wb") as file:
             _write_zip(file, contents, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED)
             size = sum(map(len, contents.values()))
