@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class DistributedXGBoost(Learner):
-    """XGBoost's trees, grown by all workers on their rows; histograms are summed by its collective."""
+    """XGBoost's trees, grown jointly by all workers; its collective sums the histograms."""
 
     name = "xgboost"
 
