@@ -449,3 +449,11 @@ def test_files_changed_at_random_are_rejected_or_predict(tmp_path):
         sys.path.pop(0)
     result = fuzz_files.fuzz(seconds=60.0, seed=20, keep=tmp_path, most=120)
     assert not result["findings"] and result["executions"] >= 10
+
+
+@pytest.mark.parametrize("classes", [5, [5], ["EBBSRegressor"]])
+def test_load_rejects_classes_that_are_not_classes(classes, tmp_path):
+    path = tmp_path / "model.ebb"
+    eb.EBBSRegressor(2).fit([[0.0], [1.0]], [0.0, 1.0]).save(path)
+    with pytest.raises(TypeError, match="classes must be a list of classes, got"):
+        eb.load(path, classes=classes)

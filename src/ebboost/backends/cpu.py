@@ -10,7 +10,7 @@ from ebboost.learners import Learner
 
 
 class Backend:
-    """A place to train, entered for the length of a fit; this one is the CPU and moves nothing.
+    """Where a fit trains, entered for its length; this one is the CPU and moves nothing.
 
     Other backends override what they do differently. Host arrays are numpy's.
     """

@@ -37,7 +37,10 @@ def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:
         If the file is not a model file, is damaged, comes from a newer version, or its parts do not
         fit each other.
     """
-    classes = tuple(classes)
+    classes = tuple(classes) if isinstance(classes, Iterable) else (classes,)
+    for kind in classes:
+        if not isinstance(kind, type):
+            raise TypeError(f"classes must be a list of classes, got {kind!r}.")
     estimators: dict[str, type[BaseEBBS]] = {
         "EBBSRegressor": EBBSRegressor,
         "EBBSClassifier": EBBSClassifier,
