@@ -1,1 +1,1 @@
-"""model."""
+"""The fitted model: its state, predictions, explanations, intervals and files."""

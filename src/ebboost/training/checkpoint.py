@@ -95,9 +95,8 @@ def as_checkpoint(checkpoint: object, resume: bool) -> Checkpoint | None:
         return checkpoint
     if isinstance(checkpoint, (str, os.PathLike)):
         return Checkpoint(checkpoint)
-    raise TypeError(
-        f"checkpoint must be a folder or eb.Checkpoint(folder, ...), got {checkpoint!r}."
-    )
+    text = f"checkpoint must be a folder or eb.Checkpoint(folder, ...), got {checkpoint!r}."
+    raise TypeError(text)
 
 
 @contextmanager
@@ -292,9 +291,8 @@ def _newest(folder: str, resume: bool) -> tuple[dict[str, Any], dict[str, bytes]
 
 def _checkpoint_paths(folder: str) -> list[str]:
     """The files with the names of checkpoints, oldest first."""
-    return [
-        os.path.join(folder, name) for name in sorted(filter(_NAME.fullmatch, os.listdir(folder)))
-    ]
+    names = sorted(filter(_NAME.fullmatch, os.listdir(folder)))
+    return [os.path.join(folder, name) for name in names]
 
 
 def _open_folder(folder: str) -> int | None:
