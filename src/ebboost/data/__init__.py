@@ -1,1 +1,1 @@
-"""data."""
+"""Tables, labels, and the columns that trees are grown on."""

@@ -1,1 +1,1 @@
-"""inspection."""
+"""Checks, diagnostics, plots and reports of data and fitted models."""
