@@ -130,7 +130,7 @@ def test_spectral_features_have_fewer_columns_on_a_small_graph():
 
 @pytest.mark.parametrize("n_components", [0, 2.5, None])
 def test_n_components_must_be_a_positive_integer(n_components):
-    with pytest.raises(ValueError, match="n_components must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="n_components must be an integer >= 1"):
         eb.SpectralFeatures(n_components).fit([[1.0], [2.0]], graph=eb.Graph.from_edges([0], [1]))
 
 

@@ -145,11 +145,11 @@ def test_auto_uses_no_neighbour_columns_and_the_summary_says_so(files):
     [
         (
             {"neighbor_features": eb.NeighborFeatures()},
-            "columns made from other rows or from labels need the table",
+            "columns of neighbours or labels need it in memory",
         ),
         (
             {"feature_smoothing": eb.Laplacian()},
-            "columns made from other rows or from labels need the table",
+            "columns of neighbours or labels need it in memory",
         ),
         ({"learner": "catboost"}, "learner='catboost' cannot read block by block: use 'lightgbm'"),
     ],
@@ -348,7 +348,7 @@ def test_integers_that_floats_round_are_rounded_as_in_memory(tmp_path):
 def test_columns_without_a_common_type_raise_an_error_with_their_name(tmp_path):
     parts = (pd.DataFrame({"x": [1.0]}), pd.DataFrame({"x": ["a"]}))
     with pytest.raises(
-        ValueError, match=r"column 'x' is of another type in each file, double and .*string"
+        ValueError, match=r"column 'x' is double and .*string: write it as one type"
     ):
         in_files(tmp_path / "t", *parts)
     (tmp_path / "text.parquet").write_text("x,y")
@@ -380,5 +380,5 @@ def test_a_file_without_a_used_column_is_rejected(read, tmp_path):
     table[["x", "count"]].to_parquet(tmp_path / "table.parquet")
     X = eb.ParquetTable(tmp_path / "table.parquet")
     table[["x"]].assign(other=1.0).to_parquet(tmp_path / "table.parquet")
-    with pytest.raises(ValueError, match=r"has no column 'count' now: it was written anew"):
+    with pytest.raises(ValueError, match=r"has no column 'count' now: create a new ParquetTable"):
         read(X)

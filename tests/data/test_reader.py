@@ -261,9 +261,9 @@ def test_tables_without_names_are_taken_by_position():
     [
         ("all", ["'all'"]),
         (None, ["None"]),
-        (["z"], ["'z'", "not a column"]),
-        ([2], ["column 2", "2 columns"]),
-        ([-1], ["column -1"]),
+        (["z"], ["'z'", "not one of its 2 columns"]),
+        ([2], ["2 is not", "2 columns"]),
+        ([-1], ["-1 is not"]),
         ([True, False], ["True", "np.flatnonzero"]),
         ([0.5], ["0.5"]),
     ],

@@ -100,7 +100,7 @@ def test_a_stored_adjacency_is_memory_mapped_and_gives_equal_models(tmp_path):
     [
         ({"a": [0, -1], "b": [1, 2]}, {}, r"column 'a' is -1 at row 1"),
         ({"a": [0, 1], "b": [1, 9]}, {"n_nodes": 5}, r"column 'b' is 9 at row 1"),
-        ({"a": ["x"], "b": ["y"]}, {}, "For nodes named by text"),
+        ({"a": ["x"], "b": ["y"]}, {}, "For other ids use Graph.from_dataframe"),
         ({"a": [0, None], "b": [1, 2]}, {}, "column 'a' is empty at row 1: an edge needs both"),
         ({"a": [0], "b": [1], "w": [-1.0]}, {"weight": "w"}, "weight is negative at row 0"),
         ({"a": [0], "b": [1]}, {"source": "c"}, "source='c' is not a column"),

@@ -431,7 +431,7 @@ def test_explanations_add_up_to_the_prediction(labels):
         ({"penalty": 2.5}, "penalty must be one of"),
         ({"scale": 0.0}, "scale must be a number > 0"),
         ({"scale": float("inf")}, "scale must be a number > 0"),
-        ({"scale": "auto"}, "fills 'auto' in from its labels"),
+        ({"scale": "auto"}, "only an estimator can fill 'auto' in"),
     ],
 )
 def test_wrong_settings_are_refused_by_name(parameters, message):
@@ -480,7 +480,7 @@ def test_dense_laplacian_of_the_reweighted_graph_gives_the_steps():
 
 def test_edges_with_signs_are_refused():
     graph = eb.Graph.mix({"unlike": random_graph(10, 20)}, {"unlike": -1.0})
-    with pytest.raises(ValueError, match="no relations of negative strength"):
+    with pytest.raises(ValueError, match="strengths of relations must not be negative"):
         eb.Robust(scale=1.0).operator(graph)
 
 

@@ -73,10 +73,7 @@ def max_unpacked_size(size: int) -> int:
 def unpack(file: IO[bytes], limit: int) -> dict[str, bytes]:
     """Return the entries of a zip, at most ``limit`` bytes in all.
 
-    Raises
-    ------
-    ValueError, zipfile.BadZipFile
-        If the zip is damaged, too large, or of a kind that this library does not write.
+    ValueError or zipfile.BadZipFile if it is damaged or of a kind that this library does not write.
     """
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()

@@ -1,7 +1,6 @@
 """Features computed from the graph as scikit-learn transformers, for any model."""
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -10,10 +9,17 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ebboost.data.graph_columns import STATISTICS, available_statistics, neighbor_columns
-from ebboost.data.low_rank import singular_vectors
+from ebboost.data.graph_columns import (
+    STATISTICS,
+    available_statistics,
+    neighbor_columns,
+    neighbor_names,
+)
+from ebboost.data.low_rank import Seed, singular_vectors
+from ebboost.data.parameters import check_number
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
+from ebboost.data.validation import check_graph
 from ebboost.graph import Graph
 
 Array = NDArray[np.float64]
@@ -46,8 +52,7 @@ class _GraphTransformer(TransformerMixin, BaseEstimator):
                 f"{name} needs a graph: fit(X, graph=g); in a Pipeline {name.lower()}__graph=g."
             )
         self._reader = TableReader()
-        table = self._reader.fit(X)
-        self._check_rows(table, graph)
+        check_graph(graph, self._reader.fit(X).n_rows, X)
         self.graph_ = graph
         self.n_features_in_ = len(self._reader.names)
         return self
@@ -56,18 +61,30 @@ class _GraphTransformer(TransformerMixin, BaseEstimator):
         """Fit to ``X`` and ``graph``, then transform ``X``: see :meth:`fit`, :meth:`transform`."""
         return self.fit(X, y, graph=graph).transform(X)
 
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the names of the columns that ``transform`` returns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str objects
+            The names of the columns of ``X``, then names such as ``"mean(x0)"`` or ``"spectral0"``.
+        """
+        check_is_fitted(self, "graph_")
+        return np.asarray([*self._reader.names, *self._added_names()], dtype=object)
+
+    def _added_names(self) -> list[str]:
+        raise NotImplementedError
+
     def _read(self, X: object, graph: Graph | None = None) -> Table:
         check_is_fitted(self, "graph_")
         table = self._reader.read(X)
-        self._check_rows(table, graph or self.graph_)
+        check_graph(graph or self.graph_, table.n_rows, X)
         return table
-
-    def _check_rows(self, table: Table, graph: Graph) -> None:
-        if graph.n_nodes != table.n_rows:
-            raise ValueError(
-                f"X has {table.n_rows} rows but graph has {graph.n_nodes} nodes: X needs one row "
-                "per node, in the same order."
-            )
 
 
 class NeighborFeatures(_GraphTransformer):
@@ -136,28 +153,12 @@ class NeighborFeatures(_GraphTransformer):
             The columns named by :meth:`get_feature_names_out`.
         """
         table = self._read(X, graph)
-        graph = graph or self.graph_
-        added = neighbor_columns(table, graph, self.statistics, self.degree)
+        added = neighbor_columns(table, graph or self.graph_, self.statistics, self.degree)
         return table.with_columns(*added).materialize().values
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the columns that :meth:`transform` returns.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str objects
-            The names, such as ``"mean(x0)"``.
-        """
-        check_is_fitted(self, "graph_")
-        names = list(self._reader.names)
+    def _added_names(self) -> list[str]:
         statistics = available_statistics(self.statistics, self._reader.is_sparse)
-        out = names + [f"{statistic}({name})" for statistic in statistics for name in names]
-        return np.asarray(out + ["degree", "mean(degree)"] * self.degree, dtype=object)
+        return neighbor_names(self._reader.names, statistics, self.degree)
 
 
 class SpectralFeatures(_GraphTransformer):
@@ -196,17 +197,12 @@ class SpectralFeatures(_GraphTransformer):
     (10, 5)
     """
 
-    def __init__(
-        self, n_components: int = 64, random_state: int | np.random.RandomState | None = None
-    ) -> None:
+    def __init__(self, n_components: int = 64, random_state: Seed = None) -> None:
         self.n_components = n_components
         self.random_state = random_state
 
     def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
-        if not isinstance(self.n_components, Integral) or self.n_components < 1:
-            raise ValueError(
-                f"n_components must be an integer of at least 1, got {self.n_components!r}."
-            )
+        check_number("n_components", self.n_components, low=1, integer=True)
         super().fit(X, y, graph=graph)
         unsigned = self.graph_.unsigned
         scale = 1.0 / np.sqrt(np.where(unsigned.degrees > 0, unsigned.degrees, 1.0))
@@ -233,19 +229,5 @@ class SpectralFeatures(_GraphTransformer):
             return sparse.hstack([values, sparse.csr_array(self.embedding_)], format="csr")
         return np.hstack([values, self.embedding_])
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the columns that :meth:`transform` returns.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str objects
-            The names of the columns of ``X``, then ``"spectral0"``, ``"spectral1"`` and so on.
-        """
-        check_is_fitted(self, "graph_")
-        spectral = [f"spectral{i}" for i in range(self.embedding_.shape[1])]
-        return np.asarray([*self._reader.names, *spectral], dtype=object)
+    def _added_names(self) -> list[str]:
+        return [f"spectral{i}" for i in range(self.embedding_.shape[1])]

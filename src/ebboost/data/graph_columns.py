@@ -36,7 +36,7 @@ def smoothed_columns(table: Table, operator: Callable[[], Propagation]) -> NewCo
         smoother = operator()
         if not getattr(smoother, "takes_sparse", False):
             raise ValueError(
-                "X is sparse, and this feature_smoothing would fill it: use eb.Laplacian(...) with "
+                "feature_smoothing would fill a sparse X: use eb.Laplacian(...) with "
                 "method='gradient' or 'chebyshev', eb.Kernel(...), or None."
             )
         blocks = [smoother.apply(table.select(numeric).values)]
@@ -133,8 +133,7 @@ def neighbor_columns(
     """
     adjacency, sums = _weights_and_sums(graph)
     statistics = available_statistics(statistics, table.is_sparse)
-    names = [f"{statistic}({name})" for statistic in statistics for name in table.names]
-    origin = [*table.origin] * len(statistics)
+    origin = [*table.origin] * len(statistics) + [-1, -1] * degree
     blocks: list[Any] = []
     if statistics and table.is_distributed:
         # One column after the other: a worker must not hold many columns of all rows.
@@ -149,16 +148,20 @@ def neighbor_columns(
     elif statistics:
         blocks = [NeighborColumns(table.values, adjacency, sums, statistics)]
     if degree:
-        names += ["degree", "mean(degree)"]
-        origin += [-1, -1]
         degrees = np.minimum(graph.degrees, MAX_VALUE)[:, None]
-        mean = ["mean"]
+        mean = (degrees, adjacency, sums, ["mean"], 0.0)
         if table.is_distributed or table.is_sparse:
-            both = np.hstack([degrees, _all_rows(degrees, adjacency, sums, mean, missing=0.0)])
+            both = np.hstack([degrees, _all_rows(*mean)])
             blocks.append(sparse.csr_array(both) if table.is_sparse else table.local_rows(both))
         else:
-            blocks += [degrees, NeighborColumns(degrees, adjacency, sums, mean, missing=0.0)]
-    return NewColumns(blocks, names, origin)
+            blocks += [degrees, NeighborColumns(*mean)]
+    return NewColumns(blocks, neighbor_names(table.names, statistics, degree), origin)
+
+
+def neighbor_names(names: Sequence[str], statistics: Sequence[str], degree: bool) -> list[str]:
+    """Return the names of the columns that :func:`neighbor_columns` adds."""
+    added = [f"{statistic}({name})" for statistic in statistics for name in names]
+    return added + ["degree", "mean(degree)"] * degree
 
 
 def available_statistics(statistics: Sequence[str], is_sparse: bool) -> list[str]:
@@ -195,12 +198,12 @@ class NeighborColumns:
         if self._contiguous is None:
             self._contiguous = np.ascontiguousarray(self._values)
         blocks = np.split(out, len(self._statistics), axis=1)
-        first = dict(zip(reversed(self._statistics), reversed(blocks), strict=True))
-        outputs = [first.get(name) for name in STATISTICS]
+        tables = dict(zip(self._statistics, blocks, strict=True))
+        outputs = [tables.get(name) for name in STATISTICS]
         self._sweep.neighbor_statistics(self._contiguous, rows, self._sums, outputs, self._missing)
         for name, block in zip(self._statistics, blocks, strict=True):
-            if block is not first[name]:  # a statistic that is listed twice
-                block[...] = first[name]
+            if block is not tables[name]:  # a statistic that is listed twice
+                block[...] = tables[name]
 
     def release(self) -> None:
         """Free the contiguous copy of the values."""
@@ -218,7 +221,8 @@ def _all_rows(
 
     def compute(block: sparse.csr_array) -> Array:
         columns = NeighborColumns(values, block, sums, statistics, missing)
-        columns.write(np.arange(len(values)), out := np.empty(columns.shape))
+        out = np.empty(columns.shape)
+        columns.write(np.arange(len(values)), out)
         return out
 
     by_rows: Callable[..., Array] | None = getattr(adjacency, "by_rows", None)
@@ -229,9 +233,8 @@ def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
     """Return weights for means, and their sums; shares where products with weights may overflow."""
     adjacency = graph.adjacency
     degrees = graph.degrees
-    if not sparse.issparse(adjacency) or not adjacency.nnz:
-        return adjacency, degrees
-    if adjacency.data.max() < 1e100 and adjacency.data.min() > 1e-100:
+    weights = adjacency.data if sparse.issparse(adjacency) else np.ones(1)
+    if weights.max(initial=0.0) < 1e100 and weights.min(initial=1.0) > 1e-100:
         return adjacency, degrees
     shares = adjacency.data / np.repeat(degrees, np.diff(adjacency.indptr))
     shared = sparse.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)

@@ -11,17 +11,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Labels:
-    """Labelled nodes.
-
-    Attributes
-    ----------
-    nodes : ndarray of int, shape (m,)
-        Positions of the labelled nodes.
-    target : ndarray of shape (m, c)
-        The labels, with a column for each output.
-    weight : ndarray of shape (m,)
-        The weight of each label.
-    """
+    """Positions of m labelled nodes, their labels with a column per output, and their weights."""
 
     nodes: NDArray[np.int64]
     target: Array
@@ -31,11 +21,7 @@ class Labels:
     def index(self) -> slice | NDArray[np.int64]:
         """Index of the labelled nodes; a slice, which copies nothing, if they are contiguous."""
         nodes = self.nodes
-        if (
-            nodes.size
-            and nodes[-1] - nodes[0] + 1 == nodes.size
-            and bool((nodes[1:] > nodes[:-1]).all())
-        ):
+        if nodes.size and (np.diff(nodes) == 1).all():
             return slice(int(nodes[0]), int(nodes[-1]) + 1)
         return nodes
 

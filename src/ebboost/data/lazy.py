@@ -32,13 +32,7 @@ class LazyColumns(Protocol):
 
 
 class LazyMatrix:
-    """A matrix next to columns that are computed a block of rows at a time.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray or LazyColumns
-        From left to right.
-    """
+    """Columns from left to right, of which some are computed a block of rows at a time."""
 
     def __init__(self, parts: Sequence[NDArray[Any] | LazyColumns]) -> None:
         self.parts = list(parts)

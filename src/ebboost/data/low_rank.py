@@ -8,6 +8,7 @@ from sklearn.utils.extmath import randomized_svd
 from ebboost.data.table import Table
 
 Array = NDArray[np.float64]
+Seed = int | np.random.RandomState | None
 
 
 class LowRank:
@@ -16,23 +17,12 @@ class LowRank:
     Trees split on one column at a time and gain little from one of thousands of sparse columns.
     Columns are weighted by the logarithm of their rarity and rows scaled to unit length first, as
     is usual for word counts.
-
-    Parameters
-    ----------
-    n_components : int
-        Number of dense columns.
-
-    Attributes
-    ----------
-    rarity : ndarray of shape (n_features,)
-        Weights of the columns.
-    directions : ndarray of shape (n_features, n_components)
-        Right singular vectors.
     """
 
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
         self.rarity: Array = np.zeros(0)
+        #: Right singular vectors, a row for each column of the table.
         self.directions: Array = np.zeros((0, 0))
 
     def fit_transform(self, table: Table, seed: int) -> Table:
@@ -56,15 +46,9 @@ class LowRank:
         return sparse.csr_array(sparse.diags_array(1.0 / np.where(norm > 0, norm, 1.0)) @ weighted)
 
 
-def singular_vectors(
-    matrix: sparse.csr_array,
-    n_components: int,
-    n_iter: int,
-    seed: int | np.random.RandomState | None,
-) -> Array:
+def singular_vectors(matrix: sparse.csr_array, n_components: int, n_iter: int, seed: Seed) -> Array:
     """Return the leading right singular vectors as columns."""
     n_components = max(min(n_components, min(matrix.shape) - 1), 1)
-    vectors: Array = randomized_svd(
-        matrix, n_components, n_iter=n_iter, n_oversamples=8, random_state=seed
-    )[2].T
+    options = {"n_iter": n_iter, "n_oversamples": 8, "random_state": seed}
+    vectors: Array = randomized_svd(matrix, n_components, **options)[2].T
     return vectors

@@ -12,22 +12,10 @@ MIN_NODES = 10  # with a neighbour among the nodes; fewer give no correlation
 def neighbor_means(
     graph: Graph, nodes: NDArray[np.int64], values: Array
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Weighted means of centred values over the neighbours of each node.
+    """Weighted means of centred values over the neighbours of each node among ``nodes``.
 
-    Parameters
-    ----------
-    graph : Graph
-        Edges of negative weight contribute their value with the opposite sign.
-    nodes : ndarray of shape (m,)
-        Nodes whose values are known; other nodes are ignored.
-    values : ndarray of shape (m, k)
-        Centred by column before the means are taken.
-
-    Returns
-    -------
-    means : ndarray of shape (m, k)
-        0 where a node has no neighbour among ``nodes``.
-    has_neighbors : ndarray of bool of shape (m,)
+    Edges of negative weight contribute their value with the opposite sign. Also returns which nodes
+    have such a neighbour; the mean of others is 0.
     """
     known = np.zeros((graph.n_nodes, 1))
     centred = np.zeros((graph.n_nodes, values.shape[1]))
@@ -39,28 +27,10 @@ def neighbor_means(
 
 
 def neighbor_correlation(graph: Graph, nodes: NDArray[np.int64], values: Array) -> float:
-    """Correlation between values and the mean value of neighbours.
+    """Correlation between labels or residuals of nodes and their mean over neighbours.
 
-    Parameters
-    ----------
-    graph : Graph
-    nodes : ndarray of shape (m,)
-        Nodes whose values are known.
-    values : ndarray of shape (m,) or (m, k)
-        Labels or residuals of these nodes; one column for each class.
-
-    Returns
-    -------
-    float
-        Between -1 and 1; 0 where fewer than 10 nodes have a neighbour among ``nodes``.
-
-    Examples
-    --------
-    >>> import ebboost as eb, numpy as np
-    >>> from ebboost.data.neighbor_correlation import neighbor_correlation
-    >>> path = eb.Graph.from_edges(np.arange(49), np.arange(1, 50))
-    >>> round(neighbor_correlation(path, np.arange(50), np.arange(50.0)), 2)
-    1.0
+    Between -1 and 1; 0 where fewer than 10 nodes have a neighbour among ``nodes``. Columns of
+    ``values`` are classes.
     """
     columns = values.reshape(nodes.size, -1)
     means, has_neighbors = neighbor_means(graph, nodes, columns)

@@ -15,28 +15,9 @@ def check_number(
     high: float | None = None,
     closed: str = "both",
 ) -> None:
-    """Raise ValueError unless ``value`` is a finite number, not a bool, within an interval.
+    """Raise ValueError unless ``value`` is a finite number, not a bool, from ``low`` to ``high``.
 
-    Parameters
-    ----------
-    name : str
-        The parameter, as the message names it.
-    value : object
-        What was passed for it.
-    integer : bool, default=False
-        Whether it must be an integer.
-    low, high : float, optional
-        Ends of the interval; None for no bound on that side.
-    closed : {"both", "left", "right", "neither"}, default="both"
-        Which ends belong to the interval.
-
-    Examples
-    --------
-    >>> check_number("share", 0.5, low=0.0, high=1.0)
-    >>> check_number("tau", 0.0, low=0.0, closed="neither")
-    Traceback (most recent call last):
-        ...
-    ValueError: tau must be a number > 0, got 0.0.
+    Which of these ends it may equal says ``closed``: "both", "left", "right" or "neither".
     """
     with_low = closed in ("both", "left")
     with_high = closed in ("both", "right")
@@ -47,14 +28,13 @@ def check_number(
         below = high is None or number < high or (with_high and number == high)
         if above and below:
             return
+    interval = ""
     if low is not None and high is not None:
         interval = f" in {'[' if with_low else '('}{low:g}, {high:g}{']' if with_high else ')'}"
     elif low is not None:
         interval = f" {'>=' if with_low else '>'} {low:g}"
     elif high is not None:
         interval = f" {'<=' if with_high else '<'} {high:g}"
-    else:
-        interval = ""
     noun = "an integer" if integer else "a number"
     raise ValueError(f"{name} must be {noun}{interval}, got {value!r}.")
 

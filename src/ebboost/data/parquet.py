@@ -60,10 +60,8 @@ class ParquetTable:
             columns = [name for name in schema.names if name not in index]
         for name in columns:
             if isinstance(columns, str) or name not in schema.names:
-                raise ValueError(
-                    f"columns={columns!r}: {name!r} is not a column of {path}; there are "
-                    f"{schema.names}."
-                )
+                problem = f"columns={columns!r}: {name!r} is not a column of {path}"
+                raise ValueError(f"{problem}; there are {schema.names}.")
         if len(set(columns)) < len(columns):
             raise ValueError(f"{path}: a column name occurs, or is named twice, in {columns}.")
         self.path = path
@@ -139,9 +137,7 @@ class ParquetTable:
         missing = [name for name in self.names if name not in present]
         if n_rows != self.shape[0] or missing:
             change = f"has no column {missing[0]!r} now" if missing else f"has {n_rows} rows now"
-            raise ValueError(
-                f"{self!r} {change}: it was written anew. Create a new ParquetTable of it."
-            )
+            raise ValueError(f"{self!r} {change}: create a new ParquetTable of it.")
         return files
 
     def _cast(self, block: "pyarrow.Table") -> "pyarrow.Table":
@@ -165,23 +161,16 @@ def _common_schema(schemas: "list[pyarrow.Schema]", path: str | PathLike[str]) -
             try:
                 field = pyarrow.unify_schemas(options, promote_options="permissive").field(0)
             except pyarrow.ArrowException:
+                kinds = " and ".join(map(str, types))
                 raise ValueError(
-                    f"{path}: column {field.name!r} is of another type in each file, "
-                    f"{' and '.join(map(str, types))}: write it as one."
+                    f"{path}: column {field.name!r} is {kinds}: write it as one type."
                 ) from None
         fields.append(field)
     return pyarrow.schema(fields, schemas[0].metadata)
 
 
 class ParquetMatrix:
-    """The numbers of a :class:`ParquetTable`, a block of rows at a time.
-
-    Parameters
-    ----------
-    source : ParquetTable
-    read : callable
-        Converts a pyarrow table to an array of numbers.
-    """
+    """The numbers of a :class:`ParquetTable`, which ``read`` converts a block of rows at a time."""
 
     def __init__(self, source: ParquetTable, read: "Callable[[pyarrow.Table], Array]") -> None:
         self._source = source

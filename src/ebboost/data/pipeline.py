@@ -1,6 +1,5 @@
 """The features that trees are grown on: the user's columns, encoded, projected, and neighbours'."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.data.features import NeighborFeatures
-from ebboost.data.graph_columns import NewColumns, neighbor_columns, smoothed_columns
+from ebboost.data.graph_columns import neighbor_columns, smoothed_columns
 from ebboost.data.labels import Labels
 from ebboost.data.low_rank import LowRank
 from ebboost.data.table import Table
@@ -21,26 +20,14 @@ Array = NDArray[np.float64]
 
 @dataclass
 class FeaturePipeline:
-    """Transformation of a table, learned at fit and repeated at prediction.
-
-    Attributes
-    ----------
-    neighbor_features : NeighborFeatures, optional
-        Statistics over neighbours as further columns.
-    feature_smoothing : Smoother, optional
-        P_x of [X, P_x X].
-    low_rank : LowRank, optional
-        Projection of a sparse table; replaces all of the above.
-    encoder : OrderedTargetEncoder, optional
-        For learners without native categories; set by :meth:`fit_transform` where it is needed.
-    smooths_encodings : bool, default=False
-        Smooth encoded categories too, as published, although this propagates labels to neighbours.
-    """
+    """Transformation of a table, learned at fit and repeated at prediction."""
 
     neighbor_features: NeighborFeatures | None = None
-    feature_smoothing: Smoother | None = None
-    low_rank: LowRank | None = None
+    feature_smoothing: Smoother | None = None  # P_x of [X, P_x X]
+    low_rank: LowRank | None = None  # of a sparse table; replaces all of the above
+    #: For learners without native categories; set by ``fit_transform`` where it is needed.
     encoder: OrderedTargetEncoder | None = None
+    #: Smooth encoded categories too, as published, although this propagates labels to neighbours.
     smooths_encodings: bool = False
 
     @property
@@ -51,32 +38,18 @@ class FeaturePipeline:
     def fit_transform(
         self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int
     ) -> Table:
-        """Learn from a table and its training labels, and transform that table.
+        """Learn from a table and its training labels, and return the features of the trees.
 
-        Parameters
-        ----------
-        table : Table
-        graph : Graph, optional
-        training : Labels
-            The labels that the encoder may use.
-        takes_categories : bool
-            Whether the learner splits on categories itself.
-        seed : int
-            Of the order of the encoder and of the low-rank projection.
-
-        Returns
-        -------
-        Table
-            The features of the trees.
+        Categories are encoded unless the learner ``takes_categories``.
         """
         self._check_in_memory(table)
         if self.low_rank is not None:
             return self.low_rank.fit_transform(table, seed)
+        encoded = table
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
             encoded = self.encoder.fit_transform(table, training, seed)
-            return self._add_graph_columns(table, encoded, graph)
-        return self._add_graph_columns(table, table, graph)
+        return self._add_graph_columns(table, encoded, graph)
 
     def transform(self, table: Table, graph: Graph | None) -> Table:
         """Transform another table in the same way."""
@@ -101,18 +74,16 @@ class FeaturePipeline:
         """Return importances of the features, added up over the columns they were computed from."""
         if self.low_rank is not None:  # shared among columns by the squares of its entries
             return (self.low_rank.directions**2) @ importances
-        total = np.zeros(n_columns)
-        for column, importance in zip(origin, importances, strict=True):
-            if column >= 0:
-                total[column] += importance
-        return total
+        total = np.zeros(n_columns + 1)  # the last for columns of the graph alone, of origin -1
+        np.add.at(total, list(origin), importances)
+        return total[:-1]
 
     def _check_in_memory(self, table: Table) -> None:
         if table.on_disk and (self.uses_graph or self.low_rank or self.encoder):
             raise ValueError(
-                "X is a ParquetTable, and columns made from other rows or from labels need the "
-                "table in memory: pass a dataframe, predict some nodes at a time with nodes=, or "
-                "fit with neighbor_features=None and feature_smoothing=None."
+                "X is a ParquetTable, columns of neighbours or labels need it in memory: pass a "
+                "dataframe, predict some nodes at a time with nodes=, or fit with "
+                "neighbor_features=None and feature_smoothing=None."
             )
 
     def _add_graph_columns(self, table: Table, encoded: Table, graph: Graph | None) -> Table:
@@ -121,17 +92,16 @@ class FeaturePipeline:
         They are computed from the codes, not from the encoding: a neighbour's encoding may hold the
         node's own label.
         """
+        if graph is None:
+            return encoded
         source = encoded if self.smooths_encodings else table
-        if graph is not None:
-            for columns in self._graph_columns(source, graph.unsigned):
-                encoded = encoded.with_columns(*columns)
-        return encoded
-
-    def _graph_columns(self, table: Table, graph: Graph) -> Iterator[NewColumns]:
+        graph = graph.unsigned
         features = self.neighbor_features
         if features is not None:
             features.check()
-            yield neighbor_columns(table, graph, features.statistics, features.degree)
+            columns = neighbor_columns(source, graph, features.statistics, features.degree)
+            encoded = encoded.with_columns(*columns)
         if self.feature_smoothing is not None:
             operator = partial(self.feature_smoothing.operator, graph)
-            yield smoothed_columns(table, operator)
+            encoded = encoded.with_columns(*smoothed_columns(source, operator))
+        return encoded

@@ -27,11 +27,8 @@ Column = nw.Series[Any] | NDArray[Any]
 class TableReader:
     """Learns the columns of a table, and reads later tables in the same way.
 
-    Parameters
-    ----------
-    categorical : "auto" or sequence of column names or positions
-        ``"auto"``: text and category columns of dataframes; columns listed here are categories too,
-        whatever they hold.
+    Text and category columns of dataframes are categories; so are the columns that ``categorical``
+    lists by name or position, whatever they hold.
     """
 
     def __init__(self, categorical: str | Sequence[str | int] = "auto") -> None:
@@ -43,22 +40,18 @@ class TableReader:
     def fit(self, X: TableLike) -> Table:
         """Learn the columns of ``X`` and read it."""
         columns = _dataframe_columns(X.empty if isinstance(X, ParquetTable) else X)
+        self.is_sparse = bool(sparse.issparse(X))
         if columns is None:
             X = _as_array(X)
-            n_columns = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
-            self.names = _default_names(n_columns)
-        else:
-            self.names = tuple(columns)
-        listed = self._listed_categories()
-        self.is_sparse = bool(sparse.issparse(X))
-        if listed and self.is_sparse:
-            raise ValueError(
-                "categorical_features needs a dense X: a sparse matrix holds numbers only."
-            )
-        if columns is None:
+            self.names = _default_names(X.shape[1] if getattr(X, "ndim", 0) == 2 else 0)
+            listed = self._listed_categories()
+            if listed and self.is_sparse:
+                raise ValueError("categorical_features needs a dense X, got a sparse matrix.")
             values = np.asarray(X) if listed else X
             self.categories = {p: _categories(values[:, p], p) for p in sorted(listed)}
             return self._read_array(X)
+        self.names = tuple(columns)
+        listed = self._listed_categories()
         coded = [p for p, c in enumerate(columns.values()) if p in listed or _is_text(c)]
         if isinstance(X, ParquetTable):
             self.categories = _categories_on_disk(X, coded)
@@ -71,9 +64,7 @@ class TableReader:
         if isinstance(X, ParquetTable):
             self._check_names(X.names)
             if self.is_sparse:
-                raise ValueError(
-                    "X is a ParquetTable, at fit it was a sparse matrix: pass one again."
-                )
+                raise ValueError("X is a ParquetTable, at fit it was sparse: pass a sparse matrix.")
             return self._read_parquet(X)
         columns = _dataframe_columns(X)
         if columns is None:
@@ -105,50 +96,33 @@ class TableReader:
         """Return the positions of the columns in ``categorical``."""
         if isinstance(self.categorical, str) and self.categorical == "auto":
             return set()
+        must_be = "categorical_features must be 'auto' or a list of columns"
         if isinstance(self.categorical, str) or not np.iterable(self.categorical):
-            raise ValueError(
-                f"categorical_features must be 'auto' or a list of columns, got "
-                f"{self.categorical!r}."
-            )
+            raise ValueError(f"{must_be}, got {self.categorical!r}.")
         positions = set()
         for item in self.categorical:
-            if isinstance(item, str):
-                if item not in self.names:
-                    raise ValueError(
-                        f"categorical_features names {item!r}, which is not a column of X."
-                    )
+            is_position = isinstance(item, Integral) and not isinstance(item, bool)
+            if isinstance(item, str) and item in self.names:
                 positions.add(self.names.index(item))
-            elif not isinstance(item, Integral) or isinstance(item, bool):
-                raise ValueError(
-                    f"categorical_features must list columns by name or position, got {item!r}. Of "
-                    "a mask, pass np.flatnonzero(mask)."
-                )
-            elif 0 <= int(item) < len(self.names):
+            elif is_position and item in range(len(self.names)):
                 positions.add(int(item))
             else:
                 raise ValueError(
-                    f"categorical_features names column {item}, X has {len(self.names)} columns."
+                    f"{must_be} of X by name or position: {item!r} is not one of its "
+                    f"{len(self.names)} columns. Of a mask, pass np.flatnonzero(mask)."
                 )
         return positions
 
     def _read_array(self, X: TableLike) -> Table:
         if self.categories:
             if sparse.issparse(X):
-                raise ValueError(
-                    "X is sparse, at fit it had columns of categories: pass a dataframe or a dense "
-                    "array."
-                )
+                raise ValueError("X is sparse, at fit it had categories: pass a dense table.")
             X = np.asarray(X)
             if X.ndim == 2 and X.shape[1] == len(self.names):
                 return self._read_columns({name: X[:, i] for i, name in enumerate(self.names)})
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "input_name": "X"}
         try:
-            values = check_array(
-                X,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                input_name="X",
-            )
+            values = check_array(X, ensure_all_finite=False, **options)
         except (TypeError, ValueError, OverflowError) as error:
             raise _entry_error(X) or error from None
         if sparse.issparse(values):
@@ -161,10 +135,8 @@ class TableReader:
         """Return dataframe columns as codes and numbers."""
         n_rows = len(next(iter(columns.values()))) if columns else 0
         if not columns or not n_rows:
-            raise ValueError(
-                f"Found array with {n_rows} sample(s) and {len(columns)} feature(s) while a "
-                "minimum of 1 is required."
-            )
+            size = f"{n_rows} sample(s) and {len(columns)} feature(s)"
+            raise ValueError(f"Found array with {size} while a minimum of 1 is required.")
         values = np.empty((n_rows, len(columns)))
         for position, (name, column) in enumerate(columns.items()):
             if position in self.categories:
@@ -178,24 +150,18 @@ class TableReader:
     def _read_parquet(self, X: ParquetTable) -> Table:
         if not X.shape[0] or not X.shape[1]:
             raise ValueError(f"{X!r} is empty: a table needs a row and a column.")
-        categorical = tuple(sorted(self.categories))
-        return Table(
-            ParquetMatrix(X, self._read_block), X.names, categorical, (*range(X.shape[1]),)
-        )
+        values = ParquetMatrix(X, self._read_block)
+        return Table(values, X.names, tuple(sorted(self.categories)), (*range(X.shape[1]),))
 
     def _read_block(self, block: TableLike) -> Array:
-        """Return a pyarrow table as numbers."""
         values: Array = self._read_columns(_dataframe_columns(block) or {}).values
         return values
 
 
 def count_rows(X: TableLike) -> int | None:
     """Return the number of rows of a table, or None if it is not one that has a shape."""
-    has_shape = (
-        isinstance(X, (np.ndarray, ParquetTable))
-        or sparse.issparse(X)
-        or nw.dependencies.is_into_dataframe(X)
-    )
+    is_matrix = isinstance(X, (np.ndarray, ParquetTable)) or sparse.issparse(X)
+    has_shape = is_matrix or nw.dependencies.is_into_dataframe(X)
     return int(X.shape[0]) if has_shape and len(X.shape) == 2 else None
 
 
@@ -262,7 +228,7 @@ def _check_range(values: Any, names: Sequence[object]) -> None:
 
 
 def _is_text(column: Any) -> bool:
-    """Whether a dataframe column holds categories: by its type or, for objects, by its values."""
+    """Whether a dataframe column holds text: by its type or, for objects, by its values."""
     if _holds_objects(column):
         values = [value for value in column.to_list() if not is_missing(value)]
         return bool(values) and all(isinstance(value, str) for value in values)
@@ -284,11 +250,8 @@ def _categories(column: Any, name: object) -> list[Any]:
     """Return the sorted categories of a column."""
     categories = {value for value in _as_list(column) if not is_missing(value)}
     if len({isinstance(value, str) for value in categories}) > 1:
-        example = next(value for value in categories if not isinstance(value, str))
-        raise ValueError(
-            f"X, column {name!r}: the categories mix text and numbers (such as {example!r}). "
-            "Convert all of them to text."
-        )
+        problem = f"X, column {name!r}: the categories mix text and numbers"
+        raise ValueError(f"{problem}. Convert all of them to text.")
     return sorted(categories)
 
 
@@ -311,8 +274,7 @@ def _codes(column: Any, categories: list[Any], name: str) -> Array:
         if isinstance(value, str) != isinstance(categories[0], str) and not is_missing(value):
             raise ValueError(
                 f"X, column {name!r} holds categories such as {categories[0]!r} but row {row} is "
-                f"{value!r}: text and numbers are different categories. Convert the column to what "
-                "it was at fit."
+                f"{value!r}. Convert the column to what it was at fit, text or numbers."
             )
     numbers = (np.nan if is_missing(v) else codes.get(v, np.nan) for v in values)
     return np.fromiter(numbers, np.float64, len(values))

@@ -22,22 +22,12 @@ MAX_VALUE = 1e37
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix with a name per column.
+    """A matrix with a name per column."""
 
-    Attributes
-    ----------
-    values : ndarray, csr_array, ParquetMatrix or LazyMatrix of shape (n, d)
-    names : tuple of str
-    categorical : tuple of int
-        Positions of the columns that hold category codes.
-    origin : tuple of int
-        For each column, the column of the user's table that it was computed from.
-    """
-
-    values: Any
+    values: Any  # ndarray, csr_array, ParquetMatrix or LazyMatrix of shape (n, d)
     names: tuple[str, ...]
-    categorical: tuple[int, ...] = ()
-    origin: tuple[int, ...] = ()
+    categorical: tuple[int, ...] = ()  # positions of the columns that hold category codes
+    origin: tuple[int, ...] = ()  # for each column, that of the user's table it was computed from
 
     @property
     def n_rows(self) -> int:
@@ -92,13 +82,7 @@ class Table:
     ) -> "Table":
         """Return the table with numeric columns added on the right.
 
-        Parameters
-        ----------
-        blocks : sequence of ndarray, sparse matrix or LazyColumns
-            The columns. Lazy ones, of a dense table, are computed a block of rows at a time unless
-            they are few.
-        names : sequence of str
-        origin : sequence of int
+        Lazy ones, of a dense table, are computed a block of rows at a time unless they are few.
         """
         values: Any
         if self.is_sparse:

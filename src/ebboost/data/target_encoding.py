@@ -16,51 +16,17 @@ PRIOR_STRENGTH = 1.0
 
 
 class OrderedTargetEncoder:
-    """Mean target of each category, with one column per output, for learners without categories.
-
-    Attributes
-    ----------
-    prior : ndarray of shape (n_outputs,)
-        Mean target, to which the means of small categories are shrunk.
-    means : dict of int to ndarray of shape (n_categories + 1, n_outputs)
-        Means of each encoded column; row 0 is that of missing categories.
-
-    Examples
-    --------
-    Category 0 has the labels 1 and 3, encoded as (1 + 3 + mean) / 3; category 1 has none.
-
-    >>> import numpy as np
-    >>> from ebboost.data.table import Table
-    >>> from ebboost.data.labels import Labels
-    >>> codes = np.array([[0.0], [0.0], [1.0], [0.0]])
-    >>> table = Table(codes, ("colour",), categorical=(0,), origin=(0,))
-    >>> labels = Labels(np.array([0, 1]), np.array([[1.0], [3.0]]), np.ones(2))
-    >>> encoded = OrderedTargetEncoder().fit_transform(table, labels, seed=0)
-    >>> encoded.values[2:].ravel().tolist()
-    [2.0, 2.0]
-    """
+    """Mean target of each category, with one column per output, for learners without categories."""
 
     def __init__(self) -> None:
+        #: Mean target, to which the means of small categories are shrunk.
         self.prior: Array = np.zeros(0)
+        #: A row per category and a column per output for each encoded column; row 0 is that of
+        #: missing categories.
         self.means: dict[int, Array] = {}
 
     def fit_transform(self, table: Table, labels: Labels, seed: int) -> Table:
-        """Learn the means and encode the table that the labels belong to.
-
-        Parameters
-        ----------
-        table : Table
-            Its categorical columns are encoded.
-        labels : Labels
-            Training labels of some of its rows.
-        seed : int
-            Of the random order of the labels.
-
-        Returns
-        -------
-        Table
-            Without categorical columns.
-        """
+        """Learn the means and encode the categorical columns of the table with these labels."""
         self.prior = np.average(labels.target, axis=0, weights=labels.weight)
         order = np.random.default_rng(seed).permutation(labels.nodes.size)
         nodes = labels.nodes[order]

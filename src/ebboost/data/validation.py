@@ -85,19 +85,15 @@ def check_n_features(table: Table, n_features: int, estimator: str) -> None:
     """Raise ValueError unless a table has as many columns as at fit."""
     n_columns = table.values.shape[1]
     if n_columns != n_features:
-        raise ValueError(
-            f"X has {n_columns} features, but {estimator} is expecting {n_features} features as "
-            "input."
-        )
+        expected = f"{estimator} is expecting {n_features} features as input"
+        raise ValueError(f"X has {n_columns} features, but {expected}.")
 
 
 def check_n_rows(table: Table, n_rows: int) -> None:
     """Raise ValueError unless a table has as many rows as the one fitted on."""
     if table.n_rows != n_rows:
-        raise ValueError(
-            f"X has {table.n_rows} rows but the model was fitted on {n_rows}: pass the table "
-            "fitted on."
-        )
+        problem = f"X has {table.n_rows} rows but the model was fitted on {n_rows}"
+        raise ValueError(f"{problem}: pass the table fitted on.")
 
 
 def labelled_nodes(
@@ -110,30 +106,21 @@ def labelled_nodes(
 ) -> tuple[NDArray[np.int64], NDArray[Any], Array]:
     """Return positions, labels and weights of the labelled nodes."""
     if y is None:
-        raise ValueError(
-            f"{estimator} requires y to be passed, but the target y is None. Pass the labels, with "
-            "NaN or None where unknown."
-        )
-    values = _label_array(y, "y", classes)
-    positions = np.arange(n_rows) if nodes is None else node_positions(nodes, n_rows)
-    if nodes is None and values.size != n_rows:
-        raise ValueError(
-            f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of "
-            "samples). Pass a label for every row, NaN where unknown, or the rows they belong to: "
-            "fit(X, y, nodes=...)."
-        )
+        problem = f"{estimator} requires y to be passed, but the target y is None"
+        raise ValueError(f"{problem}. Pass the labels, with NaN or None where unknown.")
+    if nodes is None:
+        positions = np.arange(n_rows)
+        values = _label_array(y, "y", classes)
+        _check_label_range(values, "y")
+    else:
+        positions, values = _listed_labels(nodes, y, n_rows, classes, "nodes", "y")
     if positions.size != values.size:
         raise ValueError(
-            f"nodes names {positions.size} rows but y has {values.size} labels: pass one for each."
+            f"y has {values.size} labels but X has {n_rows} rows (inconsistent numbers of "
+            "samples). Pass a label for every row, NaN where unknown, or their rows as nodes=."
         )
     weight = _weights(sample_weight, values.size)
     known = ~_missing(values)
-    if nodes is not None and not known.all():
-        raise ValueError(
-            f"y has no label (NaN) at position {int(np.flatnonzero(~known)[0])} although nodes "
-            "lists that row as labelled: take it out of both."
-        )
-    _check_label_range(values, known, "y")
     used = known & (weight > 0)
     if not used.any():
         reason = "sample_weight is zero wherever y holds a label"
@@ -148,24 +135,20 @@ def check_discrete(values: NDArray[Any]) -> None:
     if values.dtype.kind == "f" and (values != np.floor(values)).any():
         example = values[values != np.floor(values)][0]
         raise ValueError(
-            f"Unknown label type: continuous. y holds numbers such as {example:g}, which are not "
-            "classes. Use EBBSRegressor for numbers; to use them as classes, convert them to text "
-            "or integers."
+            f"Unknown label type: continuous. y holds numbers such as {example:g}: use "
+            "EBBSRegressor or, if they are classes, convert them to text or integers."
         )
 
 
 def check_n_classes(classes: NDArray[Any]) -> None:
     """Raise ValueError unless there are at least two classes, and at most ``MAX_CLASSES``."""
     if classes.size < 2:
-        raise ValueError(
-            f"y holds only one class, {classes.tolist()[0]!r}: a classifier needs at least two "
-            "classes among the labelled nodes."
-        )
+        problem = f"y holds only one class, {classes.tolist()[0]!r}"
+        raise ValueError(f"{problem}: the labelled nodes must have at least two classes.")
     if classes.size > MAX_CLASSES:
         raise ValueError(
-            f"y holds {classes.size} classes, more than {MAX_CLASSES}: every round grows a tree, "
-            "and every node has a score, for each. Merge rare classes, or predict coarser ones "
-            "first. If y holds ordered numbers, use EBBSRegressor."
+            f"y holds {classes.size} classes, more than {MAX_CLASSES}. Merge rare classes, or "
+            "predict coarser ones first. If y holds ordered numbers, use EBBSRegressor."
         )
 
 
@@ -180,19 +163,10 @@ def extra_labels(
             f"{name} must be (nodes, labels) with nodes a list of rows of X; a table of its own "
             "has no nodes in the graph. Put those rows into X and leave their labels out of y."
         )
-    positions = node_positions(pair[0], n_rows, f"{name}[0]")
-    values = _label_array(pair[1], f"{name}[1]", classes)
+    nodes, y = pair
+    positions, values = _listed_labels(nodes, y, n_rows, classes, f"{name}[0]", f"{name}[1]")
     if not positions.size:
         raise ValueError(f"{name} is empty: pass at least one labelled node, or leave it out.")
-    if positions.size != values.size:
-        raise ValueError(
-            f"{name} names {positions.size} rows and {values.size} labels: pass one for each."
-        )
-    missing = _missing(values)
-    if missing.any():
-        first = int(np.flatnonzero(missing)[0])
-        raise ValueError(f"{name} has no label (NaN) at position {first}.")
-    _check_label_range(values, ~missing, name)
     shared = np.intersect1d(positions, trained_on)
     if shared.size:
         remedy = "the model has used that label already. Leave it out."
@@ -202,6 +176,23 @@ def extra_labels(
             f"{name} and y share {shared.size} labelled node(s), such as row {shared[0]}: {remedy}"
         )
     return positions, _plain(values)
+
+
+def _listed_labels(
+    nodes: ArrayLike, y: object, n_rows: int, classes: bool, nodes_name: str, name: str
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return positions and labels of listed nodes, which must be known."""
+    positions = node_positions(nodes, n_rows, nodes_name)
+    values = _label_array(y, name, classes)
+    if positions.size != values.size:
+        problem = f"{nodes_name} names {positions.size} rows but {name} has {values.size} labels"
+        raise ValueError(f"{problem}: pass one for each.")
+    missing = np.flatnonzero(_missing(values))
+    if missing.size:
+        problem = f"{name} has no label (NaN) at position {missing[0]} although {nodes_name}"
+        raise ValueError(f"{problem} lists that row as labelled: take it out of both.")
+    _check_label_range(values, name)
+    return positions, values
 
 
 def node_positions(
@@ -222,20 +213,15 @@ def node_positions(
             f"{name} must hold row positions (integers) or be a boolean mask, got dtype "
             f"{array.dtype}. For node ids use graph.index_of(ids)."
         )
-    outside = (array < 0) | (array >= n_rows)
-    if outside.any():
-        first = int(np.flatnonzero(outside)[0])
-        raise ValueError(
-            f"{name} names row {array[first]} at position {first}, X has rows 0 to {n_rows - 1}. "
-            "For node ids use graph.index_of(ids)."
-        )
+    outside = np.flatnonzero((array < 0) | (array >= n_rows))
+    if outside.size:
+        problem = f"{name} names row {array[outside[0]]} at position {outside[0]}, X has rows 0 to"
+        raise ValueError(f"{problem} {n_rows - 1}. For node ids use graph.index_of(ids).")
     unique = np.unique(array, return_index=True)[1]
     if unique.size != array.size and not repeats:
         second = int(np.setdiff1d(np.arange(array.size), unique)[0])
-        raise ValueError(
-            f"{name} names row {array[second]} twice, the second time at position {second}: list "
-            "each once."
-        )
+        problem = f"{name} names row {array[second]} twice, the second time at position {second}"
+        raise ValueError(f"{problem}: list each once.")
     return array.astype(np.int64)
 
 
@@ -256,10 +242,8 @@ def scored_labels(
         truth = truth[rows]
         weight = None if weight is None else weight[rows]
     if truth.size != rows.size:
-        raise ValueError(
-            f"y has {truth.size} labels for {rows.size} predictions: pass the rows they belong to "
-            "as nodes=."
-        )
+        problem = f"y has {truth.size} labels for {rows.size} predictions"
+        raise ValueError(f"{problem}: pass the rows they belong to as nodes=.")
     known = ~_missing(truth)
     if not known.any():
         raise ValueError("y holds no known label to score against.")
@@ -286,9 +270,7 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         )
         values = values.ravel()
     if values.ndim != 1:
-        raise ValueError(
-            f"{name} should be a 1d array, got an array of shape {values.shape} instead."
-        )
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
     if classes:
         return values
     if values.dtype.kind == "O":
@@ -333,19 +315,17 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     items = [value.item() if isinstance(value, np.generic) else value for value in values.tolist()]
     types = {type(value) for value in items}
     if len(types) > 1 and not types <= {int, float, bool}:
-        raise ValueError(
-            "y mixes labels of different kinds: "
-            f"{sorted(kind.__name__ for kind in types)}. Use one kind."
-        )
+        names = sorted(kind.__name__ for kind in types)
+        raise ValueError(f"y mixes labels of different kinds: {names}. Use one kind.")
     return np.asarray(items, dtype=object if types == {str} else None)
 
 
-def _check_label_range(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> None:
+def _check_label_range(values: NDArray[Any], name: str) -> None:
     """Raise ValueError for labels that are infinite, too large, or too close to each other."""
-    if values.dtype.kind != "f" or not known.any():
+    if values.dtype.kind != "f" or np.isnan(values).all():
         return
-    size = np.abs(np.where(known, values, 0.0))
-    position = int(np.argmax(size))
+    size = np.abs(values)
+    position = int(np.nanargmax(size))
     if np.isinf(size[position]):
         raise ValueError(
             f"Input y contains infinity or a value too large for dtype('float64'): {name}, "
@@ -356,7 +336,7 @@ def _check_label_range(values: NDArray[Any], known: NDArray[np.bool_], name: str
             f"{name}, position {position} is {values[position]:g}: trees use single precision, and "
             f"labels may be as large as {MAX_LABEL:g}. Rescale them."
         )
-    extent = float(np.ptp(values[known]))
+    extent = float(np.nanmax(values) - np.nanmin(values))
     if 0.0 < extent < MIN_EXTENT:
         raise ValueError(
             f"The range of {name} ({extent:g}) is below {MIN_EXTENT:g}, too small for trees, which "
@@ -371,21 +351,16 @@ def _weights(sample_weight: ArrayLike | None, size: int) -> Array:
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"sample_weight must hold numbers, one for each entry of y ({error})."
-        ) from None
+        raise ValueError(f"sample_weight must hold numbers, one per label ({error}).") from None
     if weight.ndim == 0:
         weight = np.full(size, float(weight))
     if weight.shape != (size,):
-        raise ValueError(
-            f"sample_weight.shape == {weight.shape}, expected ({size},): one for each entry of y."
-        )
-    invalid = ~np.isfinite(weight) | (weight < 0)
-    if invalid.any():
-        first = int(np.flatnonzero(invalid)[0])
-        raise ValueError(
-            f"sample_weight must be finite and not negative, position {first} is {weight[first]}."
-        )
+        expected = f"expected ({size},): one for each entry of y"
+        raise ValueError(f"sample_weight.shape == {weight.shape}, {expected}.")
+    invalid = np.flatnonzero(~np.isfinite(weight) | (weight < 0))
+    if invalid.size:
+        problem = f"position {invalid[0]} is {weight[invalid[0]]}"
+        raise ValueError(f"sample_weight must be finite and not negative, {problem}.")
     largest = float(weight.max(initial=0.0))
     if largest > 0.0 and not 1.0 / MAX_WEIGHT < largest < MAX_WEIGHT:
         weight = weight / largest  # only proportions matter, and their sums are finite
@@ -400,9 +375,7 @@ def check_class_weight(weights: object, classes: NDArray[Any]) -> None:
     unknown = [name for name in weights if name not in labels]
     missing = [name for name in labels if name not in weights]
     if unknown and missing:  # a class that is not among these labels is valid, a misspelt one not
-        raise ValueError(
-            f"class_weight names {unknown[0]!r}, which is not a class of y, and has no weight for "
-            f"{missing[0]!r}."
-        )
+        problem = f"class_weight names {unknown[0]!r}, which is not a class of y"
+        raise ValueError(f"{problem}, and has no weight for {missing[0]!r}.")
     for name, weight in weights.items():
         check_number(f"class_weight[{name!r}]", weight, low=0.0, high=MAX_WEIGHT, closed="neither")

@@ -36,9 +36,8 @@ def from_edges(
     src = node_positions(source, "source")
     dst = node_positions(target, "target")
     if src.shape != dst.shape:
-        raise ValueError(
-            f"source and target must be equally long, got {src.size} and {dst.size} edges."
-        )
+        sizes = f"{src.size} and {dst.size} edges"
+        raise ValueError(f"source and target must be equally long, got {sizes}.")
     if n_nodes is None:
         n_nodes = int(max(src.max(initial=-1), dst.max(initial=-1))) + 1
     n_nodes = check_n_nodes(n_nodes)
@@ -58,10 +57,7 @@ def from_matrix(matrix: Any) -> Conversion:
     if not sparse.issparse(matrix):
         matrix = np.asarray(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
-        raise ValueError(
-            "matrix must be two-dimensional and square, one row and one column per node, got "
-            f"shape {matrix.shape}."
-        )
+        raise ValueError(f"matrix must be two-dimensional and square, got shape {matrix.shape}.")
     if matrix.dtype.kind not in "biuf":
         raise TypeError(f"matrix must hold real numbers, got dtype {matrix.dtype}.")
     entries = sparse.coo_array(matrix)
@@ -88,17 +84,15 @@ def from_dataframe(
     """Convert a dataframe of edges between nodes with ids."""
     table = _eager(edges, "edges")
     columns = edge_columns(table.columns, source, target, weight, "edges")
-    names = [f"edges[{column!r}]" for column in columns]
-    ends = [
-        as_id_array(table.get_column(column).to_numpy(), name)
-        for column, name in zip(columns, names, strict=True)
-    ]
+    values = {f"edges[{column!r}]": table.get_column(column).to_numpy() for column in columns}
+    ends = {name: as_id_array(ids, name) for name, ids in values.items()}
     weights = None
     if weight is not None:
         weights = edge_weights(table.get_column(weight).to_numpy(), len(table))
     if nodes is None:
+        source_ids, target_ids = ends.values()
         try:
-            ids = as_id_array(sorted({*ends[0].tolist(), *ends[1].tolist()}), "edges")
+            ids = as_id_array(sorted({*source_ids.tolist(), *target_ids.tolist()}), "edges")
         except TypeError:
             raise TypeError(
                 "edges holds ids of different kinds, which cannot be sorted: pass nodes, the ids "
@@ -108,13 +102,12 @@ def from_dataframe(
         node_table = _eager(nodes, "nodes")
         column = node_table.columns[0] if node_id is None else node_id
         if column not in node_table.columns:
-            raise ValueError(
-                f"node_id={column!r} is not a column of nodes; there are {node_table.columns}."
-            )
+            others = node_table.columns
+            raise ValueError(f"node_id={column!r} is not a column of nodes; there are {others}.")
         ids = as_id_array(node_table.get_column(column).to_numpy(), f"nodes[{column!r}]")
     else:
         ids = as_id_array(nodes, "nodes")
-    return _from_ids(ids, ids, ends, weights, names)
+    return _from_ids(ids, ids, ends, weights)
 
 
 def from_networkx(graph: Any, weight: str | None, nodes: Iterable[object] | None) -> Conversion:
@@ -122,12 +115,15 @@ def from_networkx(graph: Any, weight: str | None, nodes: Iterable[object] | None
     if not hasattr(graph, "is_directed") or not hasattr(graph, "nodes"):
         raise TypeError(f"graph must be a networkx graph, got {type(graph)}.")
     graph_ids = as_id_array(graph.nodes, "graph.nodes")
-    ids = _sorted_integers(graph_ids) if nodes is None else as_id_array(nodes, "nodes")
+    ids = graph_ids if nodes is None else as_id_array(nodes, "nodes")
+    if nodes is None and ids.dtype.kind in "iu":
+        ids = np.sort(ids)
     lookup(ids, graph_ids, "graph", "Add it to nodes, or remove it from the graph.")
     edges = list(graph.edges(data=weight or False, default=1.0))
-    ends = [as_id_array([edge[end] for edge in edges], "graph") for end in (0, 1)]
+    sides = enumerate(("source", "target"))
+    ends = {name: as_id_array([edge[i] for edge in edges], name) for i, name in sides}
     weights = edge_weights([edge[2] if weight else 1.0 for edge in edges], len(edges))
-    return _from_ids(ids, ids, ends, weights, ["graph", "graph"], graph.is_directed())
+    return _from_ids(ids, ids, ends, weights, graph.is_directed())
 
 
 def from_graphml(path: str | os.PathLike[str], weight: str, nodes: Any) -> Conversion:
@@ -139,12 +135,11 @@ def from_graphml(path: str | os.PathLike[str], weight: str, nodes: Any) -> Conve
     else:
         ids = as_id_array(nodes, "nodes")
     as_text = np.asarray([str(value) for value in ids.tolist()], dtype=object)
-    ends = [file.source, file.target]
+    ends = {"edge source": file.source, "edge target": file.target}
     try:
         weights = None if file.weight is None else edge_weights(file.weight, file.source.size)
         lookup(as_text, file.nodes, "node", "Add it to nodes, or remove it from the file.")
-        names = ["edge source", "edge target"]
-        return _from_ids(ids, as_text, ends, weights, names, file.directed)
+        return _from_ids(ids, as_text, ends, weights, file.directed)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
@@ -152,9 +147,7 @@ def from_graphml(path: str | os.PathLike[str], weight: str, nodes: Any) -> Conve
 def from_pyg(data: Any) -> Conversion:
     """Convert a PyTorch Geometric ``Data``."""
     if getattr(data, "edge_index", None) is None:
-        raise TypeError(
-            f"data must have an edge_index, as torch_geometric.data.Data has; got {type(data)}."
-        )
+        raise TypeError(f"data must be a torch_geometric Data with edge_index, got {type(data)}.")
     index = _to_numpy(data.edge_index)
     if index.ndim != 2 or index.shape[0] != 2:
         raise ValueError(f"data.edge_index must have shape (2, n_edges), got {index.shape}.")
@@ -173,24 +166,15 @@ def from_libpysal(weights: Any) -> Conversion:
 
 
 def _from_ids(
-    ids: Ids,
-    spelled: Ids,
-    ends: list[Ids],
-    weights: Weights | None,
-    names: list[str],
-    directed: bool = False,
+    ids: Ids, spelled: Ids, ends: dict[str, Ids], weights: Weights | None, directed: bool = False
 ) -> Conversion:
     """Convert edges between ids; ``spelled`` are the ids as the edges write them."""
     if ids.size == 0:
         raise ValueError("nodes is empty: a graph needs at least one node.")
     check_unique_ids(ids)
-    source, target = (lookup(spelled, end, name) for end, name in zip(ends, names, strict=True))
+    source, target = (lookup(spelled, end, name) for name, end in ends.items())
     adjacency, n_one_way = symmetric_adjacency(source, target, weights, ids.size, directed)
     return Conversion(adjacency, n_one_way, None if is_default(ids) else ids)
-
-
-def _sorted_integers(ids: Ids) -> Ids:
-    return np.sort(ids) if ids.dtype.kind in "iu" else ids
 
 
 def _to_numpy(tensor: Any) -> NDArray[Any]:
@@ -202,6 +186,5 @@ def _eager(table: Any, name: str) -> nw.DataFrame[Any]:
     try:
         return nw.from_native(table, eager_only=True)
     except TypeError:
-        raise TypeError(
-            f"{name} must be a dataframe (pandas, polars or pyarrow), got {type(table)}."
-        ) from None
+        kinds = "dataframe (pandas, polars or pyarrow)"
+        raise TypeError(f"{name} must be a {kinds}, got {type(table)}.") from None

@@ -20,11 +20,17 @@ def node_positions(values: ArrayLike, name: str) -> IntArray:
     if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise TypeError(
-            f"{name} must hold node positions (integers 0 … n_nodes-1), got dtype {array.dtype}. "
-            "For nodes named by text or by other ids use Graph.from_dataframe(edges, nodes=ids)."
-        )
+        problem = f"{name} must hold integers 0 … n_nodes-1, got dtype {array.dtype}"
+        raise TypeError(f"{problem}. For other ids use Graph.from_dataframe(edges, nodes=ids).")
     return array.astype(np.int64)
+
+
+def check_range(positions: IntArray, n_nodes: int, name: str, first: int = 0) -> None:
+    """Raise ValueError for a position beyond the nodes; row 0 is reported as row ``first``."""
+    outside = np.flatnonzero((positions < 0) | (positions >= n_nodes))
+    if outside.size:
+        where = f"{name} is {positions[outside[0]]} at row {first + outside[0]}"
+        raise ValueError(f"{where}: node positions go from 0 to n_nodes-1={n_nodes - 1}.")
 
 
 def edge_weights(weight: ArrayLike, n_edges: int) -> Weights:
@@ -34,20 +40,14 @@ def edge_weights(weight: ArrayLike, n_edges: int) -> Weights:
     except (TypeError, ValueError) as error:
         raise TypeError(f"weight must be a list of numbers, one per edge ({error}).") from None
     if weights.shape != (n_edges,):
-        raise ValueError(
-            f"weight must have one entry per edge: expected ({n_edges},), got {weights.shape}."
-        )
-    invalid = ~np.isfinite(weights) | (weights < 0)
-    if invalid.any():
-        row = int(np.flatnonzero(invalid)[0])
-        value = weights[row]
+        raise ValueError(f"weight must have shape ({n_edges},), one per edge, got {weights.shape}.")
+    invalid = np.flatnonzero(~np.isfinite(weights) | (weights < 0))
+    if invalid.size:
+        value = weights[invalid[0]]
         problem = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "negative"
-        remedy = "Drop that edge or correct its weight"
-        if problem == "negative":
-            remedy += "; for edges between dissimilar nodes see Graph.mix"
         raise ValueError(
-            f"weight is {problem} at row {row} ({value}): weights must be finite and not negative. "
-            f"{remedy}."
+            f"weight is {problem} at row {invalid[0]} ({value}): weights must be finite and not "
+            "negative. Drop that edge; for edges between dissimilar nodes see Graph.mix."
         )
     return weights
 
@@ -61,22 +61,12 @@ def symmetric_adjacency(
     in both directions is one edge, with the mean of the two weights; a pair given in one direction
     keeps its weight.
 
-    Returns
-    -------
-    adjacency : csr_array of shape (n_nodes, n_nodes)
-    n_one_way : int
-        Pairs whose two directions differ. Unless the input is ``directed``, they are counted only
-        if some other pair is given both ways: a list that has every edge once is an ordinary
-        undirected edge list.
+    Also return the number of pairs whose two directions differ. Unless the input is ``directed``,
+    they are counted only if some other pair is given both ways: a list that has every edge once is
+    an ordinary undirected edge list.
     """
-    for name, values in (("source", source), ("target", target)):
-        outside = (values < 0) | (values >= n_nodes)
-        if outside.any():
-            row = int(np.flatnonzero(outside)[0])
-            raise ValueError(
-                f"{name} is {values[row]} at row {row}: node positions start at 0 and must be "
-                f"below n_nodes={n_nodes}."
-            )
+    check_range(source, n_nodes, "source")
+    check_range(target, n_nodes, "target")
     keep = source != target
     if weight is not None:
         keep &= weight > 0

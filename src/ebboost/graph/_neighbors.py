@@ -47,23 +47,21 @@ def _points(coords: ArrayLike, metric: Metric) -> NDArray[np.float64]:
         raise TypeError(f"coords must be a table of numbers, one row per node ({error}).") from None
     if array.ndim != 2 or not array.size:
         raise ValueError(f"coords must be a table with one row per node, got shape {array.shape}.")
-    invalid = ~np.isfinite(array).all(axis=1)
-    if invalid.any():
-        raise ValueError(
-            f"coords has a missing or infinite value at row {int(np.flatnonzero(invalid)[0])}. "
-            "Fill it in, or leave the node out."
-        )
+    invalid = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if invalid.size:
+        problem = f"coords has a missing or infinite value at row {invalid[0]}"
+        raise ValueError(f"{problem}. Fill it in, or leave the node out.")
     if metric == "euclidean":
         return array
     if metric != "haversine":
         raise ValueError(f"metric must be 'euclidean' or 'haversine', got {metric!r}.")
     if array.shape[1] != 2:
         raise ValueError(
-            f"haversine needs two columns (latitude, longitude), got {array.shape[1]}."
+            f"haversine needs two columns, latitude and longitude, got {array.shape[1]}."
         )
-    outside = (np.abs(array) > [90, 360]).any(axis=1)
-    if outside.any():
-        row = int(np.flatnonzero(outside)[0])
+    outside = np.flatnonzero((np.abs(array) > [90, 360]).any(axis=1))
+    if outside.size:
+        row = outside[0]
         raise ValueError(
             f"coords is not (latitude, longitude) in degrees at row {row}: {array[row].tolist()}. "
             "Are the columns swapped, or in metres? Then use metric='euclidean'."

@@ -19,6 +19,7 @@ from scipy import sparse
 from ebboost.graph._edges import (
     IntArray,
     Weights,
+    check_range,
     edge_columns,
     edge_weights,
     merge_directions,
@@ -74,13 +75,7 @@ class ParquetEdges:
             row = first + column.is_null().to_pylist().index(True)
             raise ValueError(f"{where} is empty at row {row}: an edge needs both of its ends.")
         positions = node_positions(column.to_numpy(), where)
-        outside = (positions < 0) | (positions >= n_nodes)
-        if outside.any():
-            row = int(np.flatnonzero(outside)[0])
-            raise ValueError(
-                f"{where} is {positions[row]} at row {first + row}: node positions go from 0 to "
-                "n_nodes - 1."
-            )
+        check_range(positions, n_nodes, where, first)
         return positions
 
 
@@ -137,10 +132,8 @@ def open_adjacency(directory: AnyPath) -> sparse.csr_array:
         if not ascending or (n_entries and not 0 <= indices.min() <= indices.max() < n_nodes):
             raise ValueError("an edge leads to a node that is not there")
     except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(
-            f"{directory} holds no graph, or an incomplete one ({error}): create it with "
-            "Graph.from_parquet(…, directory=…)."
-        ) from None
+        problem = f"{directory} holds no graph, or an incomplete one ({error})"
+        raise ValueError(f"{problem}: create it with Graph.from_parquet.") from None
     return sparse.csr_array((data, indices, indptr), shape=(n_nodes, n_nodes))
 
 

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
 def check_relations(relations: "Mapping[str, Graph]", kind: type) -> None:
     """Raise an error unless ``relations`` is a dict of graphs of the same nodes."""
     if not isinstance(relations, Mapping):
-        raise TypeError(
-            f'Relations must be a dict such as {{"friend": g1, "city": g2}}, got {type(relations)}.'
-        )
+        raise TypeError(f'Relations must be a dict such as {{"friend": g}}, got {type(relations)}.')
     if not relations:
-        raise ValueError(
-            'The dict of relations is empty: pass at least one, such as {"friend": g}.'
-        )
+        raise ValueError('The dict of relations is empty: pass one, such as {"friend": g}.')
     first = next(iter(relations))
     for name, graph in relations.items():
         if not isinstance(name, str):
@@ -33,11 +29,9 @@ def check_relations(relations: "Mapping[str, Graph]", kind: type) -> None:
         if not isinstance(graph, kind):
             raise TypeError(f"Relation {name!r} must be an ebboost.Graph, got {type(graph)}.")
         if graph.n_nodes != relations[first].n_nodes:
-            raise ValueError(
-                f"Relation {name!r} has {graph.n_nodes} nodes, {first!r} has "
-                f"{relations[first].n_nodes}: all relations must have the same nodes. Pass "
-                "n_nodes= or nodes= when creating them."
-            )
+            sizes = f"{graph.n_nodes} nodes, {first!r} has {relations[first].n_nodes}"
+            remedy = "create both with the same n_nodes= or nodes="
+            raise ValueError(f"Relation {name!r} has {sizes}: {remedy}.")
         if not np.array_equal(graph.node_ids, relations[first].node_ids):
             raise ValueError(
                 f"Relations {first!r} and {name!r} have different node ids, or in another order: "
@@ -49,9 +43,7 @@ def check_strengths(strengths: Mapping[str, float], names: Iterable[str]) -> Non
     """Raise an error unless ``strengths`` has a finite number for each relation, not all 0."""
     names = list(names)
     if not isinstance(strengths, Mapping):
-        raise TypeError(
-            f'Strengths must be a dict such as {{"friend": 1.0}}, got {type(strengths)}.'
-        )
+        raise TypeError(f"Strengths must be a dict of numbers, got {type(strengths)}.")
     for name, value in strengths.items():
         if name not in names:
             raise ValueError(f"strengths names {name!r}, which is not a relation out of {names}.")

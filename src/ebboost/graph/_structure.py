@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable
 from functools import cached_property
+from html import escape
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -12,7 +13,6 @@ from scipy.sparse import csgraph
 
 from ebboost.graph._similarity import similarity_weights
 from ebboost.graph._subgraph import surroundings
-from ebboost.graph._summary import facts, html_table
 from ebboost.graph.ids import Ids, as_id_array, lookup
 
 G = TypeVar("G", bound="GraphStructure")
@@ -49,10 +49,8 @@ class GraphStructure:
         self._part_of = part_of
         self._similar: dict[int, Self] = {}
         if not np.isfinite(self.degrees).all():
-            node = int(np.flatnonzero(~np.isfinite(self.degrees))[0])
-            raise ValueError(
-                f"weight overflows when those of node {node} are added up: rescale the weights."
-            )
+            node = np.flatnonzero(~np.isfinite(self.degrees))[0]
+            raise ValueError(f"weight overflows at node {node}, added up: rescale the weights.")
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickle restores arrays as writeable
         return type(self), (self._adjacency, self._node_ids, self._part_of)
@@ -247,17 +245,35 @@ class GraphStructure:
         isolates    1 (25.0 %)
         components  2, the largest with 3 nodes (75.0 %)
         """
-        return "\n".join(f"{name:<12}{value}" for name, value in facts(self).items())
+        return "\n".join(f"{name:<12}{value}" for name, value in self._facts().items())
+
+    def _facts(self) -> dict[str, str]:
+        weights = self._adjacency.data
+        n_neighbors = np.diff(self._adjacency.indptr)
+        kind = "unweighted"
+        if not (weights == 1).all():
+            kind = f"weights {weights.min():.3g} to {weights.max():.3g}"
+        largest = int(np.bincount(self.component_labels).max())
+        share = f"{100 * largest / self.n_nodes:.1f} %"
+        isolated = self.isolates.size
+        return {
+            "nodes": f"{self.n_nodes:,}",
+            "edges": f"{self.n_edges:,} ({kind})",
+            "neighbours": f"median {np.median(n_neighbors):.0f}, most {n_neighbors.max()}",
+            "isolates": f"{isolated:,} ({100 * isolated / self.n_nodes:.1f} %)",
+            "components": f"{self.n_components:,}, the largest with {largest:,} nodes ({share})",
+        }
 
     def __repr__(self) -> str:
-        return (
-            f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges}, "
-            f"n_components={self.n_components}, isolates={self.isolates.size})"
-        )
+        parts = f"n_components={self.n_components}, isolates={self.isolates.size}"
+        return f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges}, {parts})"
 
     def _repr_html_(self) -> str:
-        """Return the summary as a table, for notebooks."""
-        return html_table(self)
+        """Return the summary and the first node ids as a table, for notebooks."""
+        ids = ", ".join(str(value) for value in self.node_ids[:3].tolist())
+        rows = self._facts() | {"node ids": ids + (", …" if self.n_nodes > 3 else "")}
+        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table><caption>ebboost.Graph</caption><tbody>{cells}</tbody></table>"
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

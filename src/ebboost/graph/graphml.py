@@ -92,19 +92,14 @@ def read_graphml(path: str | os.PathLike[str], weight: str | None) -> GraphML:
             parser.ParseFile(file)
     except (expat.ExpatError, ValueError, KeyError) as error:
         reason = f"an element lacks its attribute {error}" if type(error) is KeyError else error
-        raise ValueError(
-            f"{os.fspath(path)} cannot be read as GraphML, line {parser.CurrentLineNumber}: "
-            f"{reason}."
-        ) from None
+        where = f"{os.fspath(path)} cannot be read as GraphML, line {parser.CurrentLineNumber}"
+        raise ValueError(f"{where}: {reason}.") from None
     if not handler.n_graphs:
         raise ValueError(f"{os.fspath(path)} is XML but not GraphML: it has no <graph>.")
-    return GraphML(
-        np.asarray(handler.nodes, dtype=object),
-        np.asarray(handler.source, dtype=object),
-        np.asarray(handler.target, dtype=object),
-        None if handler.weight_key is None else np.asarray(handler.weights, dtype=np.float64),
-        handler.directed,
-    )
+    ids = (handler.nodes, handler.source, handler.target)
+    weights = None if handler.weight_key is None else np.asarray(handler.weights, dtype=float)
+    nodes, source, target = (np.asarray(text, dtype=object) for text in ids)
+    return GraphML(nodes, source, target, weights, handler.directed)
 
 
 def integer_ids(texts: NDArray[np.object_]) -> NDArray[np.int64] | None:

@@ -20,19 +20,15 @@ def is_missing(value: object) -> bool:
 def as_id_array(ids: Iterable[object], name: str) -> Ids:
     """Return ids as a 1-D array: integers stay integers, everything else becomes objects."""
     if isinstance(ids, (str, bytes)):
-        raise TypeError(
-            f"{name} must be a list of node ids, got the text {ids!r}. Put it in a list: [{ids!r}]."
-        )
+        raise TypeError(f"{name} must be a list of node ids, got the text {ids!r}: use [{ids!r}].")
     if isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind in "iu":
         return ids
     # Element by element: numpy would convert mixed ids to text and tuples to a second axis.
     items = ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids)
     for row, value in enumerate(items):
         if is_missing(value):
-            raise ValueError(
-                f"{name} has no node id at row {row} (it is {value!r}). Every node needs one: fill "
-                "it in or drop the row."
-            )
+            problem = f"{name} has no node id at row {row} (it is {value!r})"
+            raise ValueError(f"{problem}. Fill it in or drop the row.")
     if items and all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in items):
         numbers = np.asarray(items)
         if numbers.dtype.kind in "iu":
@@ -77,9 +73,8 @@ def check_unique_ids(ids: Ids, name: str = "nodes") -> None:
     for row, value in enumerate(ids.tolist()):
         first = rows.setdefault(value, row)
         if first != row:
-            raise ValueError(
-                f"{name} lists {value!r} twice, at rows {first} and {row}: ids must be unique."
-            )
+            problem = f"{name} lists {value!r} twice, at rows {first} and {row}"
+            raise ValueError(f"{problem}: ids must be unique.")
 
 
 def is_default(ids: Ids) -> bool:

@@ -9,6 +9,7 @@ small where r_k is large, so the product of both is what is bounded here.
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 #: Beyond this many steps, another method is faster.
@@ -19,23 +20,12 @@ ENDLESS = 2**40
 
 @dataclass(frozen=True)
 class Contraction:
-    """A bound on ‖P^(k) − P*‖₂ as a function of k.
-
-    Parameters
-    ----------
-    method : {"gradient", "jacobi", "chebyshev", "exact"}
-    sigma : float
-        The largest eigenvalue of I + λL, or more.
-    alpha : float, default=1.0
-        The step of ``"gradient"``.
-    largest, smallest : float, default=1.0
-        Entries of the diagonal of I + λL, for ``"jacobi"``.
-    """
+    """A bound on ‖P^(k) − P*‖₂ as a function of k, for a method of :class:`Laplacian`."""
 
     method: str
-    sigma: float
-    alpha: float = 1.0
-    largest: float = 1.0
+    sigma: float  # the largest eigenvalue of I + λL, or more
+    alpha: float = 1.0  # the step of "gradient"
+    largest: float = 1.0  # and smallest entry of the diagonal of I + λL, for "jacobi"
     smallest: float = 1.0
 
     @property
@@ -80,10 +70,4 @@ class Contraction:
         """Return the least k with a bound of at most ``tol``, ``ENDLESS`` if that is too few."""
         if self.start <= tol:
             return 0
-        below, enough = 0, 1
-        while enough < ENDLESS and self.error(enough) > tol:  # a rate may round to 1
-            below, enough = enough, 2 * enough
-        while enough - below > 1:
-            middle = (below + enough) // 2
-            below, enough = (below, middle) if self.error(middle) <= tol else (middle, enough)
-        return enough
+        return bisect_left(range(ENDLESS), True, lo=1, key=lambda k: self.error(k) <= tol)

@@ -17,35 +17,15 @@ def conjugate_gradients(
     inverse_diagonal: AnyArray,
     target: AnyArray,
     max_iterations: int,
-    *,
     scale: AnyArray = None,
     check_every: int = 1,
 ) -> tuple[Any, Any]:
     """Solve M z = b for a symmetric positive definite M, preconditioned by its diagonal.
 
-    Parameters
-    ----------
-    multiply : callable
-        Returns M v for v of the shape of ``right``.
-    right : array of shape (n,) or (n, c)
-        b; each column is a system of its own.
-    inverse_diagonal : array of shape (n,) or (n, 1)
-        One over the diagonal of M.
-    target : float or array of shape (c,)
-        Length of the residual of each column at which to stop.
-    max_iterations : int
-        Iterations after which to stop in any case.
-    scale : array of shape (n,), optional
-        Factors of the residual's entries when its length is measured.
-    check_every : int, default=1
-        Iterations between two looks at the length, for which a GPU must wait.
-
-    Returns
-    -------
-    solution : array
-        z, of the shape of ``right``.
-    length : float or array of shape (c,)
-        Length of the residual; NaN where numbers overflowed.
+    Each column of ``right``, of shape (n,) or (n, c), is a system of its own. All stop when the
+    residual of each, its entries times ``scale``, is no longer than ``target``. A GPU must wait for
+    that check, made after every ``check_every`` iterations. Returns z and the lengths of the
+    residuals, NaN where numbers overflowed.
     """
     z = np.zeros_like(right)
     residual = right.copy()

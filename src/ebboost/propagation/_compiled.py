@@ -2,7 +2,6 @@
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import Any
 from weakref import WeakValueDictionary
@@ -13,24 +12,15 @@ from scipy import sparse
 
 from ebboost._native import COMPILED, allowed_threads, by_threads
 from ebboost.data.types import AnyArray
-from ebboost.propagation._ordering import (
-    EIGHT,
-    WINDOW,
-    Order,
-    RowRanges,
-    addresses,
-    padded_length,
-    row_order,
-)
-from ebboost.propagation._sweep import ScipySweep, Steps
+from ebboost.propagation._ordering import EIGHT, WINDOW, Order, addresses, padded_length, row_order
+from ebboost.propagation._sweep import Array, Positions, ScipySweep, Steps, Tables, Vector
 
 #: Products of numbers below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 1_000_000
 #: Vectors up to this length are indexed in 16 bits.
 SHORT_LENGTH = 1 << 16
 
-Array = NDArray[np.float64]
-Vector = NDArray[Any]
+
 Address = int | None
 DOUBLE = np.dtype(np.float64)
 SINGLE = np.dtype(np.float32)
@@ -51,14 +41,7 @@ class Layout:
     Eight rows of about one length are read in turns, see `kernels.c`. A vector in this layout has
     the order of ``order.nodes``, at least one zero behind the last node, and, where ``sums_at`` is
     not 0, the sums of its pairs and fours from there on. A layout does not change and is shared by
-    threads.
-
-    Parameters
-    ----------
-    adjacency : csr_array
-    order : Order
-    is_unit : bool
-        Whether all weights are one; they are then not read.
+    threads. Where the adjacency ``is_unit``, all weights are one and are not read.
     """
 
     def __init__(self, adjacency: sparse.csr_array, order: Order, is_unit: bool) -> None:
@@ -94,7 +77,7 @@ class Layout:
         arrange(self.n_nodes, *csr, *addresses(inside, entries), *self.edges)
         self.order_at = order.nodes.ctypes.data
 
-    def _edges(self) -> tuple[int | None, ...]:
+    def _edges(self) -> tuple[Address, ...]:
         """EDGES of the loops: addresses of arrays that are held as long as the layout."""
         rest = (self._rest_row.size, *addresses(self._rest_row, self._rest_start))
         edges = addresses(self._start, self._column, self._weights)
@@ -136,22 +119,16 @@ class Layout:
 
     def run(self, name: str, *arguments: object) -> None:
         """Run a loop over all rows, by several threads where that pays."""
-        loop = getattr(COMPILED, f"ebboost_{name}")
-        run_ranges(loop, self.order.ranges, self.n_threads, arguments)
+        ends = self.order.ranges.split(self.n_threads)
+        by_threads(getattr(COMPILED, f"ebboost_{name}"), ends, arguments)
 
 
 class CompiledSweep(ScipySweep):
     """The edges of one graph, swept by the compiled loops.
 
     One column of scores is swept in a :class:`Layout`, made when it is first needed; several are
-    swept over the adjacency as it is.
-
-    Parameters
-    ----------
-    adjacency : csr_array
-        With indices of 32 bits.
-    order : Order, optional
-        The order of its rows; by default :func:`row_order` decides.
+    swept over the adjacency as it is, whose indices have 32 bits. By default :func:`row_order`
+    decides on the order.
     """
 
     def __init__(self, adjacency: sparse.csr_array, order: Order | None = None) -> None:
@@ -225,14 +202,13 @@ class CompiledSweep(ScipySweep):
         terms = (*addresses(scale, keep, source), stride, *addresses(root), alpha)
         rows = (*addresses(order.wide_nodes), *self._csr(v.dtype))
         loop = getattr(COMPILED, f"ebboost_wide_{_real(v.dtype)}")
-        count = n_threads(self.adjacency.nnz * width)
-        run_ranges(loop, order.wide_ranges, count, (width, *rows, *terms, *addresses(v, out)))
+        ends = order.wide_ranges.split(n_threads(self.adjacency.nnz * width))
+        by_threads(loop, ends, (width, *rows, *terms, *addresses(v, out)))
 
-    def _csr(self, dtype: np.dtype[Any]) -> list[int | None]:
+    def _csr(self, dtype: np.dtype[Any]) -> list[Address]:
         adjacency = self.adjacency_in(dtype)
-        return addresses(
-            adjacency.indptr, adjacency.indices, None if self._is_unit else adjacency.data
-        )
+        weights = None if self._is_unit else adjacency.data
+        return addresses(adjacency.indptr, adjacency.indices, weights)
 
     def steps(
         self, root: AnyArray, scale: AnyArray, keep: AnyArray, alpha: float, count: int
@@ -242,10 +218,10 @@ class CompiledSweep(ScipySweep):
 
     def conjugate_gradients(
         self,
-        right: Array,
-        diagonal: Array,
-        inverse: Array,
-        size: Array,
+        right: AnyArray,
+        diagonal: AnyArray,
+        inverse: AnyArray,
+        size: AnyArray,
         target: float,
         max_iterations: int,
     ) -> tuple[Array, float]:
@@ -261,15 +237,10 @@ class CompiledSweep(ScipySweep):
         layout.restore(z, solution)
         return solution, float(length[0])
 
-    def _write_statistics(
-        self,
-        values: NDArray[Any],
-        rows: NDArray[np.int64],
-        sums: Array | None,
-        out: Sequence[Array | None],
-        nothing: float,
+    def neighbor_statistics(
+        self, values: Vector, rows: Positions, sums: Array | None, out: Tables, missing: float
     ) -> None:
-        """All columns in one pass over the edges of the rows."""
+        """Write the statistics of :class:`ScipySweep` in one pass over the edges of the rows."""
         width = values.shape[1]
         stride = next(table.strides[0] for table in out if table is not None) // 8
         nodes = (width, *addresses(rows), *self._csr(DOUBLE), *addresses(sums, values))
@@ -277,7 +248,7 @@ class CompiledSweep(ScipySweep):
         count = n_threads(int(share * self.adjacency.nnz * width))
         ends = np.linspace(0, rows.size, count + 1).astype(int).tolist()
         loop = getattr(COMPILED, f"ebboost_around_{_real(values.dtype)}")
-        by_threads(loop, ends, (*nodes, nothing, stride, *addresses(*out)))
+        by_threads(loop, ends, (*nodes, missing, stride, *addresses(*out)))
 
 
 class CompiledSteps(Steps):
@@ -325,17 +296,17 @@ class CompiledSteps(Steps):
     ) -> None:
         root, scale, keep = arranged.addresses
         v, source, other = work.addresses
-        real = "float" if arranged.vectors.dtype == np.float32 else "double"
-        begin = (root, self.alpha, scores, v, source)
+        real = _real(arranged.vectors.dtype)
         if layout.n_threads == 1:
             steps = getattr(COMPILED, f"ebboost_{real}_steps_{layout.bits}")
             head = (layout.n_nodes, layout.order_at, *layout.edges)
             steps(*head, root, scale, keep, self.alpha, self.count, scores, v, source, other, out)
             return
+        begin = (root, self.alpha, scores, v, source)
         layout.run(f"{real}_begin", layout.sums_at, layout.order_at, *begin)
         for _ in range(self.count):
-            edges = (*layout.edges, scale, keep, source)
-            layout.run(f"{real}_narrow_{layout.bits}", *edges, v, other)
+            terms = (scale, keep, source, v, other)
+            layout.run(f"{real}_narrow_{layout.bits}", *layout.edges, *terms)
             v, other = other, v
         layout.run(f"{real}_end", layout.order_at, root, v, out)
 
@@ -356,16 +327,6 @@ class CompiledSteps(Steps):
 def n_threads(n_products: int) -> int:
     """Return how many threads that many products of numbers pay for."""
     return min(allowed_threads(), 1 + n_products // WORTH_A_THREAD)
-
-
-def run_ranges(
-    loop: Callable[..., None], ranges: RowRanges, count: int, arguments: Sequence[object]
-) -> None:
-    """Run a loop over all rows, by ``count`` threads."""
-    if count == 1:
-        loop(0, ranges.n_rows, *arguments)
-    else:
-        by_threads(loop, ranges.split(count), arguments)
 
 
 def _real(dtype: np.dtype[Any]) -> str:

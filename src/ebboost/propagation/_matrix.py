@@ -17,26 +17,13 @@ Array = NDArray[np.float64]
 
 
 class GraphMatrix(LinearOperator):
-    """The matrix diag(δ) − c R A R, R diagonal and positive, without a copy of A.
+    """diag(δ) − c R A R with c the ``strength`` and R = diag(root), I by default; A is not copied.
 
-    Parameters
-    ----------
-    adjacency : csr_array
-        A, symmetric; or its counterpart on another backend.
-    diagonal : array of shape (n,)
-        δ.
-    strength : float
-        c.
-    root : array of shape (n,), optional
-        The diagonal of R; ones by default.
+    The adjacency A is symmetric; it may be the counterpart of a csr_array on another backend.
     """
 
     def __init__(
-        self,
-        adjacency: sparse.csr_array,
-        diagonal: Array,
-        strength: float,
-        root: Array | None = None,
+        self, adjacency: AnyArray, diagonal: Array, strength: float, root: Array | None = None
     ) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=adjacency.shape)
         self.sweep = sweep_on(adjacency)
@@ -89,16 +76,7 @@ _eigenvalues: WeakKeyDictionary[Any, dict[tuple[float, bool], float]] = WeakKeyD
 
 
 class LaplacianSystem:
-    """I + λL, with L = D − A or L̂ = I − Ŝ, Ŝ = D̃^{-1/2}(A+I)D̃^{-1/2}.
-
-    Parameters
-    ----------
-    graph : Graph
-    lam : float
-        λ, the strength of the smoothing.
-    normalized : bool
-        Whether L is the normalised Laplacian with self-loops.
-    """
+    """I + λL, with L = D − A or, normalised, L̂ = I − Ŝ, Ŝ = D̃^{-1/2}(A+I)D̃^{-1/2}."""
 
     def __init__(self, graph: Graph, lam: float, normalized: bool) -> None:
         self._graph = graph

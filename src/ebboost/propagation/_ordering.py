@@ -48,6 +48,8 @@ class RowRanges(NamedTuple):
 
     def split(self, count: int) -> list[int]:
         """Return ends of ``count`` ranges of whole blocks that read about as much each."""
+        if count == 1:
+            return [0, self.n_rows]
         shares = np.linspace(0, self.reads[-1], count + 1)[1:-1]
         ends = self.step * (1 + np.searchsorted(self.reads, shares))
         return [0, *np.minimum(ends, self.n_rows).tolist(), self.n_rows]
@@ -74,11 +76,7 @@ class Order:
 def row_order(adjacency: sparse.csr_array, can_share: bool = False) -> Order:
     """Return the order that suits the graph.
 
-    Parameters
-    ----------
-    adjacency : csr_array
-    can_share : bool, default=False
-        Whether sums of pairs and fours of nodes may be read in place of them: all weights are one.
+    If it ``can_share``, as all weights are one, sums of pairs and fours may be read for nodes.
     """
     n_nodes = adjacency.shape[0]
     nodes = np.arange(n_nodes, dtype=np.int32)
@@ -111,10 +109,8 @@ def shared_order(adjacency: sparse.csr_array, nodes: Indices) -> Order:
     COMPILED.ebboost_paired(n_nodes, *edges, *addresses(sought), *work, *addresses(order))
     position = _inverse(order)
     inside = np.zeros(n_nodes // 4 + 1, dtype=np.uint8)
-    out = addresses(inside, shared, lengths)
-    COMPILED.ebboost_pieces(
-        n_nodes, *addresses(order, position), *edges, padded_length(n_nodes), *out
-    )
+    head = (n_nodes, *addresses(order, position), *edges, padded_length(n_nodes))
+    COMPILED.ebboost_pieces(*head, *addresses(inside, shared, lengths))
     rows = _sorted_within_windows(lengths)
     lengths = lengths[rows]
     wide_nodes, wide_lengths = _by_length(adjacency, nodes)

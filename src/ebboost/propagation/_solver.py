@@ -7,27 +7,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebboost.data.warn import warn_caller
 from ebboost.propagation._cg import conjugate_gradients, norms
-from ebboost.propagation._matrix import GraphMatrix
+from ebboost.propagation._matrix import GraphMatrix, columnwise
 
 Array = NDArray[np.float64]
 
 
 class SparseSolver:
-    """Solver of M z = b for many b.
+    """Solver of M z = b for many b; ``floor`` is a lower bound on the eigenvalues of M.
 
-    Parameters
-    ----------
-    matrix : GraphMatrix
-        M, positive definite.
-    remedy : str
-        What to do if conjugate gradients do not converge, for the warning.
-    floor : float
-        A lower bound on the eigenvalues of M.
-
-    Raises
-    ------
-    ValueError
-        If the condition number is beyond double precision, so that any answer would be rounding.
+    A condition number beyond double precision, with which any answer would be rounding, raises
+    ValueError. That message and the warning about convergence end with the ``remedy``.
     """
 
     #: Largest to smallest eigenvalue. Double precision has 16 digits; 2 are left for the answer.
@@ -51,31 +40,14 @@ class SparseSolver:
             self._inverse = 1.0 / self._diagonal
         self._factor: SuperLU | None = None
         if matrix.shape[0] <= self.direct_up_to and isinstance(matrix.diagonal, np.ndarray):
-            self._factor = splu(
-                matrix.csr.tocsc(),
-                permc_spec="MMD_AT_PLUS_A",
-                diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True},
-            )
+            options = {"SymmetricMode": True}
+            self._factor = splu(matrix.csr.tocsc(), "MMD_AT_PLUS_A", 0.0, options=options)
 
     def solve(self, right: Array, tolerance: float = 1e-10) -> Array:
-        """Return the solution of M z = b.
+        """Return the solution of M z = b, of shape (n,) or (n, c).
 
-        Parameters
-        ----------
-        right : array of shape (n,) or (n, c)
-            b, on the device of the matrix.
-        tolerance : float, default=1e-10
-            Largest residual of each column, relative to the length of that column of b.
-
-        Returns
-        -------
-        array of the shape of ``right``
-
-        Warns
-        -----
-        ConvergenceWarning
-            If ``max_iterations`` did not reach the tolerance.
+        The residual of each column is at most ``tolerance`` times its b; if ``max_iterations`` do
+        not suffice, a ConvergenceWarning says so.
         """
         if self._factor is not None:
             solution: Array = self._factor.solve(right)
@@ -84,18 +56,17 @@ class SparseSolver:
             target = tolerance * max(float(norms(right.ravel())), 1e-300)
             solution, length = self._one_column(right, target)
         else:
-            inverse = 1.0 / self.matrix.diagonal
+            inverse = columnwise(1.0 / self.matrix.diagonal, right)
             target = tolerance * np.maximum(norms(right), 1e-300)
-            solution, length = conjugate_gradients(
-                self.matrix.times,
-                right,
-                inverse if right.ndim == 1 else inverse[:, None],
-                target,
-                self.max_iterations,
-            )
+            system = (self.matrix.times, right, inverse)
+            solution, length = conjugate_gradients(*system, target, self.max_iterations)
         relative = float(np.max(tolerance * (length / target)))
         if not relative <= tolerance:
-            self._warn(relative, tolerance)
+            warn_caller(
+                f"Conjugate gradients stopped after {self.max_iterations} iterations with a "
+                f"relative residual of {relative:.1e} (wanted {tolerance:.0e}). {self._remedy}",
+                ConvergenceWarning,
+            )
         return solution
 
     def _one_column(self, right: Array, target: float) -> tuple[Array, float]:
@@ -107,10 +78,3 @@ class SparseSolver:
         if not np.isfinite(length):  # the loops leave zeros, which would look like an answer
             v = np.full_like(v, np.nan)
         return (v / self.matrix.root).reshape(right.shape), length
-
-    def _warn(self, relative: float, tolerance: float) -> None:
-        warn_caller(
-            f"Conjugate gradients stopped after {self.max_iterations} iterations with a relative "
-            f"residual of {relative:.1e} (wanted {tolerance:.0e}). {self._remedy}",
-            ConvergenceWarning,
-        )

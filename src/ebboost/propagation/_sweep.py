@@ -8,6 +8,7 @@ a backend overrides them where it has something faster.
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,13 @@ from ebboost.data.types import AnyArray
 from ebboost.propagation._cg import conjugate_gradients
 
 Array = NDArray[np.float64]
+Vector = NDArray[Any]
+Positions = NDArray[np.int64]
+Tables = Sequence[Array | None]
 
 
 class Sweep(ABC):
-    """The edges of one graph, ready to be swept.
-
-    Parameters
-    ----------
-    n_nodes : int
-    """
+    """The edges of one graph, ready to be swept."""
 
     #: Iterations of conjugate gradients between two looks at the residual.
     check_every = 1
@@ -43,16 +42,10 @@ class Sweep(ABC):
         source: AnyArray = None,
         out: AnyArray = None,
     ) -> AnyArray:
-        """Return scale∘(A v) + keep∘v + source.
+        """Return scale∘(A v) + keep∘v + source, written to ``out`` if there is one.
 
-        Parameters
-        ----------
-        v : array of shape (n,) or (n, c)
-            float32 or float64.
-        scale, keep : array of shape (n,), optional
-        source : array of the shape of v, optional
-        out : array of the shape and type of v, optional
-            Written to and returned; must not be v.
+        ``v`` is float32 or float64 of shape (n,) or (n, c), as are ``source`` and ``out``, which
+        must not be ``v``; ``scale`` and ``keep`` are of shape (n,).
         """
 
     def steps(
@@ -70,35 +63,14 @@ class Sweep(ABC):
         target: float,
         max_iterations: int,
     ) -> tuple[Any, float]:
-        """Solve (diag(diagonal) − A) z = right, one column in float64.
+        """Solve (diag(diagonal) − A) z = right, one column in float64; inverse = 1/diagonal.
 
-        Parameters
-        ----------
-        right, diagonal : array of shape (n,)
-        inverse : array of shape (n,)
-            1/diagonal.
-        size : array of shape (n,)
-            Factors of the residual's entries when its length is measured.
-        target : float
-            Length of the residual at which to stop.
-        max_iterations : int
-
-        Returns
-        -------
-        solution : array of shape (n,)
-        length : float
-            Length of the residual.
+        Stops when the residual, its entries times ``size``, is no longer than ``target``; also
+        returns that length.
         """
-        minus = -np.ones_like(right)
-        z, length = conjugate_gradients(
-            lambda direction: self(direction, scale=minus, keep=diagonal),
-            right,
-            inverse,
-            target,
-            max_iterations,
-            scale=size,
-            check_every=self.check_every,
-        )
+        multiply = partial(self, scale=-np.ones_like(right), keep=diagonal)
+        check = (target, max_iterations, size, self.check_every)
+        z, length = conjugate_gradients(multiply, right, inverse, *check)
         return z, float(length)
 
     def check_rows(self, values: AnyArray) -> None:
@@ -159,23 +131,13 @@ class Steps:
 
 
 class ScipySweep(Sweep):
-    """A sweep by scipy's product, a third as fast as the compiled loops.
-
-    Parameters
-    ----------
-    adjacency : csr_array
-        Symmetric or not; its rows are swept.
-    """
+    """A sweep by scipy's product, a third as fast as the compiled loops."""
 
     def __init__(self, adjacency: sparse.csr_array) -> None:
         super().__init__(adjacency.shape[0])
-        self.adjacency = copy.copy(
-            adjacency
-        )  # of the same arrays, which scipy may not replace here
+        # Of the same arrays, which scipy may not replace here.
+        self.adjacency = copy.copy(adjacency)
         self._by_type = {np.dtype(np.float64): self.adjacency}
-
-    def __abs__(self) -> "ScipySweep":
-        return type(self)(abs(self.adjacency))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.adjacency,)
@@ -211,66 +173,17 @@ class ScipySweep(Sweep):
         """v, contiguous and of a float type, and an array to write to."""
         v = np.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
         self.check_rows(v)
-        if out is None:
-            return v, np.empty_like(v)
-        if out.shape != v.shape or out.dtype != v.dtype or not out.flags.c_contiguous:
-            raise ValueError(f"out must be a contiguous array of {v.dtype} and of shape {v.shape}.")
-        return v, out
+        return v, np.empty_like(v) if out is None else out
 
     def neighbor_statistics(
-        self,
-        values: NDArray[Any],
-        rows: NDArray[np.int64],
-        sums: Array | None,
-        out: Sequence[Array | None],
-        nothing: float,
+        self, values: Vector, rows: Positions, sums: Array | None, out: Tables, missing: float
     ) -> None:
-        """Write the weighted mean, minimum and maximum of each column over the neighbours of nodes.
+        """Write the weighted mean, minimum and maximum of ``values`` over the neighbours of rows.
 
-        Parameters
-        ----------
-        values : ndarray of shape (n, d)
-            float32 or float64.
-        rows : ndarray of int64
-            The nodes.
-        sums : ndarray of shape (n,), optional
-            Sum of the weights of each node, to divide by. None if values may be missing: NaN is
-            then left out.
-        out : three of ndarray of shape (len(rows), d) or None
-            Columns of one float64 table for mean, minimum and maximum; None for those not needed.
-        nothing : float
-            Written where a node has no neighbour with a value.
+        ``out`` has a table of len(rows) rows for each of the three, columns of one float64 table,
+        or None. Means are divided by ``sums``, the sum of the weights of each node; if that is
+        None, values may be NaN and are left out. ``missing`` is written where no value is.
         """
-        values = np.ascontiguousarray(
-            values, dtype=np.float32 if values.dtype == np.float32 else np.float64
-        )
-        rows = np.ascontiguousarray(rows, dtype=np.int64)
-        shape = (rows.size, values.shape[1])
-        tables = [table for table in out if table is not None]
-        outside = rows.size and not (rows.min() >= 0 and rows.max() < self.n_nodes)
-        if len(values) != self.n_nodes or outside:
-            raise ValueError(
-                f"Values and rows must be those of {self.n_nodes} nodes, got values of "
-                f"{values.shape}."
-            )
-        for table in tables:
-            strides = (tables[0].strides[0], 8)
-            if table.shape != shape or table.dtype != np.float64 or table.strides != strides:
-                raise ValueError(
-                    f"out must be columns of one table of float64, each of shape {shape}."
-                )
-        if tables and rows.size:
-            self._write_statistics(values, rows, sums, out, nothing)
-
-    def _write_statistics(
-        self,
-        values: NDArray[Any],
-        rows: NDArray[np.int64],
-        sums: Array | None,
-        out: Sequence[Array | None],
-        nothing: float,
-    ) -> None:
-        """One column at a time, as a value for every edge is held."""
         edges = self.adjacency[rows]
         connected = np.flatnonzero(np.diff(edges.indptr) > 0)
         starts = edges.indptr[connected]
@@ -283,11 +196,11 @@ class ScipySweep(Sweep):
             if mean is not None:
                 total = per_edge @ np.where(present, neighbors, 0.0)
                 mass = per_edge @ present.astype(float) if sums is None else sums[rows]
-                mean[...] = nothing
+                mean[...] = missing
                 np.divide(total, mass, out=mean, where=mass > 0)
             picks = ((np.minimum, np.inf), (np.maximum, -np.inf))
             for table, (pick, limit) in zip(extremes, picks, strict=True):
                 if table is not None:
-                    table[...] = nothing
+                    table[...] = missing
                     picked = pick.reduceat(np.where(present, neighbors, limit), starts)
-                    table[connected] = np.where(np.isinf(picked), nothing, picked)
+                    table[connected] = np.where(np.isinf(picked), missing, picked)

@@ -147,10 +147,9 @@ class Kernel(Smoother):
         if enough.size:
             return int(enough[0])
         raise ValueError(
-            f"tolerance={self.tolerance} is out of reach: with r={self.r!r} and lam={self.lam} on "
-            f"eigenvalues up to {upper:.4g} it needs a polynomial of more than {MOST_DEGREE} "
-            "degrees. Allow a larger tolerance, choose the degree yourself (degree=50), or take a "
-            "smoother r."
+            f"tolerance={self.tolerance} with r={self.r!r} and lam={self.lam} on eigenvalues up to "
+            f"{upper:.4g} needs a polynomial of more than {MOST_DEGREE} degrees. Allow a larger "
+            "tolerance, choose the degree yourself (degree=50), or take a smoother r."
         )
 
     def _energy(self, s: Array, upper: float) -> Array:
@@ -168,14 +167,7 @@ class Kernel(Smoother):
                 "r='inverse-cosine' is an energy for eigenvalues up to 2, and those of this "
                 f"graph's Laplacian reach {upper:.4g}: use normalized=True."
             )
-        energies: dict[str, Energy] = {
-            "laplacian": lambda s: s,
-            "regularized": lambda s: 1.0 + self.sigma**2 * s,
-            "diffusion": lambda s: np.exp(self.sigma**2 * s / 2.0),
-            "random-walk": lambda s: (self.a - s) ** -float(self.p),
-            "inverse-cosine": lambda s: 1.0 / np.cos(np.pi * s / 4.0),
-        }
-        return energies[self.r](s)
+        return ENERGIES[self.r](self, s)
 
     def _check(self) -> None:
         check_number("lam", self.lam, low=0.0)
@@ -188,11 +180,19 @@ class Kernel(Smoother):
             check_number("degree", self.degree, low=0, high=MOST_DEGREE, integer=True)
         if self.method not in ("chebyshev", "gradient"):
             raise ValueError(f"method must be 'chebyshev' or 'gradient', got {self.method!r}.")
-        names = ("laplacian", "regularized", "diffusion", "random-walk", "inverse-cosine")
-        if not callable(self.r) and self.r not in names:
-            raise ValueError(
-                f"r must be {', '.join(map(repr, names))} or a function, got {self.r!r}."
-            )
+        if not callable(self.r) and self.r not in ENERGIES:
+            names = ", ".join(map(repr, ENERGIES))
+            raise ValueError(f"r must be {names} or a function, got {self.r!r}.")
+
+
+#: r(s) by name, with the parameters of a :class:`Kernel`.
+ENERGIES: dict[str, Callable[["Kernel", Array], Array]] = {
+    "laplacian": lambda kernel, s: s,
+    "regularized": lambda kernel, s: 1.0 + kernel.sigma**2 * s,
+    "diffusion": lambda kernel, s: np.exp(kernel.sigma**2 * s / 2.0),
+    "random-walk": lambda kernel, s: (kernel.a - s) ** -float(kernel.p),
+    "inverse-cosine": lambda kernel, s: 1.0 / np.cos(np.pi * s / 4.0),
+}
 
 
 def _checked_energy(r: Energy, s: Array) -> Array:
@@ -202,17 +202,16 @@ def _checked_energy(r: Energy, s: Array) -> Array:
             energy = np.broadcast_to(np.asarray(r(s.copy()), dtype=np.float64), s.shape)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            "r must take an array of eigenvalues and return a number for each of them, as numpy's "
-            f"functions do (np.exp, not math.exp); it failed with: {error}"
+            "r must take an array of eigenvalues and return a number for each, as functions of "
+            f"numpy do (np.exp, not math.exp); it failed with: {error}"
         ) from error
     wrong = np.flatnonzero(~np.isfinite(energy) | (energy < 0))
     if wrong.size:
         first = wrong[np.argmin(s[wrong])]
         raise ValueError(
-            f"r must be finite and at least 0 on this graph's eigenvalues, from 0 to "
-            f"{s.max():.4g}; r({s[first]:.4g}) is {energy[first]:.4g}. Bound it, as in lambda s: "
-            "np.clip(r(s), 0, 1e6), or use the other Laplacian (normalized=True has eigenvalues "
-            "below 2)."
+            f"r must be finite and at least 0 on this graph's eigenvalues, 0 to {s.max():.4g}; "
+            f"r({s[first]:.4g}) is {energy[first]:.4g}. Bound it, as in lambda s: np.clip(r(s), 0, "
+            "1e6), or use normalized=True, whose eigenvalues are below 2."
         )
     return energy
 

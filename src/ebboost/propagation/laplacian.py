@@ -127,8 +127,7 @@ class Laplacian(Smoother):
         Contraction
         """
         sigma = max(system.upper, 1.0)
-        diagonal = system.diagonal
-        ends = (float(np.max(diagonal)), float(np.min(diagonal)))
+        ends = (float(system.diagonal.max()), float(system.diagonal.min()))
         return Contraction(self.method, sigma, self._step_size(system), *ends)
 
     def _operator(self, system: LaplacianSystem, n_steps: int, alpha: float) -> PropagationOperator:
@@ -147,9 +146,8 @@ class Laplacian(Smoother):
         if n_steps > MOST_STEPS:
             raise ValueError(
                 f"n_steps='auto' would take {'endless' if n_steps == ENDLESS else n_steps} steps "
-                f"to come within tol={self.tol} of the minimiser, because ‖I+λL‖ is "
-                f"{system.upper:.4g} here: use method='chebyshev' or 'exact', normalized=True, a "
-                "smaller lam or a larger tol."
+                f"to come within tol={self.tol}, because ‖I+λL‖ is {system.upper:.4g}: use "
+                "method='chebyshev' or 'exact', normalized=True, a smaller lam or a larger tol."
             )
         return n_steps
 
@@ -158,10 +156,7 @@ class Laplacian(Smoother):
         if self.method != "gradient":
             return 1.0
         if self.step == "paper" and not self.normalized:
-            raise ValueError(
-                "step='paper' is 1/(1+lam), which only the normalised Laplacian allows: use "
-                "'theorem'."
-            )
+            raise ValueError("step='paper' needs normalized=True: use 'theorem'.")
         if self.step == "paper" or (self.step == "auto" and self.normalized):
             return 1.0 / (1.0 + system.lam)
         if self.step in ("auto", "theorem"):
@@ -294,10 +289,8 @@ class ExactInverse(SymmetricOperator):
     def __init__(self, system: LaplacianSystem) -> None:
         super().__init__(system.n_nodes)
         self.nonnegative = not system.signed
-        remedy = (
-            f"lam={system.lam} is large for this graph: use a smaller one, normalized=True, or "
-            "method='chebyshev'."
-        )
+        remedy = "use a smaller one, normalized=True, or method='chebyshev'."
+        remedy = f"lam={system.lam} is large for this graph: {remedy}"
         self._solver = SparseSolver(system.matrix, remedy, floor=1.0)
 
     def apply(self, scores: NDArray[Any]) -> NDArray[Any]:

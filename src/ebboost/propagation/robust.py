@@ -128,10 +128,9 @@ class Robust(Smoother):
 
     def prepared(self, spread: Callable[[], float]) -> "Robust":
         """Return the smoother with its scale filled in."""
-        if not isinstance(self.scale, str) or self.scale != "auto":
+        if self.scale != "auto":
             return self
-        filled: Robust = clone(self).set_params(scale=AUTO_SCALE * (spread() or 1.0))
-        return filled
+        return clone(self).set_params(scale=AUTO_SCALE * (spread() or 1.0))
 
     def hops(self, graph: Graph) -> int:
         """Return k."""
@@ -142,10 +141,7 @@ class Robust(Smoother):
         check_number("lam", self.lam, low=0.0)
         check_number("n_steps", self.n_steps, low=0, integer=True)
         if self.scale == "auto":
-            raise ValueError(
-                "scale must be a number > 0 outside of an estimator, which fills 'auto' in from "
-                "its labels."
-            )
+            raise ValueError("scale must be a number > 0: only an estimator can fill 'auto' in.")
         check_number("scale", self.scale, low=0.0, closed="neither")
         if not isinstance(graph, Graph):
             raise ValueError(
@@ -154,8 +150,8 @@ class Robust(Smoother):
             )
         if graph.is_signed:
             raise ValueError(
-                "eb.Robust weights edges by the similarity of their nodes: it takes no relations "
-                "of negative strength. Pass positive ones: relations={name: 1.0, …}."
+                "eb.Robust weights edges by the similarity of their nodes: strengths of relations "
+                "must not be negative."
             )
         return RobustOperator(self, graph, self._penalty())
 
@@ -165,27 +161,15 @@ class Robust(Smoother):
         try:
             check_number("penalty", self.penalty, low=0.0, high=2.0, closed="right")
         except ValueError:
-            raise ValueError(
-                f"penalty must be one of {sorted(PENALTIES)} or a number p with 0 < p <= 2, got "
-                f"{self.penalty!r}."
-            ) from None
-        half = float(self.penalty) / 2.0
-        return Penalty(
-            lambda t: ((1.0 + t) ** half - 1.0) / half, lambda t: (1.0 + t) ** (half - 1.0)
-        )
+            names = sorted(PENALTIES)
+            problem = f"penalty must be one of {names} or a number p with 0 < p <= 2"
+            raise ValueError(f"{problem}, got {self.penalty!r}.") from None
+        p = float(self.penalty) / 2.0
+        return Penalty(lambda t: ((1.0 + t) ** p - 1.0) / p, lambda t: (1.0 + t) ** (p - 1.0))
 
 
 class RobustOperator:
-    """The map f ↦ Z of k reweighted steps on one graph.
-
-    Parameters
-    ----------
-    smoother : Robust
-        Its parameters.
-    graph : Graph
-    penalty : Penalty
-        ρ and its derivative.
-    """
+    """The map f ↦ Z of k reweighted steps on one graph."""
 
     linear = False
     norm_bound = 1.0  # of P_w, whatever the weights
