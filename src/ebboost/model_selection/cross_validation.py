@@ -101,9 +101,8 @@ def cross_validate(
     takes_nodes = has_fit_parameter(model, "nodes")
     arguments = dict(fit_parameters or {})
     _check_fit_parameters(model, graph, arguments, takes_nodes)
-    nodes, values, _ = checks.labelled_nodes(
-        y, None, None, n_rows, classifier, type(model).__name__
-    )
+    name = type(model).__name__
+    nodes, values, _ = checks.labelled_nodes(y, None, None, n_rows, classifier, name)
     split = {"stratify": classifier, "groups": groups, "random_state": random_state}
     folds = labelled_folds(cv, nodes, values, graph, n_rows, **split)
     if return_predictions:
@@ -164,25 +163,18 @@ def _fit(
 def _check_fit_parameters(
     model: BaseEstimator, graph: Graphs | None, arguments: dict[str, Any], takes_nodes: bool
 ) -> None:
-    if not takes_nodes:
-        if graph is not None:
-            raise TypeError(
-                f"{type(model).__name__}.fit takes no graph: use EBBSRegressor or EBBSClassifier, "
-                "or leave graph out."
-            )
-        return
-    for name in ("nodes", "graph", "eval_set"):
-        if name in arguments:
-            raise ValueError(
-                f"fit_parameters must not contain {name!r}: cross_validate sets it. Validation "
-                "nodes are drawn from the training nodes of a fold."
-            )
-    for name in ("checkpoint", "resume"):
-        if name in arguments:
-            raise ValueError(
-                f"fit_parameters must not contain {name!r}: a folder of checkpoints belongs to one "
-                "fit, and each fold is another."
-            )
+    if not takes_nodes and graph is not None:
+        raise TypeError(
+            f"{type(model).__name__}.fit takes no graph: use EBBSRegressor or EBBSClassifier, "
+            "or leave graph out."
+        )
+    is_set = "cross_validate sets it. Validation nodes are drawn from the training nodes of a fold."
+    is_one = "a folder of checkpoints belongs to one fit, and each fold is another."
+    reasons = dict.fromkeys(("nodes", "graph", "eval_set"), is_set)
+    reasons |= dict.fromkeys(("checkpoint", "resume"), is_one)
+    for name in arguments if takes_nodes else ():
+        if name in reasons:
+            raise ValueError(f"fit_parameters must not contain {name!r}: {reasons[name]}")
 
 
 def _check_held_out_once(folds: list[Fold]) -> None:
@@ -205,7 +197,7 @@ def _multiple_scorer(
     if scoring is None and classes is None:
         scoring = ["r2", "neg_root_mean_squared_error"]
     elif scoring is None:
-        scoring = ["accuracy", *(["neg_log_loss"] if hasattr(model, "predict_proba") else [])]
+        scoring = ["accuracy", "neg_log_loss"] if hasattr(model, "predict_proba") else ["accuracy"]
     elif isinstance(scoring, str):
         scoring = [scoring]
     elif callable(scoring):
@@ -222,9 +214,8 @@ def _multiple_scorer(
             f"{scoring!r}."
         )
     # The scorer of that name needs all classes in each fold; blocks often lack one.
-    loss = make_scorer(
-        log_loss, greater_is_better=False, response_method="predict_proba", labels=classes
-    )
+    options = {"greater_is_better": False, "response_method": "predict_proba"}
+    loss = make_scorer(log_loss, **options, labels=classes)
     scorers = {name: loss if one == "neg_log_loss" else one for name, one in scoring.items()}
     return check_scoring(model, scoring=scorers)
 
@@ -269,10 +260,9 @@ class _NodePredictor(BaseEstimator):
 
     def _call(self, method: str, nodes: Positions) -> NDArray[Any]:
         predict = getattr(self.fitted, method)
-        by_node = self.X is None
-        return np.asarray(
-            predict(nodes=nodes) if by_node else predict(_safe_indexing(self.X, nodes))
-        )
+        if self.X is None:
+            return np.asarray(predict(nodes=nodes))
+        return np.asarray(predict(_safe_indexing(self.X, nodes)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -79,11 +79,8 @@ class GraphBlockFold:
         """
         if not isinstance(graph, Graph):
             raise TypeError(f"graph must be an ebboost.Graph, got {type(graph)}.")
-        counted = np.ones(graph.n_nodes, dtype=np.int64)
-        if nodes is not None:
-            chosen = checks.node_positions(nodes, graph.n_nodes)
-            counted[:] = 0
-            counted[chosen] = 1
+        counted = np.zeros(graph.n_nodes, dtype=np.int64)
+        counted[_chosen(graph, nodes)] = 1
         kind = "node" if nodes is None else "labelled node"
         _check_enough(int(counted.sum()), self.n_splits, "n_splits", kind)
         random = check_random_state(self.random_state)
@@ -93,7 +90,8 @@ class GraphBlockFold:
         is_small = size <= 0.1 * size.sum() / self.n_splits
 
         block = np.empty(graph.n_nodes, dtype=np.int64)
-        large = random.permutation(np.flatnonzero(~is_small[component]))
+        in_small = is_small[component]
+        large = random.permutation(np.flatnonzero(~in_small))
         parts = _bisect(graph.adjacency, large, counted, self.n_splits, random)
         for number, part in enumerate(parts):
             block[part] = number
@@ -102,7 +100,6 @@ class GraphBlockFold:
         order = np.flatnonzero(is_small)[np.argsort(-size[is_small], kind="stable")]
         block_of_component = np.zeros(graph.n_components, dtype=np.int64)
         block_of_component[order] = _distribute(size[order], n_members[order], loads)
-        in_small = is_small[component]
         block[in_small] = block_of_component[component[in_small]]
         return block
 
@@ -122,12 +119,17 @@ class GraphBlockFold:
             Row positions.
         """
         block = self.blocks(graph, nodes)
-        chosen = np.arange(graph.n_nodes)
-        if nodes is not None:
-            chosen = checks.node_positions(nodes, graph.n_nodes)
+        chosen = _chosen(graph, nodes)
         for number in range(self.n_splits):
             in_test = block[chosen] == number
             yield chosen[~in_test], chosen[in_test]
+
+
+def _chosen(graph: Graph, nodes: ArrayLike | None) -> Positions:
+    """Positions of the nodes that count, by default all."""
+    return (
+        np.arange(graph.n_nodes) if nodes is None else checks.node_positions(nodes, graph.n_nodes)
+    )
 
 
 def _distribute(sizes: Positions, n_members: Positions, loads: Positions) -> list[int]:
@@ -200,8 +202,7 @@ def labelled_folds(
     random_state: RandomState = None,
 ) -> list[Fold]:
     """Return row positions of labelled nodes to train on and to hold out, fold by fold."""
-    is_grouped = isinstance(cv, Splitter) and not isinstance(cv, GraphBlockFold)
-    if groups is not None and not is_grouped:
+    if groups is not None and (not isinstance(cv, Splitter) or isinstance(cv, GraphBlockFold)):
         raise ValueError(
             f"groups needs a grouped splitter in cv, such as GroupKFold(5), got cv={cv!r}."
         )

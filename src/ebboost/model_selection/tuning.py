@@ -1,7 +1,6 @@
 """Hyperparameter search with Optuna, which stops poor trials before their last round."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
@@ -112,9 +111,8 @@ def tune(
     n_rows = _num_samples(X)
     classifier = is_classifier(model)
     checks.check_graph(graph, n_rows, X)
-    known, values, _ = checks.labelled_nodes(
-        y, nodes, None, n_rows, classifier, type(model).__name__
-    )
+    name = type(model).__name__
+    known, values, _ = checks.labelled_nodes(y, nodes, None, n_rows, classifier, name)
     pairs = _scoring_pairs(known, values, classifier, graph, n_rows, cv, eval_set, seed)
     base = clone(model)
     if base.random_state is None:  # otherwise chance would decide between two trials
@@ -124,7 +122,10 @@ def tune(
 
     objective = _Objective(base, suggest, X, graph, pairs)
     study = _optimize(optuna, study, objective, n_trials, timeout, seed, verbose)
-    best = _best_trial(study)
+    # The first of equals; a study of the user may hold trials of another search.
+    complete = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
+    own = [trial for trial in complete if N_ROUNDS in trial.user_attrs]
+    best = min(own, key=lambda trial: trial.value)
     changes = _changes(best, lambda trial: suggest(optuna.trial.FixedTrial(trial.params)), base)
     tuned: Any = clone(base).set_params(**changes)
     tuned.fit(X, values, graph=graph, nodes=known, eval_set=eval_set)
@@ -163,9 +164,8 @@ def _scoring_pairs(
     if cv is not None:
         truth: NDArray[Any] = np.empty(n_rows, dtype=values.dtype)
         truth[known] = values
-        folds = labelled_folds(
-            cv, known, values, graph, n_rows, stratify=classifier, random_state=seed
-        )
+        options: dict[str, Any] = {"stratify": classifier, "random_state": seed}
+        folds = labelled_folds(cv, known, values, graph, n_rows, **options)
         return [((train, truth[train]), (test, truth[test])) for train, test in folds]
     held_out = np.zeros(0, dtype=np.int64)
     if round(HELD_OUT_FRACTION * values.size) >= 1:
@@ -191,14 +191,14 @@ def _optimize(
     verbose: int,
 ) -> Study:
     """Run the trials, the first of them with the model's own parameters."""
-    with _verbosity(optuna, optuna.logging.INFO if verbose else optuna.logging.WARNING):
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.INFO if verbose else optuna.logging.WARNING)
+    try:
         if study is None:
-            study = optuna.create_study(
-                sampler=optuna.samplers.TPESampler(seed=seed),
-                pruner=optuna.pruners.MedianPruner(
-                    n_startup_trials=5, n_warmup_steps=WARM_UP_STEPS
-                ),
-            )
+            sampler = optuna.samplers.TPESampler(seed=seed)
+            warm_up = {"n_startup_trials": 5, "n_warmup_steps": WARM_UP_STEPS}
+            pruner = optuna.pruners.MedianPruner(**warm_up)
+            study = optuna.create_study(sampler=sampler, pruner=pruner)
         elif [direction.name for direction in study.directions] != ["MINIMIZE"]:
             raise ValueError(
                 "study must minimise one value, the loss: create it with optuna.create_study()."
@@ -206,6 +206,8 @@ def _optimize(
         if not any(UNCHANGED in trial.user_attrs for trial in study.trials):
             study.enqueue_trial({}, user_attrs={UNCHANGED: True})
         study.optimize(objective, n_trials=int(n_trials), timeout=timeout)
+    finally:
+        optuna.logging.set_verbosity(verbosity)
     return study
 
 
@@ -284,22 +286,6 @@ def _changes(trial: Trial, suggest: Suggest, model: BaseEstimator) -> dict[str, 
 # ---------------------------------------------------------------------- trials
 
 
-def _best_loss(fitted: Any) -> float:
-    """Validation loss of the model's last round; infinite if there is no tree."""
-    losses = fitted.history_["validation"]
-    return float(losses[fitted.n_iter_ - 1]) if losses else float("inf")
-
-
-def _best_trial(study: Study) -> Trial:
-    """The best trial of this search, the first of equals; the study may hold other trials."""
-    complete = [
-        trial
-        for trial in study.trials
-        if trial.state.name == "COMPLETE" and N_ROUNDS in trial.user_attrs
-    ]
-    return min(complete, key=lambda trial: trial.value)
-
-
 @dataclass(frozen=True)
 class _Objective:
     """The mean loss of a trial on held-out labels."""
@@ -321,7 +307,8 @@ class _Objective:
             callbacks = [_Pruning(trial, rate)] if number == 0 else []
             arguments = {"graph": self.graph, "nodes": train, "eval_set": validation}
             candidate.fit(self.X, labels, **arguments, callbacks=callbacks)
-            losses.append(_best_loss(unless_interrupted(candidate)))
+            history = unless_interrupted(candidate).history_["validation"]
+            losses.append(history[candidate.n_iter_ - 1] if history else np.inf)  # without a tree
             rounds.append(candidate.n_iter_)
         trial.set_user_attr(N_ROUNDS, max(1, round(float(np.mean(rounds)))))
         return float(np.mean(losses))
@@ -344,17 +331,6 @@ class _Pruning(Callback):
         self.trial.report(progress.validation_loss, step)
         if UNCHANGED not in self.trial.user_attrs and self.trial.should_prune():
             raise _optuna().TrialPruned()
-
-
-@contextmanager
-def _verbosity(optuna: ModuleType, level: int) -> Iterator[None]:
-    """Set how much Optuna logs."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(level)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
 
 
 def _optuna() -> ModuleType:

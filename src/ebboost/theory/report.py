@@ -14,8 +14,9 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum, SimpleMomentum, as_momentum
 from ebboost.boosting.objective import Objective
 from ebboost.estimators import EBBSRegressor
+from ebboost.model.predict import propagation_operator
 from ebboost.model.state import FittedState
-from ebboost.propagation import IdentityOperator, Laplacian, Propagation, conjugate_gradients
+from ebboost.propagation import Laplacian, conjugate_gradients
 from ebboost.theory.lemmas import Constants, constants
 from ebboost.theory.theorems import corollary_1, largest_phi, theorem_1
 from ebboost.training import defaults
@@ -185,17 +186,14 @@ def _objective(state: FittedState) -> Objective:
         raise ValueError(
             "labels='masked' changes the loss in every round: no theorem applies to it."
         )
-    operator: Propagation = IdentityOperator(state.n_nodes)
-    if candidate.smoothing is not None and state.graph is not None:
-        operator = candidate.smoothing.operator(state.graph)
+    operator = propagation_operator(candidate.smoothing, state.graph, state.n_nodes)
     if not operator.linear:
         raise ValueError(
             f"The theorems are about a linear P; {candidate.smoothing!r} is not linear."
         )
     penalty = float(state.parameters["penalty"])
-    objective = objective_for(
-        candidate.labels, state.graph, operator, state.loss, state.training_labels, None, penalty, 0
-    )
+    use = (candidate.labels, state.graph, operator, state.loss)
+    objective = objective_for(*use, state.training_labels, None, penalty, 0)
     objective.double_precision = True
     return objective
 
@@ -234,10 +232,8 @@ def _corollary_1(
     curvature = objective.curvature(objective.start())
     optimum = objective.value(_minimizer(objective, groups, curvature))
     mu = objective.penalty / float(curvature.max())
-    factors = [
-        float(corollary_1(1, 1.0, max(cosine, 0.0), mu=mu, learning_rate=rate))
-        for cosine in cosines
-    ]
+    bounded = np.maximum(cosines, 0.0).tolist()
+    factors = [float(corollary_1(1, 1.0, one, mu=mu, learning_rate=rate)) for one in bounded]
     beta = max(factors)
     return {
         "guarantee": f"Corollary 1, with the angle of each round; β = {beta:.6g} for the smallest",

@@ -75,7 +75,7 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
         )
     cluster = Cluster(data.X)
     reader = TableReader(settings.categorical_features)
-    problem = trainer.prepare(data, reader, cluster.outline, cluster.columns)
+    problem = trainer.prepare(data, reader, cluster.outline)
     if settings.device != "cpu":
         raise ValueError(
             f"device={settings.device!r} is for one machine: on a cluster use device='cpu'."
@@ -90,14 +90,10 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
     if settings.verbose:
         stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty())
         listeners[stream.topic] = _show
-    task = Task(
-        replace(problem, graph=None, settings=replace(settings, learner=learner)),
-        trainer.callbacks,
-        stream,
-        checkpoint,
-        trainer.resume,
-        {} if checkpoint is None else problem.fingerprint(trainer.callbacks),
-    )
+    callbacks = trainer.callbacks
+    fingerprint = {} if checkpoint is None else problem.fingerprint(callbacks)
+    sent = replace(problem, graph=None, settings=replace(settings, learner=learner))
+    task = Task(sent, callbacks, stream, checkpoint, trainer.resume, fingerprint)
     with threads(problem.n_threads):
         results: list[WorkerResult] = cluster.run(
             train_in_worker, task, problem.graph, _needs_whole_graph(settings), listeners

@@ -18,17 +18,7 @@ Array = NDArray[np.float64]
 def finish(
     state: FittedState, labels: LabelSplit, out_of_fold: Array | None, backend: Backend
 ) -> FittedState:
-    """Return the final state: predictions with labels, calibration, conformity scores.
-
-    Parameters
-    ----------
-    state : FittedState
-        What training returned.
-    labels : LabelSplit
-    out_of_fold : ndarray or None
-    backend : Backend
-        Where the field of the labels is solved for.
-    """
+    """Return the final state: predictions with labels, calibration, conformity scores."""
     if isinstance(state.output, ClassOutput):
         state = _calibrate(state, labels, backend)
     state = with_labels(state, labels.training, backend)
@@ -44,14 +34,11 @@ def _calibrate(state: FittedState, labels: LabelSplit, backend: Backend) -> Fitt
     calibration = ProbabilityField()
     scores = state.init_score + state.propagated_scores
     posterior = field_posterior(state, state.graph, labels.training, backend)
+    fit = (scores, state.loss, labels.training)
     if labels.validation is not None:
-        calibration = ProbabilityField.from_validation(
-            scores, state.loss, labels.training, posterior, labels.validation
-        )
+        calibration = ProbabilityField.from_validation(*fit, posterior, labels.validation)
     elif posterior is not None:
-        calibration = ProbabilityField.from_leave_one_out(
-            scores, state.loss, labels.training, posterior
-        )
+        calibration = ProbabilityField.from_leave_one_out(*fit, posterior)
     return replace(state, output=replace(state.output, calibration=calibration))
 
 
@@ -70,15 +57,14 @@ def _record_validation(
             return state
         error = expected_calibration_error(record.prediction, record.target)
         return replace(state, calibration_error=error)
-    if validation is not None:
-        target = validation.target
-        predictions = record.prediction
-        source = "validation nodes"
-    elif out_of_fold is not None:
+    target = record.target
+    predictions = record.prediction
+    source = "validation nodes"
+    if validation is None:
+        if out_of_fold is None:
+            return state
         target = labels.training.target
         predictions = out_of_fold
         source = "labelled nodes, out of fold"
-    else:
-        return state
     residuals = np.abs(target - state.loss.inverse_link(predictions))[:, 0]
     return replace(state, conformity_scores=np.sort(residuals), conformity_source=source)

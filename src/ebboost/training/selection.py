@@ -7,7 +7,7 @@ remains.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,8 +129,8 @@ class SelectionResult:
     """The best candidate, the rounds it has run, and the validation loss of each candidate."""
 
     best: str
-    rounds: list[RoundInfo]
-    losses: dict[str, float]
+    rounds: Sequence[RoundInfo] = ()
+    losses: Mapping[str, float] = field(default_factory=dict)
 
 
 def successive_halving(

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _get_feature_names
 
 from ebboost.backends import Backend, as_backend
 from ebboost.backends.dask import gathered, is_dask
-from ebboost.boosting.callbacks import Callback, History, Interrupt, ProgressBar, RoundInfo
+from ebboost.boosting.callbacks import Callback, History, Interrupt, ProgressBar
 from ebboost.boosting.loop import BoostingResult, boost
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
@@ -38,6 +38,7 @@ from ebboost.training.runs import build_run, candidates, cross_fit, early_stoppi
 from ebboost.training.selection import (
     CandidatePool,
     CandidateRun,
+    SelectionResult,
     label_correlation,
     successive_halving,
 )
@@ -51,10 +52,9 @@ class Selected:
     """The selected candidate's run, and what selection has learned."""
 
     run: CandidateRun
-    rounds: list[RoundInfo]
-    losses: dict[str, float]
+    selection: SelectionResult
     out_of_fold: Array | None
-    callback_states: list[dict[str, Any]]
+    callback_states: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ class Trainer:
 
     def fit(self, data: FitData) -> FittedState:
         """Return the fitted state."""
+        data = FitData(data.X, *gathered(*data[1:]))
         if is_dask(data.X):
             # Imported when used: it needs Dask.
             from ebboost.training.cluster import fit_on_cluster
@@ -87,7 +88,7 @@ class Trainer:
         with checkpoint_session(self.checkpoint, self.resume) as session:
             reader = TableReader(self.settings.categorical_features)
             table = reader.fit(data.X)
-            problem = self.prepare(data, reader, table, named_columns(data.X), session)
+            problem = self.prepare(data, reader, table, session)
             if session is not None:
                 session.check_fingerprint(problem.fingerprint(self.callbacks))
             with threads(problem.n_threads), as_backend(self.settings.device) as backend:
@@ -99,29 +100,24 @@ class Trainer:
         data: FitData,
         reader: TableReader,
         table: Table,
-        columns: Any,
         session: CheckpointSession | None = None,
     ) -> Problem:
         """Return the problem: labels encoded and split, relations mixed, the loss fitted.
 
-        ``table`` is what ``reader`` has read, ``columns`` an object with the column names of X. A
-        fit that is resumed uses the seed of its ``session``.
+        ``table`` is what ``reader`` has read. A fit that is resumed uses the seed of its
+        ``session``.
         """
         settings = self.settings
+        columns = named_columns(data.X)
         X = columns if is_dask(data.X) else data.X
-        y, sample_weight, nodes, eval_set = gathered(
-            data.y, data.sample_weight, data.nodes, data.eval_set
-        )
-        data = FitData(X, y, sample_weight, data.graph, nodes, eval_set)
         checks.check_graph(data.graph, table.n_rows, X)
-        checks.check_label_order(X, y)
+        checks.check_label_order(X, data.y)
         seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
         if session is not None and not isinstance(settings.random_state, Integral):
             seed = session.seed(seed)  # another one would be drawn each time
         classes = self.output_type is ClassOutput
-        known = checks.labelled_nodes(
-            y, nodes, sample_weight, table.n_rows, classes, self.estimator
-        )
+        arguments = (data.y, data.nodes, data.sample_weight)
+        known = checks.labelled_nodes(*arguments, table.n_rows, classes, self.estimator)
         output = self.output_type.from_labels(known[1], settings.loss)
         labels = split_labels(settings, output, known, data.eval_set, table.n_rows, seed)
         strengths = choose_strengths(settings.relations, data.graph, labels.training)
@@ -177,33 +173,28 @@ def select(
     settings = problem.settings
     labels = problem.labels
     pool = CandidatePool(candidates(problem), partial(build_run, problem, backend, labels))
-    best = pool.names[0]
-    rounds: list[RoundInfo] = []
-    losses: dict[str, float] = {}
+    selection = SelectionResult(pool.names[0])
     if session is not None:
-        session.check_state(pool.run(best).features.grower.state())
+        session.check_state(pool.run(selection.best).features.grower.state())
     if len(pool.names) > 1 and labels.validation is not None:
-        pool.run(best)  # while Ctrl-C still raises at once
+        pool.run(selection.best)  # while Ctrl-C still raises at once
         n_scores = problem.table.n_rows * labels.training.target.shape[1]
         stages = defaults.selection_stages(problem.classes, problem.n_labels, n_scores)
         stages = [min(n_rounds, settings.n_estimators) for n_rounds in stages]
         drops_rounds = settings.early_stopping and not keep_rounds
         make_stopping = partial(early_stopping, problem) if drops_rounds else None
         with interrupt:
-            result = successive_halving(pool, stages, lambda: interrupt.is_set, make_stopping)
-        best = result.best
-        rounds = result.rounds
-        losses = result.losses
+            selection = successive_halving(pool, stages, lambda: interrupt.is_set, make_stopping)
     elif "graph" in pool.names and problem.graph is not None:
         correlation = label_correlation(problem.graph, labels.training)
         if correlation > defaults.CORRELATION_STANDARD_ERRORS / np.sqrt(problem.n_labels):
-            best = "graph"
-    run = pool.run(best)
+            selection = SelectionResult("graph")
+    run = pool.run(selection.best)
     out_of_fold = None
     if settings.early_stopping and labels.validation is None:
         n_rounds, out_of_fold = cross_fit(problem, backend, run.features.candidate)
         run.boosting.n_rounds = n_rounds
-    return Selected(run, rounds, losses, out_of_fold, [])
+    return Selected(run, selection, out_of_fold)
 
 
 def _resume(
@@ -219,7 +210,8 @@ def _resume(
     out_of_fold = state["out_of_fold"]
     if out_of_fold is not None:
         out_of_fold = backend.to_host(out_of_fold)
-    return Selected(run, [], state["selection"], out_of_fold, callback_states)
+    selection = SelectionResult(candidate.name, losses=state["selection"])
+    return Selected(run, selection, out_of_fold, callback_states)
 
 
 def _boost(
@@ -241,7 +233,7 @@ def _boost(
         def collect() -> dict[str, Any]:
             return {
                 "candidate": run.features.candidate.name,
-                "selection": selected.losses,
+                "selection": selected.selection.losses,
                 "out_of_fold": selected.out_of_fold,
                 "boosting": run.boosting.state(),
                 "callbacks": [watcher.state() for watcher in watchers if watcher.has_state],
@@ -249,9 +241,9 @@ def _boost(
 
         after = [CheckpointCallback(session, collect, interrupt), interrupt]
     with interrupt:
-        result = boost(
-            run.boosting, watchers, selected.rounds, after=after, states=selected.callback_states
-        )
+        done = selected.selection.rounds
+        states = selected.callback_states
+        result = boost(run.boosting, watchers, done, after=after, states=states)
     if interrupt.is_set:
         result = replace(result, stop_reason=interrupt.reason)
         hint = "" if session is None else f" resume=True continues from {session.folder}."
@@ -269,7 +261,7 @@ def _state(
     run = selected.run
     features = run.features
     scores = backend.to_host(result.best.scores)
-    table = problem.table
+    on_disk = problem.table.on_disk
     encodes = features.pipeline.encoder is not None
     return FittedState(
         estimator=problem.estimator,
@@ -291,9 +283,9 @@ def _state(
         n_iter=result.n_rounds,
         stop_reason=result.stop_reason,
         history=history.losses,
-        selection=selected.losses,
+        selection=selected.selection.losses,
         environment=environment(problem.n_threads),
-        table=None if table.on_disk else table,
+        table=None if on_disk else problem.table,
         encoded_table=features.table.materialize() if encodes else None,
-        from_disk=table.on_disk,
+        from_disk=on_disk,
     )

@@ -40,8 +40,7 @@ class Cluster:
             ) from None
         X = row_blocks(X)
         self._locate(X)
-        #: An empty table with the same columns, and one with the number of rows.
-        self.columns = X._meta
+        #: An empty table with the same columns and the number of rows.
         names = [str(name) for name in getattr(X, "columns", range(X.shape[1]))]
         empty = np.zeros((0, len(names)))
         self.outline: Table = Shard(empty, tuple(names), rows=Rows((), self.n_rows))
