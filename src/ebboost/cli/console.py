@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
+from rich.box import SIMPLE_HEAD, Box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -50,9 +50,8 @@ def _json_value(value: object) -> object:
 
 def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
     """Print names and texts as two columns, without control characters."""
-    table = Table(title=Text(title), title_justify="left", title_style="bold", box=None)
+    table = column_table(title=title, box=None)
     table.show_header = False
-    table.pad_edge = False
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in facts:
@@ -61,11 +60,10 @@ def print_facts(title: str, facts: Iterable[tuple[str, str]]) -> None:
     terminal().print(table)
 
 
-def column_table(*columns: str, title: str | None = None) -> Table:
+def column_table(*columns: str, title: str = "", box: Box | None = SIMPLE_HEAD) -> Table:
     """Return an empty table; the columns whose names start with ">" are aligned right."""
-    heading = None if title is None else Text(title)
-    table = Table(title=heading, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    table.pad_edge = False
+    heading = Text(title) if title else None
+    table = Table(title=heading, title_justify="left", title_style="bold", box=box, pad_edge=False)
     for name in columns:
         table.add_column(name.lstrip(">"), justify="right" if name.startswith(">") else "left")
     return table

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
@@ -64,12 +63,12 @@ def _as_dict(explanation: Explanation, model: inputs.Model, ids: list[str]) -> d
 
 
 def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> None:
-    title = f"node {result['node']}: prediction "
+    prediction = result["prediction"]
     if "class_explained" in result:
-        title += f"{result['prediction']} ({percent(result['probability'], 1)}); "
-        title += f"score of {result['class_explained']}"
+        probability = percent(result["probability"], 1)
+        prediction = f"{prediction} ({probability}); score of {result['class_explained']}"
     else:
-        title += figure(result["prediction"], SIGNIFICANT_DIGITS)
+        prediction = figure(prediction, SIGNIFICANT_DIGITS)
     own = result["own_columns"]
     neighbours = ", neighbours' columns included" if len(own) > n_features else ""
     parts: list[Part] = [("base", "the same for every node", result["base"])]
@@ -78,13 +77,14 @@ def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> Non
     label_parts = _largest("label of node", result["labels"], top, "other node")
     if result["labels_in_sum"]:
         parts += label_parts
-    values = _values(parts)
-    largest = max(np.abs(values).max(), abs(values.sum()), 1e-300)
+    values = [value for *_, value in parts]
+    largest = max(map(abs, [*values, sum(values), 1e-300]))
     decimals = int(np.clip(SIGNIFICANT_DIGITS - 1 - np.floor(np.log10(largest)), 0, 12))
+    title = f"node {result['node']}: prediction {prediction}"
     table = console.column_table("", "part", ">adds", title=title)
     _add_rows(table, parts, decimals)
     table.add_section()
-    table.add_row("sum", "score", f"{values.sum():,.{decimals}f}", style="bold")
+    table.add_row("sum", "score", f"{sum(values):,.{decimals}f}", style="bold")
     if label_parts and not result["labels_in_sum"]:
         table.add_section()
         table.add_row("afterwards", "known labels change the probability", "")
@@ -102,10 +102,6 @@ def _largest(
         rest = sum(value for _, value in ranked[top:])
         parts.append((kind, count(len(ranked) - top, other) + remark, rest))
     return parts
-
-
-def _values(parts: list[Part]) -> NDArray[np.float64]:
-    return np.array([value for *_, value in parts])
 
 
 def _add_rows(table: Table, parts: list[Part], decimals: int) -> None:

@@ -44,15 +44,12 @@ def inspect(model_file: inputs.ModelFile, as_json: inputs.Json = False) -> None:
         console.print_json(facts)
         return
     names = facts["source"] or {}
-    columns = ", ".join(facts["columns"][:MAX_COLUMNS_SHOWN])
-    if len(facts["columns"]) > MAX_COLUMNS_SHOWN:
-        columns += " …"
+    more = " …" if len(facts["columns"]) > MAX_COLUMNS_SHOWN else ""
+    columns = ", ".join(facts["columns"][:MAX_COLUMNS_SHOWN]) + more
     edges = "no graph"
     if facts["n_edges"] is not None:
         edges = f"{facts['n_edges']:,}; use: {facts['best_candidate']}"
-    table = "not in the file"
-    if facts["has_table"]:
-        table = "in the file: share it only with those who may see the data"
+    in_file = "in the file: share it only with those who may see the data"
     versions = (f"{name} {version}" for name, version in facts["environment"].items())
     rows = [
         ("estimator", f"{facts['estimator']}, {facts['n_iter']} rounds: {facts['stop_reason']}"),
@@ -61,7 +58,7 @@ def inspect(model_file: inputs.ModelFile, as_json: inputs.Json = False) -> None:
         ("node ids", str(names.get("id") or "row numbers")),
         ("edges", edges),
         ("columns", f"{len(facts['columns'])}: {columns}"),
-        ("table", table),
+        ("table", in_file if facts["has_table"] else "not in the file"),
         ("fitted with", ", ".join(versions)),
         ("format", f"{facts['format_version']}, {file_size(facts['file_bytes'])}"),
     ]

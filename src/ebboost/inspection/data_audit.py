@@ -1,5 +1,6 @@
 """Problems in a table, its labels and its graph, for ``check_graph`` and the report."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +19,8 @@ Nodes = NDArray[np.int64]
 MIN_ROWS = 30  # fewest labels, rows to predict or nodes with neighbours for a statistic
 COPY = 0.99  # share of the variation of the labels that one column explains alone
 SUSPICIOUS = 0.9
-MOSTLY_MISSING = (
-    0.5  # among rows to predict, where less than RARELY_MISSING are among labelled rows
-)
-RARELY_MISSING = 0.1
+MOSTLY_MISSING = 0.5  # among rows to predict
+RARELY_MISSING = 0.1  # among labelled rows
 OFTEN_MISSING = 0.2
 IDENTIFIER = 0.5  # different categories per row
 REPEATED_ROWS = 0.01
@@ -66,26 +65,17 @@ class Finding:
 
 
 def audit_table(table: Table, nodes: Nodes, labels: Array, classes: bool) -> list[Finding]:
-    """Problems of the columns and rows of a table, without those of a sparse one.
+    """Problems of the columns and rows of a dense table.
 
-    Parameters
-    ----------
-    table : Table
-    nodes : ndarray of int
-        Labelled rows.
-    labels : ndarray of shape (len(nodes),)
-        Their labels: numbers, or positions of classes.
-    classes : bool
-        Whether the labels are classes.
+    ``labels`` are those of the rows ``nodes``: numbers or, if ``classes``, positions of classes.
     """
     if table.is_sparse:
         return []
     values = np.asarray(table.values)
     columns: dict[str, list[str]] = {}
     for position, name in enumerate(table.names):
-        problem = _column_problem(
-            values[:, position], position in table.categorical, nodes, labels, classes
-        )
+        categorical = position in table.categorical
+        problem = _column_problem(values[:, position], categorical, nodes, labels, classes)
         if problem is not None:
             columns.setdefault(problem[0], []).append(f"{shorten(name)!r}{problem[1]}")
     findings = [
@@ -95,12 +85,8 @@ def audit_table(table: Table, nodes: Nodes, labels: Array, classes: bool) -> lis
     ]
     repeated = repeated_rows(values)
     if repeated > REPEATED_ROWS * table.n_rows:
-        findings.append(
-            Finding(
-                f"{count(repeated, 'row')} repeat another row in all columns.",
-                "Check that rows were not duplicated by a join.",
-            )
-        )
+        rows = f"{count(repeated, 'row')} repeat another row in all columns."
+        findings.append(Finding(rows, "Check that rows were not duplicated by a join."))
     return findings
 
 
@@ -112,11 +98,9 @@ def _column_problem(
     n_different = np.unique(column[~missing]).size
     if n_different <= 1:
         return "constant", " (empty)" if missing.all() else ""
-    if column.size > MIN_ROWS and (
-        n_different > IDENTIFIER * column.size
-        if categorical
-        else n_different == column.size and _counts_up(column)
-    ):
+    numbered = n_different == column.size and _counts_up(column)
+    identifies = n_different > IDENTIFIER * column.size if categorical else numbered
+    if column.size > MIN_ROWS and identifies:
         return "identifier", ""
     explained = explained_share(column[nodes], labels, categorical, classes)
     if explained >= SUSPICIOUS:
@@ -155,10 +139,8 @@ def explained_share(column: Array, labels: Array, categorical: bool, classes: bo
     means = np.empty(targets.shape)
     for fold in (0, 1):
         train = np.flatnonzero(half != fold)
-        members = sparse.csr_array(
-            (np.ones(train.size), (bins[train], np.arange(train.size))),
-            shape=(bins.max() + 1, train.size),
-        )
+        entries = (np.ones(train.size), (bins[train], np.arange(train.size)))
+        members = sparse.csr_array(entries, shape=(bins.max() + 1, train.size))
         prior = 1e-3 * targets[train].mean(axis=0)
         by_bin = (members @ targets[train] + prior) / (members.sum(axis=1)[:, None] + 1e-3)
         means[half == fold] = by_bin[bins[half == fold]]
@@ -193,7 +175,7 @@ def listed(names: list[str]) -> str:
 # ---------------------------------------------------------------------- the graph
 
 
-def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> list[Finding]:
+def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> Iterator[Finding]:
     """Problems of a graph and of the labels on it; arguments as in :func:`audit_table`."""
     labelled = np.zeros(graph.n_nodes, dtype=bool)
     labelled[nodes] = True
@@ -204,31 +186,23 @@ def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> lis
     source, target = sparse.triu(graph.adjacency[nodes][:, nodes], format="coo").coords
     within = (labels[source] == labels[target]).mean() if source.size >= MIN_EDGES else 0.0
     correlation = label_correlation(graph, nodes, labels, classes)
-    problems = [
-        (
-            graph.isolates.size > 0,
-            f"{graph.isolates.size:,} of {graph.n_nodes:,} nodes have no edge, {isolated:,} of "
-            "them to predict.",
-            "They are predicted from their own columns alone.",
-        ),
-        (
-            unreached > 0,
-            f"{count(unreached, 'node')} in components without any label.",
-            "The labels of neighbours cannot help there.",
-        ),
-        (is_constant, "All labels are equal.", "There is nothing to learn: check the target."),
-        (
-            classes and within > SAME_CLASS and not is_constant,
-            "Edges connect nodes of the same class only.",
-            "If they were built from the labels, this is target leakage.",
-        ),
-        (
-            correlation is not None and abs(correlation) < UNRELATED and not is_constant,
-            f"Labels are hardly correlated between neighbours ({correlation or 0.0:.2f}).",
-            "Check that the edges refer to the rows you mean, in the order of the table.",
-        ),
-    ]
-    return [Finding(problem, advice) for holds, problem, advice in problems if holds]
+    if graph.isolates.size:
+        nodes_without = f"{graph.isolates.size:,} of {graph.n_nodes:,} nodes have no edge"
+        advice = "They are predicted from their own columns alone."
+        yield Finding(f"{nodes_without}, {isolated:,} of them to predict.", advice)
+    if unreached:
+        problem = f"{count(unreached, 'node')} in components without any label."
+        yield Finding(problem, "The labels of neighbours cannot help there.")
+    if is_constant:
+        yield Finding("All labels are equal.", "There is nothing to learn: check the target.")
+        return
+    if classes and within > SAME_CLASS:
+        problem = "Edges connect nodes of the same class only."
+        yield Finding(problem, "If they were built from the labels, this is target leakage.")
+    if correlation is not None and abs(correlation) < UNRELATED:
+        problem = f"Labels are hardly correlated between neighbours ({correlation:.2f})."
+        advice = "Check that the edges refer to the rows you mean, in the order of the table."
+        yield Finding(problem, advice)
 
 
 def label_correlation(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> float | None:

@@ -1,6 +1,7 @@
 """Predictions at validation nodes: the numbers behind the plots and the report."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,36 +19,26 @@ Array = NDArray[np.float64]
 Model = EBBSRegressor | EBBSClassifier
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # Names of columns that hold coordinates, east before north.
-COORDINATES = (
-    ("x", "y"),
-    ("lon", "lat"),
-    ("lng", "lat"),
-    ("long", "lat"),
-    ("longitude", "latitude"),
-    ("easting", "northing"),
-    ("coord_x", "coord_y"),
-    ("x_coord", "y_coord"),
-    ("pos_x", "pos_y"),
-)
+COORDINATES = [("x", "y"), ("lon", "lat"), ("lng", "lat"), ("long", "lat")]
+COORDINATES += [("longitude", "latitude"), ("easting", "northing"), ("coord_x", "coord_y")]
+COORDINATES += [("x_coord", "y_coord"), ("pos_x", "pos_y")]
+# Parameters of a model that does not use its graph.
+PLAIN: dict[str, str | int | None] = {
+    "smoothing": None,
+    "labels": "none",
+    "neighbor_features": None,
+}
+PLAIN |= {"feature_smoothing": None, "relations": "auto", "verbose": 0}
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Labels that were not trained on, and the predictions of their nodes.
-
-    Attributes
-    ----------
-    nodes : ndarray of int
-    truth, prediction : ndarray of shape (m,)
-        Numbers, or positions in ``classes_``.
-    probabilities : ndarray of shape (m, n_classes), optional
-        Of a classifier.
-    """
+    """Labels that were not trained on, and the predictions of their nodes."""
 
     nodes: NDArray[np.int64]
-    truth: Array
+    truth: Array  # numbers, or positions in ``classes_``
     prediction: Array
-    probabilities: Array | None = None
+    probabilities: Array | None = None  # of a classifier
 
     @property
     def residual(self) -> Array:
@@ -114,15 +105,8 @@ def without_graph(model: Model, table: Table) -> Validation:
     state = fitted_state(model)
     held_out = require_validation(state)
     training = state.training_labels
-    plain = clone(model).set_params(
-        smoothing=None,
-        labels="none",
-        neighbor_features=None,
-        feature_smoothing=None,
-        relations="auto",
-        verbose=0,
-        categorical_features=list(table.categorical) if table.categorical else "auto",
-    )
+    categorical = list(table.categorical) if table.categorical else "auto"
+    plain = clone(model).set_params(**PLAIN, categorical_features=categorical)
     y = training.target[:, 0]
     y_validation = held_out.truth
     if state.classes is not None:
@@ -142,18 +126,13 @@ def without_graph(model: Model, table: Table) -> Validation:
     return Validation(held_out.nodes, held_out.truth, prediction, probabilities)
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """Observed coverage of prediction intervals.
-
-    ``share`` and ``width`` have an entry for each of ``levels``; ``covered`` tells for each node
-    whether its 90% interval covers the label.
-    """
+class Coverage(NamedTuple):
+    """Share of labels covered and half-width by level; which labels 90% intervals cover."""
 
     levels: tuple[float, ...]
     share: Array
     width: Array
-    covered: NDArray[np.bool_] = field(repr=False)
+    covered: NDArray[np.bool_]
 
 
 def coverage(held_out: Validation, levels: tuple[float, ...] = LEVELS, seed: int = 0) -> Coverage:

@@ -8,13 +8,7 @@ LONGEST_NAME = 150
 def figure(value: float, digits: int = 4) -> str:
     """A number with a fixed number of significant digits, zeros at the end included.
 
-    Thousands are separated from 10,000 up, so that years stay as they are.
-
-    Examples
-    --------
-    >>> from ebboost.inspection.formatting import figure
-    >>> figure(18413.2), figure(0.053581), figure(-2.5, 2), figure(1e-7)
-    ('18,410', '0.05358', '-2.5', '1e-07')
+    Thousands are separated from 10,000 up, so that years stay as they are: 18,410 and 0.05358.
     """
     if not np.isfinite(value):
         return "∞" if value > 0 else "-∞" if value < 0 else "–"
@@ -35,14 +29,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def percent(share: float, decimals: int | None = None) -> str:
-    """A share in percent; by default with decimals only below 10% and just below 100%.
-
-    Examples
-    --------
-    >>> from ebboost.inspection.formatting import percent
-    >>> percent(0.5), percent(0.0333), percent(0.9996), percent(0.5, 1)
-    ('50%', '3.33%', '99.9%', '50.0%')
-    """
+    """A share in percent; by default with decimals only below 10% and just below 100%."""
     if decimals is not None:
         return f"{100 * share:.{decimals}f}%"
     if 0.99 <= share < 1:  # less than all is never rounded to all

@@ -212,10 +212,8 @@ def check_graph(
     if task not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}.")
     if not isinstance(graph, Graph):
-        raise TypeError(
-            f"graph must be an ebboost.Graph, got {type(graph)}. Combine several relations with "
-            "Graph.mix."
-        )
+        remedy = "Combine several relations with Graph.mix."
+        raise TypeError(f"graph must be an ebboost.Graph, got {type(graph)}. {remedy}")
     task = infer_task(y) if task == "auto" else task
     classes = task == "classification"
     table = TableReader().fit(X)
@@ -238,14 +236,11 @@ def check_graph(
         )
     gain = None
     if estimate and nodes.size < MIN_ROWS:
-        warnings.append(
-            f"{count(nodes.size, 'label')}: too few to estimate what the graph adds, which takes "
-            f"{MIN_ROWS}."
-        )
+        few = f"{count(nodes.size, 'label')}: too few to estimate what the graph adds"
+        warnings.append(f"{few}, which takes {MIN_ROWS}.")
     elif estimate and np.ptp(labels) > 0:
-        gain = estimate_gain(
-            table, nodes, values, graph, classes, n_folds, blocks, random, progress
-        )
+        options = (classes, n_folds, blocks, random, progress)
+        gain = estimate_gain(table, nodes, values, graph, *options)
     missing = [] if table.is_sparse else np.isnan(table.values).mean(axis=0).tolist()
     return GraphCheck(
         task=task,
@@ -328,14 +323,9 @@ def _labelled_neighbor_share(graph: Graph, nodes: Nodes) -> tuple[float | None, 
     labelled = np.zeros(graph.n_nodes)
     labelled[nodes] = 1.0
     n_neighbors = np.diff(graph.adjacency.indptr)
-    links = sparse.csr_array(
-        (np.ones(graph.adjacency.nnz), graph.adjacency.indices, graph.adjacency.indptr),
-        shape=graph.adjacency.shape,
-    )
+    links = (graph.adjacency != 0).astype(np.float64)
     share = (links @ labelled) / np.maximum(n_neighbors, 1)
     to_predict = share[(labelled == 0) & (n_neighbors > 0)]
     usual = share[(labelled == 1) & (n_neighbors > 0)]
-    return (
-        float(to_predict.mean()) if to_predict.size else None,
-        float(usual.mean()) if usual.size else 0.0,
-    )
+    usual_share = float(usual.mean()) if usual.size else 0.0
+    return float(to_predict.mean()) if to_predict.size else None, usual_share

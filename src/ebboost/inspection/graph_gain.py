@@ -109,15 +109,10 @@ def estimate_gain(
         nodes = np.flatnonzero(np.isin(part, nodes))
         graph = Graph(sparse.csr_array(graph.adjacency[part][:, part]))
     seed = int(random.randint(np.iinfo(np.int32).max))
-    folds = labelled_folds(
-        GraphBlockFold(n_folds, seed) if blocks else n_folds,
-        nodes,
-        truth[nodes],
-        graph,
-        len(truth),
-        stratify=classes and np.unique(truth[nodes], return_counts=True)[1].min() >= n_folds,
-        random_state=seed,
-    )
+    splitter = GraphBlockFold(n_folds, seed) if blocks else n_folds
+    stratify = classes and np.unique(truth[nodes], return_counts=True)[1].min() >= n_folds
+    options: dict[str, Any] = {"stratify": stratify, "random_state": seed}
+    folds = labelled_folds(splitter, nodes, truth[nodes], graph, len(truth), **options)
     kind = EBBSClassifier if classes else EBBSRegressor
     losses: dict[bool, list[Array]] = {False: [], True: []}
     choices = []
@@ -131,18 +126,12 @@ def estimate_gain(
             if progress is not None:
                 progress(2 * number + 1 + uses_graph, 2 * len(folds))
         choices.append(model.best_candidate_)
-    gain, error, (without, with_graph) = paired_gain(losses[False], losses[True], root=not classes)
-    return Estimate(
-        "accuracy" if classes else "RMSE",
-        1.0 - without if classes else without,
-        1.0 - with_graph if classes else with_graph,
-        gain,
-        error,
-        choices,
-        "blocks" if blocks else "random",
-        len(truth),
-        nodes.size,
-    )
+    gain, error, levels = paired_gain(losses[False], losses[True], root=not classes)
+    metric = "accuracy" if classes else "RMSE"
+    without, with_graph = (1.0 - level if classes else level for level in levels)
+    kind_of_folds = "blocks" if blocks else "random"
+    sizes = (len(truth), nodes.size)
+    return Estimate(metric, without, with_graph, gain, error, choices, kind_of_folds, *sizes)
 
 
 def paired_gain(
@@ -175,8 +164,6 @@ def _connected_part(graph: Graph, nodes: Nodes, random: RandomState) -> Nodes:
         n_more = MAX_NODES - int(part.sum())
         if n_more <= 0:
             break
-        order = csgraph.breadth_first_order(
-            graph.adjacency, start, directed=False, return_predecessors=False
-        )
+        order, _ = csgraph.breadth_first_order(graph.adjacency, start, directed=False)
         part[order[:n_more]] = True
     return np.flatnonzero(part)

@@ -9,31 +9,14 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 N_PIVOTS = 30  # 8 in components of at most 300 nodes
 N_STEPS = 60
 N_REPULSIONS = 3  # random nodes of the component that repel a node in each step
 
 
 def layout(adjacency: sparse.csr_array, seed: int = 0) -> Array:
-    """Return coordinates in the plane for every node, components side by side.
-
-    Parameters
-    ----------
-    adjacency : csr_array of shape (n_nodes, n_nodes)
-        Weights are ignored.
-    seed : int, default=0
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, 2)
-
-    Examples
-    --------
-    >>> import ebboost as eb, numpy as np
-    >>> from ebboost.inspection.layout import layout
-    >>> layout(eb.Graph.from_edges(np.arange(49), np.arange(1, 50)).adjacency).shape
-    (50, 2)
-    """
+    """Return a point in the plane for every node, components side by side; weights are ignored."""
     rng = np.random.default_rng(seed)
     links = adjacency.astype(bool).astype(np.float64)
     component = csgraph.connected_components(links, directed=False)[1]
@@ -43,11 +26,11 @@ def layout(adjacency: sparse.csr_array, seed: int = 0) -> Array:
     starts = np.cumsum(sizes) - sizes
     slices = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
     points = np.zeros((order.size, 2))
-    for part in slices:
-        if part.stop - part.start > 2:
+    for part, size in zip(slices, sizes, strict=True):
+        if size > 2:
             points[part] = _pivot_mds(links[part, part], rng)
         else:
-            points[part, 0] = np.arange(part.stop - part.start)
+            points[part, 0] = np.arange(size)
     points = _simulate(points, links, np.repeat(starts, sizes), np.repeat(sizes, sizes), rng)
     largest = np.argsort(-sizes, kind="stable")
     squares = _pack(np.sqrt(sizes[largest].astype(np.float64)))
@@ -78,11 +61,7 @@ def _pivot_mds(links: sparse.csr_array, rng: np.random.Generator) -> Array:
 
 
 def _simulate(
-    points: Array,
-    links: sparse.csr_array,
-    starts: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    rng: np.random.Generator,
+    points: Array, links: sparse.csr_array, starts: Index, sizes: Index, rng: np.random.Generator
 ) -> Array:
     """Attract neighbours, and repel every node from random nodes of its component."""
     length = 1.0 / np.sqrt(sizes)[:, None]  # of an edge

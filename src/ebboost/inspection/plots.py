@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebboost.inspection import diagnostics
-from ebboost.inspection.diagnostics import Model, fitted_state, require_validation
+from ebboost.inspection.diagnostics import Model, Validation, fitted_state, require_validation
 from ebboost.inspection.formatting import count, shorten
 from ebboost.inspection.layout import layout
 from ebboost.model.explain import Explanation
@@ -22,24 +22,20 @@ FIRST = "#0b6e75"
 SECOND = "#b4500b"
 FAINT = "#c4c9cc"
 GUIDE = "#808080"
+DASHED: dict[str, Any] = {"color": GUIDE, "linestyle": "--", "linewidth": 1}
 MAX_POINTS = 1500
 MAX_NAME = 32  # characters of a label on an axis
+NO_SELECTION = (
+    "There was no model selection: the parts were specified, or there were no validation nodes."
+)
 CANDIDATES = {
     "none": "without the graph",
     "graph": "smoothing, labels, columns",
     "features": "columns of neighbours",
     "as given": "as specified",
 }
-__all__ = [
-    "calibration",
-    "candidates",
-    "coverage",
-    "explanation",
-    "importances",
-    "losses",
-    "predicted_vs_true",
-    "residual_map",
-]
+__all__ = ["calibration", "candidates", "coverage", "explanation"]
+__all__ += ["importances", "losses", "predicted_vs_true", "residual_map"]
 
 
 def _axes(ax: "Axes | None") -> "Axes":
@@ -79,13 +75,13 @@ def losses(model: Model, ax: "Axes | None" = None) -> "Axes":
     ax = _axes(ax)
     from matplotlib.ticker import LogLocator
 
+    every: list[float] = []
     for name, color in (("training", FIRST), ("validation", SECOND)):
-        if state.history.get(name):
-            values = state.history[name]
+        if values := state.history.get(name):
             ax.plot(np.arange(1, len(values) + 1), values, color=color, label=name)
+            every += values
     if state.history.get("validation"):
-        ax.axvline(state.n_iter, color=GUIDE, linestyle="--", linewidth=1, label="rounds used")
-    every = [*state.history.get("training", []), *state.history.get("validation", [])]
+        ax.axvline(state.n_iter, **DASHED, label="rounds used")
     if every and min(every) > 0 and max(every) > 5 * min(every):
         ax.set_yscale("log", subs=[])
         ax.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
@@ -124,18 +120,15 @@ def predicted_vs_true(model: Model, ax: "Axes | None" = None, *, most: int = 12)
     if state.classes is not None:
         return _confusion(ax, held_out, state.classes, most)
     shown = np.random.default_rng(0).permutation(held_out.nodes.size)[:MAX_POINTS]
-    ax.scatter(
-        held_out.prediction[shown], held_out.truth[shown], s=14, alpha=0.4, color=FIRST, lw=0
-    )
+    points = (held_out.prediction[shown], held_out.truth[shown])
+    ax.scatter(*points, s=14, alpha=0.4, color=FIRST, lw=0)
     middle = float(np.median(held_out.truth))
-    ax.axline((middle, middle), slope=1, color=GUIDE, linestyle="--", linewidth=1)
-    ax.set_title(f"{count(held_out.nodes.size, 'validation node')}", fontsize="medium")
+    ax.axline((middle, middle), slope=1, **DASHED)
+    ax.set_title(count(held_out.nodes.size, "validation node"), fontsize="medium")
     return ax
 
 
-def _confusion(
-    ax: "Axes", held_out: diagnostics.Validation, names: NDArray[Any], most: int
-) -> "Axes":
+def _confusion(ax: "Axes", held_out: Validation, names: NDArray[Any], most: int) -> "Axes":
     """Percentage of each true class that is predicted as each class."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
@@ -174,10 +167,7 @@ def importances(model: Model, ax: "Axes | None" = None, *, most: int = 15) -> "A
     Axes
     """
     ranked = diagnostics.importances(model)[:most]
-    ax = _axes(ax)
-    _bars(ax, [name for name, _ in ranked], [share for _, share in ranked], [FIRST] * len(ranked))
-    ax.set(xlabel="share of the gain")
-    return ax
+    return _bars(_axes(ax), ranked, [FIRST] * len(ranked), "share of the gain")
 
 
 def candidates(model: Model, ax: "Axes | None" = None) -> "Axes":
@@ -197,17 +187,11 @@ def candidates(model: Model, ax: "Axes | None" = None) -> "Axes":
     """
     state = fitted_state(model)
     if not state.selection:
-        raise ValueError(
-            "There was no model selection: all parts were specified, or there were no validation "
-            "nodes."
-        )
-    ax = _axes(ax)
+        raise ValueError(NO_SELECTION)
     ranked = sorted(state.selection.items(), key=lambda pair: pair[1])
     colors = [FIRST if name == state.candidate.name else FAINT for name, _ in ranked]
-    names = [CANDIDATES.get(name, name) for name, _ in ranked]
-    _bars(ax, names, [loss for _, loss in ranked], colors)
-    ax.set(xlabel="validation loss")
-    return ax
+    bars = [(CANDIDATES.get(name, name), loss) for name, loss in ranked]
+    return _bars(_axes(ax), bars, colors, "validation loss")
 
 
 def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "Axes":
@@ -240,30 +224,19 @@ def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "A
     elif state.graph is not None:
         points = layout(state.graph.adjacency)
     else:
-        raise ValueError(
-            "The model has no graph, and no table with columns named like coordinates, such as x "
-            "and y: pass X=."
-        )
+        raise ValueError("The model has no graph, and no table with coordinates x and y: pass X=.")
     ax = _axes(ax)
-    ax.scatter(points[:, 0], points[:, 1], s=2, color=FAINT, linewidths=0, rasterized=True)
+    x, y = points.T
+    ax.scatter(x, y, s=2, color=FAINT, linewidths=0, rasterized=True)
     residual = held_out.residual
     limit = float(np.quantile(np.abs(residual), 0.95)) or 1.0
     low = 0.0 if state.is_classifier else -limit
-    markers = ax.scatter(
-        points[held_out.nodes, 0],
-        points[held_out.nodes, 1],
-        c=residual,
-        cmap="coolwarm",
-        vmin=low,
-        vmax=limit,
-        s=14,
-        linewidths=0,
-    )
+    colors: dict[str, Any] = {"c": residual, "cmap": "coolwarm", "vmin": low, "vmax": limit}
+    nodes = held_out.nodes
+    markers = ax.scatter(x[nodes], y[nodes], s=14, linewidths=0, **colors)
     label = "1 − probability of the true class" if state.is_classifier else "residual"
     ax.figure.colorbar(markers, ax=ax, label=label, shrink=0.8)
-    ax.set_aspect("equal")
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(aspect="equal", xticks=[], yticks=[])
     return ax
 
 
@@ -332,7 +305,6 @@ def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int =
         raise TypeError(
             f"explained must be one Explanation, model.explain([node])[0], got {type(explained)}."
         )
-    ax = _axes(ax)
     parts = list(explained.own.items())
     parts += [(f"columns of {node}", value) for node, value in explained.neighbors.items()]
     if explained.labels_in_sum:
@@ -341,27 +313,27 @@ def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int =
     rest = parts[most:]
     if rest:
         total = sum(value for _, value in rest)
-        parts = [*parts[:most], (f"{count(len(rest), 'other contribution')}", total)]
-    values = [value for _, value in parts]
-    colors = [FIRST if value >= 0 else SECOND for value in values]
-    _bars(ax, [name for name, _ in parts], values, colors)
+        parts = [*parts[:most], (count(len(rest), "other contribution"), total)]
+    colors = [FIRST if value >= 0 else SECOND for _, value in parts]
+    ax = _bars(_axes(ax), parts, colors, f"contribution, added to {explained.base:.4g}")
     ax.axvline(0, color=GUIDE, linewidth=1)
-    ax.set(xlabel=f"contribution, added to {explained.base:.4g}")
     ax.set_title(f"node {explained.node}: score {explained.score:.4g}", fontsize="medium")
     return ax
 
 
-def _bars(ax: "Axes", names: list[str], values: list[float], colors: list[str]) -> None:
+def _bars(ax: "Axes", bars: list[tuple[str, float]], colors: list[str], xlabel: str) -> "Axes":
     """Horizontal bars, the first on top."""
-    ax.barh(range(len(names)), values, color=colors)
-    ax.set_yticks(range(len(names)), [_axis_name(name) for name in names], parse_math=False)
+    ax.barh(range(len(bars)), [value for _, value in bars], color=colors)
+    ax.set_yticks(range(len(bars)), [_axis_name(name) for name, _ in bars], parse_math=False)
     ax.invert_yaxis()
     ax.locator_params(axis="x", nbins=5)
+    ax.set(xlabel=xlabel)
+    return ax
 
 
 def _diagonal(ax: "Axes", x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> "Axes":
     """A line through points, which should lie on the diagonal."""
-    ax.axline((1, 1), slope=1, color=GUIDE, linestyle="--", linewidth=1)
+    ax.axline((1, 1), slope=1, **DASHED)
     ax.plot(x, y, "o-", color=FIRST)
     low = min(float(np.min(x)), float(np.min(y))) - 0.05
     ax.set(xlim=(low, 1.02), ylim=(low, 1.02), xlabel=names[0], ylabel=names[1])
