@@ -60,11 +60,9 @@ class Iterate:
         propagated = self.propagated
         if not callable(propagated):
             propagated = (1.0 - theta) * propagated + theta * other.smoothed
-        return Iterate(
-            (1.0 - theta) * self.scores + theta * other.scores,
-            propagated,
-            tuple((1.0 - theta) * a + theta * b for a, b in pairs),
-        )
+        scores = (1.0 - theta) * self.scores + theta * other.scores
+        weights = tuple((1.0 - theta) * a + theta * b for a, b in pairs)
+        return Iterate(scores, propagated, weights)
 
 
 def _add_multiple(start: Array, step: float, direction: Array) -> Array:

@@ -88,9 +88,8 @@ class Boosting(Resumable):
         step = self.learning_rate * objective.newton_step(point, tree, smoothed_tree)
         model, step = _line_search(objective, point, step, tree, smoothed_tree)
         self.model.cache.clear()
-        self.model = self.momentum.update(
-            model, BoostingStep(gradient, curvature, tree, smoothed_tree, step)
-        )
+        taken = BoostingStep(gradient, curvature, tree, smoothed_tree, step)
+        self.model = self.momentum.update(model, taken)
         self._n_stalled = self._n_stalled + 1 if step == 0.0 else 0
         if self._n_stalled == STALLED_ROUNDS:
             self.reason = "no step along a new tree lowers the loss any more"
@@ -101,15 +100,9 @@ class Boosting(Resumable):
             )
         validation_loss = objective.validation_value(self.model)
         self._n_trees.append(len(self.model.weights))
-        return RoundInfo(
-            round=self.n_done - 1,
-            n_rounds=self.n_rounds,
-            training_loss=training_loss,
-            validation_loss=validation_loss,
-            model=self.model,
-            step=step,
-            cosine=min(project_on_tree(gradient, curvature, tree).cosine, self.momentum.cosine),
-        )
+        cosine = min(project_on_tree(gradient, curvature, tree).cosine, self.momentum.cosine)
+        losses = (training_loss, validation_loss)
+        return RoundInfo(self.n_done - 1, self.n_rounds, *losses, self.model, step, cosine)
 
 
 def _line_search(

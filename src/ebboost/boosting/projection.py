@@ -44,20 +44,15 @@ def directional_sums(
         and type(direction) is np.ndarray
         and gradient.shape == curvature.shape == shape
     ):
-        arrays = [
-            np.ascontiguousarray(array, dtype=np.float64)
-            for array in (gradient, curvature, direction)
-        ]
+        inputs = (gradient, curvature, direction)
+        arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in inputs]
+        addresses = [array.ctypes.data for array in arrays]
         result = np.empty(3)
-        COMPILED.ebboost_along(
-            direction.size, *[array.ctypes.data for array in arrays], floor, result.ctypes.data
-        )
+        COMPILED.ebboost_along(direction.size, *addresses, floor, result.ctypes.data)
         first, second, third = result.tolist()
         return first, second, third
-    sums = [
-        _sum_of_products(gradient, direction),
-        _sum_of_products(np.broadcast_to(curvature, shape), direction, direction),
-    ]
+    sums = [_sum_of_products(gradient, direction)]
+    sums.append(_sum_of_products(np.broadcast_to(curvature, shape), direction, direction))
     if floor > 0.0:
         sums.append(_sum_of_products(gradient, gradient / np.maximum(curvature, floor)))
     # Converted only now: a GPU computes all three before it is waited for.

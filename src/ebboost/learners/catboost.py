@@ -169,10 +169,8 @@ class CatBoostGrower(TreeGrower):
         for trees, saved in zip(self._trees, self._saved, strict=True):
             saved += [_write_model(tree, "cbm") for tree in trees[len(saved) :]]
         contents = [content for saved in self._saved for content in saved]
-        return {
-            "trees": b"".join(contents),
-            "lengths": np.array([len(content) for content in contents], dtype=np.int64),
-        }
+        lengths = np.array([len(content) for content in contents], dtype=np.int64)
+        return {"trees": b"".join(contents), "lengths": lengths}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Load the trees; see :meth:`TreeGrower.restore`."""
@@ -186,12 +184,9 @@ class CatBoostGrower(TreeGrower):
 
     def compile(self, weights: Sequence[float]) -> "CatBoostEnsemble":
         """Return the weighted sum by ``catboost.sum_models``; see :meth:`TreeGrower.compile`."""
-        n_rounds = len(weights)
-        models = [
-            _write_json(self._catboost.sum_models(trees[:n_rounds], weights=list(weights)))
-            for trees in self._trees
-            if n_rounds
-        ]
+        rounds = [trees[: len(weights)] for trees in self._trees] if weights else []
+        sums = [self._catboost.sum_models(trees, weights=list(weights)) for trees in rounds]
+        models = [_write_json(model) for model in sums]
         return CatBoostEnsemble(models, len(self._trees), self._n_columns)
 
 

@@ -237,9 +237,7 @@ class LightGBMGrower(TreeGrower):
     def _text(self, n_rounds: int) -> str:
         """The first rounds in LightGBM's text format; all rounds if ``n_rounds`` is 0."""
         n_own = n_rounds - len(self._restored) // self._shape[1]
-        text: str = self._booster.model_to_string(
-            num_iteration=n_own if n_own > 0 else -1, start_iteration=self._n_empty
-        )
+        text: str = self._booster.model_to_string(n_own if n_own > 0 else -1, self._n_empty)
         if not self._restored:
             return text
         head, trees, rest = split_text(text)

@@ -132,45 +132,40 @@ class CheckpointSession:
     ) -> None:
         self.settings = settings
         self.folder = settings.folder
-        self._manifest = manifest
-        self._entries = entries
+        self.manifest = manifest
+        self.entries = entries
         self._paths = list(paths)
         self._fingerprint: dict[str, Any] = {}
 
     @property
-    def content(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """The manifest and the entries to resume from."""
-        return self._manifest, self._entries
-
-    @property
     def candidate(self) -> str | None:
         """The candidate that was selected before; None for a fit that starts from the beginning."""
-        return self._manifest.get("candidate")
+        return self.manifest.get("candidate")
 
     @property
     def n_rounds(self) -> int:
         """Rounds of the checkpoint to resume from."""
-        return int(self._manifest.get("round", 0))
+        return int(self.manifest.get("round", 0))
 
     def seed(self, drawn: int) -> int:
         """Return the seed of the fit that is resumed, or else the one just drawn."""
-        if not self._manifest:
+        if not self.manifest:
             return drawn
-        return int(self._manifest["fingerprint"]["random_state"])
+        return int(self.manifest["fingerprint"]["random_state"])
 
     def check_fingerprint(self, fingerprint: dict[str, Any]) -> None:
         """Raise if data, graph or parameters differ from those of the checkpoint; store them."""
         self._fingerprint = fingerprint
-        if not self._manifest:
+        if not self.manifest:
             return
-        differences = _differences(self._manifest["fingerprint"], fingerprint)
+        differences = _differences(self.manifest["fingerprint"], fingerprint)
         if differences:
             raise ValueError(
                 f"checkpoint: {self.folder} is of another fit: {'; '.join(differences)}. Resume "
                 "with the data and parameters of that fit, or pass another folder."
             )
         now = versions()
-        old = self._manifest["versions"]
+        old = self.manifest["versions"]
         changed = [name for name in old if now.get(name) != old[name]]
         if changed:
             texts = ", ".join(f"{name} {old[name]} (now {now.get(name)})" for name in changed)
@@ -181,9 +176,9 @@ class CheckpointSession:
 
     def load(self, objective: Objective) -> dict[str, Any]:
         """Return the state to resume from, its iterates as points of this objective."""
-        codec = StateCodec(self._entries, self.settings.pickle, objective)
-        state: dict[str, Any] = codec.decode(self._manifest["state"])
-        self._entries = {}
+        codec = StateCodec(self.entries, self.settings.pickle, objective)
+        state: dict[str, Any] = codec.decode(self.manifest["state"])
+        self.entries = {}
         return state
 
     def check_state(self, state: dict[str, Any]) -> None:

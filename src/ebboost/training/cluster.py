@@ -82,8 +82,7 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
         )
     if checkpoint is not None and not isinstance(settings.random_state, Integral):
         raise ValueError(
-            "On a cluster a checkpoint needs an integer random_state: another seed is drawn each "
-            "time."
+            "On a cluster checkpoint needs an integer random_state: each fit draws another seed."
         )
     stream = None
     listeners: dict[str, Callable[..., None]] = {}
@@ -95,15 +94,14 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
     sent = replace(problem, graph=None, settings=replace(settings, learner=learner))
     task = Task(sent, callbacks, stream, checkpoint, trainer.resume, fingerprint)
     with threads(problem.n_threads):
-        results: list[WorkerResult] = cluster.run(
-            train_in_worker, task, problem.graph, _needs_whole_graph(settings), listeners
-        )
+        replicate = _needs_whole_graph(settings)
+        results = cluster.run(train_in_worker, task, problem.graph, replicate, listeners)
         if len({result.digest for result in results}) > 1:
             raise RuntimeError(
                 "The workers ended with different trees: all of them must run the same versions of "
                 "ebboost, numpy and xgboost."
             )
-        first = results[0]
+        first: WorkerResult = results[0]
         assert first.state is not None
         for own, remote in zip(trainer.callbacks, first.callbacks, strict=True):
             vars(own).update(vars(remote))
@@ -170,7 +168,8 @@ def _session(
     session = None
     if collective.rank == 0:
         session = stack.enter_context(checkpoint_session(task.checkpoint, task.resume))
-    content = collective.allgather_objects(None if session is None else session.content)[0]
+    own = None if session is None else (session.manifest, session.entries)
+    content = collective.allgather_objects(own)[0]
     if session is None:
         session = CheckpointFollower(task.checkpoint, *content)
     columns = fingerprint_of(table.fingerprint(), str(reader.categories))

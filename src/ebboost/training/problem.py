@@ -81,11 +81,8 @@ class Problem:
 
     def fingerprint(self, callbacks: Sequence[Callback]) -> dict[str, Any]:
         """Return what two fits must share for one to resume the other."""
-        parameters = {
-            name: describe_parameters(value)
-            for name, value in self.parameters.items()
-            if name not in _NOT_IN_FINGERPRINT
-        }
+        names = [name for name in self.parameters if name not in _NOT_IN_FINGERPRINT]
+        parameters = {name: describe_parameters(self.parameters[name]) for name in names}
         splits = filter(None, (self.labels.training, self.labels.validation))
         target = [
             part for labels in splits for part in (labels.nodes, labels.target, labels.weight)

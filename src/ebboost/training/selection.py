@@ -167,9 +167,8 @@ def successive_halving(
         if interrupted():
             in_play = [name for name in in_play if runs[name].rounds] or names[:1]
             shared = min(len(runs[name].rounds) for name in in_play)
-        best, stage_losses = _best(
-            {name: runs[name].best_losses(shared) for name in in_play}, margin
-        )
+        compared = {name: runs[name].best_losses(shared) for name in in_play}
+        best, stage_losses = _best(compared, margin)
         losses |= stage_losses
         if best != names[0] or interrupted():
             break

@@ -131,11 +131,8 @@ class Cluster:
                     "was killed (out of memory?) or cannot be reached. Fit again, with resume=True "
                     "if there is a checkpoint: the remaining workers take over its rows."
                 )
-            errors = {
-                worker: future.exception()
-                for worker, future in futures.items()
-                if future.status == "error"
-            }
+            failed = {one: future for one, future in futures.items() if future.status == "error"}
+            errors = {worker: future.exception() for worker, future in failed.items()}
             for worker, error in errors.items():
                 if type(error).__name__ != "XGBoostError":
                     error.add_note(
