@@ -64,10 +64,8 @@ def _report_error(error: Exception) -> int:
     elif isinstance(error, (ValueError, TypeError, OSError, ImportError)):
         print_error(str(error))
     else:
-        print_error(
-            f"internal error, {type(error).__name__}: {error}. EBBOOST_DEBUG=1 shows where; please "
-            "report it."
-        )
+        remedy = "EBBOOST_DEBUG=1 shows where; please report it."
+        print_error(f"internal error, {type(error).__name__}: {error}. {remedy}")
     return 1
 
 
@@ -108,9 +106,7 @@ def bench(context: typer.Context) -> None:
     """Run the benchmarks of a checkout of ebboost: python -m benchmarks, with the same options."""
     root = Path(ebboost.__file__).parents[2]
     if not (root / "benchmarks" / "__main__.py").is_file():
-        raise ValueError(
-            "This installation has no benchmarks: run this from a checkout of ebboost."
-        )
+        raise ValueError("This installation has no benchmarks: run this from a checkout.")
     command = [sys.executable, "-m", "benchmarks", *context.args]
     raise typer.Exit(subprocess.run(command, cwd=root, check=False).returncode)
 

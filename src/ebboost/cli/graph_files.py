@@ -137,7 +137,7 @@ def _read_edges(
         ends = [table[name].to_numpy(dtype=object) for name in names]
         weights = None if weight is None else _check_weights(table[weight], path)
         for name, end in zip(names, ends, strict=True):
-            if line := _first_line(end == ""):
+            if line := tables.first_line(end == ""):
                 raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
     if not ends[0].size:
         raise ValueError(f"{path} lists no edges.")
@@ -178,18 +178,11 @@ def _named_like(columns: Sequence[str], names: Sequence[str]) -> str | None:
 
 def _check_weights(column: pd.Series, path: Path) -> NDArray[np.float64]:
     weights: NDArray[np.float64] = tables.as_numbers(column).to_numpy(dtype=np.float64)
-    if line := _first_line(~np.isfinite(weights) | (weights < 0)):
+    if line := tables.first_line(~np.isfinite(weights) | (weights < 0)):
         value = str(column.iloc[line - tables.FIRST_LINE])
-        raise ValueError(
-            f"{path}, line {line}: the weight in column {column.name!r} is {value!r}. Weights must "
-            "be numbers that are not negative."
-        )
+        text = f"the weight in column {column.name!r} must be a number from 0 up, got {value!r}."
+        raise ValueError(f"{path}, line {line}: {text}")
     return weights
-
-
-def _first_line(invalid: NDArray[np.bool_]) -> int:
-    """The line of the first invalid row, 0 if all are valid."""
-    return int(invalid.argmax()) + tables.FIRST_LINE if invalid.any() else 0
 
 
 # ---------------------------------------------------------------------- ids
@@ -241,7 +234,7 @@ def _match_ids(
     ids: Ids, more_ids: Ids, ends: list[Ids], name: str, path: Path
 ) -> list[NDArray[np.int64]]:
     """Positions of the ends of edges among the ids of all nodes, -1 if absent."""
-    if line := _first_line(ids == ""):
+    if line := tables.first_line(ids == ""):
         raise ValueError(f"{path}, line {line}: column {name!r} is empty. Every row needs an id.")
     index = pd.Index(ids)
     if not index.is_unique:

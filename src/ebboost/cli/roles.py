@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ebboost.cli.tables import FIRST_LINE, as_names, as_numbers, check_column, is_numeric
+from ebboost.cli.tables import (
+    FIRST_LINE,
+    as_names,
+    as_numbers,
+    check_column,
+    first_line,
+    is_numeric,
+)
 from ebboost.inspection.graph_check import infer_task
 
 MAX_SHARE_OF_CLASSES = 0.5  # of the labels of a text target: if more differ, they are no classes
@@ -33,9 +40,9 @@ def features(
             remark = "text that is different in every row, like a name: left out."
             del X[name]
         elif name not in categorical and _mostly_numbers(values):
-            row = int(np.flatnonzero(_not_numbers(X[name]))[0])
-            remark = f"taken as categories, because line {row + FIRST_LINE} holds "
-            remark += f"{str(X[name].iloc[row])!r}, not a number."
+            line = first_line(_not_numbers(X[name]))
+            value = str(X[name].iloc[line - FIRST_LINE])
+            remark = f"taken as categories, because line {line} holds {value!r}, not a number."
         else:
             continue
         warnings.warn(f"Column {name!r} is {remark}", stacklevel=2)
@@ -76,13 +83,11 @@ def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]
 
 def target_numbers(column: pd.Series, path: Path) -> NDArray[np.float64]:
     """Return a target as numbers, NaN where it is empty; other text raises an error."""
-    invalid = _not_numbers(column)
-    if invalid.any():
-        row = int(np.flatnonzero(invalid)[0])
+    if line := first_line(_not_numbers(column)):
+        value = str(column.iloc[line - FIRST_LINE])
         raise ValueError(
-            f"{path}, line {row + FIRST_LINE}: the target {str(column.name)!r} is "
-            f"{str(column.iloc[row])!r}, not a number. Correct it, or predict classes: "
-            "--task classification."
+            f"{path}, line {line}: the target {str(column.name)!r} is {value!r}, not a number. "
+            "Correct it, or predict classes: --task classification."
         )
     numbers: NDArray[np.float64] = as_numbers(column).to_numpy(dtype=np.float64)
     return numbers

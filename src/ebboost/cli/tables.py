@@ -15,7 +15,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ebboost.data.archive import atomic_write
 
@@ -36,8 +38,7 @@ FIRST_LINE = 2  # the line of a table's first row
 def suggestion(wrong: str, right: Sequence[str]) -> str:
     """Return a question that offers the nearest of the right names, or a list of them."""
     lower = {name.lower(): name for name in right[:MAX_COMPARED]}
-    near = get_close_matches(wrong.lower(), list(lower), n=1, cutoff=0.6)
-    if near:
+    if near := get_close_matches(wrong.lower(), list(lower), n=1, cutoff=0.6):
         return f"Did you mean {lower[near[0]]!r}?"
     shown = ", ".join(repr(name) for name in right[:8])
     return f"There are {shown}{' …' if len(right) > 8 else ''}."
@@ -205,6 +206,11 @@ def _as_text(column: pd.Series) -> pd.Series:
         # whole numbers, stored as floats because of a gap
         return column.map(lambda value: "" if value != value else str(int(value)))
     return column.map(str).where(column.notna(), "").astype(object)
+
+
+def first_line(invalid: NDArray[np.bool_]) -> int:
+    """Return the line of the first invalid row, 0 if all are valid."""
+    return int(invalid.argmax()) + FIRST_LINE if invalid.any() else 0
 
 
 def _has_decimal_commas(frame: pd.DataFrame, text: Collection[str]) -> bool:

@@ -76,15 +76,20 @@ def _page(context: Context, title: str) -> str:
     data = {"map": node_map, "inspector": _nodes.explanations(context, groups)}
     script = template("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script_source = f"script-src 'sha256-{digest}'"
     from ebboost import __version__
 
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; {script_source}"
+    map_note = missing(NO_MAP)
+    if node_map is not None:
+        map_note = _panels.map_note(context, node_map["source"], node_map["n"])
+    uncertainty_title = "Coverage of prediction intervals"
+    if context.classes is not None:
+        uncertainty_title = "Calibration of probabilities"
     return render(
         "page.html",
         title=title,
-        policy=Html(
-            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-            f"script-src 'sha256-{digest}'"
-        ),
+        policy=Html(policy),
         style=Html(template("page.css")),
         script=Html(script),
         data=_embedded(data),
@@ -94,13 +99,9 @@ def _page(context: Context, title: str) -> str:
         predicted=_panels.predicted(context),
         losses=_panels.losses(context),
         effect=_panels.graph_effect(context),
-        map_note=missing(NO_MAP)
-        if node_map is None
-        else _panels.map_note(context, node_map["source"], node_map["n"]),
+        map_note=map_note,
         columns=_panels.columns(context),
-        uncertainty_title="Coverage of prediction intervals"
-        if context.classes is None
-        else "Calibration of probabilities",
+        uncertainty_title=uncertainty_title,
         uncertainty=_panels.uncertainty(context),
         settings=_panels.selection(context),
         version=__version__,

@@ -17,32 +17,14 @@ if TYPE_CHECKING:
 INK = "#1d262e"
 RULE = "#dcd8cf"
 # Colors of the plots and the variables of the style sheet that replace them, light and dark.
-VARIABLES = {
-    plots.FIRST: "first",
-    plots.SECOND: "second",
-    plots.FAINT: "faint",
-    plots.GUIDE: "soft",
-    INK: "ink",
-    RULE: "rule",
-}
-STYLE = {
-    "svg.fonttype": "none",
-    "font.size": 12,
-    "text.color": INK,
-    "text.parse_math": False,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": RULE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "xtick.color": RULE,
-    "xtick.labelcolor": INK,
-    "ytick.color": RULE,
-    "ytick.labelcolor": INK,
-}
+VARIABLES = {plots.FIRST: "first", plots.SECOND: "second", plots.FAINT: "faint"}
+VARIABLES |= {plots.GUIDE: "soft", INK: "ink", RULE: "rule"}
+STYLE: dict[str, object] = {"svg.fonttype": "none", "font.size": 12, "text.parse_math": False}
+STYLE |= {"axes.spines.top": False, "axes.spines.right": False}
+STYLE |= {"axes.grid": True, "axes.axisbelow": True, "grid.linewidth": 0.6}
+STYLE |= dict.fromkeys(["text.color", "axes.labelcolor"], INK)
+STYLE |= dict.fromkeys(["xtick.labelcolor", "ytick.labelcolor"], INK)
+STYLE |= dict.fromkeys(["axes.edgecolor", "grid.color", "xtick.color", "ytick.color"], RULE)
 
 
 class Html(str):
@@ -85,10 +67,9 @@ def table(
     top = "".join(f'<th scope="col">{markup(cell)}</th>' for cell in head)
     body = ""
     for first, *cells in rows:
-        body += f'<tr><th scope="row">{markup(first)}</th>'
-        for cell in cells:
-            body += f"<td{' class=mark' * isinstance(cell, Html)}>{markup(cell)}</td>"
-        body += "</tr>"
+        marks = (" class=mark" * isinstance(cell, Html) for cell in cells)
+        fields = (f"<td{mark}>{markup(cell)}</td>" for mark, cell in zip(marks, cells, strict=True))
+        body += f'<tr><th scope="row">{markup(first)}</th>{"".join(fields)}</tr>'
     return render("table.html", caption=caption, kind=kind, head=Html(top), body=Html(body))
 
 
@@ -144,7 +125,6 @@ def _compact_tag(tag: str) -> str:
     for color, variable in VARIABLES.items():
         tag = tag.replace(color, f"var(--{variable})")
     tag = re.sub(r'(?<=<g) id="[^"]*"|font-family: [^;"]*;?|(?<=\d\.\d\d)\d+', "", tag)
-    tag = re.sub(
-        r'<use (xlink:href="#\w+" x=.*) style=".*opacity.*"', r'<use class="point" \1', tag
-    )
+    point = r'<use (xlink:href="#\w+" x=.*) style=".*opacity.*"'
+    tag = re.sub(point, r'<use class="point" \1', tag)
     return re.sub(r"\s+", " ", tag.replace("xlink:href", "href"))

@@ -70,6 +70,7 @@ def node_map(context: Context, explained: Nodes) -> Json | None:
     n_edges = len(edges)
     if n_edges > MAX_EDGES:
         edges = edges[:0]
+    layers = _layers(context)
     points = points[shown] - points[shown].min(axis=0)
     extent = float(points.max()) or 1.0
     breadth, height = (points.max(axis=0) / extent).tolist()
@@ -81,9 +82,7 @@ def node_map(context: Context, explained: Nodes) -> Json | None:
         "xy": _packed(np.rint(65535 * points / extent).astype("<u2")),
         "edges": _packed(edges.astype("<u2")),
         "nodes": "" if shown.size == state.n_nodes else _packed(shown.astype("<u4")),
-        "layers": [
-            {**layer, "values": _packed(layer["values"][shown])} for layer in _layers(context)
-        ],
+        "layers": [layer | {"values": _packed(layer["values"][shown])} for layer in layers],
         "hidden_edges": n_edges if n_edges > MAX_EDGES else 0,
     }
 
@@ -204,7 +203,7 @@ def explanations(context: Context, groups: Mapping[str, list[int]]) -> Json | st
         return NO_TABLE
     if isinstance(state.candidate.labels, MaskedLabels):
         return (
-            "A model with labels='masked' is not a sum of contributions: fit with labels='field'."
+            "With labels='masked' a score is not a sum of contributions: fit with labels='field'."
         )
     if state.pipeline.encoder is not None and state.encoded_table is None:
         return ENCODED
@@ -297,10 +296,8 @@ def _largest(
     parts: Mapping[Any, float], name: Callable[[Any], str], detail: Callable[[Any], str]
 ) -> list[Any]:
     """The largest contributions, the number of others, and their sum."""
-    ranked = sorted(
-        ((key, value) for key, value in parts.items() if value != 0.0),
-        key=lambda part: -abs(part[1]),
-    )
+    used = [part for part in parts.items() if part[1] != 0.0]
+    ranked = sorted(used, key=lambda part: -abs(part[1]))
     rest = ranked[MAX_PARTS:]
     shown = [[name(key), _short(value), detail(key)] for key, value in ranked[:MAX_PARTS]]
     return [shown, len(rest), _short(sum(value for _, value in rest))]

@@ -1,6 +1,7 @@
 """The panels of the report: each a function from the context to HTML."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 
@@ -27,20 +28,17 @@ from ebboost.inspection.report._html import (
 )
 
 Array = NDArray[np.float64]
+Draw = Callable[..., object]
+Size = tuple[float, float]
 Group = tuple[str, NDArray[np.bool_]]
 MAX_COLUMNS = 12
 MAX_ROWS = 50
 MAX_CLASSES = 12
 MIN_GROUP = 20
 DIGITS = 3
-METRICS = {
-    "rmse": "RMSE",
-    "mae": "mean |error|",
-    "median": "median |error|",
-    "r2": "R²",
-    "accuracy": "accuracy",
-    "log_loss": "log loss",
-}
+METRICS = {"rmse": "RMSE", "mae": "mean |error|", "median": "median |error|", "r2": "R²"}
+METRICS |= {"accuracy": "accuracy", "log_loss": "log loss"}
+Rows = list[list[str]]
 
 
 def _metric(name: str, value: float) -> str:
@@ -51,16 +49,10 @@ def _metric(name: str, value: float) -> str:
     return figure(value, DIGITS)
 
 
-def _chart(
-    draw: Callable[..., object],
-    context: Context,
-    label: str,
-    head: list[str],
-    rows: list[list[str]],
-    size: tuple[float, float] = (5.2, 3.4),
-) -> Html:
-    """A plot of the model, and its numbers as a table."""
-    return Html(plot(partial(draw, context.model), label, size) + folded(table(label, head, rows)))
+def _chart(draw: Draw, context: Context, label: str, rows: Rows, size: Size = (5.2, 3.4)) -> Html:
+    """A plot of the model, and its numbers as a table; the first of the rows is its heading."""
+    numbers = folded(table(label, rows[0], rows[1:]))
+    return Html(plot(partial(draw, context.model), label, size) + numbers)
 
 
 # ---------------------------------------------------------------------- overview
@@ -75,26 +67,21 @@ def overview(context: Context) -> Html:
     if state.uses_graph and state.graph is not None:
         graph = f" and a graph with {count(state.graph.n_edges, 'edge')}"
     columns = count(state.n_features, "column")
-    sentences = [
-        f"The model predicts {target} for each of {state.n_nodes:,} nodes from {columns}{graph}."
-    ]
+    nodes = f"each of {state.n_nodes:,} nodes"
+    sentences = [f"The model predicts {target} for {nodes} from {columns}{graph}."]
     if context.held_out is not None:
         sentences += _quality_sentences(context.held_out, context.plain)
     if state.graph is None:
         sentences.append("It was fitted without a graph.")
     elif not state.uses_graph:
-        sentences.append(
-            "It does not use its graph: without it the validation loss was no higher, so plain "
-            "boosting is enough for these data."
-        )
+        reason = "without it the validation loss was no higher, so plain boosting is enough."
+        sentences.append(f"It does not use its graph: {reason}")
     ranked = [shorten(name) for name, share in diagnostics.importances(context.model) if share > 0]
     if ranked:
         sentences.append(f"The most important columns are {', '.join(ranked[:3])}.")
-    tiles = "".join(
-        render("tile.html", name=name, value=value, note=note)
-        for name, value, note in _tiles(context)
-    )
-    return render("overview.html", text=" ".join(sentences), tiles=Html(tiles))
+    keys = ("name", "value", "note")
+    tiles = [render("tile.html", **dict(zip(keys, tile, strict=True))) for tile in _tiles(context)]
+    return render("overview.html", text=" ".join(sentences), tiles=Html("".join(tiles)))
 
 
 def _quality_sentences(held_out: Validation, plain: Validation | None) -> list[str]:
@@ -116,10 +103,9 @@ def _quality_sentences(held_out: Validation, plain: Validation | None) -> list[s
             sentences.append("The same trees without the graph are as good.")
         else:
             effect = "reduces" if change < 0 else "increases"
-            sentences.append(
-                f"Compared with the same trees without the graph, the graph {effect} the {measure} "
-                f"by {percent(abs(change), 0)}."
-            )
+            amount = f"the {measure} by {percent(abs(change), 0)}"
+            compared = "Compared with the same trees without the graph"
+            sentences.append(f"{compared}, the graph {effect} {amount}.")
     return sentences
 
 
@@ -146,13 +132,10 @@ def _tiles(context: Context) -> list[tuple[str, str, str]]:
 
 def warnings(context: Context) -> Html:
     """Problems in the data and in the fit."""
-    items = "".join(
-        render("finding.html", problem=finding.problem, advice=finding.advice)
-        for finding in findings(context)
-    )
+    items = [render("finding.html", **asdict(finding)) for finding in findings(context)]
     if not items:
         return paragraph("No problems were found in the data or the fit.")
-    return Html(f'<ul class="warnings">{items}</ul>')
+    return Html(f'<ul class="warnings">{"".join(items)}</ul>')
 
 
 # ---------------------------------------------------------------------- quality
@@ -172,16 +155,14 @@ def quality(context: Context) -> Html:
             f"{number(float(np.median(errors)), DIGITS)} of the label, 90% within "
             f"{number(float(np.quantile(errors, 0.9)), DIGITS)}."
         )
-    target = state.training_labels.target
     models = {"This model": held_out}
     if context.plain is not None:
         models["The same trees without the graph"] = context.plain
     if context.classes is None:
-        constant = np.full(held_out.nodes.size, target.mean())
+        constant = np.full(held_out.nodes.size, state.training_labels.target.mean())
         models["The mean of the labels"] = Validation(held_out.nodes, held_out.truth, constant)
-    names = list(held_out.metrics)
     rows = [
-        [title, *(_metric(name, result.metrics[name]) for name in names)]
+        [title, *(_metric(name, value) for name, value in result.metrics.items())]
         for title, result in models.items()
     ]
     if context.classes is not None:
@@ -189,12 +170,9 @@ def quality(context: Context) -> Html:
         most_frequent = np.bincount(known.astype(int)).argmax()
         share = float((held_out.truth == most_frequent).mean())
         rows.append(["The most frequent class", _metric("accuracy", share), "–"])
-    head = ["", *(METRICS[name] for name in names)]
-    return render(
-        "quality.html",
-        table=table("Metrics at validation nodes", head, rows),
-        n=f"{held_out.nodes.size:,}",
-    )
+    head = ["", *(METRICS[name] for name in held_out.metrics)]
+    metrics = table("Metrics at validation nodes", head, rows)
+    return render("quality.html", table=metrics, n=f"{held_out.nodes.size:,}")
 
 
 def losses(context: Context) -> Html:
@@ -204,15 +182,15 @@ def losses(context: Context) -> Html:
     validation = history.get("validation", [])
     if not training:
         return missing("This fit has no losses: it had no rounds.")
-    label = (
-        f"Training loss over {count(len(training), 'round')}, {figure(training[-1])} at the end."
-    )
+    rounds_text = count(len(training), "round")
+    label = f"Training loss over {rounds_text}, {figure(training[-1])} at the end."
     if validation:
         label += f" Validation loss, {figure(min(validation))} at round {context.state.n_iter}."
     rounds = np.unique(np.linspace(1, len(training), 10).astype(int)).tolist()
     columns = [training, [*validation, *[np.nan] * (len(training) - len(validation))]]
-    rows = [[str(r), *(figure(losses[r - 1]) for losses in columns)] for r in rounds]
-    return _chart(plots.losses, context, label, ["round", "training", "validation"], rows)
+    rows = [["round", "training", "validation"]]
+    rows += [[str(r), *(figure(losses[r - 1]) for losses in columns)] for r in rounds]
+    return _chart(plots.losses, context, label, rows)
 
 
 def predicted(context: Context) -> Html:
@@ -222,7 +200,7 @@ def predicted(context: Context) -> Html:
         return missing(NO_VALIDATION)
     if context.classes is not None:
         return _confusion(context, held_out, context.classes)
-    rows = []
+    rows = [["predicted", "nodes", "mean label", "mean residual", "RMSE"]]
     order = np.argsort(held_out.prediction, kind="stable")
     for part in np.array_split(order, min(5, order.size)):
         low, high = (number(held_out.prediction[node], DIGITS) for node in part[[0, -1]])
@@ -230,27 +208,24 @@ def predicted(context: Context) -> Html:
         values = (held_out.truth[part].mean(), residual.mean(), rmse(residual))
         row = [f"{low} to {high}", f"{part.size:,}"]
         rows.append(row + [figure(float(value), DIGITS) for value in values])
-    head = ["predicted", "nodes", "mean label", "mean residual", "RMSE"]
     r2 = _metric("r2", held_out.metrics["r2"])
     label = f"Labels against predictions of validation nodes; R² {r2}."
-    return _chart(plots.predicted_vs_true, context, label, head, rows, (5.2, 5.2))
+    return _chart(plots.predicted_vs_true, context, label, rows, (5.2, 5.2))
 
 
 def _confusion(context: Context, held_out: Validation, names: NDArray[np.generic]) -> Html:
     """The confusion matrix as a plot and as a table."""
     classes, counts = diagnostics.confusion(held_out, names.size, MAX_CLASSES)
     shown = [shorten(names[c]) for c in classes]
-    rows = [[name, *(f"{int(n):,}" for n in row)] for name, row in zip(shown, counts, strict=True)]
+    rows = [["true \\ predicted", *shown]]
+    rows += [[name, *(f"{int(n):,}" for n in row)] for name, row in zip(shown, counts, strict=True)]
     which = "all" if classes.size == names.size else f"the {classes.size} most frequent"
     note = "Percentage of each true class (row) that is predicted as each class (column), of "
     draw = partial(plots.predicted_vs_true, most=MAX_CLASSES)
     label = "Confusion matrix: number of validation nodes"
     side = max(4.2, 3.4 + 0.22 * len(shown))
-    head = ["true \\ predicted", *shown]
-    return Html(
-        paragraph(f"{note}{which} classes.")
-        + _chart(draw, context, label, head, rows, (side, side))
-    )
+    chart = _chart(draw, context, label, rows, (side, side))
+    return Html(paragraph(f"{note}{which} classes.") + chart)
 
 
 # ---------------------------------------------------------------------- the graph
@@ -263,9 +238,8 @@ def graph_effect(context: Context) -> Html:
     if context.state.graph is None:
         return missing("This model was fitted without a graph: pass graph= to fit.")
     if not context.state.uses_graph:
-        return missing(
-            "The model does not use its graph: the candidates that do had no lower validation loss."
-        )
+        reason = "the candidates that do had no lower validation loss."
+        return missing(f"The model does not use its graph: {reason}")
     if held_out is None:
         return missing(NO_VALIDATION)
     if plain is None:
@@ -283,13 +257,10 @@ def graph_effect(context: Context) -> Html:
         for (name, mask), a, b, c in zip(groups, before, after, changes, strict=True)
     ]
     head = ["", "nodes", "without", "with graph", "change", "better ◂ ▸ worse"]
-    return render(
-        "graph.html",
-        better=percent(float((gain > 0).mean())),
-        worse=percent(float((gain < 0).mean())),
-        measure=measure,
-        table=table(f"Change of the {measure} by group", head, rows, "figures effect"),
-    )
+    effects = table(f"Change of the {measure} by group", head, rows, "figures effect")
+    better = percent(float((gain > 0).mean()))
+    worse = percent(float((gain < 0).mean()))
+    return render("graph.html", better=better, worse=worse, measure=measure, table=effects)
 
 
 def _groups(context: Context, held_out: Validation) -> list[Group]:
@@ -356,20 +327,15 @@ def _column_groups(context: Context, held_out: Validation) -> list[Group]:
 
 def map_note(context: Context, source: str | None, n_shown: int) -> Html:
     """What the map shows, and whether residuals are correlated between neighbours."""
-    sentences = [
-        "The table has no coordinates, so a layout of the graph places the nodes: close nodes are "
-        "few edges apart."
-    ]
-    if source is not None:
-        sentences = [f"Nodes are drawn at the columns {source}."]
+    drawn = "The table has no coordinates, so a layout of the graph places the nodes: close nodes "
+    drawn += "are few edges apart."
+    sentences = [drawn if source is None else f"Nodes are drawn at the columns {source}."]
     n_nodes = context.state.n_nodes
     if n_shown < n_nodes:
         sentences.append(f"{n_shown:,} of {n_nodes:,} nodes are shown.")
-    if context.error_correlation is not None:
-        sentences.append(
-            f"The correlation of residuals between neighbours is {context.error_correlation:.2f}; "
-            "near 0, the model has used what the graph holds."
-        )
+    if (value := context.error_correlation) is not None:
+        correlation = f"The correlation of residuals between neighbours is {value:.2f}"
+        sentences.append(f"{correlation}; near 0, the model has used what the graph holds.")
     return paragraph(" ".join(sentences))
 
 
@@ -381,15 +347,14 @@ def columns(context: Context) -> Html:
     ranked = diagnostics.importances(context.model)
     if not ranked or ranked[0][1] <= 0:
         return missing("The trees have no splits, or this learner has no importances.")
-    rows = [[shorten(name), percent(share)] for name, share in ranked[:MAX_ROWS]]
-    rest = ranked[MAX_ROWS:]
-    if rest:
+    rows = [["column", "share"]]
+    rows += [[shorten(name), percent(share)] for name, share in ranked[:MAX_ROWS]]
+    if rest := ranked[MAX_ROWS:]:
         total = sum(share for _, share in rest)
         rows.append([count(len(rest), "more column"), percent(total)])
     draw = partial(plots.importances, most=MAX_COLUMNS)
     size = (5.2, 1 + 0.26 * min(len(ranked), MAX_COLUMNS))
-    chart = _chart(draw, context, "Importance of columns", ["column", "share"], rows, size)
-    return render("columns.html", chart=chart)
+    return render("columns.html", chart=_chart(draw, context, "Importance of columns", rows, size))
 
 
 def uncertainty(context: Context) -> Html:
@@ -403,10 +368,9 @@ def uncertainty(context: Context) -> Html:
         return missing(f"Coverage needs at least {MIN_GROUP} validation nodes.")
     observed = diagnostics.coverage(held_out)
     shares = dict(zip(observed.levels, observed.share.tolist(), strict=True))
-    rows = [
-        [percent(level), percent(share), f"± {figure(width, DIGITS)}"]
-        for (level, share), width in zip(shares.items(), observed.width.tolist(), strict=True)
-    ]
+    rows = [["nominal", "observed", "half-width"]]
+    for (level, share), width in zip(shares.items(), observed.width.tolist(), strict=True):
+        rows.append([percent(level), percent(share), f"± {figure(width, DIGITS)}"])
     groups = [
         [name, f"{int(mask.sum()):,}", percent(share), bar(share)]
         for name, mask in _groups(context, held_out)
@@ -419,7 +383,7 @@ def uncertainty(context: Context) -> Html:
         "coverage.html",
         observed=percent(shares[0.9]),
         note=quantile if isinstance(context.state.loss, Quantile) else "",
-        chart=_chart(plots.coverage, context, label, ["nominal", "observed", "half-width"], rows),
+        chart=_chart(plots.coverage, context, label, rows),
         groups=folded(by_group, "Coverage of 90% intervals by group"),
     )
 
@@ -428,31 +392,26 @@ def _calibration(context: Context, held_out: Validation) -> Html:
     stated, accuracy, n_nodes = diagnostics.calibration(held_out)
     error = context.state.calibration_error
     note = "" if error is None else f"The expected calibration error is {percent(error, 1)}."
-    rows = [
-        [percent(s), percent(a), f"{n:,}"]
-        for s, a, n in zip(stated.tolist(), accuracy.tolist(), n_nodes.tolist(), strict=True)
-    ]
-    head = ["predicted", "accuracy", "nodes"]
+    rows = [["predicted", "accuracy", "nodes"]]
+    for s, a, n in zip(stated.tolist(), accuracy.tolist(), n_nodes.tolist(), strict=True):
+        rows.append([percent(s), percent(a), f"{n:,}"])
     label = f"Predicted probability against accuracy. {note}"
-    chart = _chart(plots.calibration, context, label, head, rows)
+    chart = _chart(plots.calibration, context, label, rows)
     return render("calibration.html", note=note, chart=chart)
 
 
 def selection(context: Context) -> Html:
     """The candidates of the model selection, and the parameters."""
     state = context.state
-    chart = missing(
-        "There was no model selection: the parts were specified, or there were no validation nodes."
-    )
+    chart = missing(plots.NO_SELECTION)
     if state.selection:
-        rows = []
+        rows = [["candidate", "validation loss"]]
         for name, loss in sorted(state.selection.items(), key=lambda pair: pair[1]):
             selected = " (selected)" if name == state.candidate.name else ""
             rows.append([plots.CANDIDATES.get(name, name) + selected, figure(loss)])
-        label = f"Validation loss of {count(len(rows), 'candidate')}."
-        size = (5.2, 1 + 0.4 * len(rows))
-        head = ["candidate", "validation loss"]
-        chart = _chart(plots.candidates, context, label, head, rows, size)
+        label = f"Validation loss of {count(len(state.selection), 'candidate')}."
+        size = (5.2, 1 + 0.4 * len(state.selection))
+        chart = _chart(plots.candidates, context, label, rows, size)
         chart = render("selection.html", chart=chart)
     defaults = type(context.model)().get_params(deep=False)
     changed = [
