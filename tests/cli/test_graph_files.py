@@ -143,7 +143,7 @@ def test_an_unused_weight_column_is_noted(tmp_path):
     assert data.graph.degrees.tolist() == [1, 1] and "not used: 'weight'. --weight COLUMN" in notes
     data, _, notes = read(tmp_path, "id,x\na,1\nb,2\n", edges, weight="weight")
     assert data.graph.degrees.tolist() == [2.5, 2.5] and not notes
-    with pytest.raises(ValueError, match=r"line 2: the weight in column 'weight' must be .*, got '-1'"):
+    with pytest.raises(ValueError, match=r"line 2: the weight in column 'weight' must be"):
         read(tmp_path, "id,x\na,1\nb,2\n", edges.replace("2.5", "-1"), weight="weight")
 
 
