@@ -102,14 +102,11 @@ class CandidatePool:
         build: Callable[[Candidate, Sequence[CandidateFeatures]], CandidateRun],
     ) -> None:
         self._candidates = {candidate.name: candidate for candidate in pool}
+        #: Names of the candidates; the first is the one to beat.
+        self.names = list(self._candidates)
         self._build = build
         self._runs: dict[str, CandidateRun] = {}
         self._features: list[CandidateFeatures] = []
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the candidates; the first is the one to beat."""
-        return list(self._candidates)
 
     def run(self, name: str) -> CandidateRun:
         """Return the run of a candidate."""

@@ -263,14 +263,10 @@ def _state(
     scores = backend.to_host(result.best.scores)
     on_disk = problem.table.on_disk
     encodes = features.pipeline.encoder is not None
+    model = ("estimator", "parameters", "output")
+    data = ("reader", "feature_names", "graph", "relation_strengths")
     return FittedState(
-        estimator=problem.estimator,
-        parameters=problem.parameters,
-        output=problem.output,
-        reader=problem.reader,
-        feature_names=problem.feature_names,
-        graph=problem.graph,
-        relation_strengths=problem.relation_strengths,
+        **{name: getattr(problem, name) for name in model + data},
         labels=problem.labels.training,
         candidate=features.candidate,
         pipeline=features.pipeline,
