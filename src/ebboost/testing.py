@@ -38,9 +38,6 @@ EDGES = {
 }
 
 
-# ---------------------------------------------------------------------- graphs
-
-
 @st.composite
 def graphs(draw: st.DrawFn, min_nodes: int = 1, max_nodes: int = 12) -> eb.Graph:
     """Graphs: random, empty, paths, hubs, complete, of several components; weighted or not.
@@ -116,8 +113,6 @@ def random_graph(n: int, n_edges: int, seed: int = 0) -> eb.Graph:
     ends = np.sort(rng.integers(0, n, (n_edges, 2)), axis=1)
     return eb.Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=n)
 
-
-# ---------------------------------------------------------------------- tables and labels
 
 COLUMNS = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -205,8 +200,6 @@ def _is_hidden(draw: st.DrawFn, rng: Generator, n_rows: int, n_known: int) -> ND
     hidden[:n_known] = False
     return hidden
 
-
-# ---------------------------------------------------------------------- estimators
 
 _LAMBDAS = st.sampled_from([0.0, 0.3, 2.0])
 _STEPS = st.sampled_from([0, 1, 5])

@@ -106,9 +106,6 @@ def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=3)
 
 
-# ---------------------------------------------------------------------- edges
-
-
 def _is_graphml(path: Path) -> bool:
     return path.suffix.lower() in (".graphml", ".xml")
 
@@ -183,9 +180,6 @@ def _check_weights(column: pd.Series, path: Path) -> NDArray[np.float64]:
         text = f"the weight in column {column.name!r} must be a number from 0 up, got {value!r}."
         raise ValueError(f"{path}, line {line}: {text}")
     return weights
-
-
-# ---------------------------------------------------------------------- ids
 
 
 def _find_id_column(

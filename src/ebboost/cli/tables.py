@@ -32,9 +32,6 @@ CSV_OPTIONS |= {"skipinitialspace": True, "low_memory": False, "keep_default_na"
 FIRST_LINE = 2  # the line of a table's first row
 
 
-# ---------------------------------------------------------------------- names
-
-
 def suggestion(wrong: str, right: Sequence[str]) -> str:
     """Return a question that offers the nearest of the right names, or a list of them."""
     lower = {name.lower(): name for name in right[:MAX_COMPARED]}
@@ -49,9 +46,6 @@ def check_column(columns: Sequence[str], name: str, option: str, path: Path) -> 
     if name not in columns:
         raise ValueError(f"{path} has no column {name!r} ({option}). {suggestion(name, columns)}")
     return name
-
-
-# ---------------------------------------------------------------------- reading
 
 
 def existing(path: Path) -> Path:
@@ -182,9 +176,6 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
     )
 
 
-# ---------------------------------------------------------------------- columns
-
-
 def is_numeric(column: pd.Series) -> bool:
     """Whether a column holds numbers or booleans."""
     return column.dtype.kind in "biuf"
@@ -227,9 +218,6 @@ def _has_decimal_commas(frame: pd.DataFrame, text: Collection[str]) -> bool:
 def _are_dates(values: pd.Series) -> bool:
     pattern = r"\d{4}-[01]\d-[0-3]\d([ T][0-2]\d:\d\d(:\d\d)?)?"
     return bool(values.astype(str).str.fullmatch(pattern).all())
-
-
-# ---------------------------------------------------------------------- writing
 
 
 def check_writable(path: Path) -> None:

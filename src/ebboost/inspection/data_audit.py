@@ -61,9 +61,6 @@ class Finding:
         return f"{self.problem} {self.advice}"
 
 
-# ---------------------------------------------------------------------- columns
-
-
 def audit_table(table: Table, nodes: Nodes, labels: Array, classes: bool) -> list[Finding]:
     """Problems of the columns and rows of a dense table.
 
@@ -170,9 +167,6 @@ def listed(names: list[str]) -> str:
     """The first names of a list, and how many more there are."""
     rest = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-# ---------------------------------------------------------------------- the graph
 
 
 def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> Iterator[Finding]:

@@ -280,9 +280,6 @@ def infer_task(y: ArrayLike) -> str:
     return "classification" if np.unique(values[values == values]).size == 2 else "regression"
 
 
-# ---------------------------------------------------------------------- labels on the graph
-
-
 def label_autocorrelation(
     graph: Graph, nodes: Nodes, labels: Array, task: str, random_state: int | RandomState | None = 0
 ) -> Autocorrelation | None:

@@ -42,9 +42,6 @@ def node_roles(state: FittedState) -> NDArray[np.uint8]:
     return roles
 
 
-# ---------------------------------------------------------------------- the map
-
-
 def node_map(context: Context, explained: Nodes) -> Json | None:
     """Positions, colors and edges of the map; None without coordinates and without edges."""
     state = context.state
@@ -154,9 +151,6 @@ def _validation_layers(context: Context, held_out: Validation) -> list[Json]:
         ends = ["graph helped", "graph hurt"]
         layers.append(layer("Effect of the graph", note, change, -limit, "diverging", ends))
     return layers
-
-
-# ---------------------------------------------------------------------- explanations
 
 
 def nodes_to_explain(context: Context, seed: int = 0) -> dict[str, list[int]]:

@@ -55,9 +55,6 @@ def _chart(draw: Draw, context: Context, label: str, rows: Rows, size: Size = (5
     return Html(plot(partial(draw, context.model), label, size) + numbers)
 
 
-# ---------------------------------------------------------------------- overview
-
-
 def overview(context: Context) -> Html:
     """A paragraph on the model and its main figures."""
     state = context.state
@@ -136,9 +133,6 @@ def warnings(context: Context) -> Html:
     if not items:
         return paragraph("No problems were found in the data or the fit.")
     return Html(f'<ul class="warnings">{"".join(items)}</ul>')
-
-
-# ---------------------------------------------------------------------- quality
 
 
 def quality(context: Context) -> Html:
@@ -226,9 +220,6 @@ def _confusion(context: Context, held_out: Validation, names: NDArray[np.generic
     side = max(4.2, 3.4 + 0.22 * len(shown))
     chart = _chart(draw, context, label, rows, (side, side))
     return Html(paragraph(f"{note}{which} classes.") + chart)
-
-
-# ---------------------------------------------------------------------- the graph
 
 
 def graph_effect(context: Context) -> Html:
@@ -337,9 +328,6 @@ def map_note(context: Context, source: str | None, n_shown: int) -> Html:
         correlation = f"The correlation of residuals between neighbours is {value:.2f}"
         sentences.append(f"{correlation}; near 0, the model has used what the graph holds.")
     return paragraph(" ".join(sentences))
-
-
-# ---------------------------------------------------------------------- columns and fit
 
 
 def columns(context: Context) -> Html:
