@@ -418,7 +418,7 @@ def test_steps_of_several_columns_are_sweeps_one_after_the_other(dtype, layout):
     sweep = sweep_on(eb.Graph.build_knn(rng.random((60, 2)), k=4).adjacency)
     scores = rng.normal(size=(60, 5)).astype(dtype)
     root, scale, keep = (rng.random((3, 60)) + 0.1).astype(dtype)
-    expected = Steps(sweep, root, scale, keep, 0.3, 3)(scores)
+    expected = Steps(sweep, (root, scale, keep), 0.3, 3)(scores)
     laid_out = LAYOUTS.get(layout, np.asarray)(scores)
     np.testing.assert_array_equal(sweep.steps(root, scale, keep, 0.3, 3)(laid_out), expected)
     np.testing.assert_array_equal(laid_out, scores)  # left as it was

@@ -1,27 +1,21 @@
 """Columns computed from neighbours: statistics, and the smoothed features P_x X of [X, P_x X]."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.data.lazy import LazyColumns
-from ebboost.data.table import MAX_VALUE, Table
+from ebboost.data.table import MAX_VALUE, Columns, Table
 from ebboost.graph import Graph
 from ebboost.propagation import Propagation, sweep_on
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
-
-
-class NewColumns(NamedTuple):
-    """Columns to add to a table: the arguments of :meth:`Table.with_columns`."""
-
-    blocks: list[NDArray[Any] | sparse.csr_array | LazyColumns]
-    names: list[str]
-    origin: list[int]
+#: The arguments of :meth:`Table.with_columns`.
+NewColumns = tuple[list[Columns], list[str], list[int]]
 
 
 def smoothed_columns(table: Table, operator: Callable[[], Propagation]) -> NewColumns:
@@ -48,7 +42,7 @@ def smoothed_columns(table: Table, operator: Callable[[], Propagation]) -> NewCo
     elif numeric:
         blocks = [SmoothedColumns(table, numeric, operator)]
     names = [f"smoothed({table.names[column]})" for column in numeric]
-    return NewColumns(blocks, names, [table.origin[column] for column in numeric])
+    return blocks, names, [table.origin[column] for column in numeric]
 
 
 class SmoothedColumns:
@@ -131,31 +125,32 @@ def neighbor_columns(
     Category codes are ranks of sorted values and are treated as numbers. A sparse table stays
     sparse and has means only, as nearly every minimum is 0.
     """
-    adjacency, sums = _weights_and_sums(graph)
+    weights = _weights_and_sums(graph)
     statistics = available_statistics(statistics, table.is_sparse)
     origin = [*table.origin] * len(statistics) + [-1, -1] * degree
     blocks: list[Any] = []
     if statistics and table.is_distributed:
         # One column after the other: a worker must not hold many columns of all rows.
         columns = [
-            table.local_rows(_all_rows(batch.values, adjacency, sums, statistics))
+            table.local_rows(_all_rows(NeighborColumns(batch.values, *weights, statistics)))
             for batch in table.batches(range(len(table.names)))
         ]
         blocks = [np.column_stack([c[:, i] for c in columns]) for i in range(len(statistics))]
     elif statistics and table.is_sparse:
+        adjacency, sums = weights
         scale = sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0))
         blocks = [scale @ (adjacency @ table.values)] * len(statistics)
     elif statistics:
-        blocks = [NeighborColumns(table.values, adjacency, sums, statistics)]
+        blocks = [NeighborColumns(table.values, *weights, statistics)]
     if degree:
         degrees = np.minimum(graph.degrees, MAX_VALUE)[:, None]
-        mean = (degrees, adjacency, sums, ["mean"], 0.0)
+        mean = NeighborColumns(degrees, *weights, ["mean"], missing=0.0)
         if table.is_distributed or table.is_sparse:
-            both = np.hstack([degrees, _all_rows(*mean)])
+            both = np.hstack([degrees, _all_rows(mean)])
             blocks.append(sparse.csr_array(both) if table.is_sparse else table.local_rows(both))
         else:
-            blocks += [degrees, NeighborColumns(*mean)]
-    return NewColumns(blocks, neighbor_names(table.names, statistics, degree), origin)
+            blocks += [degrees, mean]
+    return blocks, neighbor_names(table.names, statistics, degree), origin
 
 
 def neighbor_names(names: Sequence[str], statistics: Sequence[str], degree: bool) -> list[str]:
@@ -169,39 +164,35 @@ def available_statistics(statistics: Sequence[str], is_sparse: bool) -> list[str
     return [statistic for statistic in statistics if statistic == "mean" or not is_sparse]
 
 
+@dataclass(eq=False)
 class NeighborColumns:
     """Statistics over the neighbours of every column as :class:`LazyColumns`.
 
     Missing values are ignored; without a known neighbour the value is ``missing``.
     """
 
+    values: NDArray[Any]
+    adjacency: Any
+    sums: Array  # of the weights of each node
+    statistics: Sequence[str]
+    missing: float = np.nan
     dtype = np.dtype(np.float64)
 
-    def __init__(
-        self,
-        values: NDArray[Any],
-        adjacency: Any,
-        sums: Array,
-        statistics: Sequence[str],
-        missing: float = np.nan,
-    ) -> None:
-        self._values = values
+    def __post_init__(self) -> None:
         self._contiguous: NDArray[Any] | None = None
-        self._sweep = sweep_on(adjacency)
-        self._sums = sums if _is_complete(values) else None
-        self._statistics = list(statistics)
-        self._missing = missing
-        self.shape = (len(values), values.shape[1] * len(self._statistics))
+        self._sweep = sweep_on(self.adjacency)
+        self._sums = self.sums if _is_complete(self.values) else None
+        self.shape = (len(self.values), self.values.shape[1] * len(self.statistics))
 
     def write(self, rows: NDArray[np.int64], out: Array) -> None:
         """Write the values of these rows into ``out``."""
         if self._contiguous is None:
-            self._contiguous = np.ascontiguousarray(self._values)
-        blocks = np.split(out, len(self._statistics), axis=1)
-        tables = dict(zip(self._statistics, blocks, strict=True))
+            self._contiguous = np.ascontiguousarray(self.values)
+        blocks = np.split(out, len(self.statistics), axis=1)
+        tables = dict(zip(self.statistics, blocks, strict=True))
         outputs = [tables.get(name) for name in STATISTICS]
-        self._sweep.neighbor_statistics(self._contiguous, rows, self._sums, outputs, self._missing)
-        for name, block in zip(self._statistics, blocks, strict=True):
+        self._sweep.neighbor_statistics(self._contiguous, rows, self._sums, outputs, self.missing)
+        for name, block in zip(self.statistics, blocks, strict=True):
             if block is not tables[name]:  # a statistic that is listed twice
                 block[...] = tables[name]
 
@@ -210,23 +201,17 @@ class NeighborColumns:
         self._contiguous = None
 
 
-def _all_rows(
-    values: NDArray[Any],
-    adjacency: Any,
-    sums: Array,
-    statistics: Sequence[str],
-    missing: float = np.nan,
-) -> Array:
-    """Return the statistics for all rows; each worker computes its rows of a distributed graph."""
+def _all_rows(columns: NeighborColumns) -> Array:
+    """Return the columns for all rows; each worker computes its rows of a distributed graph."""
 
     def compute(block: sparse.csr_array) -> Array:
-        columns = NeighborColumns(values, block, sums, statistics, missing)
-        out = np.empty(columns.shape)
-        columns.write(np.arange(len(values)), out)
+        local = replace(columns, adjacency=block)
+        out = np.empty(local.shape)
+        local.write(np.arange(len(out)), out)
         return out
 
-    by_rows: Callable[..., Array] | None = getattr(adjacency, "by_rows", None)
-    return compute(adjacency) if by_rows is None else by_rows(compute)
+    by_rows: Callable[..., Array] | None = getattr(columns.adjacency, "by_rows", None)
+    return compute(columns.adjacency) if by_rows is None else by_rows(compute)
 
 
 def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:

@@ -87,10 +87,8 @@ class TableReader:
         if set(names) == set(self.names) or not unnamed:
             pairs = enumerate(zip(names, self.names, strict=True))
             i = next(i for i, (name, fitted) in pairs if name != fitted)
-            raise ValueError(
-                f"X, column {i} is {names[i]!r} and was {self.names[i]!r} at fit: pass the same "
-                "columns in the same order."
-            )
+            problem = f"X, column {i} is {names[i]!r} and was {self.names[i]!r} at fit"
+            raise ValueError(f"{problem}: pass the same columns in the same order.")
 
     def _listed_categories(self) -> set[int]:
         """Return the positions of the columns in ``categorical``."""
@@ -221,10 +219,8 @@ def _check_range(values: Any, names: Sequence[object]) -> None:
     problem = f"X holds {first:g}, and trees use single precision, up to {MAX_VALUE:g}"
     if np.isinf(first):
         problem = "Input X contains infinity or a value too large for dtype('float64')"
-    raise ValueError(
-        f"{problem}: row {rows[0]}, column {names[columns[0]]!r}. Use a number in range, or NaN if "
-        "it is unknown."
-    )
+    where = f"row {rows[0]}, column {names[columns[0]]!r}"
+    raise ValueError(f"{problem}: {where}. Use a number in range, or NaN if it is unknown.")
 
 
 def _is_text(column: Any) -> bool:
@@ -289,10 +285,10 @@ def _numbers(column: Any, name: str) -> Array:
         row = next((i for i, v in enumerate(values) if not is_missing(v)), None)
         if row is None:
             return np.full(len(values), np.nan)
-        raise ValueError(
-            f"X, column {name!r} was numeric at fit and is text now (row {row}: {values[row]!r}). "
-            "Convert it to numbers."
+        where = (
+            f"X, column {name!r} was numeric at fit and is text now (row {row}: {values[row]!r})"
         )
+        raise ValueError(f"{where}. Convert it to numbers.")
     if _holds_objects(column):
         return _numbers_from_list(column.to_list(), name)
     if column.null_count() == len(column):
@@ -325,10 +321,8 @@ def _numbers_from_list(values: list[Any], name: str) -> Array:
                 "or make the whole column text to use it as categories."
             ) from None
         if isinstance(value, str):
-            raise ValueError(
-                f"X, column {name!r} mixes numbers and text: row {row} is the text {value!r}. "
-                "Convert all of it to numbers or to text."
-            )
+            problem = f"X, column {name!r} mixes numbers and text: row {row} is the text {value!r}"
+            raise ValueError(f"{problem}. Convert all of it to numbers or to text.")
     return numbers
 
 

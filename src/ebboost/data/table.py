@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ EAGER_LIMIT = 1 << 22
 COLUMN_BATCH = 24
 # Tree libraries use single precision, up to 3.4e38, and neighbours' columns are added up.
 MAX_VALUE = 1e37
+
+Columns: TypeAlias = NDArray[Any] | sparse.csr_array | LazyColumns
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,7 @@ class Table:
         return replace(self, values=self.values[rows])
 
     def with_columns(
-        self,
-        blocks: Sequence[NDArray[Any] | sparse.csr_array | LazyColumns],
-        names: Sequence[str],
-        origin: Sequence[int],
+        self, blocks: Sequence[Columns], names: Sequence[str], origin: Sequence[int]
     ) -> "Table":
         """Return the table with numeric columns added on the right.
 

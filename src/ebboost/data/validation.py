@@ -59,8 +59,7 @@ def check_graph(graph: object, n_rows: int, X: object) -> None:
             row = next(i for i in range(n_rows) if rows[i] != ids[i])
             raise ValueError(
                 f"The index of X lists the nodes of graph in another order: row {row} is "
-                f"{rows[row]!r}, node {row} is {ids[row]!r}. Sort the table with "
-                "X.loc[graph.node_ids]."
+                f"{rows[row]!r}, node {row} is {ids[row]!r}. Sort it: X.loc[graph.node_ids]."
             )
 
 
@@ -279,10 +278,9 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         return values.astype(np.float64)
     except (TypeError, ValueError):
         position = next(i for i, value in enumerate(values.tolist()) if not _is_number(value))
-        raise ValueError(
-            f"{name} must hold numbers for a regressor: position {position} is "
-            f"{values.tolist()[position]!r}. For classes use EBBSClassifier."
-        ) from None
+        problem = f"position {position} is {values.tolist()[position]!r}"
+        must_be = f"{name} must hold numbers for a regressor"
+        raise ValueError(f"{must_be}: {problem}. For classes use EBBSClassifier.") from None
 
 
 def _is_flat(values: Any) -> bool:
@@ -338,10 +336,8 @@ def _check_label_range(values: NDArray[Any], name: str) -> None:
         )
     extent = float(np.nanmax(values) - np.nanmin(values))
     if 0.0 < extent < MIN_EXTENT:
-        raise ValueError(
-            f"The range of {name} ({extent:g}) is below {MIN_EXTENT:g}, too small for trees, which "
-            "use single precision. Rescale the labels."
-        )
+        problem = f"The range of {name} ({extent:g}) is below {MIN_EXTENT:g}, too small for trees"
+        raise ValueError(f"{problem}, which use single precision. Rescale the labels.")
 
 
 def _weights(sample_weight: ArrayLike | None, size: int) -> Array:

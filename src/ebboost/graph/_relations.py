@@ -33,10 +33,8 @@ def check_relations(relations: "Mapping[str, Graph]", kind: type) -> None:
             remedy = "create both with the same n_nodes= or nodes="
             raise ValueError(f"Relation {name!r} has {sizes}: {remedy}.")
         if not np.array_equal(graph.node_ids, relations[first].node_ids):
-            raise ValueError(
-                f"Relations {first!r} and {name!r} have different node ids, or in another order: "
-                "create both with the same nodes=."
-            )
+            problem = f"Relations {first!r} and {name!r} have different node ids, or another order"
+            raise ValueError(f"{problem}: create both with the same nodes=.")
 
 
 def check_strengths(strengths: Mapping[str, float], names: Iterable[str]) -> None:

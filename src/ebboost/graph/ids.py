@@ -33,10 +33,7 @@ def as_id_array(ids: Iterable[object], name: str) -> Ids:
         numbers = np.asarray(items)
         if numbers.dtype.kind in "iu":
             return numbers
-    array = np.empty(len(items), dtype=object)
-    for row, value in enumerate(items):
-        array[row] = value
-    return array
+    return np.fromiter(items, object, len(items))
 
 
 def lookup(

@@ -2,6 +2,7 @@
 
 import copy
 import threading
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 from weakref import WeakValueDictionary
@@ -214,16 +215,16 @@ class CompiledSweep(ScipySweep):
         self, root: AnyArray, scale: AnyArray, keep: AnyArray, alpha: float, count: int
     ) -> "CompiledSteps":
         """Return the map of scores that :class:`Steps` describes."""
-        return CompiledSteps(self, root, scale, keep, alpha, count)
+        return CompiledSteps(self, (root, scale, keep), alpha, count)
 
     def conjugate_gradients(
         self,
-        right: AnyArray,
-        diagonal: AnyArray,
-        inverse: AnyArray,
-        size: AnyArray,
+        right: Array,
+        diagonal: Array,
+        inverse: Array,
+        size: Array,
         target: float,
-        max_iterations: int,
+        max_iter: int,
     ) -> tuple[Array, float]:
         """Solve (diag(diagonal) − A) z = right, one column."""
         layout = self.layout(DOUBLE)
@@ -232,7 +233,7 @@ class CompiledSweep(ScipySweep):
         length = np.zeros(1)
         solve = getattr(COMPILED, f"ebboost_solve_{layout.bits}")
         work = addresses(z, residual, direction, image, length)
-        solve(self.n_nodes, *layout.edges, *addresses(*system), target, max_iterations, *work)
+        solve(self.n_nodes, *layout.edges, *addresses(*system), target, max_iter, *work)
         solution = np.empty(self.n_nodes)
         layout.restore(z, solution)
         return solution, float(length[0])
@@ -257,15 +258,9 @@ class CompiledSteps(Steps):
     sweep: CompiledSweep
 
     def __init__(
-        self,
-        sweep: CompiledSweep,
-        root: AnyArray,
-        scale: AnyArray,
-        keep: AnyArray,
-        alpha: float,
-        count: int,
+        self, sweep: CompiledSweep, vectors: Sequence[AnyArray], alpha: float, count: int
     ) -> None:
-        super().__init__(sweep, root, scale, keep, alpha, count)
+        super().__init__(sweep, vectors, alpha, count)
         self._arranged: dict[np.dtype[Any], Rows] = {}
         # Vectors to write to that no thread is using: fresh memory costs as much as a sweep.
         self._free: dict[np.dtype[Any], list[Rows]] = {SINGLE: [], DOUBLE: []}

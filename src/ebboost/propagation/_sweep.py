@@ -52,7 +52,7 @@ class Sweep(ABC):
         self, root: AnyArray, scale: AnyArray, keep: AnyArray, alpha: float, count: int
     ) -> "Steps":
         """Return the map of scores that :class:`Steps` describes, for float64 vectors."""
-        return Steps(self, root, scale, keep, alpha, count)
+        return Steps(self, (root, scale, keep), alpha, count)
 
     def conjugate_gradients(
         self,
@@ -61,7 +61,7 @@ class Sweep(ABC):
         inverse: AnyArray,
         size: AnyArray,
         target: float,
-        max_iterations: int,
+        max_iter: int,
     ) -> tuple[Any, float]:
         """Solve (diag(diagonal) − A) z = right, one column in float64; inverse = 1/diagonal.
 
@@ -69,17 +69,15 @@ class Sweep(ABC):
         returns that length.
         """
         multiply = partial(self, scale=-np.ones_like(right), keep=diagonal)
-        check = (target, max_iterations, size, self.check_every)
+        check = (target, max_iter, size, self.check_every)
         z, length = conjugate_gradients(multiply, right, inverse, *check)
         return z, float(length)
 
     def check_rows(self, values: AnyArray) -> None:
         """Raise ValueError unless there is a row for each node."""
         if len(values) != self.n_nodes:
-            raise ValueError(
-                f"Scores must have a row for each of the {self.n_nodes} nodes, "
-                f"got shape {values.shape}."
-            )
+            expected = f"a row for each of the {self.n_nodes} nodes"
+            raise ValueError(f"Scores must have {expected}, got shape {values.shape}.")
 
 
 class Steps:
@@ -88,25 +86,16 @@ class Steps:
     Takes scores of shape (n,) or (n, c) and returns the same shape and float type.
     """
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        root: AnyArray,
-        scale: AnyArray,
-        keep: AnyArray,
-        alpha: float,
-        count: int,
-    ) -> None:
+    def __init__(self, sweep: Sweep, vectors: Sequence[AnyArray], alpha: float, count: int) -> None:
         self.sweep = sweep
         self.alpha = alpha
         self.count = count
         double = np.dtype(np.float64)
-        vectors = [vector.astype(double, copy=False) for vector in (root, scale, keep)]
-        self._vectors = {double: tuple(vectors)}
+        self._vectors = {double: tuple(vector.astype(double, copy=False) for vector in vectors)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         vectors = self._vectors[np.dtype(np.float64)]
-        return type(self), (self.sweep, *vectors, self.alpha, self.count)
+        return type(self), (self.sweep, vectors, self.alpha, self.count)
 
     def vectors(self, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         """Return root, scale and keep in the float type of some scores, converted once."""

@@ -131,10 +131,8 @@ class Kernel(Smoother):
         """Eigenvalues q^k + (1 − q^k)/(1 + λr) of k gradient steps, with q = 1 − α(1 + λr)."""
         steepest = 1.0 + float(energy.max())
         if not np.isfinite(steepest):
-            raise ValueError(
-                f"r={self.r!r} is infinite at the end of this graph's spectrum, where no gradient "
-                "step is short enough: use method='chebyshev', or a larger a."
-            )
+            problem = f"r={self.r!r} is infinite at the end of this graph's spectrum"
+            raise ValueError(f"{problem}: use method='chebyshev', or a larger a.")
         power = (1.0 - (1.0 + energy) / steepest) ** self.n_steps
         return power + (1.0 - power) * response
 
@@ -157,16 +155,12 @@ class Kernel(Smoother):
         if callable(self.r):
             return _checked_energy(self.r, s)
         if self.r == "random-walk" and self.a < upper:
-            raise ValueError(
-                f"a={self.a} must be at least {upper:.6g}, a bound on the eigenvalues of this "
-                "graph's Laplacian: beyond a, (a − s)^-p is no energy. Use a larger "
-                f"a{'' if self.normalized else ', or normalized=True'}."
-            )
+            remedy = "a larger a" if self.normalized else "a larger a, or normalized=True"
+            bound = f"at least {upper:.6g}, a bound on the eigenvalues of the Laplacian"
+            raise ValueError(f"a={self.a} must be {bound}. Use {remedy}.")
         if self.r == "inverse-cosine" and upper > 2.0:
-            raise ValueError(
-                "r='inverse-cosine' is an energy for eigenvalues up to 2, and those of this "
-                f"graph's Laplacian reach {upper:.4g}: use normalized=True."
-            )
+            problem = f"needs eigenvalues up to 2, those of the Laplacian reach {upper:.4g}"
+            raise ValueError(f"r='inverse-cosine' {problem}: use normalized=True.")
         return ENERGIES[self.r](self, s)
 
     def _check(self) -> None:
