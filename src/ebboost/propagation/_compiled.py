@@ -14,7 +14,7 @@ from scipy import sparse
 from ebboost._native import COMPILED, allowed_threads, by_threads
 from ebboost.data.types import AnyArray
 from ebboost.propagation._ordering import EIGHT, WINDOW, Order, addresses, padded_length, row_order
-from ebboost.propagation._sweep import Array, Positions, ScipySweep, Steps, Tables, Vector
+from ebboost.propagation._sweep import Array, Positions, ScipySweep, Steps, Tables, Terms, Vector
 
 #: Products of numbers below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 1_000_000
@@ -120,8 +120,12 @@ class Layout:
 
     def run(self, name: str, *arguments: object) -> None:
         """Run a loop over all rows, by several threads where that pays."""
-        ends = self.order.ranges.split(self.n_threads)
-        by_threads(getattr(COMPILED, f"ebboost_{name}"), ends, arguments)
+        loop = getattr(COMPILED, f"ebboost_{name}")
+        count = self.n_threads
+        if count == 1:
+            loop(0, self.order.ranges.n_rows, *arguments)
+        else:
+            by_threads(loop, self.order.ranges.split(count), arguments)
 
 
 class CompiledSweep(ScipySweep):
@@ -157,54 +161,35 @@ class CompiledSweep(ScipySweep):
                 self._layouts[dtype] = self._layouts[DOUBLE].astype(dtype)
             return self._layouts[dtype]
 
-    def __call__(
-        self,
-        v: AnyArray,
-        scale: AnyArray = None,
-        keep: AnyArray = None,
-        source: AnyArray = None,
-        out: AnyArray = None,
-    ) -> AnyArray:
-        """Return scale∘(A v) + keep∘v + source."""
-        v, out = self._checked(v, out)
-        scale, keep, source = (
-            None if term is None else np.ascontiguousarray(term, dtype=v.dtype)
-            for term in (scale, keep, source)
-        )
+    def _write(self, v: Vector, out: Vector, terms: Terms) -> None:
+        terms = [None if term is None else np.ascontiguousarray(term, v.dtype) for term in terms]
         if v.size != self.n_nodes:
-            self.sweep_columns(v, out, scale, keep, source)
-            return out
+            self.sweep_columns(v, out, terms)
+            return
         layout = self.layout(v.dtype)
         arranged = [
             np.full(layout.size, default, v.dtype) if term is None else layout.arrange(term)
-            for term, default in ((scale, 1.0), (keep, 0.0), (source, 0.0))
+            for term, default in zip(terms, (1.0, 0.0, 0.0), strict=True)
         ]
         now = layout.arrange(v)
         then = np.empty(layout.size, v.dtype)
         sweep = f"{_real(v.dtype)}_narrow_{layout.bits}"
         layout.run(sweep, *layout.edges, *addresses(*arranged, now, then))
         layout.restore(then, out)
-        return out
 
     def sweep_columns(
-        self,
-        v: Vector,
-        out: Vector,
-        scale: Vector | None,
-        keep: Vector | None,
-        source: Vector | None,
-        root: Vector | None = None,
-        alpha: float = 0.0,
+        self, v: Vector, out: Vector, terms: Terms, root: Vector | None = None, alpha: float = 0.0
     ) -> None:
         """Sweep several columns; with ``root``, the source is α root∘source."""
         width = v.shape[1]
+        source = terms[2]
         stride = width if source is None else source.strides[0] // source.itemsize
         order = self.order
-        terms = (*addresses(scale, keep, source), stride, *addresses(root), alpha)
+        vectors = (*addresses(*terms), stride, *addresses(root), alpha)
         rows = (*addresses(order.wide_nodes), *self._csr(v.dtype))
         loop = getattr(COMPILED, f"ebboost_wide_{_real(v.dtype)}")
         ends = order.wide_ranges.split(n_threads(self.adjacency.nnz * width))
-        by_threads(loop, ends, (width, *rows, *terms, *addresses(v, out)))
+        by_threads(loop, ends, (width, *rows, *vectors, *addresses(v, out)))
 
     def _csr(self, dtype: np.dtype[Any]) -> list[Address]:
         adjacency = self.adjacency_in(dtype)
@@ -313,7 +298,7 @@ class CompiledSteps(Steps):
         v = np.ascontiguousarray(root[:, None] * scores)
         other = np.empty_like(v)
         for _ in range(self.count):
-            self.sweep.sweep_columns(v, other, scale, keep, scores, root, self.alpha)
+            self.sweep.sweep_columns(v, other, (scale, keep, scores), root, self.alpha)
             v, other = other, v
         v /= root[:, None]
         return v

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 Vector = NDArray[Any]
 Positions = NDArray[np.int64]
 Tables = Sequence[Array | None]
+#: scale, keep and source of a sweep.
+Terms = Sequence[Vector | None]
 
 
 class Sweep(ABC):
@@ -140,7 +142,14 @@ class ScipySweep(Sweep):
         out: AnyArray = None,
     ) -> AnyArray:
         """Return scale∘(A v) + keep∘v + source."""
-        v, out = self._checked(v, out)
+        v = np.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
+        self.check_rows(v)
+        out = np.empty_like(v) if out is None else out
+        self._write(v, out, (scale, keep, source))
+        return out
+
+    def _write(self, v: Vector, out: Vector, terms: Terms) -> None:
+        scale, keep, source = terms
         out[...] = self.adjacency_in(v.dtype) @ v
         columnwise = (slice(None),) if v.ndim == 1 else (slice(None), None)
         if scale is not None:
@@ -149,7 +158,6 @@ class ScipySweep(Sweep):
             out += keep[columnwise] * v
         if source is not None:
             out += source
-        return out
 
     def adjacency_in(self, dtype: np.dtype[Any]) -> sparse.csr_array:
         """Return the adjacency in a float type, converted once."""
@@ -157,12 +165,6 @@ class ScipySweep(Sweep):
         if adjacency is None:  # of two threads, both use the copy that was stored first
             adjacency = self._by_type.setdefault(dtype, self.adjacency.astype(dtype))
         return adjacency
-
-    def _checked(self, v: AnyArray, out: AnyArray) -> tuple[NDArray[Any], NDArray[Any]]:
-        """v, contiguous and of a float type, and an array to write to."""
-        v = np.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
-        self.check_rows(v)
-        return v, np.empty_like(v) if out is None else out
 
     def neighbor_statistics(
         self, values: Vector, rows: Positions, sums: Array | None, out: Tables, missing: float
