@@ -14,22 +14,11 @@ from ebboost.propagation import Smoother
 class Candidate:
     """Which parts of the model use the graph, and how.
 
-    Parameters
-    ----------
-    name : str
-        ``"none"`` for the model without a graph.
-    smoothing : Smoother, optional
-        Propagation of the scores.
-    labels : LatentField or MaskedLabels, optional
-        How known labels inform the predictions of other nodes.
-    neighbor_features : NeighborFeatures, optional
-    feature_smoothing : Smoother, optional
-        P_x of the columns [X, P_x X].
-    low_rank : int
-        Number of singular vectors that replace a wide sparse table, 0 for the table itself.
+    Smoothing propagates the scores; labels inform other nodes; feature smoothing is P_x of the
+    columns [X, P_x X]; ``low_rank`` singular vectors replace a wide sparse table, 0 for the table.
     """
 
-    name: str
+    name: str  # "none" for the model without a graph
     smoothing: Smoother | None = None
     labels: LatentField | MaskedLabels | None = None
     neighbor_features: NeighborFeatures | None = None

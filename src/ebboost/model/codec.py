@@ -8,6 +8,7 @@ names its kind: ``tuple``, ``dict``, ``array``, ``class``, and in checkpoints ``
 import io
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -76,22 +77,15 @@ class Codec:
         return {name: self.decode(value) for name, value in values.items()}
 
 
+@dataclass
 class PartCodec(Codec):
     """The codec of model files: arrays are lists, parts such as smoothers have parameters.
 
-    Parameters
-    ----------
-    library_parts, user_parts : dict of str to type
-        The classes of parts that a file may name. Parameters of the former are never arrays.
+    A file may name the classes in these dicts. Parameters of library parts are never arrays.
     """
 
-    def __init__(
-        self,
-        library_parts: Mapping[str, type] | None = None,
-        user_parts: Mapping[str, type] | None = None,
-    ) -> None:
-        self._library_parts = library_parts or {}
-        self._user_parts = user_parts or {}
+    library_parts: Mapping[str, type] = field(default_factory=dict)
+    user_parts: Mapping[str, type] = field(default_factory=dict)
 
     def _encode_other(self, value: Any, name: str) -> Any:
         if isinstance(value, np.ndarray):
@@ -121,16 +115,16 @@ class PartCodec(Codec):
                 return _decode_array([self.decode(item) for item in items], str(dtype))
             case {"class": name, "parameters": encoded}:
                 parameters = self.decode_items(encoded)
-                if name in self._user_parts:
-                    return self._user_parts[name](**parameters)
-                if name not in self._library_parts:
+                if name in self.user_parts:
+                    return self.user_parts[name](**parameters)
+                if name not in self.library_parts:
                     raise ValueError(
                         f"the model uses the class {str(name)[:100]}, which is not part of "
                         "ebboost: import it and pass load(path, classes=[...])"
                     )
                 has_array = any(isinstance(item, np.ndarray) for item in parameters.values())
                 require(not has_array, f"a parameter of {name} must not be an array")
-                return self._library_parts[name](**parameters)
+                return self.library_parts[name](**parameters)
         return super()._decode_other(value)
 
 
@@ -152,42 +146,30 @@ def _decode_array(items: list[Any], dtype: str) -> NDArray[Any]:
     return array
 
 
+@dataclass
 class StateCodec(Codec):
     """The codec of checkpoints: arrays and bytes are entries of their own, each stored once.
 
-    Parameters
-    ----------
-    entries : dict of str to bytes
-        Filled by :meth:`encode`, read by :meth:`decode`.
-    may_pickle : bool
-        Whether objects without a plain form may be pickled.
-    objective : Objective, optional
-        Of the iterates to decode; arrays are placed where its labels are.
+    ``objective`` is that of the iterates to decode; arrays are placed where its labels are.
     """
 
-    def __init__(
-        self, entries: dict[str, bytes], may_pickle: bool, objective: Objective | None = None
-    ) -> None:
-        self._entries = entries
-        self._may_pickle = may_pickle
-        self._objective = objective
-        # By id of the object, which is held so that no other gets its id: iterates share arrays.
-        self._stored: dict[int, tuple[object, str]] = {}
+    entries: dict[str, bytes]
+    may_pickle: bool
+    objective: Objective | None = None
+    # By id of the object, which is held so that no other gets its id: iterates share arrays.
+    _stored: dict[int, tuple[object, str]] = field(default_factory=dict, init=False)
 
     def _encode_other(self, value: Any, name: str) -> Any:
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
             return {"npy": self._store(value, "npy", lambda: _array_bytes(value))}
-        if hasattr(value, "__cuda_array_interface__"):
-            return {"npy": self._store(value, "npy", lambda: _array_bytes(value.get()))}
         if isinstance(value, bytes):
             return {"bytes": self._store(value, "bin", lambda: value)}
         if isinstance(value, Iterate):
             propagated = None if callable(value.propagated) else value.propagated
             weights = np.array(value.weights, dtype=np.float64)
-            parts = [value.scores, propagated, weights]
-            return {"iterate": self.encode(parts, name)}
+            return {"iterate": self.encode([value.scores, propagated, weights], name)}
         if isinstance(value, Pickled):
-            if not self._may_pickle:
+            if not self.may_pickle:
                 raise ValueError(
                     f"checkpoint: {name} holds regressors of scikit-learn, which only pickle can "
                     f"store. {_NEEDS_PICKLE}"
@@ -201,36 +183,37 @@ class StateCodec(Codec):
     def _store(self, value: object, suffix: str, content: Callable[[], bytes]) -> str:
         """The name of the entry of an object, written on first use."""
         if id(value) not in self._stored:
-            entry = f"{len(self._entries)}.{suffix}"
+            entry = f"{len(self.entries)}.{suffix}"
             self._stored[id(value)] = (value, entry)
-            self._entries[entry] = content()
+            self.entries[entry] = content()
         return self._stored[id(value)][1]
 
     def _decode_other(self, value: dict[str, Any]) -> Any:
-        objective = self._objective
+        objective = self.objective
         assert objective is not None
         match value:
             case {"npy": entry}:
-                content = io.BytesIO(self._entries[entry])
+                content = io.BytesIO(self.entries[entry])
                 array = np.lib.format.read_array(content, allow_pickle=False)
                 return np.asarray(array, like=objective.labels.target)
             case {"bytes": entry}:
-                return self._entries[entry]
+                return self.entries[entry]
             case {"iterate": parts}:
                 scores, propagated, weights = self.decode(parts)
                 if propagated is None:
                     propagated = objective.start().propagated
                 return Iterate(scores, propagated, tuple(weights.tolist()))
             case {"pickle": entry}:
-                if not self._may_pickle:
+                if not self.may_pickle:
                     raise ValueError(f"checkpoint: it holds a pickle. {_NEEDS_PICKLE}")
-                return pickle.loads(self._entries[entry])
+                return pickle.loads(self.entries[entry])
         return super()._decode_other(value)
 
 
-def _array_bytes(array: NDArray[Any]) -> bytes:
+def _array_bytes(array: Any) -> bytes:
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, array, allow_pickle=False)
+    on_host = array if isinstance(array, np.ndarray) else array.get()
+    np.lib.format.write_array(buffer, on_host, allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -15,18 +15,10 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A kind of file: a zip of ``manifest.json``, which has the SHA-256 of all others, and entries.
-
-    Parameters
-    ----------
-    name : str
-        What a file of this format is.
-    version : int
-        Version of the format that is written, and the newest that is read.
-    """
+    """A kind of file: a zip of ``manifest.json``, which has all checksums, and other entries."""
 
     name: str
-    version: int
+    version: int  # that is written, and the newest that is read
 
     def write(
         self,
@@ -50,13 +42,7 @@ class FileFormat:
                 _write_zip(file, contents, zipfile.ZIP_STORED)
 
     def read(self, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return the manifest and the other entries of a file.
-
-        Raises
-        ------
-        ValueError
-            If the file is of another format or version, or is damaged.
-        """
+        """Return the manifest and the other entries of a file; ``ValueError`` if it is damaged."""
         with open(path, "rb") as file:
             try:
                 entries = archive.unpack(file, archive.max_unpacked_size(file.seek(0, os.SEEK_END)))

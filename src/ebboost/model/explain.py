@@ -123,15 +123,7 @@ def round_to_sum(values: Sequence[float], decimals: int) -> list[float]:
 
 
 def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
-    """Return the predictions of fitted nodes as sums of contributions, computed in batches.
-
-    Parameters
-    ----------
-    state : FittedState
-    nodes : ndarray of int
-    table : Table or None
-        The table fitted on.
-    """
+    """Return the predictions of fitted nodes as sums of contributions, computed in batches."""
     if isinstance(state.candidate.labels, MaskedLabels):
         raise ValueError(
             "A model with labels='masked' is not a sum of contributions; "
@@ -163,9 +155,7 @@ def _explain(state: FittedState, nodes: NDArray[np.int64], features: Table) -> l
     operator = propagation_operator(state.candidate.smoothing, state.graph, state.n_nodes)
     influence = operator.linearize(state.scores).adjoint(unit_vectors)
     scores = explained_scores(state)
-    outputs = np.zeros(nodes.size, dtype=int)
-    if scores.shape[1] > 1:
-        outputs = scores[nodes].argmax(axis=1)
+    outputs = scores[nodes].argmax(axis=1)
     names, contributions = _column_contributions(state, features, nodes)
     residuals, label_influence = _label_influence(state, unit_vectors)
     explanations = []
@@ -178,12 +168,9 @@ def _explain(state: FittedState, nodes: NDArray[np.int64], features: Table) -> l
         others = np.flatnonzero(np.abs(weights) > 0)
         others = others[others != node]
         shares = weights[others] * state.scores[others, output]
-        labels: dict[int, float] = {}
-        if label_influence is not None:
-            shifts = label_influence[:, column] * residuals[:, output]
-            used = np.flatnonzero(shifts)
-            rows = state.labels.nodes[used].tolist()
-            labels = dict(zip(rows, shifts[used].tolist(), strict=True))
+        shifts = label_influence[:, column] * residuals[:, output]
+        used = np.flatnonzero(shifts)
+        labels = zip(state.labels.nodes[used].tolist(), shifts[used].tolist(), strict=True)
         explanations.append(
             Explanation(
                 node=node,
@@ -192,7 +179,7 @@ def _explain(state: FittedState, nodes: NDArray[np.int64], features: Table) -> l
                 base=float(state.init_score[output]) + float(parts[-1]),
                 own=own,
                 neighbors=dict(zip(others.tolist(), shares.tolist(), strict=True)),
-                labels=labels,
+                labels=dict(labels),
                 labels_in_sum=not state.is_classifier,
             )
         )
@@ -203,24 +190,22 @@ def _column_contributions(
     state: FittedState, features: Table, nodes: NDArray[np.int64]
 ) -> tuple[list[str], Array]:
     """Names of the trees' columns, and what each adds to f at the nodes; the mean comes last."""
-    rows = Table(features.values[nodes], features.names, features.categorical, features.origin)
-    contributions = state.ensemble.contributions(rows)
+    contributions = state.ensemble.contributions(features.subset(nodes))
     if contributions is None:  # a learner without TreeSHAP: all columns together
         scores = state.scores[nodes]
         return ["all columns"], np.stack([scores, np.zeros_like(scores)], axis=2)
     return list(features.names), np.asarray(contributions, dtype=np.float64)
 
 
-def _label_influence(state: FittedState, unit_vectors: Array) -> tuple[Array, Array | None]:
+def _label_influence(state: FittedState, unit_vectors: Array) -> tuple[Array, Array]:
     """Residuals at the labels, and the weight of each in the field at each node."""
     labels = state.labels
-    propagated = state.init_score + state.propagated_scores
     if not isinstance(state.candidate.labels, LatentField) or state.graph is None:
-        return np.zeros((0, 1)), None
+        return np.zeros((0, state.n_outputs)), np.zeros((0, unit_vectors.shape[1]))
+    propagated = state.init_score + state.propagated_scores
     posterior = state.candidate.labels.operator(state.graph, labels.nodes, labels.weight)
     influence = posterior.weight[:, None] * posterior.solve(unit_vectors)[labels.nodes]
     residuals = state.output.label_residuals(propagated[labels.nodes], labels.target)
-    if not isinstance(state.output, ClassOutput):
-        return residuals, influence
-    strength = state.output.calibration.strength
-    return strength * residuals[:, -labels.target.shape[1] :], influence if strength else None
+    if isinstance(state.output, ClassOutput):
+        residuals = state.output.calibration.strength * residuals[:, -labels.target.shape[1] :]
+    return residuals, influence

@@ -1,11 +1,11 @@
 """Prediction intervals by split conformal prediction."""
 
-from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebboost.data.parameters import check_number
 from ebboost.model.state import FittedState
 
 Array = NDArray[np.float64]
@@ -25,14 +25,7 @@ class Intervals(NamedTuple):
 
 
 def half_width(state: FittedState, level: float) -> float:
-    """Return the conformal quantile of the residuals: the ⌈(m+1)·level⌉-th smallest, or infinity.
-
-    Parameters
-    ----------
-    state : FittedState
-    level : float
-        Share of the truth that intervals must cover.
-    """
+    """Return the conformal quantile of the residuals, the ⌈(m+1)·level⌉-th smallest or infinity."""
     residuals = state.conformity_scores
     if not residuals.size:
         raise ValueError(
@@ -43,14 +36,10 @@ def half_width(state: FittedState, level: float) -> float:
     return float(residuals[rank - 1]) if rank <= residuals.size else float("inf")
 
 
-def with_intervals(state: FittedState, predictions: Array, interval: object) -> Intervals:
+def with_intervals(state: FittedState, predictions: Array, interval: float) -> Intervals:
     """Return predictions with intervals of the level ``interval``."""
     if state.is_classifier:
         raise ValueError(f"interval is not supported by {state.estimator}; use predict_proba().")
-    is_level = isinstance(interval, Real) and not isinstance(interval, bool)
-    if not is_level or not 0.0 < float(interval) < 1.0:  # type: ignore[arg-type]
-        raise ValueError(
-            f"interval must be a number between 0 and 1, such as 0.9, got {interval!r}."
-        )
-    half = half_width(state, float(interval))  # type: ignore[arg-type]
+    check_number("interval", interval, low=0.0, high=1.0, closed="neither")
+    half = half_width(state, float(interval))
     return Intervals(predictions, predictions - half, predictions + half)

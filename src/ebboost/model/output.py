@@ -19,20 +19,10 @@ ClassWeight = Mapping[object, float] | str | None
 
 @dataclass(frozen=True)
 class Output(ABC):
-    """What a column of scores stands for: a number, or the probability of a class.
+    """What a column of scores stands for: a number, or the probability of a class."""
 
-    Parameters
-    ----------
-    loss : Loss
-        The loss of equation (7), whose inverse link maps scores to predictions.
-    """
-
-    loss: Loss
-
-    @property
-    @abstractmethod
-    def classes(self) -> NDArray[Any] | None:
-        """The classes, sorted; None for numbers."""
+    loss: Loss  # of equation (7), whose inverse link maps scores to predictions
+    classes: NDArray[Any] | None = None  # sorted; None for numbers
 
     @property
     def uses_field(self) -> bool:
@@ -74,11 +64,6 @@ class NumericOutput(Output):
         """Return the output of a regressor with this ``loss`` parameter."""
         return cls(regression_loss(loss))
 
-    @property
-    def classes(self) -> None:
-        """None: numbers have no classes."""
-        return None
-
     def encode(self, values: NDArray[Any], name: str) -> Array:
         """Return the numbers as one column."""
         return np.asarray(values, dtype=np.float64)[:, None]
@@ -99,18 +84,9 @@ class NumericOutput(Output):
 
 @dataclass(frozen=True)
 class ClassOutput(Output):
-    """Classes: raw predictions are probabilities, one column for each class.
+    """Classes: raw predictions are probabilities, one column for each class."""
 
-    Parameters
-    ----------
-    loss : Loss
-    labels : ndarray
-        The classes, sorted.
-    calibration : ProbabilityField
-        Temperature of the scores, and weight of the field in the probabilities.
-    """
-
-    labels: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
+    classes: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
     calibration: ProbabilityField = field(default_factory=ProbabilityField)
 
     @classmethod
@@ -122,33 +98,28 @@ class ClassOutput(Output):
         return cls(_classification_loss(loss, classes.size), classes)
 
     @property
-    def classes(self) -> NDArray[Any]:
-        """The classes, sorted."""
-        return self.labels
-
-    @property
     def uses_field(self) -> bool:
         """Whether the field has a weight in the probabilities."""
         return self.calibration.strength != 0.0
 
     def encode(self, values: NDArray[Any], name: str) -> Array:
         """Return one column for two classes under the log loss, else a column for each class."""
-        index_of = {label: index for index, label in enumerate(self.labels.tolist())}
+        index_of = {label: index for index, label in enumerate(self.classes.tolist())}
         codes = (index_of.get(label, -1) for label in values.tolist())
         index = np.fromiter(codes, np.int64, values.size)
         if (index < 0).any():
             unknown = values.tolist()[int(np.flatnonzero(index < 0)[0])]
             raise ValueError(
                 f"{name} holds the class {unknown!r}, which the training labels do not have. "
-                f"The classes are {self.labels.tolist()}."
+                f"The classes are {self.classes.tolist()}."
             )
-        if self.labels.size == 2 and isinstance(self.loss, LogLoss):
+        if self.classes.size == 2 and isinstance(self.loss, LogLoss):
             return index.astype(np.float64)[:, None]
-        return np.eye(self.labels.size)[index]
+        return np.eye(self.classes.size)[index]
 
     def decode(self, raw: Array) -> NDArray[Any]:
         """Return the most probable class of each node."""
-        return np.asarray(self.labels)[raw.argmax(axis=1)]
+        return np.asarray(self.classes)[raw.argmax(axis=1)]
 
     def label_residuals(self, scores: Array, target: Array) -> Array:
         """Return one-hot labels minus probabilities."""
@@ -160,7 +131,7 @@ class ClassOutput(Output):
 
     def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
         """Return the weight of each label's class."""
-        checks.check_class_weight(class_weight, self.labels)
+        checks.check_class_weight(class_weight, self.classes)
         if class_weight is None:
             return 1.0
         weights: Array = compute_sample_weight(class_weight, values)

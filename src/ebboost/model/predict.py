@@ -38,27 +38,18 @@ class TableScores(NamedTuple):
 def predict_raw(
     state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike | None, new_labels: object
 ) -> Array:
-    """Return raw predictions of all or some nodes; rows beyond the reach of these are not read.
-
-    Parameters
-    ----------
-    state : FittedState
-    X : table or None
-        None for the fitted nodes.
-    graph : Graph, dict of Graph or None
-    nodes : array-like or None
-    new_labels : (nodes, y) or None
-    """
-    if X is None and graph is None and new_labels is None:
-        raw = state.raw_predictions if nodes is not None else state.raw_predictions.copy()
-    elif X is not None and nodes is not None and new_labels is None:
-        return _predict_rows(state, X, graph, nodes)
-    else:
+    """Return raw predictions of all or some nodes; rows beyond the reach of these are not read."""
+    if X is not None and nodes is not None and new_labels is None:
+        rows_raw = _predict_rows(state, X, graph, nodes)
+        if rows_raw is not None:
+            return rows_raw
+    raw = state.raw_predictions
+    if X is not None or graph is not None or new_labels is not None:
         scores, propagated, one_graph = score_table(state, X, graph)
         labels = labels_for(state, X, new_labels, len(scores))
         raw = apply_labels(state, scores, propagated, one_graph, labels)
     if nodes is None:
-        return raw
+        return raw.copy()
     return raw[checks.node_positions(nodes, len(raw), repeats=True)]
 
 
@@ -89,17 +80,17 @@ def score_table(state: FittedState, X: object, graph: Graphs | None) -> TableSco
     return TableScores(scores, state.init_score + propagated, one_graph)
 
 
-def _predict_rows(state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike) -> Array:
-    """Raw predictions of some rows of another table, computed from the rows within reach only."""
+def _predict_rows(
+    state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike
+) -> Array | None:
+    """Raw predictions of some rows computed from the rows in reach only; None without a limit."""
     check_feature_names(state, X)
     n_rows = count_rows(X)
     one_graph = None if n_rows is None else graph_for(state, X, n_rows, graph)
     column_hops = state.pipeline.hops(one_graph)
     hops = propagation_hops(state, one_graph)
     if n_rows is None or column_hops is None or hops is None:
-        scores, propagated, one_graph = score_table(state, X, graph)
-        rows = checks.node_positions(nodes, len(scores), repeats=True)
-        return apply_labels(state, scores, propagated, one_graph, None)[rows]
+        return None
     rows = checks.node_positions(nodes, n_rows, repeats=True)
     center = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)
     if one_graph is None:
@@ -111,9 +102,8 @@ def _predict_rows(state: FittedState, X: object, graph: Graphs | None, nodes: Ar
     with threads(threads_for(state.n_jobs, table)):
         features = state.pipeline.transform(table, wide.graph)
         near = one_graph.neighborhood(center, hops) if column_hops else wide
-        scores = tree_scores(
-            state, features.subset(wide.distance <= hops) if column_hops else features
-        )
+        features = features.subset(wide.distance <= hops) if column_hops else features
+        scores = tree_scores(state, features)
         operator = propagation_operator(state.candidate.smoothing, near.graph, len(scores))
         propagated = state.init_score + operator.apply(scores)
     raw = apply_labels(state, scores, propagated, near.graph, None)

@@ -162,18 +162,7 @@ def load_state(
 ) -> FittedState:
     """Return the state that :func:`save` wrote; nothing in a file is run, everything is checked.
 
-    Parameters
-    ----------
-    path : path
-    classes : iterable of types
-        User-defined parts that the file may name.
-    estimators : mapping
-        Estimator classes that the file may name.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a model file, is damaged, or its contents do not fit each other.
+    A file may name ``estimators`` and, of the user's, the parts in ``classes``.
     """
     path = os.fspath(path)
     manifest, arrays, entries = _read(path)
@@ -255,23 +244,7 @@ def _output(loss: Loss, classes: NDArray[Any] | None, calibration: list[float] |
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the contents of a model file, checked for damage, without loading the model.
-
-    Parameters
-    ----------
-    path : path
-
-    Returns
-    -------
-    dict
-        Names and sizes: estimator, nodes, edges, labels, columns, classes, versions of the fit,
-        whether the file holds the table, and the bytes of each entry.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a model file or is damaged.
-    """
+    """Return names and sizes in a model file, checked for damage, without loading the model."""
     path = os.fspath(path)
     manifest, arrays, entries = _read(path)
     with _model_file_errors(path):

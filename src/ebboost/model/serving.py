@@ -116,10 +116,8 @@ class Predictor:
         if table is None:
             return "this model has no table: pass it, predictor(X, graph=graph)"
         if table.is_sparse or self._column_hops is None:
-            return (
-                "columns computed from the graph cannot be updated for a few rows: "
-                "make a new predictor"
-            )
+            text = "columns computed from the graph cannot be updated for a few rows"
+            return f"{text}: make a new predictor"
         self._table = replace(table, values=table.values.copy())
         return ""
 
@@ -218,8 +216,7 @@ class Predictor:
         if self._graph is None or hops == 0 or smoothing is None:
             return scored, state.init_score + scores
         if hops is None or not smoothing.linear:
-            all_scores = self._scores.copy()
-            all_scores[scored] = scores
+            all_scores = _replaced(self._scores, scored, scores)
             operator = propagation_operator(smoothing, self._graph, len(all_scores))
             return np.arange(len(all_scores)), state.init_score + operator.apply(all_scores)
         near = self._graph.neighborhood(scored, hops)
@@ -233,13 +230,9 @@ class Predictor:
     ) -> tuple[IntArray, Array]:
         """The nodes whose predictions change, and those raw predictions."""
         state = self._state
-        if isinstance(
-            state.candidate.labels, MaskedLabels
-        ):  # labels and scores are propagated together
-            all_scores = self._scores.copy()
-            all_scores[scored] = scores
-            all_propagated = self._propagated.copy()
-            all_propagated[reached] = propagated
+        if isinstance(state.candidate.labels, MaskedLabels):  # labels are propagated with scores
+            all_scores = _replaced(self._scores, scored, scores)
+            all_propagated = _replaced(self._propagated, reached, propagated)
             raw = apply_labels(state, all_scores, all_propagated, self._graph, self._labels)
             return np.arange(len(raw)), raw
         if self._field is None:
@@ -268,3 +261,10 @@ class Predictor:
 
     def __repr__(self) -> str:
         return f"Predictor({self._state.estimator}, n_nodes={len(self._raw)})"
+
+
+def _replaced(array: Array, rows: IntArray, values: Array) -> Array:
+    """A copy of an array in which some rows are replaced."""
+    copy = array.copy()
+    copy[rows] = values
+    return copy
