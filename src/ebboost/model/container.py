@@ -19,22 +19,17 @@ class FileFormat:
 
     name: str
     version: int  # that is written, and the newest that is read
+    compress: bool = True
+    suffix: str = ".part"  # of the name of a file while it is written
 
-    def write(
-        self,
-        path: str,
-        manifest: Mapping[str, Any],
-        entries: Mapping[str, bytes],
-        *,
-        compress: bool = True,
-        suffix: str = ".part",
-    ) -> None:
-        """Write a file atomically; ``suffix`` is that of its name while it is written."""
+    def write(self, path: str, manifest: dict[str, Any], entries: Mapping[str, bytes]) -> None:
+        """Write a file atomically."""
         head = {"format": self.name, "format_version": self.version}
-        document = head | dict(manifest) | {"sha256": checksums(entries)}
+        document = head | manifest | {"sha256": checksums(entries)}
         contents = {**entries, MANIFEST: json.dumps(document).encode()}
-        with atomic_write(path, suffix) as temporary, open(temporary, "wb") as file:
-            _write_zip(file, contents, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED)
+        method = zipfile.ZIP_DEFLATED if self.compress else zipfile.ZIP_STORED
+        with atomic_write(path, self.suffix) as temporary, open(temporary, "wb") as file:
+            _write_zip(file, contents, method)
             size = sum(map(len, contents.values()))
             if size > archive.max_unpacked_size(file.tell()):  # would be rejected as a zip bomb
                 file.seek(0)

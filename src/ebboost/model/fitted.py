@@ -114,10 +114,8 @@ class FittedModel(BaseEstimator):
         state = self.state_
         smoothing = state.candidate.smoothing
         if not isinstance(smoothing, Robust) or state.graph is None:
-            raise ValueError(
-                "edge_weights needs smoothing=eb.Robust(...) and a graph; this model has "
-                f"{smoothing}."
-            )
+            text = "edge_weights needs smoothing=eb.Robust(...) and a graph; this model has"
+            raise ValueError(f"{text} {smoothing}.")
         return smoothing.operator(state.graph).edge_weights(state.scores)
 
     def summary(self) -> str:
@@ -222,9 +220,8 @@ class FittedModel(BaseEstimator):
     def feature_importances_(self) -> Array:
         """Share of each column of X, neighbour columns included, in the gain of the trees."""
         state = self.state_
-        gains = state.pipeline.input_importances(
-            state.ensemble.importances(), state.column_origin, state.n_features
-        )
+        importances = state.ensemble.importances()
+        gains = state.pipeline.input_importances(importances, state.column_origin, state.n_features)
         total = gains.sum()
         return gains / total if total > 0 else gains
 

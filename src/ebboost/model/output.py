@@ -140,13 +140,11 @@ class ClassOutput(Output):
 
 def _classification_loss(loss: Loss | str | None, n_classes: int) -> Loss:
     if isinstance(loss, tuple(REGRESSION_LOSSES.values())):
-        raise ValueError(
-            f"loss={loss!r} is a loss for numbers, not for probabilities. Use 'log_loss'."
-        )
+        text = f"loss={loss!r} is a loss for numbers, not for probabilities. Use 'log_loss'."
+        raise ValueError(text)
     if isinstance(loss, Loss):
         return loss
     if loss not in ("auto", "log_loss", None):
-        raise ValueError(
-            f"loss must be 'auto', 'log_loss' or a Loss for a classifier, got {loss!r}."
-        )
+        text = f"loss must be 'auto', 'log_loss' or a Loss for a classifier, got {loss!r}."
+        raise ValueError(text)
     return LogLoss() if n_classes == 2 else Softmax()

@@ -45,9 +45,9 @@ def predict_raw(
             return rows_raw
     raw = state.raw_predictions
     if X is not None or graph is not None or new_labels is not None:
-        scores, propagated, one_graph = score_table(state, X, graph)
-        labels = labels_for(state, X, new_labels, len(scores))
-        raw = apply_labels(state, scores, propagated, one_graph, labels)
+        scored = score_table(state, X, graph)
+        labels = labels_for(state, X, new_labels, len(scored.scores))
+        raw = apply_labels(state, scored, labels)
     if nodes is None:
         return raw.copy()
     return raw[checks.node_positions(nodes, len(raw), repeats=True)]
@@ -57,9 +57,8 @@ def score_table(state: FittedState, X: object, graph: Graphs | None) -> TableSco
     """Return the scores of the fitted nodes, or of another table, before labels are used."""
     if X is None:
         if graph is not None:
-            raise ValueError(
-                "graph was given without X: pass predict(X_new, graph=g_new), or neither."
-            )
+            text = "graph was given without X: pass predict(X_new, graph=g_new), or neither."
+            raise ValueError(text)
         propagated = state.init_score + state.propagated_scores
         return TableScores(state.scores, propagated, state.graph)
     if is_dask(X) and not state.pipeline.uses_graph:
@@ -95,7 +94,7 @@ def _predict_rows(
     center = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)
     if one_graph is None:
         scores = tree_scores(state, state.pipeline.transform(read_rows(state, X, center), None))
-        raw = apply_labels(state, scores, state.init_score + scores, None, None)
+        raw = apply_labels(state, TableScores(scores, state.init_score + scores, None), None)
         return raw[np.searchsorted(center, rows)]
     wide = one_graph.neighborhood(center, column_hops + hops)
     table = read_rows(state, X, wide.nodes)
@@ -106,25 +105,20 @@ def _predict_rows(
         scores = tree_scores(state, features)
         operator = propagation_operator(state.candidate.smoothing, near.graph, len(scores))
         propagated = state.init_score + operator.apply(scores)
-    raw = apply_labels(state, scores, propagated, near.graph, None)
+    raw = apply_labels(state, TableScores(scores, propagated, near.graph), None)
     return raw[np.searchsorted(near.nodes, rows)]
 
 
 def apply_labels(
-    state: FittedState,
-    scores: Array,
-    propagated: Array,
-    graph: Graph | None,
-    labels: Labels | None,
-    backend: Backend | None = None,
+    state: FittedState, scored: TableScores, labels: Labels | None, backend: Backend | None = None
 ) -> Array:
     """Return raw predictions: propagated scores combined with the field of the known labels."""
-    if isinstance(state.candidate.labels, MaskedLabels):
-        no_labels = Labels(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
+    scores, propagated, graph = scored
+    use = state.candidate.labels
+    if isinstance(use, MaskedLabels):
+        known = labels or Labels(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
         operator = propagation_operator(state.candidate.smoothing, graph, len(scores))
-        return masked_prediction(
-            state.candidate.labels, operator, scores, labels or no_labels, state.init_score
-        )
+        return masked_prediction(use, operator, scores, known, state.init_score)
     posterior = field_posterior(state, graph, labels, backend) if state.output.uses_field else None
     if posterior is None or labels is None:
         return state.output.combine(propagated, None)
@@ -144,8 +138,7 @@ def field_posterior(
 
 def with_labels(state: FittedState, labels: Labels, backend: Backend | None = None) -> FittedState:
     """Return the state in which predictions of the fitted nodes use these labels."""
-    propagated = state.init_score + state.propagated_scores
-    raw = apply_labels(state, state.scores, propagated, state.graph, labels, backend)
+    raw = apply_labels(state, score_table(state, None, None), labels, backend)
     return replace(state, labels=labels, raw_predictions=raw)
 
 
@@ -161,9 +154,8 @@ def labels_for(state: FittedState, X: object, new_labels: object, n_rows: int) -
             "(labels='none', or labels='auto' without a selected field). Fit with labels='field'."
         )
     taken = np.zeros(0, dtype=np.int64) if own is None else own.nodes
-    nodes, values = checks.extra_labels(
-        new_labels, taken, n_rows, state.is_classifier, "new_labels"
-    )
+    is_classifier = state.is_classifier
+    nodes, values = checks.extra_labels(new_labels, taken, n_rows, is_classifier, "new_labels")
     target = state.output.encode(values, "new_labels")
     if own is None:
         return Labels(nodes, target, np.ones(nodes.size))
@@ -229,9 +221,8 @@ def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) 
     checks.check_graph(graph, n_rows, X)
     strengths = state.relation_strengths
     if isinstance(graph, Mapping) and strengths is not None and set(graph) != set(strengths):
-        raise ValueError(
-            f"graph must have the relations of the fit, {list(strengths)}, got {list(graph)}."
-        )
+        text = f"graph must have the relations of the fit, {list(strengths)}, got {list(graph)}."
+        raise ValueError(text)
     return mix_relations(graph, strengths)
 
 
@@ -247,9 +238,8 @@ def mix_relations(graph: Graphs | None, strengths: Mapping[str, float] | None) -
             )
         return graph
     if strengths is None:
-        raise TypeError(
-            f"graph must be one Graph: this model was fitted on one graph, got {list(graph)}."
-        )
+        text = f"graph must be one Graph: this model was fitted on one graph, got {list(graph)}."
+        raise TypeError(text)
     return Graph.mix(graph, strengths)
 
 

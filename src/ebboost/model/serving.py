@@ -20,6 +20,7 @@ from ebboost.graph import Graphs
 from ebboost.model.intervals import Intervals, with_intervals
 from ebboost.model.output import Output
 from ebboost.model.predict import (
+    TableScores,
     apply_labels,
     field_posterior,
     labels_for,
@@ -85,15 +86,15 @@ class Predictor:
     def __init__(
         self, state: FittedState, X: object, graph: Graphs | None, new_labels: object
     ) -> None:
-        scores, propagated, self._graph = score_table(state, X, graph)
+        scored = score_table(state, X, graph)
         self._state = state
-        self._scores = scores.copy()
-        self._propagated = propagated
-        self._labels = labels_for(state, X, new_labels, len(scores))
-        if X is None and new_labels is None:
-            self._raw = state.raw_predictions.copy()
-        else:
-            self._raw = apply_labels(state, scores, propagated, self._graph, self._labels).copy()
+        self._graph = scored.graph
+        self._scores = scored.scores.copy()
+        self._propagated = scored.propagated
+        self._labels = labels_for(state, X, new_labels, len(scored.scores))
+        is_fitted = X is None and new_labels is None
+        raw = state.raw_predictions if is_fitted else apply_labels(state, scored, self._labels)
+        self._raw = raw.copy()
         self._field: _CachedField | None = None  # from the first update on
         self._column_hops = state.pipeline.hops(self._graph)
         #: The table, where columns depend on neighbours and are computed again when one changes.
@@ -233,7 +234,8 @@ class Predictor:
         if isinstance(state.candidate.labels, MaskedLabels):  # labels are propagated with scores
             all_scores = _replaced(self._scores, scored, scores)
             all_propagated = _replaced(self._propagated, reached, propagated)
-            raw = apply_labels(state, all_scores, all_propagated, self._graph, self._labels)
+            scored_table = TableScores(all_scores, all_propagated, self._graph)
+            raw = apply_labels(state, scored_table, self._labels)
             return np.arange(len(raw)), raw
         if self._field is None:
             uses_field = state.output.uses_field

@@ -10,7 +10,10 @@ def summarize(state: FittedState) -> str:
     n_trained = len(state.history["training"])
     best = "" if state.n_iter == n_trained else f" (the best of {n_trained})"
     rows = [("", f"{state.estimator}: {state.n_iter} rounds{best}, {state.stop_reason}")]
-    rows.append(("graph", _graph_use(state)))
+    name = state.candidate.name
+    uses = {"none": "not used", "as given": "used as given"}
+    graph_use = "none given" if state.graph is None else uses.get(name, f"used ({name})")
+    rows.append(("graph", graph_use))
     if state.relation_strengths is not None:
         strengths = state.relation_strengths.items()
         shares = ", ".join(f"{name} {strength:.3g}" for name, strength in strengths)
@@ -33,13 +36,6 @@ def summarize(state: FittedState) -> str:
     rows.append(("labels", f"{state.candidate.labels}; at prediction: {at_prediction}"))
     rows += _output_rows(state)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)
-
-
-def _graph_use(state: FittedState) -> str:
-    if state.graph is None:
-        return "none given"
-    names = {"none": "not used", "as given": "used as given"}
-    return names.get(state.candidate.name, f"used ({state.candidate.name})")
 
 
 def _output_rows(state: FittedState) -> list[tuple[str, str]]:

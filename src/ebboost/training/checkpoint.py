@@ -24,10 +24,10 @@ try:
 except ImportError:  # Windows: two fits in one folder are not noticed
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = FileFormat("ebboost checkpoint", 1)
 MAX_FILES = 2  # a damaged newest checkpoint leaves the one before
 _NAME = re.compile(r"round-\d{8}\.ckpt")
 _TEMPORARY = ".ckpt.part"
+FORMAT = FileFormat("ebboost checkpoint", 1, compress=False, suffix=_TEMPORARY)
 
 
 class Checkpoint:
@@ -197,7 +197,7 @@ class CheckpointSession:
         }
         path = os.path.join(self.folder, f"round-{n_rounds:08d}.ckpt")
         try:
-            FORMAT.write(path, manifest, entries, compress=False, suffix=_TEMPORARY)
+            FORMAT.write(path, manifest, entries)
             others = [other for other in self._paths if other != path]
             self._paths = [*others, path][-MAX_FILES:]
             for other in _checkpoint_paths(self.folder):
