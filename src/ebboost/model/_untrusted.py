@@ -27,7 +27,9 @@ from ebboost.model.candidate import Candidate
 from ebboost.model.state import FittedState
 from ebboost.propagation import Smoother
 
+Array = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
+CSR = ("data", "indices", "indptr")  # arrays of a sparse matrix
 TABLE_FIELDS = ("names", "categorical", "origin")  # of a stored table
 MAX_STEPS = 100_000  # of a smoother, more than any model needs
 MANIFEST = {
@@ -75,18 +77,15 @@ def check_manifest(manifest: dict[str, Any]) -> None:
     require(plain, "manifest.environment must hold text and numbers")
     table = manifest["table"]
     names = table["names"]
-    unique = (
-        names and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
-    )
+    unique = set(map(type, names)) == {str} and len(set(names)) == len(names)
     require(unique, "manifest.table.names must be different names of columns")
     Integers(-1, len(names) - 1).read(table["origin"], "manifest.table.origin")
-    columns = {str(column) for column in range(len(names))}
-    known = columns >= set(table["categories"])
+    known = set(map(str, range(len(names)))) >= set(table["categories"])
     lists = all(isinstance(values, list) for values in table["categories"].values())
     require(known and lists, "manifest.table.categories must be lists by position of the column")
 
 
-def check_facts(facts: dict[str, Any], candidate: Candidate, is_classifier: bool) -> None:
+def check_facts(facts: dict[str, Any], candidate: Candidate) -> None:
     """Check the types of learned values and of the candidate's parts."""
     match(facts, FACTS, "fitted")
     match(vars(candidate), CANDIDATE, "candidate")
@@ -94,8 +93,8 @@ def check_facts(facts: dict[str, Any], candidate: Candidate, is_classifier: bool
     columns = candidate.neighbor_features
     few = columns is None or len(columns.statistics) <= len(STATISTICS)
     require(few, "candidate.neighbor_features must name each statistic once")
-    masked = isinstance(candidate.labels, MaskedLabels)
-    require(not (is_classifier and masked), "candidate.labels of a classifier must not be masked")
+    masked = facts["classes"] is not None and isinstance(candidate.labels, MaskedLabels)
+    require(not masked, "candidate.labels of a classifier must not be masked")
     require(is_integer(facts["n_iter"], 0, 10**9), "fitted.n_iter must be an integer")
     values = [loss for losses in facts["history"].values() for loss in losses]
     values += facts["selection"].values()
@@ -107,10 +106,16 @@ def check_facts(facts: dict[str, Any], candidate: Candidate, is_classifier: bool
         check_strengths(strengths, strengths)
 
 
-def check_arrays(arrays: Arrays, classes: object, is_classifier: bool) -> tuple[int, int]:
-    """Check scores, predictions and labels; return the numbers of nodes and of outputs."""
+def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int]:
+    """Check classes, scores, predictions and labels; return the numbers of nodes and of outputs."""
     n_nodes, n_outputs = numbers(arrays, "scores", None, None).shape
-    n_classes = _check_classes(classes) if is_classifier else 1
+    n_classes = 1
+    if classes is not None:
+        n_classes = classes.size
+        require(classes.ndim == 1 and n_classes > 1, "classes must be a list of two or more")
+        plain = all(type(label) in (str, int, float, bool) for label in classes.tolist())
+        require(plain, "classes must be text or numbers")
+        check_unique_ids(classes, "classes")
     fits = n_outputs == n_classes or (n_classes == 2 and n_outputs == 1)
     require(n_nodes and fits, f"scores must have a row per node and {n_classes} columns")
     n_labels = node_indices(arrays, "label_nodes", n_nodes).size
@@ -132,31 +137,18 @@ def check_arrays(arrays: Arrays, classes: object, is_classifier: bool) -> tuple[
     require((weight >= 0).all() and weight.any(), "label_weight must be positive at some label")
     errors = arrays["conformity_scores"]
     is_sorted = (errors >= 0).all() and (np.diff(errors) >= 0).all()
-    require(is_classifier or is_sorted, "conformity_scores must be sorted and not negative")
-    if is_classifier:
-        for name in ("label_target", "raw_predictions", "validation_target"):
-            in_range = ((arrays[name] >= 0) & (arrays[name] <= 1 + 1e-6)).all()
-            require(in_range, f"{name} must be probabilities")
+    require(classes is not None or is_sorted, "conformity_scores must be sorted, not negative")
+    for name in ("label_target", "raw_predictions", "validation_target"):
+        in_range = ((arrays[name] >= 0) & (arrays[name] <= 1 + 1e-6)).all()
+        require(classes is None or in_range, f"{name} must be probabilities")
     return n_nodes, n_outputs
 
 
-def _check_classes(classes: object) -> int:
-    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or classes.size < 2:
-        raise ValueError("classes must be a list of two or more")
-    plain = all(type(label) in (str, int, float, bool) for label in classes.tolist())
-    require(plain, "classes must be text or numbers")
-    check_unique_ids(classes, "classes")
-    return int(classes.size)
-
-
-def numbers(
-    arrays: Arrays, name: str, *shape: int | None, high: float = LARGEST
-) -> NDArray[np.float64]:
+def numbers(arrays: Arrays, name: str, *shape: int | None, high: float = LARGEST) -> Array:
     """Return an array of numbers of this shape, None for any size, at most ``high`` in size."""
     array = arrays[name]
-    fits = len(shape) == array.ndim and all(
-        expected in (None, size) for expected, size in zip(shape, array.shape, strict=True)
-    )
+    sizes = zip(shape, array.shape, strict=False)
+    fits = len(shape) == array.ndim and all(expected in (None, size) for expected, size in sizes)
     is_float = array.dtype.kind == "f"
     require(fits and is_float, f"{name} must be numbers of shape {shape}, got {array.shape}")
     require((np.abs(array) <= high).all(), f"{name} must be finite")
@@ -174,7 +166,7 @@ def node_indices(arrays: Arrays, name: str, n_nodes: int) -> NDArray[np.int64]:
 
 def csr(arrays: Arrays, name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
     """Return a sparse matrix whose indices are within its shape."""
-    data, indices, indptr = (arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
+    data, indices, indptr = (arrays[f"{name}_{part}"] for part in CSR)
     fits = len(shape) == 2 and shape[0] > 0 and indptr.shape == (shape[0] + 1,)
     fits = fits and data.ndim == 1 and indices.shape == data.shape
     require(fits, f"{name} must be a matrix in CSR format")
@@ -189,7 +181,7 @@ def csr(arrays: Arrays, name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
     return sparse.csr_array((data, indices, indptr), shape=shape)
 
 
-def graph(arrays: Arrays, node_ids: object, n_nodes: int) -> Graph | None:
+def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
     """Return the graph fitted on: symmetric, with finite weights and no loops."""
     if "graph_indptr" not in arrays:
         require(node_ids is None, "node_ids need a graph")
@@ -199,16 +191,13 @@ def graph(arrays: Arrays, node_ids: object, n_nodes: int) -> Graph | None:
     require(finite, "graph_data must be finite")
     # The transpose has sorted, unique columns: only a matrix that has them too is equal to it.
     transpose = adjacency.T.tocsr()
-    symmetric = all(
-        np.array_equal(getattr(adjacency, part), getattr(transpose, part))
-        for part in ("indptr", "indices", "data")
-    )
-    symmetric = symmetric and transpose.has_canonical_format
+    pairs = [(getattr(adjacency, part), getattr(transpose, part)) for part in CSR]
+    symmetric = all(np.array_equal(*pair) for pair in pairs) and transpose.has_canonical_format
     require(symmetric and not adjacency.diagonal().any(), "the graph must be symmetric, no loops")
     if node_ids is None:
         return Graph(adjacency)
-    if not isinstance(node_ids, np.ndarray) or node_ids.shape != (n_nodes,):
-        raise ValueError(f"node_ids must be {n_nodes} ids")
+    fits = isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,)
+    require(fits, f"node_ids must be {n_nodes} ids")
     check_unique_ids(node_ids)
     return Graph(adjacency, node_ids)
 
@@ -242,10 +231,8 @@ def read_tables(
     for name, part in section["stored"].items():
         columns = {field: tuple(part[field]) for field in TABLE_FIELDS}
         width = len(columns["names"])
-        values = arrays.get(f"{name}_values")
-        if values is None:
-            values = csr(arrays, name, (n_nodes, width))
-        table = Table(values, **columns)
+        dense = arrays.get(f"{name}_values")
+        table = Table(csr(arrays, name, (n_nodes, width)) if dense is None else dense, **columns)
         entries = table.values.data if table.is_sparse else table.values
         if name == "fitted":
             same = tuple(columns.values()) == fitted and table.is_sparse == reader.is_sparse
@@ -272,11 +259,10 @@ def read_pipeline(candidate: Candidate, arrays: Arrays) -> FeaturePipeline:
         pipeline.encoder = OrderedTargetEncoder()
         pipeline.encoder.prior = numbers(arrays, "encoder_prior", None)
         for name in arrays:
-            column = name.removeprefix("encoder_")
-            if column != name and column != "prior":
+            if name.startswith("encoder_") and name != "encoder_prior":
                 means = numbers(arrays, name, None, None)
                 require(len(means), f"{name} must not be empty")
-                pipeline.encoder.means[int(column)] = means
+                pipeline.encoder.means[int(name.removeprefix("encoder_"))] = means
     return pipeline
 
 
@@ -297,9 +283,9 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
     if pipeline.encoder is None:
         require(not encoded, "the encoding of categories is missing")
     else:
-        means, prior = pipeline.encoder.means, pipeline.encoder.prior
+        means = pipeline.encoder.means
         require(set(means) == encoded and encoded, "the encoding of categories has other columns")
-        sizes = {part.shape[1] for part in means.values()} | {prior.size}
+        sizes = {part.shape[1] for part in means.values()} | {pipeline.encoder.prior.size}
         require(sizes == {state.n_outputs}, "the encoding of categories has other outputs")
     width = len(reader.names)
     dense = pipeline.low_rank is None or reader.is_sparse

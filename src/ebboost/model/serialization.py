@@ -50,8 +50,6 @@ _RECORDS: dict[str, tuple[str, type[Labels | ValidationRecord]]] = {
     "validation": ("validation", ValidationRecord),
 }
 _TABLES = {"fitted": "table", "encoded": "encoded_table"}
-_CSR = ("data", "indices", "indptr")
-Arrays = dict[str, NDArray[Any]]
 
 
 class ModelFileError(ValueError):
@@ -121,9 +119,9 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
     }
 
 
-def _arrays(state: FittedState, tables: Mapping[str, Table]) -> Arrays:
+def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays:
     """All arrays of a file, by name."""
-    arrays: Arrays = {name: getattr(state, name) for name in _ARRAYS}
+    arrays: untrusted.Arrays = {name: getattr(state, name) for name in _ARRAYS}
     for prefix, (attribute, kind) in _RECORDS.items():
         record = getattr(state, attribute)
         arrays |= {f"{prefix}_{part.name}": getattr(record, part.name) for part in fields(kind)}
@@ -132,7 +130,7 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> Arrays:
         matrices["graph"] = state.graph.adjacency
     for name, matrix in matrices.items():
         if sparse.issparse(matrix):
-            arrays |= {f"{name}_{part}": getattr(matrix, part) for part in _CSR}
+            arrays |= {f"{name}_{part}": getattr(matrix, part) for part in untrusted.CSR}
         else:
             arrays[f"{name}_values"] = np.asarray(matrix)
     pipeline = state.pipeline
@@ -145,7 +143,7 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> Arrays:
     return arrays
 
 
-def _pack(arrays: Arrays) -> bytes:
+def _pack(arrays: untrusted.Arrays) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
     size = sum(array.nbytes + 4096 for array in arrays.values())
@@ -173,7 +171,7 @@ def load_state(
 
 def _state(
     manifest: dict[str, Any],
-    arrays: Arrays,
+    arrays: untrusted.Arrays,
     entries: dict[str, bytes],
     codec: PartCodec,
     estimators: Mapping[str, type],
@@ -189,9 +187,8 @@ def _state(
     require(is_number, "n_jobs must be None, -1 or a positive integer")
     facts = codec.decode_items(manifest["fitted"])
     candidate = Candidate(**codec.decode_items(manifest["candidate"]))
-    is_classifier = facts["classes"] is not None
-    n_nodes, n_outputs = untrusted.check_arrays(arrays, facts["classes"], is_classifier)
-    untrusted.check_facts(facts, candidate, is_classifier)
+    untrusted.check_facts(facts, candidate)
+    n_nodes, n_outputs = untrusted.check_arrays(arrays, facts["classes"])
     section = manifest["table"]
     reader = untrusted.read_columns(section, parameters, facts["feature_names"])
     tables = untrusted.read_tables(section, reader, arrays, n_nodes)
@@ -275,7 +272,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         }
 
 
-def _read(path: str) -> tuple[dict[str, Any], Arrays, dict[str, bytes]]:
+def _read(path: str) -> tuple[dict[str, Any], untrusted.Arrays, dict[str, bytes]]:
     """The manifest, the arrays and all entries of a file."""
     try:
         manifest, entries = FORMAT.read(path)
