@@ -64,19 +64,19 @@ def score_table(state: FittedState, X: object, graph: Graphs | None) -> TableSco
     if is_dask(X) and not state.pipeline.uses_graph:
         check_feature_names(state, X)
         scores = scores_of(X, state.reader, state.pipeline, state.ensemble)
-        one_graph = graph_for(state, None, len(scores), graph)
-        n_threads = 1
-    else:
-        (X,) = gathered(X)
-        table = read_table(state, X)
-        one_graph = graph_for(state, X, table.n_rows, graph)
-        n_threads = threads_for(state.n_jobs, table)
-        with threads(n_threads):
-            scores = tree_scores(state, state.pipeline.transform(table, one_graph))
-    with threads(n_threads):
-        operator = propagation_operator(state.candidate.smoothing, one_graph, len(scores))
-        propagated = operator.apply(scores)
-    return TableScores(scores, state.init_score + propagated, one_graph)
+        with threads(1):
+            return _propagate(state, scores, graph_for(state, None, len(scores), graph))
+    (X,) = gathered(X)
+    table = read_table(state, X)
+    one_graph = graph_for(state, X, table.n_rows, graph)
+    with threads(threads_for(state.n_jobs, table)):
+        scores = tree_scores(state, state.pipeline.transform(table, one_graph))
+        return _propagate(state, scores, one_graph)
+
+
+def _propagate(state: FittedState, scores: Array, graph: Graph | None) -> TableScores:
+    operator = propagation_operator(state.candidate.smoothing, graph, len(scores))
+    return TableScores(scores, state.init_score + operator.apply(scores), graph)
 
 
 def _predict_rows(
@@ -94,7 +94,7 @@ def _predict_rows(
     center = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)
     if one_graph is None:
         scores = tree_scores(state, state.pipeline.transform(read_rows(state, X, center), None))
-        raw = apply_labels(state, TableScores(scores, state.init_score + scores, None), None)
+        raw = apply_labels(state, _propagate(state, scores, None), None)
         return raw[np.searchsorted(center, rows)]
     wide = one_graph.neighborhood(center, column_hops + hops)
     table = read_rows(state, X, wide.nodes)
@@ -102,10 +102,8 @@ def _predict_rows(
         features = state.pipeline.transform(table, wide.graph)
         near = one_graph.neighborhood(center, hops) if column_hops else wide
         features = features.subset(wide.distance <= hops) if column_hops else features
-        scores = tree_scores(state, features)
-        operator = propagation_operator(state.candidate.smoothing, near.graph, len(scores))
-        propagated = state.init_score + operator.apply(scores)
-    raw = apply_labels(state, TableScores(scores, propagated, near.graph), None)
+        scored = _propagate(state, tree_scores(state, features), near.graph)
+    raw = apply_labels(state, scored, None)
     return raw[np.searchsorted(near.nodes, rows)]
 
 

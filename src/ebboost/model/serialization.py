@@ -154,9 +154,7 @@ def _pack(arrays: untrusted.Arrays) -> bytes:
 
 
 def load_state(
-    path: str | os.PathLike[str],
-    classes: Iterable[type] = (),
-    estimators: Mapping[str, type] | None = None,
+    path: str | os.PathLike[str], classes: Iterable[type], estimators: Mapping[str, type]
 ) -> FittedState:
     """Return the state that :func:`save` wrote; nothing in a file is run, everything is checked.
 
@@ -166,57 +164,51 @@ def load_state(
     manifest, arrays, entries = _read(path)
     codec = PartCodec(_library_parts(), {kind.__name__: kind for kind in classes})
     with _model_file_errors(path):
-        return _state(manifest, arrays, entries, codec, estimators or {})
-
-
-def _state(
-    manifest: dict[str, Any],
-    arrays: untrusted.Arrays,
-    entries: dict[str, bytes],
-    codec: PartCodec,
-    estimators: Mapping[str, type],
-) -> FittedState:
-    name = manifest["estimator"]
-    require(name in estimators, f"unknown estimator class {name!r}: pass load(path, classes=[...])")
-    known = {key for kind in estimators[name].__mro__ for key in inspect.signature(kind).parameters}
-    unknown = sorted(set(manifest["parameters"]) - known)
-    require(not unknown, f"{name} has no parameters {unknown}")
-    parameters = codec.decode_items(manifest["parameters"])
-    n_jobs = parameters.get("n_jobs")  # the only parameter that a prediction reads
-    is_number = n_jobs is None or is_integer(n_jobs, -1, -1) or is_integer(n_jobs, 1, 2**31)
-    require(is_number, "n_jobs must be None, -1 or a positive integer")
-    facts = codec.decode_items(manifest["fitted"])
-    candidate = Candidate(**codec.decode_items(manifest["candidate"]))
-    untrusted.check_facts(facts, candidate)
-    n_nodes, n_outputs = untrusted.check_arrays(arrays, facts["classes"])
-    section = manifest["table"]
-    reader = untrusted.read_columns(section, parameters, facts["feature_names"])
-    tables = untrusted.read_tables(section, reader, arrays, n_nodes)
-    learner = learners.as_learner(parameters["learner"])
-    ensemble = learner.load(entries)
-    n_categories = {column: len(values) for column, values in reader.categories.items()}
-    n_columns = len(section["origin"])
-    ensemble.check(n_columns, n_outputs, n_categories if learner.takes_categories else {})
-    output = _output(facts.pop("loss"), facts.pop("classes"), manifest["calibration"])
-    values: dict[str, Any] = facts | {name: arrays[name] for name in _ARRAYS}
-    for prefix, (attribute, kind) in _RECORDS.items():
-        values[attribute] = kind(*(arrays[f"{prefix}_{part.name}"] for part in fields(kind)))
-    values |= {attribute: tables.get(name) for name, attribute in _TABLES.items()}
-    state = FittedState(
-        estimator=name,
-        parameters=parameters,
-        output=output,
-        reader=reader,
-        graph=untrusted.graph(arrays, codec.decode(manifest["node_ids"]), n_nodes),
-        candidate=candidate,
-        pipeline=untrusted.read_pipeline(candidate, arrays),
-        column_origin=tuple(section["origin"]),
-        ensemble=ensemble,
-        environment=manifest["environment"],
-        **values,
-    )
-    untrusted.smoke_test(state, learner.takes_categories)
-    return state
+        name = manifest["estimator"]
+        require(
+            name in estimators, f"unknown estimator class {name!r}: pass load(path, classes=[...])"
+        )
+        known = {
+            key for kind in estimators[name].__mro__ for key in inspect.signature(kind).parameters
+        }
+        unknown = sorted(set(manifest["parameters"]) - known)
+        require(not unknown, f"{name} has no parameters {unknown}")
+        parameters = codec.decode_items(manifest["parameters"])
+        n_jobs = parameters.get("n_jobs")  # the only parameter that a prediction reads
+        is_number = n_jobs is None or is_integer(n_jobs, -1, -1) or is_integer(n_jobs, 1, 2**31)
+        require(is_number, "n_jobs must be None, -1 or a positive integer")
+        facts = codec.decode_items(manifest["fitted"])
+        candidate = Candidate(**codec.decode_items(manifest["candidate"]))
+        untrusted.check_facts(facts, candidate)
+        n_nodes, n_outputs = untrusted.check_arrays(arrays, facts["classes"])
+        section = manifest["table"]
+        reader = untrusted.read_columns(section, parameters, facts["feature_names"])
+        tables = untrusted.read_tables(section, reader, arrays, n_nodes)
+        learner = learners.as_learner(parameters["learner"])
+        ensemble = learner.load(entries)
+        n_categories = {column: len(values) for column, values in reader.categories.items()}
+        n_columns = len(section["origin"])
+        ensemble.check(n_columns, n_outputs, n_categories if learner.takes_categories else {})
+        output = _output(facts.pop("loss"), facts.pop("classes"), manifest["calibration"])
+        values: dict[str, Any] = facts | {name: arrays[name] for name in _ARRAYS}
+        for prefix, (attribute, kind) in _RECORDS.items():
+            values[attribute] = kind(*(arrays[f"{prefix}_{part.name}"] for part in fields(kind)))
+        values |= {attribute: tables.get(name) for name, attribute in _TABLES.items()}
+        state = FittedState(
+            estimator=name,
+            parameters=parameters,
+            output=output,
+            reader=reader,
+            graph=untrusted.graph(arrays, codec.decode(manifest["node_ids"]), n_nodes),
+            candidate=candidate,
+            pipeline=untrusted.read_pipeline(candidate, arrays),
+            column_origin=tuple(section["origin"]),
+            ensemble=ensemble,
+            environment=manifest["environment"],
+            **values,
+        )
+        untrusted.smoke_test(state, learner.takes_categories)
+        return state
 
 
 def _library_parts() -> dict[str, type]:
