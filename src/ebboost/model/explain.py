@@ -1,6 +1,6 @@
 """Predictions as sums of contributions: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,10 +84,8 @@ class Explanation:
         decimals = max(0, 4 - int(np.floor(np.log10(largest)))) if largest > 0.0 else 0
         values = round_to_sum(values, decimals)
         lines = [f"node {self.node}: score {sum(values):.{decimals}f}"]
-        lines += [
-            f"  {name:<33}{value:+12.{decimals}f}"
-            for (name, _), value in zip(terms, values, strict=True)
-        ]
+        for (name, _), value in zip(terms, values, strict=True):
+            lines.append(f"  {name:<33}{value:+12.{decimals}f}")
         if labels and not self.labels_in_sum:
             lines.append("added to the probability of the class")
             lines += [f"  {name:<33}{value:+12.4f}" for name, value in labels]
@@ -125,10 +123,8 @@ def round_to_sum(values: Sequence[float], decimals: int) -> list[float]:
 def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
     """Return the predictions of fitted nodes as sums of contributions, computed in batches."""
     if isinstance(state.candidate.labels, MaskedLabels):
-        raise ValueError(
-            "A model with labels='masked' is not a sum of contributions; "
-            "fit with labels='field' or 'none'."
-        )
+        text = "A model with labels='masked' is not a sum of contributions"
+        raise ValueError(f"{text}; fit with labels='field' or 'none'.")
     if table is None:
         raise ValueError(
             "This model has no table: it was loaded from a file without one, or fitted from files "
@@ -148,7 +144,9 @@ def explained_scores(state: FittedState) -> Array:
     return state.raw_predictions
 
 
-def _explain(state: FittedState, nodes: NDArray[np.int64], features: Table) -> list[Explanation]:
+def _explain(
+    state: FittedState, nodes: NDArray[np.int64], features: Table
+) -> Iterator[Explanation]:
     unit_vectors = np.zeros((state.n_nodes, nodes.size))
     unit_vectors[nodes, np.arange(nodes.size)] = 1.0
     # A nonlinear P is explained as its linearisation at the fitted scores.
@@ -158,7 +156,6 @@ def _explain(state: FittedState, nodes: NDArray[np.int64], features: Table) -> l
     outputs = scores[nodes].argmax(axis=1)
     names, contributions = _column_contributions(state, features, nodes)
     residuals, label_influence = _label_influence(state, unit_vectors)
-    explanations = []
     for column, (node, output) in enumerate(zip(nodes.tolist(), outputs.tolist(), strict=True)):
         weights = influence[:, column]
         parts = float(weights[node]) * contributions[column, output]
@@ -171,19 +168,16 @@ def _explain(state: FittedState, nodes: NDArray[np.int64], features: Table) -> l
         shifts = label_influence[:, column] * residuals[:, output]
         used = np.flatnonzero(shifts)
         labels = zip(state.labels.nodes[used].tolist(), shifts[used].tolist(), strict=True)
-        explanations.append(
-            Explanation(
-                node=node,
-                output=output,
-                score=float(scores[node, output]),
-                base=float(state.init_score[output]) + float(parts[-1]),
-                own=own,
-                neighbors=dict(zip(others.tolist(), shares.tolist(), strict=True)),
-                labels=dict(labels),
-                labels_in_sum=not state.is_classifier,
-            )
+        yield Explanation(
+            node=node,
+            output=output,
+            score=float(scores[node, output]),
+            base=float(state.init_score[output]) + float(parts[-1]),
+            own=own,
+            neighbors=dict(zip(others.tolist(), shares.tolist(), strict=True)),
+            labels=dict(labels),
+            labels_in_sum=not state.is_classifier,
         )
-    return explanations
 
 
 def _column_contributions(

@@ -93,6 +93,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
     output = state.output
     graph = state.graph
     node_ids = graph.node_ids if graph is not None and graph.has_ids else None
+    categories = {str(column): values for column, values in reader.categories.items()}
     calibration = None
     if isinstance(output, ClassOutput):
         calibration = [output.calibration.temperature, output.calibration.strength]
@@ -106,9 +107,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
             "names": list(reader.names),
             "is_sparse": reader.is_sparse,
             "origin": [int(column) for column in state.column_origin],
-            "categories": codec.encode_items(
-                {str(column): values for column, values in reader.categories.items()}
-            ),
+            "categories": codec.encode_items(categories),
             "stored": {
                 name: {field: list(getattr(part, field)) for field in untrusted.TABLE_FIELDS}
                 for name, part in tables.items()
@@ -165,12 +164,10 @@ def load_state(
     codec = PartCodec(_library_parts(), {kind.__name__: kind for kind in classes})
     with _model_file_errors(path):
         name = manifest["estimator"]
-        require(
-            name in estimators, f"unknown estimator class {name!r}: pass load(path, classes=[...])"
-        )
-        known = {
-            key for kind in estimators[name].__mro__ for key in inspect.signature(kind).parameters
-        }
+        text = f"unknown estimator class {name!r}: pass load(path, classes=[...])"
+        require(name in estimators, text)
+        kinds = estimators[name].__mro__
+        known = {key for kind in kinds for key in inspect.signature(kind).parameters}
         unknown = sorted(set(manifest["parameters"]) - known)
         require(not unknown, f"{name} has no parameters {unknown}")
         parameters = codec.decode_items(manifest["parameters"])
@@ -274,9 +271,8 @@ def _read(path: str) -> tuple[dict[str, Any], untrusted.Arrays, dict[str, bytes]
         untrusted.check_manifest(manifest)
         limit = archive.max_unpacked_size(os.path.getsize(path))
         parts = archive.unpack(io.BytesIO(entries["arrays.npz"]), limit)
-        arrays = {
-            name.removesuffix(".npy"): archive.parse_npy(content) for name, content in parts.items()
-        }
+        parsed = {name: archive.parse_npy(content) for name, content in parts.items()}
+        arrays = {name.removesuffix(".npy"): array for name, array in parsed.items()}
     return manifest, arrays, entries
 
 

@@ -25,7 +25,6 @@ from ebboost.model.predict import (
     field_posterior,
     labels_for,
     propagation_hops,
-    propagation_operator,
     read_table,
     score_table,
     tree_scores,
@@ -182,9 +181,8 @@ class Predictor:
             return
         table = read_table(self._state, rows)
         if table.n_rows != nodes.size:
-            raise ValueError(
-                f"nodes names {nodes.size} nodes, rows has {table.n_rows}: pass a row for each."
-            )
+            text = f"nodes names {nodes.size} nodes, rows has {table.n_rows}: pass a row for each."
+            raise ValueError(text)
         with self._writing:
             scored, scores = self._score_again(nodes, table)
             reached, propagated = self._propagate_again(scored, scores)
@@ -217,14 +215,15 @@ class Predictor:
         if self._graph is None or hops == 0 or smoothing is None:
             return scored, state.init_score + scores
         if hops is None or not smoothing.linear:
-            all_scores = _replaced(self._scores, scored, scores)
-            operator = propagation_operator(smoothing, self._graph, len(all_scores))
-            return np.arange(len(all_scores)), state.init_score + operator.apply(all_scores)
+            all_scores = self._scores.copy()
+            all_scores[scored] = scores
+            all_propagated = smoothing.operator(self._graph).apply(all_scores)
+            return np.arange(len(all_scores)), state.init_score + all_propagated
         near = self._graph.neighborhood(scored, hops)
         change = np.zeros((near.nodes.size, scores.shape[1]))
         change[np.searchsorted(near.nodes, scored)] = scores - self._scores[scored]
-        operator = propagation_operator(smoothing, near.graph, near.nodes.size)
-        return near.nodes, self._propagated[near.nodes] + operator.apply(change)
+        propagated_change = smoothing.operator(near.graph).apply(change)
+        return near.nodes, self._propagated[near.nodes] + propagated_change
 
     def _apply_labels_again(
         self, scored: IntArray, scores: Array, reached: IntArray, propagated: Array
@@ -232,9 +231,9 @@ class Predictor:
         """The nodes whose predictions change, and those raw predictions."""
         state = self._state
         if isinstance(state.candidate.labels, MaskedLabels):  # labels are propagated with scores
-            all_scores = _replaced(self._scores, scored, scores)
-            all_propagated = _replaced(self._propagated, reached, propagated)
-            scored_table = TableScores(all_scores, all_propagated, self._graph)
+            all_scores = self._scores.copy()
+            all_scores[scored] = scores
+            scored_table = TableScores(all_scores, self._propagated, self._graph)
             raw = apply_labels(state, scored_table, self._labels)
             return np.arange(len(raw)), raw
         if self._field is None:
@@ -263,10 +262,3 @@ class Predictor:
 
     def __repr__(self) -> str:
         return f"Predictor({self._state.estimator}, n_nodes={len(self._raw)})"
-
-
-def _replaced(array: Array, rows: IntArray, values: Array) -> Array:
-    """A copy of an array in which some rows are replaced."""
-    copy = array.copy()
-    copy[rows] = values
-    return copy
