@@ -23,13 +23,13 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def environment(n_threads: int | None) -> dict[str, str | int | None]:
+def environment(n_threads: int) -> dict[str, str | int | None]:
     """Return versions, platform, number of threads, and which loops sweep the graph."""
-    facts: dict[str, str | int | None] = {
+    return {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),
         **versions(),
         "sweeps": "scipy" if _native.COMPILED is None else "compiled",
+        "threads": n_threads,
     }
-    return facts if n_threads is None else facts | {"threads": n_threads}

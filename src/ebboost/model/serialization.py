@@ -34,7 +34,6 @@ from ebboost.model import _untrusted as untrusted
 from ebboost.model.candidate import Candidate
 from ebboost.model.codec import PartCodec
 from ebboost.model.container import FileFormat, error_text
-from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput, NumericOutput, Output
 from ebboost.model.state import FittedState, ValidationRecord
 from ebboost.propagation import Smoother
@@ -114,7 +113,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
             },
         },
         "calibration": calibration,
-        "environment": dict(state.environment) or environment(None),
+        "environment": dict(state.environment),
     }
 
 
