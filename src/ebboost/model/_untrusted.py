@@ -5,6 +5,7 @@ compiled loops follow them unchecked, and two rows are predicted as a smoke test
 ``ValueError``. Trees are checked by the learners.
 """
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.features import NeighborFeatures
 from ebboost.data.graph_columns import STATISTICS
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
@@ -25,7 +25,6 @@ from ebboost.graph import Graph, check_strengths
 from ebboost.graph.ids import check_unique_ids
 from ebboost.model.candidate import Candidate
 from ebboost.model.state import FittedState
-from ebboost.propagation import Smoother
 
 Array = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -58,14 +57,6 @@ FACTS = {
     "relation_strengths": dict | None,
     "calibration_error": float | None,
 }
-CANDIDATE = {
-    "name": str,
-    "smoothing": Smoother | None,
-    "labels": LatentField | MaskedLabels | None,
-    "neighbor_features": NeighborFeatures | None,
-    "feature_smoothing": Smoother | None,
-    "low_rank": int,
-}
 
 
 def check_manifest(manifest: dict[str, Any]) -> None:
@@ -88,7 +79,7 @@ def check_manifest(manifest: dict[str, Any]) -> None:
 def check_facts(facts: dict[str, Any], candidate: Candidate) -> None:
     """Check the types of learned values and of the candidate's parts."""
     match(facts, FACTS, "fitted")
-    match(vars(candidate), CANDIDATE, "candidate")
+    match(vars(candidate), {part.name: part.type for part in fields(candidate)}, "candidate")
     require(is_integer(candidate.low_rank, 0, 10**6), "candidate.low_rank must be an integer")
     columns = candidate.neighbor_features
     few = columns is None or len(columns.statistics) <= len(STATISTICS)
