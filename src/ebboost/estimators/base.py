@@ -22,7 +22,7 @@ from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
 from ebboost.model.fitted import FittedModel
 from ebboost.model.intervals import with_intervals
-from ebboost.model.output import ClassOutput, NumericOutput
+from ebboost.model.output import Output
 from ebboost.model.predict import predict_raw
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 class BaseEBBS(FittedModel):
     """Base class of :class:`EBBSRegressor` and :class:`EBBSClassifier`."""
 
-    _output_type: ClassVar[type[NumericOutput] | type[ClassOutput]]
+    _output_type: ClassVar[type[Output]]
     _paper_parameters: ClassVar[Mapping[str, Any]]
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],

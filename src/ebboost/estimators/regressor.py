@@ -12,7 +12,7 @@ from ebboost.estimators._parameters import LOSSES, fill_docstring
 from ebboost.estimators.base import BaseEBBS
 from ebboost.learners import CatBoost
 from ebboost.model.fitted import learned
-from ebboost.model.output import NumericOutput
+from ebboost.model.output import Output
 from ebboost.propagation import Laplacian
 
 Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     True
     """
 
-    _output_type = NumericOutput
+    _output_type = Output
     _paper_parameters: ClassVar[Mapping[str, Any]] = {
         "learning_rate": 1.0,  # the published rate is CatBoost's own
         "n_iter_no_change": 100,

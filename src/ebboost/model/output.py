@@ -1,6 +1,5 @@
 """The meaning of y: how labels become targets, and how scores become predictions."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -18,32 +17,38 @@ ClassWeight = Mapping[object, float] | str | None
 
 
 @dataclass(frozen=True)
-class Output(ABC):
-    """What a column of scores stands for: a number, or the probability of a class."""
+class Output:
+    """The meaning of y: numbers, one column of scores; :class:`ClassOutput` is that of classes."""
 
     loss: Loss  # of equation (7), whose inverse link maps scores to predictions
     classes: NDArray[Any] | None = None  # sorted; None for numbers
+
+    @classmethod
+    def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
+        """Return the output of these labels with this ``loss`` parameter."""
+        return cls(regression_loss(loss))
 
     @property
     def uses_field(self) -> bool:
         """Whether the latent field moves predictions."""
         return True
 
-    @abstractmethod
     def encode(self, values: NDArray[Any], name: str) -> Array:
         """Return labels as a target of shape (m, n_outputs); ``name`` is for messages."""
+        return np.asarray(values, dtype=np.float64)[:, None]
 
-    @abstractmethod
     def decode(self, raw: Array) -> NDArray[Any]:
-        """Return what ``predict`` returns for raw predictions."""
+        """Return what ``predict`` returns for raw predictions: numbers in the units of y."""
+        predictions: NDArray[Any] = self.loss.inverse_link(raw)[:, 0]
+        return predictions
 
-    @abstractmethod
     def label_residuals(self, scores: Array, target: Array) -> Array:
-        """Return the residuals at labelled nodes: the observations of the latent field."""
+        """Return y − P f − init_score at labelled nodes: the observations of the latent field."""
+        return target - scores
 
-    @abstractmethod
     def combine(self, scores: Array, field_mean: Array | None) -> Array:
-        """Return raw predictions from propagated scores and the posterior mean of the field."""
+        """Return raw predictions from propagated scores and the mean of the field: P f + z."""
+        return scores if field_mean is None else scores + field_mean
 
     def fit_loss(self, target: Array, weight: Array) -> Self:
         """Return this output with the scale of its loss estimated from the training labels."""
@@ -53,33 +58,6 @@ class Output(ABC):
     def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
         """Return what the sample weights are multiplied by."""
         return 1.0
-
-
-@dataclass(frozen=True)
-class NumericOutput(Output):
-    """Numbers: raw predictions are scores."""
-
-    @classmethod
-    def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
-        """Return the output of a regressor with this ``loss`` parameter."""
-        return cls(regression_loss(loss))
-
-    def encode(self, values: NDArray[Any], name: str) -> Array:
-        """Return the numbers as one column."""
-        return np.asarray(values, dtype=np.float64)[:, None]
-
-    def decode(self, raw: Array) -> NDArray[Any]:
-        """Return predictions in the units of y."""
-        predictions: NDArray[Any] = self.loss.inverse_link(raw)[:, 0]
-        return predictions
-
-    def label_residuals(self, scores: Array, target: Array) -> Array:
-        """Return y − P f − init_score."""
-        return target - scores
-
-    def combine(self, scores: Array, field_mean: Array | None) -> Array:
-        """Return P f + z."""
-        return scores if field_mean is None else scores + field_mean
 
 
 @dataclass(frozen=True)

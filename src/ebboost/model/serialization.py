@@ -34,7 +34,7 @@ from ebboost.model import _untrusted as untrusted
 from ebboost.model.candidate import Candidate
 from ebboost.model.codec import PartCodec
 from ebboost.model.container import FileFormat, error_text
-from ebboost.model.output import ClassOutput, NumericOutput, Output
+from ebboost.model.output import ClassOutput, Output
 from ebboost.model.state import FittedState, ValidationRecord
 from ebboost.propagation import Smoother
 
@@ -220,7 +220,7 @@ def _library_parts() -> dict[str, type]:
 def _output(loss: Loss, classes: NDArray[Any] | None, calibration: list[float] | None) -> Output:
     if classes is None:
         require(calibration is None, "calibration must be null for a regressor")
-        return NumericOutput(loss)
+        return Output(loss)
     require(calibration is not None and len(calibration) == 2, "calibration must be two numbers")
     temperature, strength = calibration or (1.0, 0.0)
     in_range = 0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0

@@ -21,7 +21,7 @@ from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
 from ebboost.model.environment import environment
-from ebboost.model.output import ClassOutput, NumericOutput
+from ebboost.model.output import ClassOutput, Output
 from ebboost.model.predict import mix_relations, named_columns
 from ebboost.model.state import FittedState
 from ebboost.propagation import threads
@@ -67,7 +67,7 @@ class Trainer:
 
     estimator: str
     parameters: Mapping[str, Any]
-    output_type: type[NumericOutput] | type[ClassOutput]
+    output_type: type[Output]
     callbacks: Sequence[Callback] = ()
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None
     resume: bool = False
