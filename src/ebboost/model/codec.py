@@ -218,15 +218,7 @@ def _array_bytes(array: Any) -> bytes:
 
 
 def describe_parameters(value: Any) -> str:
-    """Return a text by which two fits compare a parameter, whether it can be saved or not.
-
-    Examples
-    --------
-    >>> import ebboost as eb
-    >>> from ebboost.model.codec import describe_parameters
-    >>> describe_parameters([eb.NeighborFeatures(["mean"]), None, 1.0])
-    "[NeighborFeatures(degree=True, statistics=['mean']), None, 1]"
-    """
+    """Return a text by which two fits compare a parameter, whether it can be saved or not."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from ebboost.data import archive
 from ebboost.data.archive import atomic_write, checksums
+from ebboost.data.schema import require
 
 MANIFEST = "manifest.json"
 
@@ -57,15 +58,14 @@ class FileFormat:
         return manifest, entries
 
     def _check(self, manifest: dict[str, Any], entries: dict[str, bytes]) -> None:
-        if manifest["format"] != self.name or type(manifest["format_version"]) is not int:
-            raise ValueError(f"format must be {self.name!r}")
+        fits = manifest["format"] == self.name and type(manifest["format_version"]) is int
+        require(fits, f"format must be {self.name!r}")
         expected = manifest["sha256"]
         actual = checksums(entries)
         for name in sorted({*expected, *actual}):
-            if name not in actual:
-                raise ValueError(f"entry {name[:80]!r} is missing")
-            if expected.get(name) != actual[name]:
-                raise ValueError(f"entry {name!r} differs from its checksum")
+            require(name in actual, f"entry {name[:80]!r} is missing")
+            same = expected.get(name) == actual[name]
+            require(same, f"entry {name!r} differs from its checksum")
 
 
 def _write_zip(file: IO[bytes], contents: Mapping[str, bytes], method: int) -> None:

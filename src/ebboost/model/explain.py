@@ -105,14 +105,7 @@ def _largest(
 
 
 def round_to_sum(values: Sequence[float], decimals: int) -> list[float]:
-    """Return numbers rounded so that they add up to their rounded sum: largest remainders go up.
-
-    Examples
-    --------
-    >>> from ebboost.model.explain import round_to_sum
-    >>> round_to_sum([1.44, 1.44, 1.44], 1)
-    [1.5, 1.4, 1.4]
-    """
+    """Return numbers rounded so that they add up to their rounded sum: largest remainders go up."""
     units = np.array(values) * 10.0**decimals
     rounded = np.floor(units)
     n_up = int(np.round(units.sum()) - rounded.sum())
