@@ -72,7 +72,7 @@ MASKS = '{"0": {"train": [0, 1, 400], "val": [2], "test": [3]}}'
     [
         ("X.csv", None, ["has no X.csv"]),
         ("masks.json", None, ["has no masks.json"]),
-        ("y.csv", "y\n1\n2\n", ["y.csv has 2 rows", "X.csv has 80"]),
+        ("y.csv", "y\n1\n2\n", ["y.csv must have 80 rows", "got 2"]),
         ("masks.json", MASKS, ["masks.json", "split 0", "row 400", "0 to 79"]),
         ("masks.json", '{"0": {"train": [0], "test": [3]}}', ["masks.json", "split 0", "['val']"]),
         ("graph.graphml", "<graphml><graph>", ["graph.graphml", "line 1"]),
