@@ -141,6 +141,7 @@ class CompiledSweep(ScipySweep):
         self._is_unit = bool((adjacency.data == 1.0).all())
         self._order = order
         self._layouts: dict[np.dtype[Any], Layout] = {}
+        self._system: tuple[tuple[Array, ...], Vector] | None = None
         self._lock = threading.Lock()  # what is made once, is made by one thread
 
     @property
@@ -213,7 +214,8 @@ class CompiledSweep(ScipySweep):
     ) -> tuple[Array, float]:
         """Solve (diag(diagonal) − A) z = right, one column."""
         layout = self.layout(DOUBLE)
-        residual, *system = layout.arrange(right, diagonal, inverse, size)
+        (residual,) = layout.arrange(right)
+        system = self._arrange_system((diagonal, inverse, size), layout)
         z, direction, image = layout.work(3, DOUBLE)
         length = np.zeros(1)
         solve = getattr(COMPILED, f"ebboost_solve_{layout.bits}")
@@ -222,6 +224,14 @@ class CompiledSweep(ScipySweep):
         solution = np.empty(self.n_nodes)
         layout.restore(z, solution)
         return solution, float(length[0])
+
+    def _arrange_system(self, system: tuple[Array, ...], layout: Layout) -> Vector:
+        """The vectors of a system in the layout; those of the last system are kept."""
+        last = self._system
+        if last is None or any(a is not b for a, b in zip(last[0], system, strict=True)):
+            last = (system, layout.arrange(*system))
+            self._system = last
+        return last[1]
 
     def neighbor_statistics(
         self, values: Vector, rows: Positions, sums: Array | None, out: Tables, missing: float
