@@ -1,5 +1,6 @@
 """Features computed from the graph as scikit-learn transformers, for any model."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Self, TypeAlias
 
@@ -26,7 +27,7 @@ Array = NDArray[np.float64]
 Matrix: TypeAlias = Array | sparse.csr_array
 
 
-class _GraphTransformer(TransformerMixin, BaseEstimator):
+class _GraphTransformer(TransformerMixin, BaseEstimator, ABC):
     """Base class of transformers that add columns computed from the graph."""
 
     def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:
@@ -77,8 +78,9 @@ class _GraphTransformer(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "graph_")
         return np.asarray([*self._reader.names, *self._added_names()], dtype=object)
 
+    @abstractmethod
     def _added_names(self) -> list[str]:
-        raise NotImplementedError
+        """Names of the columns that are added."""
 
     def _read(self, X: object, graph: Graph | None = None) -> Table:
         check_is_fitted(self, "graph_")

@@ -89,10 +89,27 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        shared = dict(locals())
-        for name in ("self", "__class__", "class_weight"):
-            del shared[name]
-        super().__init__(**shared)
+        super().__init__(
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            smoothing=smoothing,
+            labels=labels,
+            neighbor_features=neighbor_features,
+            feature_smoothing=feature_smoothing,
+            relations=relations,
+            learner=learner,
+            loss=loss,
+            momentum=momentum,
+            penalty=penalty,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            categorical_features=categorical_features,
+            device=device,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
         self.class_weight = class_weight
 
     def predict_proba(
