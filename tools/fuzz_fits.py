@@ -132,9 +132,9 @@ def _origin(error: Exception) -> str:
     """Where an error was raised, if by ebboost; else a failure."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1].filename
-    checked_by_sklearn = "sklearn/utils/validation.py" in last.replace(
-        os.sep, "/"
-    ) and "learners" not in "".join(frame.filename for frame in frames)
+    checks = ("sklearn/utils/validation.py", "sklearn/utils/_param_validation.py")
+    by_learner = any("learners" in frame.filename for frame in frames)
+    checked_by_sklearn = last.replace(os.sep, "/").endswith(checks) and not by_learner
     if (not last.startswith(PACKAGE) and not checked_by_sklearn) or not str(error):
         raise Failure(
             f"an error from {last}:{frames[-1].lineno}: {type(error).__name__}: {error}"

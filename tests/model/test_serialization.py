@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -457,3 +458,9 @@ def test_load_rejects_classes_that_are_not_classes(classes, tmp_path):
     eb.EBBSRegressor(2).fit([[0.0], [1.0]], [0.0, 1.0]).save(path)
     with pytest.raises(TypeError, match="classes must be a list of classes, got"):
         eb.load(path, classes=classes)
+
+
+def test_a_history_without_training_losses_is_summarised():
+    model = eb.EBBSRegressor(3, random_state=0).fit(np.arange(20.0)[:, None], np.arange(20.0))
+    bare = type(model).from_state(replace(model.state_, history={}))
+    assert f"{model.n_iter_} rounds, {model.stop_reason_}" in bare.summary()

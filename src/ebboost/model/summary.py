@@ -7,7 +7,7 @@ from ebboost.model.state import FittedState
 
 def summarize(state: FittedState) -> str:
     """Describe a fitted model in a few lines: what was selected and why, which labels it uses."""
-    n_trained = len(state.history["training"])
+    n_trained = len(state.history.get("training", ())) or state.n_iter
     best = "" if state.n_iter == n_trained else f" (the best of {n_trained})"
     rows = [("", f"{state.estimator}: {state.n_iter} rounds{best}, {state.stop_reason}")]
     name = state.candidate.name
