@@ -49,6 +49,8 @@ def loss_data(loss, seed, m=30):
         return scores, np.eye(c)[rng.integers(0, c, m)]
     if isinstance(loss, eb.LogLoss):
         return scores, rng.integers(0, 2, (m, 1)).astype(float)
-    if isinstance(loss, eb.Poisson):
+    if isinstance(loss, eb.Gamma):
+        return scores, rng.gamma(2.0, 1.0, (m, 1))
+    if loss.log_link:
         return scores, rng.poisson(2.0, (m, 1)).astype(float)
     return scores, rng.normal(scale=2.0, size=(m, 1))

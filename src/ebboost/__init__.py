@@ -10,7 +10,18 @@
 from ebboost import datasets
 from ebboost.boosting.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
 from ebboost.boosting.latent_field import LatentField
-from ebboost.boosting.losses import Huber, LogLoss, Loss, Poisson, Quantile, Softmax, SquaredError
+from ebboost.boosting.losses import (
+    Gamma,
+    Huber,
+    LogLoss,
+    Loss,
+    NegativeBinomial,
+    Poisson,
+    Quantile,
+    Softmax,
+    SquaredError,
+    Tweedie,
+)
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
@@ -53,6 +64,7 @@ __all__ = [
     "EdgeWeights",
     "Explanation",
     "FittedState",
+    "Gamma",
     "Graph",
     "GraphBlockFold",
     "GraphCheck",
@@ -67,6 +79,7 @@ __all__ = [
     "Loss",
     "MaskedLabels",
     "ModelFileError",
+    "NegativeBinomial",
     "NeighborFeatures",
     "ParquetTable",
     "Poisson",
@@ -81,6 +94,7 @@ __all__ = [
     "Softmax",
     "SpectralFeatures",
     "SquaredError",
+    "Tweedie",
     "XGBoost",
     "check_graph",
     "convergence",

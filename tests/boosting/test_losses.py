@@ -1,15 +1,25 @@
 """Losses against finite differences, bounds, scikit-learn and their best constants."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import log_loss
+from scipy.stats import gamma, nbinom
+from sklearn.metrics import (
+    log_loss,
+    mean_gamma_deviance,
+    mean_poisson_deviance,
+    mean_squared_error,
+    mean_tweedie_deviance,
+)
 
 import ebboost as eb
 from tests.problems import loss_data
 
-REGRESSION = [eb.SquaredError(), eb.Huber(0.7), eb.Quantile(0.3, 1e-3), eb.Poisson()]
+LOG_LINK = [eb.Poisson(), eb.NegativeBinomial(1.7), eb.Gamma(), eb.Tweedie(1.4)]
+REGRESSION = [eb.SquaredError(), eb.Huber(0.7), eb.Quantile(0.3, 1e-3), *LOG_LINK]
 BOUNDED = [eb.SquaredError(), eb.Huber(0.7)]
 
 
@@ -30,7 +40,9 @@ def test_gradient_is_the_finite_difference_of_the_value(loss, seed):
             if scores.shape[1] == 1
             else np.zeros(len(scores), bool)
         )
-        np.testing.assert_allclose(difference[~near_kink], gradient[~near_kink, column], atol=1e-6)
+        np.testing.assert_allclose(
+            difference[~near_kink], gradient[~near_kink, column], rtol=1e-6, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("loss", BOUNDED, ids=repr)
@@ -49,7 +61,12 @@ def test_parabola_of_the_curvature_lies_above_the_loss(loss, seed, scale):
 
 
 @pytest.mark.parametrize(
-    "loss", [eb.SquaredError(), eb.Poisson(), eb.LogLoss(), eb.Softmax()], ids=repr
+    "loss",
+    [
+        *(eb.SquaredError(), eb.Poisson(), eb.NegativeBinomial(1.7), eb.Tweedie(1.4)),
+        *(eb.LogLoss(), eb.Softmax()),
+    ],
+    ids=repr,
 )
 def test_curvature_of_smooth_losses_is_the_second_derivative(loss):
     scores, target = loss_data(loss, 0, 50)
@@ -86,6 +103,111 @@ def test_initial_score_is_the_best_constant(loss):
                 # Huber starts at the median, which is near its optimum, not at it.
                 slack = 2.0 if isinstance(loss, eb.Huber) else 1e-9
                 assert total <= weight @ loss.value(np.tile(other, (200, 1)), target) + slack
+
+
+@pytest.mark.parametrize("loss", [*REGRESSION, eb.LogLoss()], ids=repr)
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=10, deadline=None)
+def test_initial_score_with_an_offset_is_the_best_constant_beside_it(loss, seed):
+    offset, target = loss_data(loss, seed, 60)
+    weight = np.random.default_rng(seed).random(60) + 0.1
+    start = loss.initial(target, weight, offset)
+
+    def total(shift):
+        return weight @ loss.value(start + shift + offset, target)
+
+    slack = 0.5 if isinstance(loss, eb.Huber) else 1e-9
+    assert total(0.0) <= min(total(-1e-3), total(1e-3), total(0.3), total(-0.3)) + slack
+
+
+def test_initial_rate_of_poisson_counts_is_total_count_over_total_exposure():
+    count = np.array([[1.0], [0.0], [7.0]])
+    exposure = np.array([[10.0], [5.0], [20.0]])
+    start = eb.Poisson().initial(count, np.ones(3), np.log(exposure))
+    assert np.exp(start)[0] == pytest.approx(8 / 35)
+
+
+@given(seed=st.integers(0, 10_000), power=st.floats(1.05, 1.95))
+@settings(max_examples=20, deadline=None)
+def test_deviances_are_those_of_scikit_learn(seed, power):
+    for loss, expected in [
+        (eb.SquaredError(), mean_squared_error),
+        (eb.Poisson(), mean_poisson_deviance),
+        (eb.Gamma(), mean_gamma_deviance),
+        (eb.Tweedie(power), partial(mean_tweedie_deviance, power=power)),
+    ]:
+        scores, target = loss_data(loss, seed)
+        prediction = loss.inverse_link(scores)
+        assert loss.deviance(scores, target).mean() == pytest.approx(expected(target, prediction))
+
+
+@given(seed=st.integers(0, 10_000), theta=st.floats(0.1, 50.0))
+@settings(max_examples=20, deadline=None)
+def test_negative_binomial_deviance_is_twice_the_gap_of_scipy_log_likelihoods(seed, theta):
+    loss = eb.NegativeBinomial(theta)
+    scores, target = loss_data(loss, seed)
+
+    def log_likelihood(mean):
+        return nbinom.logpmf(target, theta, theta / (theta + mean))[:, 0]
+
+    gap = 2 * (log_likelihood(target) - log_likelihood(np.exp(scores)))
+    np.testing.assert_allclose(loss.deviance(scores, target), gap, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", [*REGRESSION, eb.LogLoss(), eb.Softmax()], ids=repr)
+def test_samples_have_the_predicted_mean_or_quantile(loss):
+    scores = np.tile(np.linspace(0.3, 0.9, 4 if isinstance(loss, eb.Softmax) else 1), (40_000, 1))
+    sample = loss.sample(np.random.default_rng(0), scores, 0.5)
+    if isinstance(loss, eb.Quantile):
+        assert (sample < scores).mean() == pytest.approx(loss.alpha, abs=0.01)
+        return
+    expected = loss.inverse_link(scores)[0][-sample.shape[1] :]
+    np.testing.assert_allclose(sample.mean(axis=0), expected, rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    "loss", [eb.SquaredError(), eb.Quantile(0.3, 0.1), eb.Gamma(), eb.Tweedie(1.4)], ids=repr
+)
+def test_dispersion_is_recovered_from_a_sample(loss):
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(20_000, 1))
+    target = loss.sample(random, scores, 0.4)
+    assert loss.dispersion(scores, target, np.ones(20_000)) == pytest.approx(0.4, rel=0.05)
+
+
+def test_shape_of_a_gamma_distribution_is_that_of_scipy():
+    random = np.random.default_rng(0)
+    target = random.gamma(0.3, 2.0, (4000, 1))
+    scores = np.full_like(target, np.log(target.mean()))
+    shape, _, _ = gamma.fit(target, floc=0.0)
+    assert 1 / eb.Gamma().dispersion(scores, target, np.ones(4000)) == pytest.approx(
+        shape, rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("truth", [eb.NegativeBinomial(3.0), eb.Tweedie(1.3)], ids=repr)
+def test_parameters_are_recovered_from_a_sample_around_known_scores(truth):
+    random = np.random.default_rng(0)
+    scores = random.normal(1.0, 1.0, size=(20_000, 1))
+    target = truth.sample(random, scores)
+    fitted = type(truth)().prepared(target, np.ones(20_000), scores)
+    (parameter,) = fitted.get_params().values()
+    assert parameter == pytest.approx(*truth.get_params().values(), rel=0.1)
+    assert truth.prepared(target, np.ones(20_000), scores) is truth
+
+
+def test_theta_without_scores_counts_all_variation_as_dispersion():
+    random = np.random.default_rng(0)
+    scores = random.normal(1.0, 1.0, size=(5000, 1))
+    target = eb.NegativeBinomial(3.0).sample(random, scores)
+    alone = eb.NegativeBinomial().prepared(target, np.ones(5000)).theta
+    assert alone < 0.5 * eb.NegativeBinomial().prepared(target, np.ones(5000), scores).theta
+
+
+def test_custom_losses_have_no_sample():
+    parts = {name: getattr(eb.SquaredError, name) for name in ("value", "gradient")}
+    with pytest.raises(NotImplementedError, match=r"Mine does not define sample"):
+        type("Mine", (eb.Loss,), parts)().sample(np.random.default_rng(0), np.zeros((2, 1)))
 
 
 def test_cross_entropy_and_links_agree_with_scikit_learn():
@@ -136,6 +258,8 @@ def test_robust_scale_falls_back_to_the_standard_deviation():
         (eb.Huber(0.0), "delta"),
         (eb.Quantile(1.5), "alpha"),
         (eb.Quantile(0.5, -1.0), "rounding"),
+        (eb.NegativeBinomial(0.0), "theta"),
+        (eb.Tweedie(2.0), "power"),
     ],
     ids=repr,
 )
@@ -144,11 +268,28 @@ def test_invalid_parameters_are_rejected_by_name(loss, message):
         loss.prepared(np.ones((3, 1)), np.ones(3))
 
 
-def test_poisson_rejects_negative_labels_and_zeros_only():
-    with pytest.raises(ValueError, match="negative"):
-        eb.EBBSRegressor(loss="poisson").fit([[0.0], [1.0]], [-1.0, 2.0])
+@pytest.mark.parametrize("loss", ["poisson", "negative_binomial", "tweedie"])
+def test_counts_and_amounts_must_not_be_negative_nor_all_zero(loss):
+    with pytest.raises(ValueError, match=r"must not be negative for the .* loss, got -1"):
+        eb.EBBSRegressor(loss=loss).fit([[0.0], [1.0]], [-1.0, 2.0])
     with pytest.raises(ValueError, match="must not be 0 at every"):
-        eb.EBBSRegressor(loss="poisson").fit([[0.0], [1.0]], [0.0, 0.0])
+        eb.EBBSRegressor(loss=loss).fit([[0.0], [1.0]], [0.0, 0.0])
+
+
+def test_gamma_amounts_must_be_positive():
+    with pytest.raises(ValueError, match="y must be positive for the Gamma loss, got 0"):
+        eb.EBBSRegressor(loss="gamma").fit([[0.0], [1.0]], [0.0, 2.0])
+
+
+@pytest.mark.parametrize("loss", ["negative_binomial", "gamma", "tweedie"])
+def test_losses_by_name_fit_and_predict_means(loss):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 1))
+    y = random.poisson(np.exp(1.0 + X[:, 0])) + 1.0
+    prediction = eb.EBBSRegressor(60, loss=loss, random_state=0).fit(X, y).predict()
+    assert mean_poisson_deviance(y, prediction) < 0.3 * mean_poisson_deviance(
+        y, np.full(400, y.mean())
+    )
 
 
 def test_unknown_loss_is_rejected():
