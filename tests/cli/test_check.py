@@ -35,8 +35,21 @@ def test_check_warns_of_a_target_leak_and_estimates_the_gain(folder, tmp_path):
     assert "Moran's I" in printed and "The graph helps" in printed and "±" in printed
 
 
-def test_warnings_of_the_library_become_notes(folder, copy):
-    with (copy / "edges.csv").open("a") as file:
-        file.write("001,000\n")  # one pair both ways: the list is a directed one
-    result = run("check", copy / "nodes.csv", copy / "edges.csv", "-t", "price", "--no-estimate")
-    assert "note: The input is directed" in result.stderr
+def test_warnings_of_the_library_become_notes(folder, tmp_path):
+    nodes, _ = grid()
+    nodes["price"] = nodes["price"].fillna(-999)
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    words = ("check", tmp_path / "nodes.csv", folder / "edges.csv", "-t", "price", "--no-estimate")
+    note = " ".join(run(*words).stderr.split())
+    assert "y is -999 in 66 rows and negative nowhere else" in note and "--missing -999" in note
+    result = run(*words, "--missing", "-999", "--json")
+    assert not result.stderr
+    assert json.loads(result.stdout)["n_labelled"] == nodes["price"].ne(-999).sum()
+
+
+def test_an_equal_target_is_reported(folder, tmp_path):
+    nodes, _ = grid()
+    nodes["price"] = 1.5
+    nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    words = ("check", tmp_path / "nodes.csv", folder / "edges.csv", "-t", "price", "--folds", 2)
+    assert "All labels are equal" in run(*words).stdout

@@ -10,12 +10,15 @@ from ebboost import Graph
 from ebboost.cli import graph_files, tables
 from tests.cli.commands import put
 
+EDGE_COLUMNS = ("source", "target", "weight", "distance")
 NODES = "id,price,name\n01,1.5,x\n02,,y\nNA,3,\n"
 
 
 def read(folder, nodes, edges, **options):
     """Data, pairs of ids and warnings of two tables in text."""
     files = put(folder, "nodes.csv", nodes), put(folder, "edges.csv", edges)
+    columns = {name: options.pop(name) for name in EDGE_COLUMNS if name in options}
+    options["columns"] = graph_files.EdgeColumns(**columns)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = graph_files.read_nodes_and_edges(*files, **options)
@@ -47,7 +50,9 @@ def test_parquet_files_are_read_like_csv(tmp_path):
         tmp_path / "edges.parquet"
     )
     again = graph_files.read_nodes_and_edges(
-        tmp_path / "nodes.parquet", tmp_path / "edges.parquet", weight="km"
+        tmp_path / "nodes.parquet",
+        tmp_path / "edges.parquet",
+        columns=graph_files.EdgeColumns(weight="km"),
     )
     assert again.graph.degrees.tolist() == [4.0, 9.0, 5.0]
 
@@ -74,13 +79,13 @@ def test_graphml_is_read_as_edges(tmp_path):
     text += '<edge source="01" target="02"><data key="w">2.5</data></edge></graph></graphml>'
     nodes, edges = put(tmp_path, "nodes.csv", NODES), put(tmp_path, "g.graphml", text)
     assert graph_files.read_nodes_and_edges(nodes, edges).graph.degrees.tolist() == [1, 1, 0]
-    assert graph_files.read_nodes_and_edges(nodes, edges, weight="km").graph.degrees.tolist() == [
-        2.5,
-        2.5,
-        0,
-    ]
+    for option, degree in (("weight", 2.5), ("distance", 0.5)):
+        columns = graph_files.EdgeColumns(**{option: "km"})
+        graph = graph_files.read_nodes_and_edges(nodes, edges, columns=columns).graph
+        assert graph.degrees.tolist() == [degree, degree, 0]
+    columns = graph_files.EdgeColumns(weight="miles")
     with pytest.raises(ValueError, match="no edge attribute is called 'miles'"):
-        graph_files.read_nodes_and_edges(nodes, edges, weight="miles")
+        graph_files.read_nodes_and_edges(nodes, edges, columns=columns)
 
 
 @pytest.mark.parametrize(
@@ -133,26 +138,67 @@ def test_ends_of_edges_are_recognised_by_name_or_order(tmp_path):
     ):
         _, pairs, _ = read(tmp_path, nodes, edges)
         assert pairs == {("a", "b")}
-    _, pairs, _ = read(tmp_path, nodes, "from,to,via\na,b,c\n", edge_from="from", edge_to="via")
+    _, pairs, _ = read(tmp_path, nodes, "from,to,via\na,b,c\n", source="from", target="via")
     assert pairs == {("a", "c")}
 
 
-def test_an_unused_weight_column_is_noted(tmp_path):
-    edges = "source,target,weight\na,b,2.5\n"
-    data, _, notes = read(tmp_path, "id,x\na,1\nb,2\n", edges)
-    assert data.graph.degrees.tolist() == [1, 1] and "not used: 'weight'. --weight COLUMN" in notes
-    data, _, notes = read(tmp_path, "id,x\na,1\nb,2\n", edges, weight="weight")
-    assert data.graph.degrees.tolist() == [2.5, 2.5] and not notes
-    with pytest.raises(ValueError, match=r"line 2: the weight in column 'weight' must be"):
-        read(tmp_path, "id,x\na,1\nb,2\n", edges.replace("2.5", "-1"), weight="weight")
+TWO = "id,x\na,1\nb,2\nc,3\n"
 
 
-def test_edges_without_a_header_raise_an_error(tmp_path):
-    nodes = "id,x\nann,1\nbob,2\neve,3\n"
-    with pytest.raises(
-        ValueError, match="no header: its first line names the nodes 'ann' and 'bob'"
-    ):
-        read(tmp_path, nodes, "ann,bob\nbob,eve\n")
+@pytest.mark.parametrize("name", ["weight", "W", "strength", "similarity"])
+def test_a_column_named_like_weights_is_used_unless_declined(tmp_path, name):
+    edges = f"source,target,{name}\na,b,2.5\nb,c,1\n"
+    data, _, notes = read(tmp_path, TWO, edges)
+    assert data.graph.degrees.tolist() == [2.5, 3.5, 1]
+    assert f"Column {name!r} of edges.csv is used as edge weights" in notes
+    data, _, notes = read(tmp_path, TWO, edges, weight=name)
+    assert data.graph.degrees.tolist() == [2.5, 3.5, 1] and not notes
+    data, _, notes = read(tmp_path, TWO, edges, weight="none")
+    assert data.graph.degrees.tolist() == [1, 2, 1] and not notes
+
+
+def test_distances_become_weights(tmp_path):
+    edges = "source,target,distance\na,b,1\nb,c,3\n"
+    data, _, notes = read(tmp_path, TWO, edges)
+    assert data.graph.degrees.tolist() == pytest.approx([2 / 3, 2 / 3 + 0.4, 0.4])  # median 2
+    assert "edges weigh 1 / (1 + d / median d)" in notes
+    data, _, notes = read(tmp_path, TWO, edges.replace("distance", "km"), distance="km")
+    assert data.graph.degrees.tolist() == pytest.approx([2 / 3, 2 / 3 + 0.4, 0.4]) and not notes
+    with pytest.raises(ValueError, match="exclude each other"):
+        read(tmp_path, TWO, edges, distance="distance", weight="distance")
+
+
+def test_other_columns_of_edges_are_offered(tmp_path):
+    data, _, notes = read(tmp_path, TWO, "source,target,km\na,b,2.5\n")
+    assert data.graph.degrees.tolist() == [1, 1, 0]
+    assert "not used: 'km'. --weight COLUMN takes one as edge weights, --distance" in notes
+    _, _, notes = read(tmp_path, TWO, "source,target,kind\na,b,road\n")
+    assert "not used: 'kind'." in notes and "--weight" not in notes
+    with pytest.raises(ValueError, match=r"line 2: column 'km' must be a number from 0 up"):
+        read(tmp_path, TWO, "source,target,km\na,b,-1\n", weight="km")
+    data, _, notes = read(tmp_path, TWO, "source,target,weight\na,b,-1\n")
+    assert data.graph.degrees.tolist() == [1, 1, 0] and "not used: 'weight'" in notes
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "options"),
+    [
+        ("id,x\nann,1\nbob,2\neve,3\n", "ann,bob\nbob,eve\n", {}),
+        ("id,x\n1,1\n2,2\n3,3\n", "1,2\n2,3\n", {}),
+        ("id,x\n1,1\n2,2\n3,3\n", "0;1\n1;2\n", {"node_id": "rows"}),
+        ("x,tag\n1,p\n2,q\n3,r\n", "p\tq\nq\tr\n", {"node_id": "tag"}),
+    ],
+)
+def test_edges_without_a_header_lose_none(tmp_path, nodes, edges, options):
+    data, _, _ = read(tmp_path, nodes, edges, **options)
+    assert data.graph.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+
+
+def test_lines_of_edges_without_a_header_are_counted_from_one(tmp_path):
+    with pytest.raises(ValueError, match=r"edges\.csv, line 1: node '7'"):
+        read(tmp_path, TWO, "7,8\n", node_id="id")
+    with pytest.raises(ValueError, match=r"edges\.csv, line 2: there is no node"):
+        read(tmp_path, TWO, "a,b\nb,\n")
 
 
 def test_edges_of_unknown_nodes_are_skipped_on_request(tmp_path):

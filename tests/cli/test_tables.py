@@ -1,5 +1,9 @@
 """Tables in files: delimiters, decimals, dates; nothing is lost silently."""
 
+import bz2
+import gzip
+import lzma
+
 import pandas as pd
 import pytest
 
@@ -62,3 +66,11 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path):
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["out.csv"]
     tables.write_table(pd.DataFrame({"a": [1]}), path)
     assert path.read_text() == "a\n1\n" and [p.name for p in tmp_path.iterdir()] == ["out.csv"]
+
+
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_compressed_text_is_read(tmp_path, module):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(module.compress(b"id,x\n01,1.5\n02,\n"))
+    table = tables.read_table(path, text=["id"])
+    assert table["id"].tolist() == ["01", "02"] and table["x"].isna().tolist() == [False, True]

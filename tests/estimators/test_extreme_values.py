@@ -1,7 +1,6 @@
 """Extreme graphs, tables and labels: finite predictions, or a clear error."""
 
 import warnings
-from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
@@ -160,15 +159,13 @@ def test_an_entry_that_no_tree_can_use_is_named(entry, words):
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        (pd.date_range("2024-01-01", periods=N, tz="Europe/Berlin"), "days since a start"),
-        (np.array([datetime(2024, 1, 1, tzinfo=UTC)] * N, dtype=object), "row 0|days since"),
         (
             [1, "two", None, 3.5] * (N // 4),
             "mixes numbers and text|holds numbers but row 1 is 'two'",
         ),
         (X[:, 0] + 1j, "complex128"),
     ],
-    ids=["dates", "objects of dates", "mixed", "complex"],
+    ids=["mixed", "complex"],
 )
 def test_a_column_that_no_tree_can_use_is_named(column, words):
     frame = pd.DataFrame({"x": X[:, 0]})

@@ -1,5 +1,6 @@
 """Graphs of other libraries, matrices and dataframes keep their weights, ids and row order."""
 
+import pickle
 import re
 from types import SimpleNamespace
 
@@ -374,3 +375,53 @@ def test_invalid_input_raises_errors_with_argument_and_row(make, error, words):
         make()
     for word in words:
         assert re.search(re.escape(word), str(caught.value)), caught.value
+
+
+def test_igraph_is_converted_with_names_and_weights():
+    igraph = pytest.importorskip("igraph")
+    theirs = igraph.Graph(n=4, edges=[(0, 1), (2, 1)])
+    assert eb.Graph.from_igraph(theirs).adjacency.toarray().tolist() == [
+        [0, 1, 0, 0],
+        [1, 0, 1, 0],
+        [0, 1, 0, 0],
+        [0, 0, 0, 0],
+    ]
+    theirs.vs["name"] = list("abcd")
+    theirs.es["weight"] = [2.0, 0.5]
+    ours = eb.Graph.from_igraph(theirs)
+    assert ours.node_ids.tolist() == list("abcd") and ours.degrees.tolist() == [2, 2.5, 0.5, 0]
+    directed = igraph.Graph(n=2, edges=[(0, 1)], directed=True)
+    with pytest.warns(UserWarning, match="directed: 1 of its edges"):
+        eb.Graph.from_igraph(directed)
+    assert eb.Graph.from_igraph(directed, directed=True).outgoing.toarray().tolist() == [
+        [0, 1],
+        [0, 0],
+    ]
+    with pytest.raises(TypeError, match=r"must be an igraph\.Graph"):
+        eb.Graph.from_igraph([])
+
+
+def test_distances_of_a_dataframe_become_weights():
+    edges = pd.DataFrame({"a": [0, 1], "b": [1, 2], "km": [1.0, 3.0]})
+    graph = eb.Graph.from_dataframe(edges, distance="km")
+    assert graph.degrees.tolist() == pytest.approx([2 / 3, 2 / 3 + 0.4, 0.4])
+    with pytest.raises(ValueError, match="exclude each other"):
+        eb.Graph.from_dataframe(edges, weight="km", distance="km")
+
+
+def test_directions_are_kept_on_request():
+    one_way = np.array([[0, 2.0, 0], [0, 0, 1.0], [0, 3.0, 0]])
+    networkx = nx.from_numpy_array(one_way, create_using=nx.DiGraph)
+    edges = pd.DataFrame({"a": [0, 1, 2], "b": [1, 2, 1], "w": [2.0, 1.0, 3.0]})
+    for graph in (
+        eb.Graph.from_edges([0, 1, 2], [1, 2, 1], [2, 1, 3], directed=True),
+        eb.Graph.from_scipy(one_way, directed=True),
+        eb.Graph.from_networkx(networkx, directed=True),
+        eb.Graph.from_dataframe(edges, weight="w", directed=True),
+    ):
+        assert graph.outgoing.toarray().tolist() == one_way.tolist()
+        assert graph.adjacency.toarray().tolist() == [[0, 2, 0], [2, 0, 2], [0, 2, 0]]
+        assert pickle.loads(pickle.dumps(graph)).outgoing.toarray().tolist() == one_way.tolist()
+        near = graph.neighborhood([0], 1).graph
+        assert near.outgoing.toarray().tolist() == [[0, 2], [0, 0]]
+    assert eb.Graph.from_edges([0], [1]).outgoing is None

@@ -1,9 +1,12 @@
 """Neighbours from coordinates, against brute force and the haversine formula."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial import Delaunay
 
 import ebboost as eb
 
@@ -126,3 +129,50 @@ def test_invalid_coordinates_raise_errors_with_the_argument(build, error, words)
         build()
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("metric", DISTANCES)
+def test_distance_weights_fall_with_the_length_of_an_edge(metric):
+    coords = coordinates(metric, 0)[:, : 2 if metric == "haversine" else 3]
+    builders = {
+        "knn": lambda **options: eb.Graph.build_knn(coords, 4, **options),
+        "radius": lambda **options: eb.Graph.build_radius(
+            coords, 3000.0 if metric == "haversine" else 1.0, **options
+        ),
+        "delaunay": lambda **options: eb.Graph.build_delaunay(coords[:, :2], **options),
+    }
+    for name, build in builders.items():
+        points = coords[:, :2] if name == "delaunay" else coords
+        weighted = build(metric=metric, weight="distance").adjacency.toarray()
+        pairs = np.triu(build(metric=metric).adjacency.toarray() > 0)
+        d = DISTANCES[metric](points)[pairs]
+        np.testing.assert_allclose(weighted[pairs], 1 / (1 + d / np.median(d)), rtol=1e-9)
+
+
+def test_delaunay_is_that_of_scipy_and_connects_repeated_points():
+    coords = np.random.default_rng(0).uniform(size=(40, 2))
+    pairs = set()
+    for triangle in Delaunay(coords).simplices:
+        pairs |= {frozenset(pair) for pair in itertools.combinations(triangle.tolist(), 2)}
+    graph = eb.Graph.build_delaunay(coords)
+    assert {
+        frozenset(map(int, pair)) for pair in zip(*graph.adjacency.nonzero(), strict=True)
+    } == pairs
+    repeated = eb.Graph.build_delaunay(
+        np.vstack([coords, coords[:3], coords[:1]]), weight="distance"
+    )
+    assert repeated.n_components == 1 and repeated.n_edges == len(pairs) + 4
+    with pytest.raises(ValueError, match="not on one line"):
+        eb.Graph.build_delaunay([[0, 0], [1, 1], [2, 2]])
+
+
+def test_many_rows_at_one_point_are_connected_to_other_points():
+    coords = np.repeat([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]], [6, 1, 6], axis=0)
+    graph = eb.Graph.build_knn(coords, k=2, weight="distance")
+    assert graph.n_components == 1
+    assert graph.adjacency.data.max() == 1.0  # at distance 0
+
+
+def test_an_unknown_weight_is_rejected():
+    with pytest.raises(ValueError, match="weight must be 'distance' or None, got 'gauss'"):
+        eb.Graph.build_knn([[0.0], [1.0]], 1, weight="gauss")

@@ -26,7 +26,6 @@ def same(one, other):
     assert np.allclose(one.adjacency.data, other.adjacency.data, rtol=1e-14, atol=0.0)
 
 
-@pytest.mark.filterwarnings("ignore:The input is directed")
 @settings(max_examples=30, deadline=None)
 @given(
     ends=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=40),
@@ -59,12 +58,6 @@ def test_blocks_give_the_graph_of_from_edges(tmp_path_factory, ends, seed, spare
         same(eb.Graph.open(folder / "kept"), graph)
 
 
-def test_directed_edges_warn_as_in_memory(tmp_path):
-    path = written(tmp_path / "edges.parquet", a=[0, 1, 1], b=[1, 0, 2])
-    with pytest.warns(UserWarning, match="1 of its edges differ"):
-        eb.Graph.from_parquet(path)
-
-
 def test_a_folder_is_read_in_the_order_of_its_names_and_columns_are_named(tmp_path):
     for name, ends in (("b", [3, 4]), ("a", [0, 1])):
         written(tmp_path / f"{name}.parquet", when=["x"] * 1, to=[ends[1]], of=[ends[0]])
@@ -76,8 +69,7 @@ def test_a_stored_adjacency_is_memory_mapped_and_gives_equal_models(tmp_path):
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 500, (2, 1500))
     path = written(tmp_path / "edges.parquet", a=ends[0], b=ends[1])
-    with pytest.warns(UserWarning, match="directed"):
-        graph = eb.Graph.from_parquet(path, n_nodes=500, directory=tmp_path / "kept")
+    graph = eb.Graph.from_parquet(path, n_nodes=500, directory=tmp_path / "kept")
     for array in (graph.adjacency.data, graph.adjacency.indices, graph.adjacency.indptr):
         owner = array
         while not isinstance(owner, np.memmap) and owner.base is not None:

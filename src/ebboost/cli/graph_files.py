@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.cli import tables
-from ebboost.graph import Graph
+from ebboost.cli.formats import TableSource
+from ebboost.cli.text_columns import as_numbers
+from ebboost.graph import Graph, distance_weights
 from ebboost.graph.graphml import read_graphml
 
 ID_NAMES = ("id", "node", "node_id", "nodeid", "ids", "key", "code", "name", "index")
 FROM_NAMES = ("source", "src", "from", "node1", "node_1", "a", "u", "i")
 TO_NAMES = ("target", "dst", "to", "node2", "node_2", "b", "v", "j")
+WEIGHT_NAMES = ("weight", "weights", "w", "strength", "similarity")
+DISTANCE_NAMES = ("distance", "dist")
+NO_WEIGHTS = "none"  # --weight none: all edges weigh 1
 ROWS = "rows"  # --id rows: edges hold row numbers
 
 Ids = NDArray[Any]
@@ -41,34 +46,44 @@ class NodesAndEdges:
     graph: Graph
 
 
+@dataclass(frozen=True)
+class EdgeColumns:
+    """The columns of a file of edges: two ends, and weights or distances; None: by their names."""
+
+    source: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    distance: str | None = None
+
+
 def read_nodes_and_edges(
-    nodes: Path,
-    edges: Path,
+    nodes: TableSource,
+    edges: TableSource,
     *,
     node_id: str | None = None,
-    edge_from: str | None = None,
-    edge_to: str | None = None,
-    weight: str | None = None,
+    columns: EdgeColumns | None = None,
     skip_unknown: bool = False,
     fitted_ids: Ids | None = None,
 ) -> NodesAndEdges:
-    """Read a table of nodes (CSV, Parquet) and a file of edges (CSV, Parquet, GraphML).
+    """Read a table of nodes and a file of edges: a table, or GraphML.
 
     Without ``node_id``, ids are the column named like an id or the first, if the edges use its
     values, else the row numbers from 0, if the edges hold such. ``fitted_ids`` are ids of more
     nodes that edges may name; they follow those of the table. Warns of what a user should know.
     """
-    columns = tables.column_names(nodes)
-    by_row = node_id == ROWS and ROWS not in columns
+    names = tables.column_names(nodes)
+    by_row = node_id == ROWS and ROWS not in names
     more_ids = np.zeros(0, dtype=object) if fitted_ids is None else fitted_ids
     if by_row and more_ids.size:
         raise ValueError("--attach joins nodes by ids: name the column of ids, not --id rows.")
     if node_id is not None and not by_row:
-        tables.check_column(columns, node_id, "--id", nodes)
-    ends, weights = _read_edges(edges, edge_from, edge_to, weight)
+        tables.check_column(names, node_id, "--id", nodes)
+    candidates = _id_candidates(names) if node_id is None else [node_id] * (not by_row)
+    header = _has_header(edges, nodes, candidates, more_ids)
+    ends, weights = _read_edges(edges, columns or EdgeColumns(), header)
     id_name = None if by_row else node_id
     if node_id is None:
-        id_name = _find_id_column(nodes, columns, ends, more_ids, edges)
+        id_name = _find_id_column(nodes, names, ends, more_ids, edges)
     table = tables.read_table(nodes, text=[] if id_name is None else [id_name])
     if not len(table):
         raise ValueError(f"{nodes} has a header but no rows.")
@@ -79,12 +94,10 @@ def read_nodes_and_edges(
     else:
         ids = table.pop(id_name).to_numpy(dtype=object)
         positions = _match_ids(ids, more_ids, ends, id_name, nodes)
-        if not _is_graphml(edges):
-            _check_header(edges, ids)
-    if columns[0].startswith("unnamed ") and columns[0] in table.columns:
+    if names[0].startswith("unnamed ") and names[0] in table.columns:
         _warn(f"The first column of {nodes.name} has no name and is left out.")
-        del table[columns[0]]
-    known = _known_edges(nodes, edges, id_name, ends, positions, skip_unknown)
+        del table[names[0]]
+    known = _known_edges(nodes, edges, id_name, ends, positions, skip_unknown, header)
     weights = None if weights is None else weights[known]
     n_nodes = ids.size + more_ids.size
     graph = Graph.from_edges(positions[0][known], positions[1][known], weights, n_nodes)
@@ -106,43 +119,108 @@ def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=3)
 
 
-def _is_graphml(path: Path) -> bool:
+def _is_graphml(path: TableSource) -> bool:
     return path.suffix.lower() in (".graphml", ".xml")
 
 
+def _id_candidates(names: Sequence[str]) -> list[str]:
+    """The column named like an id, and the first."""
+    return list(dict.fromkeys([_named_like(names, ID_NAMES) or names[0], names[0]]))
+
+
+def _has_header(
+    edges: TableSource, nodes: TableSource, candidates: Sequence[str], more_ids: Ids
+) -> bool:
+    """Whether the first line names columns; it is an edge if it holds numbers or two node ids."""
+    fields = [] if _is_graphml(edges) else tables.first_fields(edges)
+    if len(fields) < 2:
+        return True
+    if as_numbers(pd.Series(fields)).notna().all():
+        return False
+    ends = fields[:2]
+    if {end.lower() for end in ends} & {*FROM_NAMES, *TO_NAMES}:
+        return True
+    values = tables.read_table(nodes, text=candidates, only=candidates)
+    ids = [*(set(values[name]) for name in candidates), set(map(str, more_ids.tolist()))]
+    return not any(set(ends) <= known for known in ids)
+
+
 def _read_edges(
-    path: Path, edge_from: str | None, edge_to: str | None, weight: str | None
+    path: TableSource, columns: EdgeColumns, header: bool
 ) -> tuple[list[Ids], NDArray[np.float64] | None]:
     """The two ends of each edge as text, and the weights if there is a column of them."""
-    if _is_graphml(tables.existing(path)):
-        file = read_graphml(path, weight or "weight")
-        ends = [file.source, file.target]
-        weights = None if weight is None else file.weight
-        if weight is not None and weights is None:
-            raise ValueError(f"{path}: no edge attribute is called {weight!r} (--weight).")
-        if weight is None and file.weight is not None:
-            _warn(f"{path.name} has edge weights: use them with --weight weight.")
-    else:
-        columns = tables.column_names(path)
-        names = _end_columns(path, columns, edge_from, edge_to)
-        if weight is not None:
-            tables.check_column(columns, weight, "--weight", path)
-        elif unused := [repr(name) for name in columns if name not in names]:
-            text = f"Columns of {path.name} that are not used: {', '.join(unused)}."
-            _warn(f"{text} --weight COLUMN takes one as edge weights.")
-        table = tables.read_table(path, text=names, only=[*names, *([weight] if weight else [])])
-        ends = [table[name].to_numpy(dtype=object) for name in names]
-        weights = None if weight is None else _check_weights(table[weight], path)
-        for name, end in zip(names, ends, strict=True):
-            if line := tables.first_line(end == ""):
-                raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
-    if not ends[0].size:
+    if isinstance(path, Path) and _is_graphml(tables.existing(path)):
+        return _read_graphml(path, columns)
+    names = tables.column_names(path, header)
+    ends = _end_columns(path, names, columns.source, columns.target)
+    others = [name for name in names if name not in ends]
+    table = tables.read_table(path, text=ends, header=header)
+    weight, is_distance = _weight_column(path, table[others], columns)
+    values = [table[name].to_numpy(dtype=object) for name in ends]
+    for name, end in zip(ends, values, strict=True):
+        if (end == "").any():
+            line = int((end == "").argmax()) + 1 + header
+            raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
+    if not len(table):
         raise ValueError(f"{path} lists no edges.")
-    return ends, weights
+    if weight is None:
+        return values, None
+    numbers = _check_weights(table[weight], path, 1 + header)
+    return values, distance_weights(numbers) if is_distance else numbers
+
+
+def _read_graphml(path: Path, columns: EdgeColumns) -> tuple[list[Ids], NDArray[np.float64] | None]:
+    name = columns.weight or columns.distance
+    file = read_graphml(path, name or "weight")
+    if not file.source.size:
+        raise ValueError(f"{path} lists no edges.")
+    if name not in (None, NO_WEIGHTS) and file.weight is None:
+        raise ValueError(f"{path}: no edge attribute is called {name!r} (--weight, --distance).")
+    weights = None if columns.weight == NO_WEIGHTS else file.weight
+    if columns.distance is not None and weights is not None:
+        weights = distance_weights(weights)
+    elif name is None and weights is not None:
+        _warn(f"{path.name}: 'weight' is used as edge weights. --weight none ignores it.")
+    return [file.source, file.target], weights
+
+
+def _weight_column(
+    path: TableSource, others: pd.DataFrame, columns: EdgeColumns
+) -> tuple[str | None, bool]:
+    """The column of weights or distances and whether it holds distances; warns of a choice."""
+    names = list(others)
+    if columns.weight is not None and columns.distance is not None:
+        raise ValueError("--weight and --distance exclude each other: name one column.")
+    if columns.weight == NO_WEIGHTS and NO_WEIGHTS not in names:
+        return None, False
+    for name, option in ((columns.weight, "--weight"), (columns.distance, "--distance")):
+        if name is not None:
+            return tables.check_column(names, name, option, path), option == "--distance"
+    numeric = [name for name in names if _may_be_weights(others[name])]
+    if weight := _named_like(numeric, WEIGHT_NAMES):
+        text = f"Column {weight!r} of {path.name} is used as edge weights."
+        _warn(f"{text} --weight none ignores it.")
+        return weight, False
+    if distance := _named_like(numeric, DISTANCE_NAMES):
+        text = f"Column {distance!r} of {path.name} is used as distances d: edges weigh"
+        _warn(f"{text} 1 / (1 + d / median d). --weight none ignores it.")
+        return distance, True
+    if names:
+        text = f"Columns of {path.name} that are not used: {', '.join(map(repr, names))}."
+        offer = " --weight COLUMN takes one as edge weights, --distance COLUMN as distances."
+        _warn(text + offer * bool(numeric))
+    return None, False
+
+
+def _may_be_weights(column: pd.Series) -> bool:
+    """Whether a column holds finite numbers from 0 up, not all equal to 0."""
+    values = as_numbers(column)
+    is_valid = bool(((values >= 0) & (values < np.inf)).all())
+    return is_valid and bool(values.any())
 
 
 def _end_columns(
-    path: Path, columns: list[str], edge_from: str | None, edge_to: str | None
+    path: TableSource, columns: list[str], edge_from: str | None, edge_to: str | None
 ) -> list[str]:
     """The columns of the two ends: as asked for, named so, or the first two."""
     if edge_from is None:
@@ -158,40 +236,31 @@ def _end_columns(
     return [edge_from, edge_to]
 
 
-def _check_header(path: Path, ids: Ids) -> None:
-    """Raise an error if the names of the columns are nodes: the first line is an edge then."""
-    first, second, *_ = tables.column_names(path)
-    if {first, second} <= set(ids) and first.lower() not in FROM_NAMES + TO_NAMES:
-        raise ValueError(
-            f"{path} has no header: its first line names the nodes {first!r} and {second!r}. "
-            "Put a line with the names of the columns first."
-        )
-
-
 def _named_like(columns: Sequence[str], names: Sequence[str]) -> str | None:
     lower = {column.strip().lower(): column for column in reversed(columns)}
     return next((lower[name] for name in names if name in lower), None)
 
 
-def _check_weights(column: pd.Series, path: Path) -> NDArray[np.float64]:
-    weights: NDArray[np.float64] = tables.as_numbers(column).to_numpy(dtype=np.float64)
-    if line := tables.first_line(~np.isfinite(weights) | (weights < 0)):
-        value = str(column.iloc[line - tables.FIRST_LINE])
-        text = f"the weight in column {column.name!r} must be a number from 0 up, got {value!r}."
-        raise ValueError(f"{path}, line {line}: {text}")
+def _check_weights(column: pd.Series, path: TableSource, first_line: int) -> NDArray[np.float64]:
+    weights: NDArray[np.float64] = as_numbers(column).to_numpy(dtype=np.float64)
+    invalid = ~np.isfinite(weights) | (weights < 0)
+    if invalid.any():
+        row = int(invalid.argmax())
+        value = str(column.iloc[row])
+        text = f"column {column.name!r} must be a number from 0 up, got {value!r}."
+        raise ValueError(f"{path}, line {row + first_line}: {text}")
     return weights
 
 
 def _find_id_column(
-    path: Path, columns: list[str], ends: list[Ids], more_ids: Ids, edges: Path
+    path: TableSource, columns: list[str], ends: list[Ids], more_ids: Ids, edges: TableSource
 ) -> str | None:
     """The column that holds ids, or None where the edges hold row numbers."""
     named_ids = pd.unique(np.concatenate(ends))
     new_ids = named_ids[~np.isin(named_ids.astype(str), more_ids.astype(str))]
     if not new_ids.size:
         new_ids = named_ids
-    named = _named_like(columns, ID_NAMES) or columns[0]
-    candidates = list(dict.fromkeys([named, columns[0]]))
+    candidates = _id_candidates(columns)
     values = tables.read_table(path, text=candidates, only=candidates)
     shares = {name: _share_in(new_ids, values[name]) for name in candidates}
     best = max(candidates, key=lambda name: shares[name])
@@ -206,7 +275,7 @@ def _find_id_column(
             break
     raise ValueError(
         f"Which column of {path} holds the ids that {edges.name} uses, such as "
-        f"{str(new_ids[0])!r}? Not {named!r}; {hint}."
+        f"{str(new_ids[0])!r}? Not {candidates[0]!r}; {hint}."
     )
 
 
@@ -225,7 +294,7 @@ def _row_numbers(texts: Ids, n_rows: int) -> NDArray[np.int64]:
 
 
 def _match_ids(
-    ids: Ids, more_ids: Ids, ends: list[Ids], name: str, path: Path
+    ids: Ids, more_ids: Ids, ends: list[Ids], name: str, path: TableSource
 ) -> list[NDArray[np.int64]]:
     """Positions of the ends of edges among the ids of all nodes, -1 if absent."""
     if line := tables.first_line(ids == ""):
@@ -246,12 +315,13 @@ def _match_ids(
 
 
 def _known_edges(
-    nodes: Path,
-    edges: Path,
+    nodes: TableSource,
+    edges: TableSource,
     id_name: str | None,
     ends: list[Ids],
     positions: list[NDArray[np.int64]],
     skip_unknown: bool,
+    header: bool,
 ) -> NDArray[np.bool_]:
     """Which edges have two known ends; raises an error, or warns, if some have not."""
     unknown: NDArray[np.bool_] = (positions[0] < 0) | (positions[1] < 0)
@@ -264,7 +334,7 @@ def _known_edges(
         text = f"{n_unknown} edges name nodes that are not in {nodes.name}, such as {example!r}"
         _warn(f"{text}: skipped.")
         return ~unknown
-    line = "" if _is_graphml(edges) else f", line {row + tables.FIRST_LINE}"
+    line = "" if _is_graphml(edges) else f", line {row + 1 + header}"
     expected = "a row" if id_name is None else f"in column {id_name!r}"
     raise UnknownNodeError(
         f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in {n_unknown} of "

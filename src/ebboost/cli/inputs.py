@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 import ebboost
 from ebboost.cli import roles, tables
 from ebboost.cli.console import progress
-from ebboost.cli.graph_files import Ids, NodesAndEdges, read_nodes_and_edges
+from ebboost.cli.formats import Query, TableSource
+from ebboost.cli.graph_files import EdgeColumns, Ids, NodesAndEdges, read_nodes_and_edges
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 
 Task = Literal["auto", "regression", "classification"]
@@ -39,14 +40,21 @@ _ID = (
 )
 _FROM = "Column of EDGES with one end of each edge. Default: source, from or the first."
 _TO = "Column of EDGES with the other end. Default: target, to or the second."
-_WEIGHT = "Column of EDGES with edge weights. Default: all weigh 1."
+_WEIGHT = (
+    "Column of EDGES with edge weights; none: all weigh 1. Default: weight, w, strength or "
+    "similarity, or distance as --distance."
+)
+_DISTANCE = "Column of EDGES with distances d: an edge weighs 1 / (1 + d / median d)."
+_SQL = "NODES is a database, SQLite or DuckDB: the query that returns the table."
+_EDGES_SQL = "EDGES is a database: the query that returns the edges."
 _SKIP = "Leave out edges of nodes that are not in NODES."
 _TASK = "regression, classification or auto."
 _DROP = "Column to leave out; may be repeated."
+_MISSING = "Value of the target that means unknown, such as -999; may be repeated."
 _CATEGORICAL = "Column whose numbers are codes of categories; may be repeated."
 
-NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV or Parquet.")]
-EdgesFile = Annotated[Path, _file("EDGES", "Edges between nodes: CSV, Parquet or GraphML.")]
+NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV, Parquet, Excel …")]
+EdgesFile = Annotated[Path, _file("EDGES", "Edges between nodes: a table or GraphML.")]
 ModelFile = Annotated[Path, _file("MODEL", "A model file written by ebboost fit.")]
 Target = Annotated[str, option("--target -t", "COLUMN", _TARGET)]
 Seed = Annotated[int, option("--seed", "NUMBER", _SEED)]
@@ -61,12 +69,26 @@ class GraphOptions:
     edge_from: Annotated[str | None, option("--edge-from", "COLUMN", _FROM)] = None
     edge_to: Annotated[str | None, option("--edge-to", "COLUMN", _TO)] = None
     weight: Annotated[str | None, option("--weight", "COLUMN", _WEIGHT)] = None
+    distance: Annotated[str | None, option("--distance", "COLUMN", _DISTANCE)] = None
+    sql: Annotated[str | None, option("--sql", "QUERY", _SQL)] = None
+    edges_sql: Annotated[str | None, option("--edges-sql", "QUERY", _EDGES_SQL)] = None
     skip_unknown: Annotated[bool, option("--skip-unknown", None, _SKIP)] = False
+
+    def table(self, nodes: Path) -> TableSource:
+        """Return the table of nodes: a file, or a query of a database."""
+        return nodes if self.sql is None else Query(nodes, self.sql)
 
     def read(self, nodes: Path, edges: Path, fitted_ids: Ids | None = None) -> NodesAndEdges:
         """Read the two files."""
         with progress(f"reading {nodes.name} and {edges.name}"):
-            return read_nodes_and_edges(nodes, edges, **asdict(self), fitted_ids=fitted_ids)
+            return read_nodes_and_edges(
+                self.table(nodes),
+                edges if self.edges_sql is None else Query(edges, self.edges_sql),
+                node_id=self.node_id,
+                columns=EdgeColumns(self.edge_from, self.edge_to, self.weight, self.distance),
+                skip_unknown=self.skip_unknown,
+                fitted_ids=fitted_ids,
+            )
 
 
 @dataclass(frozen=True)
@@ -76,6 +98,7 @@ class ColumnOptions:
     task: Annotated[Task, option("--task", "TASK", _TASK)] = "auto"
     drop: Annotated[list[str] | None, option("--drop", "COLUMN", _DROP)] = None
     categorical: Annotated[list[str] | None, option("--categorical", "COLUMN", _CATEGORICAL)] = None
+    missing: Annotated[list[str] | None, option("--missing", "VALUE", _MISSING)] = None
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -108,14 +131,15 @@ def read_problem(
 ) -> tuple[NodesAndEdges, pd.DataFrame, NDArray[Any], str]:
     """Return what the files hold, the features, the labels and the task."""
     # A wrong target is reported before both files are read.
-    tables.check_column(tables.column_names(nodes), target, "--target", nodes)
+    tables.check_column(tables.column_names(graph.table(nodes)), target, "--target", nodes)
     data = graph.read(nodes, edges)
     if target == data.id_name:
         raise ValueError(f"--target {target!r} is the column of node ids: name another column.")
     with progress("preparing columns"):
         drop = columns.drop or []
         X = roles.features(data.table, target, drop, columns.categorical or [], nodes)
-        y, task = roles.labels(data.table[target], columns.task, nodes)
+        column = roles.without(data.table[target], columns.missing or [])
+        y, task = roles.labels(column, columns.task, nodes)
     return data, X, y, task
 
 

@@ -103,7 +103,7 @@ def _read_new(
 ) -> NodesAndEdges:
     """Read a new table and its edges; if attached, the fitted nodes follow the new ones."""
     id_column = inputs.column_name(model, "id")
-    if options.node_id is None and id_column in tables.column_names(nodes):
+    if options.node_id is None and id_column in tables.column_names(options.table(nodes)):
         options = replace(options, node_id=id_column)
     fitted_ids = inputs.node_ids(model)
     if attached:

@@ -9,14 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ebboost.cli.tables import (
-    FIRST_LINE,
-    as_names,
-    as_numbers,
-    check_column,
-    first_line,
-    is_numeric,
-)
+from ebboost.cli.tables import FIRST_LINE, as_names, check_column, first_line
+from ebboost.cli.text_columns import as_numbers, is_numeric
+from ebboost.data.table import MAX_VALUE
 from ebboost.inspection.graph_check import infer_task
 
 MAX_SHARE_OF_CLASSES = 0.5  # of the labels of a text target: if more differ, they are no classes
@@ -31,6 +26,11 @@ def features(
     for name in drop:
         check_column(list(table.columns), name, "--drop", path)
     X = dates_as_days(table.drop(columns=[target, *drop]))
+    for name in X.select_dtypes("number").columns:
+        if line := first_line((X[name].abs() > MAX_VALUE).to_numpy(dtype=bool, na_value=False)):
+            value = X[name].iloc[line - FIRST_LINE]
+            remedy = "Write a number in range, or leave the cell empty if it is unknown."
+            raise ValueError(f"{path}, line {line}: column {name!r} is {value}. {remedy}")
     for name in categorical:
         check_column(list(X.columns), name, "--categorical", path)
         X[name] = as_names(X[name]).astype("category")
@@ -56,6 +56,17 @@ def dates_as_days(table: pd.DataFrame) -> pd.DataFrame:
     dates = table.select_dtypes("datetime")
     days = dates.astype("datetime64[s]").astype("int64").where(dates.notna()) / SECONDS_PER_DAY
     return table.assign(**days)
+
+
+def without(column: pd.Series, missing: Sequence[str]) -> pd.Series:
+    """Return a column in which these values, as a user writes them, are missing."""
+    if not missing:
+        return column
+    names = as_names(column)
+    unknown = names.isin(missing)
+    if is_numeric(column):
+        unknown |= column.isin(as_numbers(pd.Series(missing)).dropna())
+    return column.where(~unknown)
 
 
 def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]:

@@ -1,4 +1,4 @@
-"""Tables in files: CSV and Parquet are read, CSV and Parquet are written.
+"""Tables in files: text is read here, other formats by ``formats``; CSV and Parquet are written.
 
 Columns of ids are text, exactly as written ("01001" stays "01001"). A file is written beside its
 target and renamed, so that readers see the old file or the complete new one. Messages name the
@@ -19,6 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ebboost.cli.formats import Query, TableSource, compression_of, opened_text, read_frame
+from ebboost.cli.text_columns import as_numbers, parse_columns
 from ebboost.data.archive import atomic_write
 
 DELIMITERS = ",;\t|"
@@ -27,7 +29,7 @@ MAX_COMPARED = 20_000  # names in the search for the nearest, which then takes a
 PARQUET_SUFFIXES = (".parquet", ".pq")
 # An id may be called NA, as Namibia is; in all other columns these mean a missing value.
 MISSING_VALUES = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
-CSV_OPTIONS: dict[str, Any] = {"header": 0, "index_col": False, "encoding": "utf-8-sig"}
+CSV_OPTIONS: dict[str, Any] = {"index_col": False, "encoding": "utf-8-sig"}
 CSV_OPTIONS |= {"skipinitialspace": True, "low_memory": False, "keep_default_na": False}
 FIRST_LINE = 2  # the line of a table's first row
 
@@ -41,7 +43,7 @@ def suggestion(wrong: str, right: Sequence[str]) -> str:
     return f"There are {shown}{' …' if len(right) > 8 else ''}."
 
 
-def check_column(columns: Sequence[str], name: str, option: str, path: Path) -> str:
+def check_column(columns: Sequence[str], name: str, option: str, path: TableSource) -> str:
     """Return ``name`` if it is a column, else raise an error that offers the nearest."""
     if name not in columns:
         raise ValueError(f"{path} has no column {name!r} ({option}). {suggestion(name, columns)}")
@@ -60,61 +62,61 @@ def existing(path: Path) -> Path:
     return path
 
 
-def column_names(path: Path) -> list[str]:
-    """Return the names of the columns, reading as little as possible."""
-    is_parquet = _is_parquet(existing(path))
-    names = [str(name) for name in _read_parquet(path)] if is_parquet else _read_header(path)[0]
+def column_names(source: TableSource, header: bool = True) -> list[str]:
+    """Return the names of the columns; without a ``header``, they are ``column 1`` and so on."""
+    existing(source.database if isinstance(source, Query) else source)
+    frame = read_frame(source)
+    if frame is not None:
+        names = [str(name) for name in frame]
+    else:
+        assert isinstance(source, Path)
+        names, _ = _read_first_line(source)
+        if not header:
+            return [f"column {number}" for number in range(1, len(names) + 1)]
+        if as_numbers(pd.Series(names)).notna().all():
+            remedy = "Put a line with the names of the columns first."
+            raise ValueError(f"{source} has no header: its first line is {names}. {remedy}")
+        names = [name or f"unnamed {number}" for number, name in enumerate(names)]
     for position, name in enumerate(names):
         if name in names[:position]:
-            raise ValueError(f"{path} has two columns called {name!r}: rename one of them.")
+            raise ValueError(f"{source} has two columns called {name!r}: rename one of them.")
     return names
 
 
+def first_fields(source: TableSource) -> list[str]:
+    """Return the fields of the first line of a text file, none for other files."""
+    if isinstance(source, Query) or read_frame(existing(source)) is not None:
+        return []
+    return _read_first_line(source)[0]
+
+
 def read_table(
-    path: Path, text: Collection[str] = (), only: Sequence[str] | None = None
+    source: TableSource,
+    text: Collection[str] = (),
+    only: Sequence[str] | None = None,
+    header: bool = True,
 ) -> pd.DataFrame:
-    """Read a CSV or Parquet file, the columns in ``text`` as text without blanks around it."""
-    names = column_names(path)
-    if _is_parquet(path):
-        frame = _read_parquet(path)[names if only is None else list(only)].copy()
+    """Read a table, the columns in ``text`` as text without blanks around it."""
+    names = column_names(source, header)
+    frame = read_frame(source)
+    if frame is not None:
+        frame = frame.set_axis(names, axis=1)[names if only is None else list(only)].copy()
         for name in text:
             frame[name] = _as_text(frame[name])
         return frame
-    _, delimiter = _read_header(path)
-    options = {"sep": delimiter, "names": names, "usecols": only}
-    frame = _read_csv(path, text, options)
+    assert isinstance(source, Path)
+    _, delimiter = _read_first_line(source)
+    options = {"sep": delimiter, "names": names, "usecols": only, "header": 0 if header else None}
+    frame = _read_csv(source, text, options)
     if delimiter == ";" and _has_decimal_commas(frame, text):
-        frame = _read_csv(path, text, options | {"decimal": ","})
-    for name in frame.columns:
-        values = frame[name].dropna()
-        if name not in text and len(values) and not is_numeric(values) and _are_dates(values):
-            frame[name] = pd.to_datetime(frame[name], format="ISO8601")
-    return frame
+        frame = _read_csv(source, text, options | {"decimal": ","})
+    return parse_columns(frame, [name for name in frame if name not in text], source.name)
 
 
-def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as file:
-        start = file.read(4)
-    if start[:2] == b"PK" or start == b"\xd0\xcf\x11\xe0":
-        raise ValueError(f"{path} is a spreadsheet or a zip, not a table of text: save it as CSV.")
-    return start == b"PAR1"
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _read_first_line(path: Path) -> tuple[list[str], str]:
+    """Fields of the first line of a CSV file, and the delimiter."""
     try:
-        frame = pd.read_parquet(path)
-    except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install pyarrow.") from None
-    except Exception as error:  # pyarrow's own classes, which may not be importable
-        raise ValueError(f"{path} is not a readable Parquet file: {error}") from None
-    has_row_numbers = frame.index.name is None and frame.index.equals(pd.RangeIndex(len(frame)))
-    return frame if has_row_numbers else frame.reset_index()  # ids are often kept in the index
-
-
-def _read_header(path: Path) -> tuple[list[str], str]:
-    """Column names and delimiter of a CSV file."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with opened_text(path) as file:
             start = file.read(SNIFFED_CHARACTERS)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
@@ -134,10 +136,7 @@ def _read_header(path: Path) -> tuple[list[str], str]:
     if len(names) == 1:
         remedy = "separate columns by comma, semicolon, tab or |."
         raise ValueError(f"{path} has a single column, {names[0]!r}: {remedy}")
-    if as_numbers(pd.Series(names)).notna().all():
-        remedy = "Put a line with the names of the columns first."
-        raise ValueError(f"{path} has no header: its first line is {lines[0][:60]!r}. {remedy}")
-    return [name or f"unnamed {number}" for number, name in enumerate(names)], delimiter
+    return names, delimiter
 
 
 def _likelihood(rows: list[list[str]]) -> tuple[bool, int]:
@@ -153,7 +152,13 @@ def _read_csv(path: Path, text: Collection[str], options: dict[str, Any]) -> pd.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            frame = pd.read_csv(path, dtype=types, na_values=missing, **CSV_OPTIONS, **options)
+            compression = compression_of(path)
+            read: dict[str, Any] = {
+                "dtype": types,
+                "na_values": missing,
+                "compression": compression,
+            }
+            frame = pd.read_csv(path, **read, **CSV_OPTIONS, **options)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
     except Warning:  # pandas would drop the rest of such lines
@@ -174,17 +179,6 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
         f"{path} is not UTF-8 text (byte 0x{error.object[error.start]:02x}): save it as UTF-8, for "
         "example with iconv -f WINDOWS-1252 -t UTF-8."
     )
-
-
-def is_numeric(column: pd.Series) -> bool:
-    """Whether a column holds numbers or booleans."""
-    return column.dtype.kind in "biuf"
-
-
-def as_numbers(column: pd.Series) -> pd.Series:
-    """Return a column as numbers, NaN where an entry is not a number."""
-    values = column if is_numeric(column) else column.astype(object)
-    return pd.to_numeric(values, errors="coerce")
 
 
 def as_names(column: pd.Series) -> pd.Series:
@@ -213,11 +207,6 @@ def _has_decimal_commas(frame: pd.DataFrame, text: Collection[str]) -> bool:
         if has_comma and values.str.fullmatch(r"[+-]?\d*,?\d+").all():
             return True
     return False
-
-
-def _are_dates(values: pd.Series) -> bool:
-    pattern = r"\d{4}-[01]\d-[0-3]\d([ T][0-2]\d:\d\d(:\d\d)?)?"
-    return bool(values.astype(str).str.fullmatch(pattern).all())
 
 
 def check_writable(path: Path) -> None:

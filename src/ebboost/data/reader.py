@@ -1,7 +1,7 @@
 """Conversion of dataframes, arrays, sparse matrices and Parquet files to a :class:`Table`.
 
-Text and category columns become codes (a missing or unseen category is NaN). A column must have at
-prediction the type that it had at fit.
+Text and category columns become codes (a missing or unseen category is NaN), dates days since 1970.
+A column must have at prediction the type that it had at fit.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from ebboost.graph.ids import is_missing
 
 Array = NDArray[np.float64]
 Column = nw.Series[Any] | NDArray[Any]
+MICROSECONDS_PER_DAY = 86_400e6
 
 
 class TableReader:
@@ -299,6 +300,9 @@ def _numbers(column: Any, name: str) -> Array:
             return column.cast(nw.Float64).fill_null(float("nan")).to_numpy()
         except ValueError:  # of Arrow, for integers that float64 rounds
             return native.cast("float64", safe=False).to_numpy()
+    if column.dtype in (nw.Datetime, nw.Date):
+        days = column.dt.timestamp("us").cast(nw.Float64) / MICROSECONDS_PER_DAY
+        return days.fill_null(float("nan")).to_numpy()
     if column.dtype == nw.Unknown and not np.iscomplexobj(native):  # sparse columns of pandas
         try:
             return np.asarray(native, dtype=np.float64)
@@ -306,7 +310,7 @@ def _numbers(column: Any, name: str) -> Array:
             pass
     raise TypeError(
         f"X, column {name!r} is of type {getattr(native, 'dtype', column.dtype)}, which trees "
-        "cannot order. Convert it to numbers (dates: days since a start) or text."
+        "cannot order. Convert it to numbers or text."
     )
 
 

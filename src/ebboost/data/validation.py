@@ -23,6 +23,8 @@ MIN_EXTENT = 1e-30
 # Every round grows a tree for each class, and every node has a score for each: 4000 nodes and
 # 1000 classes took 0.8 GB and two seconds a round, both in proportion to nodes times classes.
 MAX_CLASSES = 1_000
+# Numbers that often stand for an unknown label.
+MISSING_CODES = (-1, -99, -999, -9999, -99999)
 # Larger weights are divided by the largest.
 MAX_WEIGHT = 1e100
 
@@ -126,7 +128,26 @@ def labelled_nodes(
         if not known.any():
             reason = "y holds no known label, and at least one is needed"
         raise ValueError(f"No node is labelled: {reason}.")
-    return positions[used], _plain(values[used]), weight[used]
+    labels = _plain(values[used])
+    _warn_of_missing_code(labels, classes)
+    return positions[used], labels, weight[used]
+
+
+def _warn_of_missing_code(labels: NDArray[Any], classes: bool) -> None:
+    """Warn of the only negative number among labels if it is one that often means unknown."""
+    if labels.dtype.kind not in "if":
+        return
+    code = labels.min()
+    others = labels[labels != code]
+    n_codes = labels.size - others.size
+    if code not in MISSING_CODES or not others.size or others.min() < 0 or n_codes < 2:
+        return
+    if code == -1 and not (classes and others.min() == 0):  # -1 and 1 are two classes
+        return
+    warn_caller(
+        f"y is {code:g} in {n_codes} rows and negative nowhere else. If this means that the label "
+        f"is unknown, replace it by NaN or None (command line: --missing {code:g})."
+    )
 
 
 def check_discrete(values: NDArray[Any]) -> None:

@@ -1,7 +1,15 @@
 """Graphs: one public class, :class:`Graph`, and a private module for each kind of input."""
 
+from ebboost.graph._edges import distance_weights
 from ebboost.graph._relations import check_relations, check_strengths
 from ebboost.graph._structure import Neighborhood
 from ebboost.graph.base import Graph, Graphs
 
-__all__ = ["Graph", "Graphs", "Neighborhood", "check_relations", "check_strengths"]
+__all__ = [
+    "Graph",
+    "Graphs",
+    "Neighborhood",
+    "check_relations",
+    "check_strengths",
+    "distance_weights",
+]

@@ -11,21 +11,24 @@ from scipy import sparse
 
 from ebboost.graph._edges import (
     Weights,
+    directed_adjacency,
+    distance_weights,
     edge_columns,
     edge_weights,
     node_positions,
-    symmetric_adjacency,
-    symmetrize,
 )
 from ebboost.graph.graphml import integer_ids, read_graphml
 from ebboost.graph.ids import Ids, as_id_array, check_unique_ids, is_default, lookup
 
 
 class Conversion(NamedTuple):
-    """A symmetric adjacency, the number of edges that differ from their reverse, and node ids."""
+    """Edges from row to column, whether the input has directions, and node ids.
 
-    adjacency: sparse.csr_array
-    n_one_way: int
+    Of an edge list it is not known: an undirected one lists the ends of an edge in any order.
+    """
+
+    one_way: sparse.csr_array
+    has_directions: bool = False
     node_ids: Ids | None = None
 
 
@@ -42,7 +45,7 @@ def from_edges(
         n_nodes = int(max(src.max(initial=-1), dst.max(initial=-1))) + 1
     n_nodes = check_n_nodes(n_nodes)
     weights = None if weight is None else edge_weights(weight, src.size)
-    return Conversion(*symmetric_adjacency(src, dst, weights, n_nodes))
+    return Conversion(directed_adjacency(src, dst, weights, n_nodes))
 
 
 def check_n_nodes(n_nodes: int) -> int:
@@ -70,7 +73,7 @@ def from_matrix(matrix: Any) -> Conversion:
         raise ValueError(f"matrix, row {row[first]}, column {column[first]}: {error}") from None
     keep = (row != column) & (weights > 0)
     one_way = sparse.csr_array((weights[keep], (row[keep], column[keep])), shape=matrix.shape)
-    return Conversion(*symmetrize(one_way, directed=True))
+    return Conversion(one_way, has_directions=True)
 
 
 def from_dataframe(
@@ -79,16 +82,20 @@ def from_dataframe(
     source: str | None,
     target: str | None,
     weight: str | None,
+    distance: str | None,
     node_id: str | None,
 ) -> Conversion:
     """Convert a dataframe of edges between nodes with ids."""
     table = _eager(edges, "edges")
-    columns = edge_columns(table.columns, source, target, weight, "edges")
+    if weight is not None and distance is not None:
+        raise ValueError("weight and distance exclude each other: name one column.")
+    columns = edge_columns(table.columns, source, target, weight or distance, "edges")
     values = {f"edges[{column!r}]": table.get_column(column).to_numpy() for column in columns}
     ends = {name: as_id_array(ids, name) for name, ids in values.items()}
     weights = None
-    if weight is not None:
-        weights = edge_weights(table.get_column(weight).to_numpy(), len(table))
+    if name := weight or distance:
+        weights = edge_weights(table.get_column(name).to_numpy(), len(table))
+        weights = weights if distance is None else distance_weights(weights)
     if nodes is None:
         source_ids, target_ids = ends.values()
         try:
@@ -124,6 +131,21 @@ def from_networkx(graph: Any, weight: str | None, nodes: Iterable[object] | None
     ends = {name: as_id_array([edge[i] for edge in edges], name) for i, name in sides}
     weights = edge_weights([edge[2] if weight else 1.0 for edge in edges], len(edges))
     return _from_ids(ids, ids, ends, weights, graph.is_directed())
+
+
+def from_igraph(graph: Any, weight: str | None) -> Conversion:
+    """Convert an igraph graph; ids are the vertex attribute ``name``, where there is one."""
+    if not hasattr(graph, "get_edgelist") or not hasattr(graph, "vs"):
+        raise TypeError(f"graph must be an igraph.Graph, got {type(graph)}.")
+    ends = np.asarray(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2)
+    values = graph.es[weight] if weight in graph.es.attributes() else None
+    weights = None if values is None else edge_weights(values, len(ends))
+    one_way = directed_adjacency(ends[:, 0], ends[:, 1], weights, check_n_nodes(graph.vcount()))
+    ids = None
+    if "name" in graph.vs.attributes():
+        ids = as_id_array(graph.vs["name"], "graph.vs['name']")
+        check_unique_ids(ids)
+    return Conversion(one_way, graph.is_directed(), ids)
 
 
 def from_graphml(path: str | os.PathLike[str], weight: str, nodes: Any) -> Conversion:
@@ -173,8 +195,8 @@ def _from_ids(
         raise ValueError("nodes is empty: a graph needs at least one node.")
     check_unique_ids(ids)
     source, target = (lookup(spelled, end, name) for name, end in ends.items())
-    adjacency, n_one_way = symmetric_adjacency(source, target, weights, ids.size, directed)
-    return Conversion(adjacency, n_one_way, None if is_default(ids) else ids)
+    one_way = directed_adjacency(source, target, weights, ids.size)
+    return Conversion(one_way, directed, None if is_default(ids) else ids)
 
 
 def _to_numpy(tensor: Any) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Edge lists to one symmetric adjacency: the only module that checks and merges weights."""
+"""Edge lists to adjacency matrices: the only module that checks and merges weights."""
 
 from typing import Any
 
@@ -52,18 +52,21 @@ def edge_weights(weight: ArrayLike, n_edges: int) -> Weights:
     return weights
 
 
-def symmetric_adjacency(
-    source: IntArray, target: IntArray, weight: Weights | None, n_nodes: int, directed: bool = False
-) -> tuple[sparse.csr_array, int]:
-    """Merge an edge list into one symmetric matrix without self-loops.
+def distance_weights(distances: ArrayLike) -> Weights:
+    """Return 1 / (1 + d / median d) of distances d; the median is that of positive distances."""
+    distance = np.asarray(distances, dtype=np.float64)
+    positive = distance[distance > 0]
+    scale = np.median(positive) if positive.size else 1.0
+    weights: Weights = 1.0 / (1.0 + distance / scale)
+    return weights
 
-    Repeats of the same pair in the same direction add up (or stay 1 without weights). A pair given
-    in both directions is one edge, with the mean of the two weights; a pair given in one direction
-    keeps its weight.
 
-    Also return the number of pairs whose two directions differ. Unless the input is ``directed``,
-    they are counted only if some other pair is given both ways: a list that has every edge once is
-    an ordinary undirected edge list.
+def directed_adjacency(
+    source: IntArray, target: IntArray, weight: Weights | None, n_nodes: int
+) -> sparse.csr_array:
+    """Return an edge list as a matrix without self-loops, row source and column target.
+
+    Repeats of the same pair in the same direction add up, or stay 1 without weights.
     """
     check_range(source, n_nodes, "source")
     check_range(target, n_nodes, "target")
@@ -75,22 +78,11 @@ def symmetric_adjacency(
     one_way = sparse.coo_array((data, ends), shape=(n_nodes, n_nodes)).tocsr()
     if weight is None:
         one_way.data[:] = 1.0
-    return symmetrize(one_way, directed)
+    return one_way
 
 
-def symmetrize(one_way: sparse.csr_array, directed: bool) -> tuple[sparse.csr_array, int]:
-    """Make a matrix with an empty diagonal symmetric; see :func:`symmetric_adjacency`."""
-    total, any_both_ways, n_differ = merge_directions(one_way, one_way.T.tocsr(), directed)
-    return total, n_differ // 2 if directed or any_both_ways else 0
-
-
-def merge_directions(
-    forth: sparse.csr_array, back: sparse.csr_array, directed: bool = True
-) -> tuple[sparse.csr_array, bool, int]:
-    """Average two directions of edges, or take the only one.
-
-    Also return whether any pair has both, and how many differ (not counted if that is of no use).
-    """
+def merge_directions(forth: sparse.csr_array, back: sparse.csr_array) -> sparse.csr_array:
+    """Return one edge for each pair: the mean of its two directions, or the only one."""
     # Halving before adding keeps weights near the largest float finite.
     total = 0.5 * forth + 0.5 * back
     n_directions = _pattern(forth) + _pattern(back)
@@ -101,12 +93,14 @@ def merge_directions(
     total.data *= np.where(n_directions.data == 1, 2.0, 1.0)
     if not np.isfinite(total.data).all():
         raise ValueError("weight overflows when repeated edges are added up: rescale the weights.")
-    any_both_ways = bool((n_directions.data == 2).any())
-    if not (directed or any_both_ways):
-        return total, False, 0
+    return total
+
+
+def count_one_way(one_way: sparse.csr_array, total: sparse.csr_array) -> int:
+    """Return the number of pairs whose two directions differ; ``total`` has them merged."""
     # A normalised matrix that was symmetric may differ from its transpose in the last digit.
-    excess = abs(forth - back) - 1e-12 * total
-    return total, any_both_ways, int((excess.data > 0).sum())
+    excess = abs(one_way - one_way.T.tocsr()) - 1e-12 * total
+    return int((excess.data > 0).sum()) // 2
 
 
 def edge_columns(

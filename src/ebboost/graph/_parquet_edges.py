@@ -2,7 +2,7 @@
 
 The edges are read twice: once to count the neighbours of every node, once to write each edge to
 both of its rows. Then a range of rows at a time is sorted and repeats are merged, as
-:func:`symmetric_adjacency` merges them. Memory is needed for a few numbers per node and one block;
+:func:`merge_directions` merges them. Memory is needed for a few numbers per node and one block;
 the adjacency itself may be in memory-mapped files.
 """
 
@@ -81,8 +81,8 @@ class ParquetEdges:
 
 def adjacency_from_parquet(
     edges: ParquetEdges, n_nodes: int | None, directory: AnyPath | None
-) -> tuple[sparse.csr_array, int]:
-    """Return the adjacency, in files of ``directory`` if there is one, and one-way pairs."""
+) -> sparse.csr_array:
+    """Return the adjacency, in files of ``directory`` if there is one."""
     counts = _count_ends(edges, n_nodes)
     if not counts.size:
         raise ValueError(f"{edges.path} has no edges: pass n_nodes.")
@@ -96,11 +96,11 @@ def adjacency_from_parquet(
     column = _new_array(folder, "indices", index, int(start[-1]))
     weight = _new_array(folder, "data", np.dtype(np.float64), int(start[-1]))
     _write_entries(edges, start, column, weight)
-    start, n_one_way = _merge_rows(start, column, weight, edges.weight is not None)
+    start = _merge_rows(start, column, weight, edges.weight is not None)
     n_entries = int(start[-1])
     if folder is None:
         arrays = (weight[:n_entries], column[:n_entries], start.astype(index))
-        return sparse.csr_array(arrays, shape=(counts.size, counts.size)), n_one_way
+        return sparse.csr_array(arrays, shape=(counts.size, counts.size))
     starts = _new_array(folder, "indptr", index, start.size)
     starts[:] = start
     for name, array in (("indices", column), ("data", weight), ("indptr", starts)):
@@ -111,7 +111,7 @@ def adjacency_from_parquet(
     sizes = {"n_nodes": counts.size, "n_entries": n_entries, "index": index.name}
     # Written last: a folder without it holds no complete graph.
     (folder / METADATA).write_text(json.dumps(FORMAT | sizes))
-    return open_adjacency(folder), n_one_way
+    return open_adjacency(folder)
 
 
 def open_adjacency(directory: AnyPath) -> sparse.csr_array:
@@ -190,12 +190,10 @@ def _write_entries(
 
 def _merge_rows(
     start: IntArray, column: NDArray[Any], weight: NDArray[Any], weighted: bool
-) -> tuple[IntArray, int]:
-    """Sort and merge the entries of each row in place; return the new starts and one-way pairs."""
+) -> IntArray:
+    """Sort and merge the entries of each row in place; return the new starts."""
     n_nodes = start.size - 1
     stop = np.zeros_like(start)
-    n_differ = 0
-    any_both_ways = False
     row = 0
     while row < n_nodes:
         # As many rows as fill a block, and at least one.
@@ -211,12 +209,10 @@ def _merge_rows(
             if not weighted:
                 matrix.data[:] = 1.0
             directions.append(matrix)
-        total, both_ways, differ = merge_directions(*directions)
-        any_both_ways |= both_ways
-        n_differ += differ
+        total = merge_directions(*directions)
         first = int(stop[row])
         column[first : first + total.nnz] = total.indices
         weight[first : first + total.nnz] = total.data
         stop[row + 1 : last + 1] = first + total.indptr[1:]
         row = last
-    return stop, n_differ // 2 if any_both_ways else 0
+    return stop

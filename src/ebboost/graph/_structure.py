@@ -34,6 +34,7 @@ class GraphStructure:
         adjacency: sparse.csr_array,
         node_ids: Ids | None = None,
         part_of: tuple[Self, NDArray[np.int64]] | None = None,
+        outgoing: sparse.csr_array | None = None,
     ) -> None:
         adjacency.sort_indices()
         indices = adjacency.indices
@@ -47,18 +48,24 @@ class GraphStructure:
             array.flags.writeable = False
         self._node_ids = None if node_ids is None else _read_only(node_ids.copy())
         self._part_of = part_of
+        self._outgoing = outgoing
         self._similar: dict[int, Self] = {}
         if not np.isfinite(self.degrees).all():
             node = np.flatnonzero(~np.isfinite(self.degrees))[0]
             raise ValueError(f"weight overflows at node {node}, added up: rescale the weights.")
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickle restores arrays as writeable
-        return type(self), (self._adjacency, self._node_ids, self._part_of)
+        return type(self), (self._adjacency, self._node_ids, self._part_of, self._outgoing)
 
     @property
     def adjacency(self) -> sparse.csr_array:
         """Symmetric weights with an empty diagonal, read-only."""
         return copy.copy(self._adjacency)  # shares the arrays; scipy may replace those of its own
+
+    @property
+    def outgoing(self) -> sparse.csr_array | None:
+        """Weights of the edges from row to column of a directed graph; None if undirected."""
+        return self._outgoing
 
     @property
     def n_nodes(self) -> int:
@@ -101,7 +108,8 @@ class GraphStructure:
         if not self.is_signed:
             return self
         part_of = None if self._part_of is None else (self._part_of[0].unsigned, self._part_of[1])
-        return type(self)(sparse.csr_array(abs(self._adjacency)), self._node_ids, part_of)
+        adjacency = sparse.csr_array(abs(self._adjacency))
+        return type(self)(adjacency, self._node_ids, part_of, self._outgoing)
 
     @property
     def parent(self) -> Self:
@@ -191,7 +199,11 @@ class GraphStructure:
         """
         start = np.asarray(nodes, dtype=np.int64)
         members, distance, adjacency = surroundings(self._adjacency, start, hops)
-        return Neighborhood(type(self)(adjacency, part_of=(self, members)), members, distance)
+        outgoing = self._outgoing
+        if outgoing is not None:
+            outgoing = sparse.csr_array(outgoing[members][:, members])
+        subgraph = type(self)(adjacency, None, (self, members), outgoing)
+        return Neighborhood(subgraph, members, distance)
 
     def similar_neighborhoods(self, k: int = 10) -> Self:
         """Connect each node to the ``k`` nodes with the most similar neighbours.

@@ -6,24 +6,30 @@
 import warnings
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ebboost.graph import _convert
-from ebboost.graph._edges import symmetric_adjacency
-from ebboost.graph._neighbors import Metric, knn_edges, radius_edges
+from ebboost.graph import _convert, _neighbors
+from ebboost.graph._edges import (
+    count_one_way,
+    directed_adjacency,
+    distance_weights,
+    merge_directions,
+)
+from ebboost.graph._neighbors import Ends, Metric, Points, as_points
 from ebboost.graph._parquet_edges import ParquetEdges, adjacency_from_parquet, open_adjacency
 from ebboost.graph._relations import check_relations, check_strengths, mixed_adjacency
 from ebboost.graph._structure import GraphStructure
 
 
 class Graph(GraphStructure):
-    """An undirected weighted graph whose node *i* is row *i* of a table.
+    """A weighted graph whose node *i* is row *i* of a table.
 
     Create one with a ``from_*`` or ``build_*`` method. Repeated edges are merged, self-loops are
-    dropped, and directed input becomes undirected, with a warning.
+    dropped, and directions are dropped unless ``directed=True``.
 
     Parameters
     ----------
@@ -33,6 +39,8 @@ class Graph(GraphStructure):
         An id for each node; the positions 0 … n_nodes-1 by default.
     part_of : tuple of (Graph, ndarray), optional
         The graph that this is a subgraph of, and the positions of these nodes in it.
+    outgoing : csr_array of shape (n_nodes, n_nodes), optional
+        Weights of directed edges, from row to column.
 
     Examples
     --------
@@ -48,6 +56,7 @@ class Graph(GraphStructure):
         target: ArrayLike,
         weight: ArrayLike | None = None,
         n_nodes: int | None = None,
+        directed: bool = False,
     ) -> Self:
         """Convert an edge list of node positions.
 
@@ -59,11 +68,13 @@ class Graph(GraphStructure):
             Weights of the edges, finite and not negative; 1 by default.
         n_nodes : int, optional
             Number of nodes, those without an edge included. Default: the largest position plus one.
+        directed : bool, default=False
+            Keep the directions: neighbour columns are then computed for incoming and outgoing
+            neighbours; propagation and field use the undirected graph.
 
         Returns
         -------
         Graph
-            The graph of these edges.
 
         Examples
         --------
@@ -72,21 +83,24 @@ class Graph(GraphStructure):
         >>> g.degrees.tolist()
         [1.5, 1.0, 0.5]
         """
-        return cls._from(_convert.from_edges(source, target, weight, n_nodes))
+        return cls._from(_convert.from_edges(source, target, weight, n_nodes), directed)
 
     @classmethod
-    def from_scipy(cls, matrix: ArrayLike | sparse.sparray | sparse.spmatrix) -> Self:
+    def from_scipy(
+        cls, matrix: ArrayLike | sparse.sparray | sparse.spmatrix, directed: bool = False
+    ) -> Self:
         """Convert a scipy sparse (or dense) adjacency matrix.
 
         Parameters
         ----------
         matrix : sparse matrix or array-like of shape (n_nodes, n_nodes)
             Weights, finite and not negative; the diagonal is ignored.
+        directed : bool, default=False
+            Keep the directions: see :meth:`from_edges`.
 
         Returns
         -------
         Graph
-            The graph with these weights.
 
         Examples
         --------
@@ -94,7 +108,7 @@ class Graph(GraphStructure):
         >>> eb.Graph.from_scipy(np.array([[0, 1], [1, 0]])).n_edges
         1
         """
-        return cls._from(_convert.from_matrix(matrix))
+        return cls._from(_convert.from_matrix(matrix), directed)
 
     @classmethod
     def from_dataframe(
@@ -105,7 +119,9 @@ class Graph(GraphStructure):
         source: str | None = None,
         target: str | None = None,
         weight: str | None = None,
+        distance: str | None = None,
         node_id: str | None = None,
+        directed: bool = False,
     ) -> Self:
         """Convert a pandas, polars or pyarrow table of edges between nodes with ids of any kind.
 
@@ -120,13 +136,16 @@ class Graph(GraphStructure):
             Columns of ``edges`` with the two ends; default: the first and the second column.
         weight : str, optional
             Column of ``edges`` with the weights.
+        distance : str, optional
+            Column of ``edges`` with distances d, in place of weights: 1 / (1 + d / median d).
         node_id : str, optional
             Column of ``nodes`` with the ids, if it is a dataframe; default: the first.
+        directed : bool, default=False
+            Keep the directions: see :meth:`from_edges`.
 
         Returns
         -------
         Graph
-            The graph, with these node ids.
 
         Examples
         --------
@@ -136,7 +155,8 @@ class Graph(GraphStructure):
         >>> g.neighbors(g.index_of(["Bonn"])[0]).tolist(), g.isolates.tolist()
         ([1, 2], [3])
         """
-        return cls._from(_convert.from_dataframe(edges, nodes, source, target, weight, node_id))
+        columns = (source, target, weight, distance, node_id)
+        return cls._from(_convert.from_dataframe(edges, nodes, *columns), directed)
 
     @classmethod
     def from_parquet(
@@ -169,7 +189,6 @@ class Graph(GraphStructure):
         Returns
         -------
         Graph
-            The graph of these edges, memory-mapped if there is a ``directory``.
 
         Examples
         --------
@@ -185,7 +204,7 @@ class Graph(GraphStructure):
         if n_nodes is not None:
             n_nodes = _convert.check_n_nodes(n_nodes)
         edges = ParquetEdges(path, source, target, weight)
-        return cls._from(_convert.Conversion(*adjacency_from_parquet(edges, n_nodes, directory)))
+        return cls(adjacency_from_parquet(edges, n_nodes, directory))
 
     @classmethod
     def open(cls, directory: str | PathLike[str]) -> Self:
@@ -199,13 +218,16 @@ class Graph(GraphStructure):
         Returns
         -------
         Graph
-            The graph, memory-mapped.
         """
         return cls(open_adjacency(directory))
 
     @classmethod
     def from_networkx(
-        cls, graph: Any, weight: str | None = "weight", nodes: Iterable[object] | None = None
+        cls,
+        graph: Any,
+        weight: str | None = "weight",
+        nodes: Iterable[object] | None = None,
+        directed: bool = False,
     ) -> Self:
         """Convert a networkx graph.
 
@@ -218,11 +240,12 @@ class Graph(GraphStructure):
         nodes : iterable, optional
             The nodes in the order of the rows of the table. Default: integers are sorted, so that
             node 7 of a graph with nodes 0 … n-1 is row 7; other ids are in the order of the graph.
+        directed : bool, default=False
+            Keep the directions: see :meth:`from_edges`.
 
         Returns
         -------
         Graph
-            The graph, with these node ids.
 
         Examples
         --------
@@ -230,7 +253,26 @@ class Graph(GraphStructure):
         >>> eb.Graph.from_networkx(nx.path_graph(["a", "b", "c"])).node_ids.tolist()
         ['a', 'b', 'c']
         """
-        return cls._from(_convert.from_networkx(graph, weight, nodes))
+        return cls._from(_convert.from_networkx(graph, weight, nodes), directed)
+
+    @classmethod
+    def from_igraph(cls, graph: Any, weight: str | None = "weight", directed: bool = False) -> Self:
+        """Convert an igraph graph; node *i* is vertex *i*.
+
+        Parameters
+        ----------
+        graph : igraph.Graph
+            Vertices with the attribute ``name`` have it as their id.
+        weight : str, optional
+            Edge attribute with the weights, if there is one.
+        directed : bool, default=False
+            Keep the directions: see :meth:`from_edges`.
+
+        Returns
+        -------
+        Graph
+        """
+        return cls._from(_convert.from_igraph(graph, weight), directed)
 
     @classmethod
     def from_graphml(
@@ -254,7 +296,6 @@ class Graph(GraphStructure):
         Returns
         -------
         Graph
-            The graph, with these node ids.
         """
         return cls._from(_convert.from_graphml(path, weight, nodes))
 
@@ -270,7 +311,6 @@ class Graph(GraphStructure):
         Returns
         -------
         Graph
-            The graph of these edges.
         """
         return cls._from(_convert.from_pyg(data))
 
@@ -286,25 +326,35 @@ class Graph(GraphStructure):
         Returns
         -------
         Graph
-            The graph, with the same ids.
         """
         return cls._from(_convert.from_libpysal(weights))
 
     @classmethod
-    def _from(cls, conversion: _convert.Conversion) -> Self:
-        adjacency, n_one_way, node_ids = conversion
+    def _from(cls, conversion: _convert.Conversion, directed: bool = False) -> Self:
+        one_way, has_directions, node_ids = conversion
+        adjacency = merge_directions(one_way, one_way.T.tocsr())
+        if directed:
+            return cls(adjacency, node_ids, outgoing=one_way)
+        n_one_way = count_one_way(one_way, adjacency) if has_directions else 0
         if n_one_way:
             warnings.warn(
                 f"The input is directed: {n_one_way} of its edges differ from their reverse. The "
-                "graph is made undirected: an edge given in one direction counts in both, two "
-                "directions are averaged.",
+                "graph is undirected: an edge given in one direction counts in both, two "
+                "directions are averaged. directed=True keeps the directions for neighbour "
+                "columns, undirected input gives no warning.",
                 UserWarning,
                 stacklevel=3,
             )
         return cls(adjacency, node_ids)
 
     @classmethod
-    def build_knn(cls, coords: ArrayLike, k: int = 8, metric: Metric = "euclidean") -> Self:
+    def build_knn(
+        cls,
+        coords: ArrayLike,
+        k: int = 8,
+        metric: Metric = "euclidean",
+        weight: Literal["distance"] | None = None,
+    ) -> Self:
         """Connect every node to its ``k`` nearest neighbours.
 
         Parameters
@@ -315,23 +365,62 @@ class Graph(GraphStructure):
             Number of neighbours; two nodes are connected if either is near to the other.
         metric : {"euclidean", "haversine"}, default="euclidean"
             Distance between coordinates.
+        weight : {"distance"}, optional
+            ``"distance"``: an edge of length d weighs 1 / (1 + d / median d). Default: all weigh 1.
 
         Returns
         -------
         Graph
-            Unweighted graph of nearest neighbours.
 
         Examples
         --------
         >>> import ebboost as eb
         >>> eb.Graph.build_knn([[0.0], [1.0], [3.0], [3.5]], k=1).n_edges
         2
+        >>> eb.Graph.build_knn([[0.0], [1.0], [4.0]], k=1, weight="distance").degrees.tolist()
+        [0.6666666666666666, 1.0, 0.3333333333333333]
         """
-        ends, n_nodes = knn_edges(coords, k, metric)
-        return cls(symmetric_adjacency(*ends, None, n_nodes)[0])
+        points = as_points(coords, metric)
+        return cls._between(points, _neighbors.knn_edges(points, k), metric, weight)
 
     @classmethod
-    def build_radius(cls, coords: ArrayLike, radius: float, metric: Metric = "euclidean") -> Self:
+    def build_delaunay(
+        cls,
+        coords: ArrayLike,
+        metric: Metric = "euclidean",
+        weight: Literal["distance"] | None = None,
+    ) -> Self:
+        """Connect the corners of the Delaunay triangles of the plane.
+
+        Parameters
+        ----------
+        coords : array-like of shape (n_nodes, 2)
+            Coordinates; for ``metric="haversine"``, latitude and longitude in degrees. Rows at one
+            point are connected in a chain.
+        metric, weight
+            As in :meth:`build_knn`.
+
+        Returns
+        -------
+        Graph
+
+        Examples
+        --------
+        >>> import ebboost as eb
+        >>> eb.Graph.build_delaunay([[0, 0], [2, 0], [1, 1], [1, 3]]).n_edges
+        6
+        """
+        points = as_points(coords, metric)
+        return cls._between(points, _neighbors.delaunay_edges(coords, metric), metric, weight)
+
+    @classmethod
+    def build_radius(
+        cls,
+        coords: ArrayLike,
+        radius: float,
+        metric: Metric = "euclidean",
+        weight: Literal["distance"] | None = None,
+    ) -> Self:
         """Connect all nodes within a distance of each other.
 
         Parameters
@@ -340,13 +429,12 @@ class Graph(GraphStructure):
             Coordinates; for ``metric="haversine"``, latitude and longitude in degrees.
         radius : float
             The largest distance, in the units of ``coords``; kilometres for haversine.
-        metric : {"euclidean", "haversine"}, default="euclidean"
-            Distance between coordinates.
+        metric, weight
+            As in :meth:`build_knn`.
 
         Returns
         -------
         Graph
-            Unweighted graph of these pairs.
 
         Examples
         --------
@@ -355,8 +443,20 @@ class Graph(GraphStructure):
         >>> eb.Graph.build_radius(lat_lon, radius=50, metric="haversine").isolates.tolist()
         [2]
         """
-        ends, n_nodes = radius_edges(coords, radius, metric)
-        return cls(symmetric_adjacency(*ends, None, n_nodes)[0])
+        points = as_points(coords, metric)
+        return cls._between(points, _neighbors.radius_edges(points, radius, metric), metric, weight)
+
+    @classmethod
+    def _between(cls, points: Points, ends: Ends, metric: Metric, weight: str | None) -> Self:
+        """Return the graph of pairs of points; a pair that is listed twice is one edge."""
+        if weight not in ("distance", None):
+            raise ValueError(f"weight must be 'distance' or None, got {weight!r}.")
+        pairs = np.unique(np.sort(np.column_stack(ends), axis=1), axis=0)
+        low, high = pairs.T
+        weights = None
+        if weight == "distance":
+            weights = distance_weights(_neighbors.distances(points, (low, high), metric))
+        return cls._from(_convert.Conversion(directed_adjacency(low, high, weights, len(points))))
 
     @classmethod
     def mix(
@@ -375,7 +475,6 @@ class Graph(GraphStructure):
         Returns
         -------
         Graph
-            The weighted sum.
 
         Examples
         --------
