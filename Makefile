@@ -43,9 +43,11 @@ demo: $(DEMO_VENV)/.ready  ## fit 25 357 house sales without and with the graph
 	@mkdir -p $(DEMO)
 	$(RUN_DEMO) -m ebboost demo --output $(DEMO)/houses.ebb
 
-report: $(DEMO_VENV)/.ready  ## fit the same houses with their coordinates and open the HTML report
+$(DEMO)/houses-map.ebb: $(DEMO_VENV)/.ready tools/fit_lucas.py
 	@mkdir -p $(DEMO)
-	$(RUN_DEMO) tools/fit_lucas.py $(DEMO)/houses-map.ebb
+	$(RUN_DEMO) tools/fit_lucas.py $@
+
+report: $(DEMO)/houses-map.ebb  ## fit the same houses with their coordinates and open the HTML report
 	$(RUN_DEMO) -m ebboost report $(DEMO)/houses-map.ebb --title "House prices in Lucas County" --open
 
 test: $(VENV)/.ready  ## style, types, import layers, tests
@@ -53,7 +55,7 @@ test: $(VENV)/.ready  ## style, types, import layers, tests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(RUN) -m pytest
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist worksteal $(ARGS)
 
 coverage: $(VENV)/.ready  ## the tests with line and branch coverage; fails below 95 %
 	$(RUN) -m coverage erase

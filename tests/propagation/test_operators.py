@@ -38,7 +38,7 @@ def fits_step(smoother: eb.Smoother, graph: eb.Graph) -> bool:
 
 @pytest.mark.parametrize("smoother", SMOOTHERS, ids=describe_parameters)
 @given(graph=graphs() | signed_graphs(), seed=st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_operator_equals_its_closed_form_and_passes_the_dot_test(smoother, graph, seed):
     if not fits_step(smoother, graph):
         return
@@ -89,7 +89,7 @@ def test_operator_is_a_scipy_linear_operator(method):
 
 
 @given(graph=graphs(min_nodes=2), lam=st.floats(0.01, 20), k=st.integers(0, 12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_steps_approach_the_inverse_as_fast_as_the_proof_says(graph, lam, k):
     """‖P^(k) − P*‖₂ ≤ e^{−μk/(2σ)} ‖P^(0) − P*‖₂ with the step 1/σ."""
     system = np.eye(graph.n_nodes) + lam * dense_laplacian(graph, False)
@@ -281,7 +281,7 @@ def test_strong_diffusion_is_the_heat_kernel_and_a_strong_walk_the_walk():
     lam=st.floats(0.01, 1e4),
     kernel=st.sampled_from(["diffusion", "random-walk", "inverse-cosine"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_magnitude_bounds_every_entry(graph, lam, kernel):
     operator = eb.Kernel(kernel, lam).operator(graph)
     if operator.magnitude is None:
