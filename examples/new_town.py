@@ -42,10 +42,8 @@ errors = {name: [] for name in models}
 for count in counts:
     for name, model in models.items():
         known = others[:count]
-        options = (
-            {"new_labels": (known, prices[known])} if count and name == "field" else {}
-        )
-        predictions = model.predict(columns, graph=subgraph, **options)
+        new_labels = (known, prices[known]) if name == "field" else ([], [])
+        predictions = model.predict(columns, graph=subgraph, new_labels=new_labels)
         errors[name].append(
             np.sqrt(np.mean((predictions[evaluated] - prices[evaluated]) ** 2))
         )

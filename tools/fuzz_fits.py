@@ -35,7 +35,7 @@ from tests.strategies import hard_cases
 PACKAGE = str(Path(eb.__file__).parent)
 BATCH = 100
 # Warnings of ebboost itself, and of regressors that are used as learners.
-EXPECTED_WARNINGS = ("Conjugate gradients", "directions", "column-vector", "ill-conditioned matrix")
+EXPECTED_WARNINGS = ("Conjugate gradients", "column-vector", "ill-conditioned matrix", "new nodes")
 
 
 class Failure(Exception):

@@ -107,7 +107,7 @@ def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monk
 def test_one_model_used_by_many_threads_says_what_it_says_alone(learner, tmp_path):
     model = fitted(learner=learner, labels="field", smoothing=eb.Laplacian(1.0, 2))
     model.save(tmp_path / "m.ebb", table=True)
-    expected = model.predict(NEW, graph=NEW_GRAPH)
+    expected = model.predict(NEW, graph=NEW_GRAPH, new_labels=([], []))
     explained = model.explain([3, 5])
     shared = eb.load(tmp_path / "m.ebb")  # its trees are parsed by whoever comes first
     at_once = threading.Barrier(8)
@@ -116,7 +116,7 @@ def test_one_model_used_by_many_threads_says_what_it_says_alone(learner, tmp_pat
         at_once.wait()
         if number % 2:
             return shared.explain([3, 5])
-        return shared.predict(NEW, graph=NEW_GRAPH)
+        return shared.predict(NEW, graph=NEW_GRAPH, new_labels=([], []))
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(use, range(8)))

@@ -44,7 +44,7 @@ def test_new_labels_improve_predictions_on_a_new_graph():
     m = fitted()[0]
     X, y, graph = homophilous(seed=1)
     some, rest = np.arange(0, 600, 2), np.arange(1, 600, 2)
-    without = m.predict(X, graph=graph)
+    without = m.predict(X, graph=graph, new_labels=([], []))
     informed = m.predict(X, graph=graph, new_labels=(some, y[some]))
     assert np.mean((informed - y)[rest] ** 2) < 0.6 * np.mean((without - y)[rest] ** 2)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ebboost import Graph
 from ebboost.cli import graph_files, tables
 from tests.cli.commands import put
 
@@ -232,14 +231,3 @@ def test_an_unnamed_first_column_holds_ids_or_is_left_out(tmp_path):
 def test_an_invalid_table_raises_an_error_that_names_it(tmp_path, text, words):
     with pytest.raises(ValueError, match=rf"nodes\.csv.*({words})"):
         read(tmp_path, text, "u,v\n1,2\n", node_id="id" if "id" in text else None)
-
-
-def test_attached_graphs_have_the_edges_of_both():
-    new = Graph.from_edges([0, 1], [1, 3], n_nodes=4)  # two new nodes, then the two fitted ones
-    both = graph_files.attach(new, Graph.from_edges([0], [1], weight=[5.0]))
-    assert both.adjacency.toarray().tolist() == [
-        [0, 1, 0, 0],
-        [1, 0, 0, 1],
-        [0, 0, 0, 5],
-        [0, 1, 5, 0],
-    ]

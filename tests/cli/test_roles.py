@@ -21,9 +21,7 @@ def test_features_are_all_columns_but_target_dropped_ones_and_names():
     with pytest.warns(UserWarning, match="Column 'name' is text that is different in every row"):
         X = roles.features(table, "y", ["out"], ["zone"], PATH)
     assert list(X.columns) == ["x", "zone", "sold"]
-    assert list(X["zone"].cat.categories) == ["1", "3"] and X["sold"].tolist() == list(
-        range(1, n + 1)
-    )
+    assert list(X["zone"].cat.categories) == ["1", "3"] and X["sold"].dtype.kind == "M"
 
 
 def test_a_stray_word_among_numbers_is_noted(tmp_path):

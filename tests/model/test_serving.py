@@ -225,11 +225,12 @@ def test_an_update_of_the_field_is_local_and_within_the_tolerance(kind):
 def test_a_predictor_of_a_classifier_returns_classes_and_probabilities(labels):
     model = fit(eb.EBBSClassifier, labels=labels)
     X, _, graph = problem(seed=4)
-    predictor = model.predictor(X, graph=graph)
+    new = {"graph": graph, "new_labels": ([], [])}
+    predictor = model.predictor(X, **new)
     X = change_rows(X, [8])
     predictor.update([8], X[[8]])
-    assert np.abs(predictor.predict_proba() - model.predict_proba(X, graph=graph)).max() <= 1e-12
-    assert np.array_equal(predictor.predict([8, 1]), model.predict(X, graph=graph, nodes=[8, 1]))
+    assert np.abs(predictor.predict_proba() - model.predict_proba(X, **new)).max() <= 1e-12
+    assert np.array_equal(predictor.predict([8, 1]), model.predict(X, **new, nodes=[8, 1]))
     with pytest.raises(AttributeError, match="no probabilities"):
         fit().predictor().predict_proba()
 

@@ -391,11 +391,12 @@ def test_saved_loaded_pickled_and_cloned_it_predicts_the_same(labels, tmp_path):
         pickle.loads(pickle.dumps(model)),
         clone(model).fit(X, y, graph=graph),
     ]
-    X_new, _, new, _ = two_groups(seed=5)
+    X_new, _, new_graph, _ = two_groups(seed=5)
+    new = {"graph": new_graph, "new_labels": ([], [])}
     for other in others:
         assert other.smoothing_.get_params() == model.smoothing_.get_params()
         np.testing.assert_allclose(other.predict(), model.predict())
-        np.testing.assert_allclose(other.predict(X_new, graph=new), model.predict(X_new, graph=new))
+        np.testing.assert_allclose(other.predict(X_new, **new), model.predict(X_new, **new))
         if isinstance(model.smoothing_, eb.Robust):
             np.testing.assert_allclose(other.edge_weights().weight, model.edge_weights().weight)
 

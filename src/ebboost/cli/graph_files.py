@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ebboost.cli import tables
 from ebboost.cli.formats import TableSource
@@ -69,7 +68,7 @@ def read_nodes_and_edges(
 
     Without ``node_id``, ids are the column named like an id or the first, if the edges use its
     values, else the row numbers from 0, if the edges hold such. ``fitted_ids`` are ids of more
-    nodes that edges may name; they follow those of the table. Warns of what a user should know.
+    nodes that edges may name; they precede those of the table. Warns of what a user should know.
     """
     names = tables.column_names(nodes)
     by_row = node_id == ROWS and ROWS not in names
@@ -104,15 +103,8 @@ def read_nodes_and_edges(
     if graph.n_edges == 0:
         raise ValueError(f"{edges} connects no two different nodes of {nodes.name}.")
     if id_name is not None:
-        graph = Graph(graph.adjacency, np.concatenate([ids, more_ids]))
+        graph = Graph(graph.adjacency, np.concatenate([more_ids, ids]))
     return NodesAndEdges(table, ids, id_name, graph)
-
-
-def attach(new: Graph, fitted: Graph) -> Graph:
-    """Return ``new``, whose last nodes are those of ``fitted``, with the edges of ``fitted``."""
-    n_new = new.n_nodes - fitted.n_nodes
-    old = sparse.block_diag([sparse.csr_array((n_new, n_new)), fitted.adjacency], format="csr")
-    return Graph(sparse.csr_array(new.adjacency.maximum(old)), new.node_ids)
 
 
 def _warn(text: str) -> None:
@@ -307,7 +299,7 @@ def _match_ids(
             f"{path}: id {ids[second]!r} in column {name!r} stands in lines {lines[0]} and "
             f"{lines[1]}: ids must differ. Remove one of the rows, or choose another --id."
         )
-    index = index.append(pd.Index(more_ids))
+    index = pd.Index(more_ids).append(index)
     if not index.is_unique:
         node = index[index.duplicated()][0]
         raise ValueError(f"{path}: the model was fitted on node {node!r}: leave it out.")

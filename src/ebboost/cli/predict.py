@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ebboost.cli import console, inputs, tables
-from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError, attach
-from ebboost.cli.roles import dates_as_days, target_numbers
-from ebboost.data.labels import one_hot
+from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError
+from ebboost.cli.roles import target_numbers
 
 _OUTPUT = "CSV or Parquet file to write. Default: CSV on standard output."
 _INTERVAL = "Add columns lower and upper, which contain this share of true values."
@@ -101,7 +100,7 @@ def _fitted_rows(model: inputs.Model, all_rows: bool) -> tuple[NDArray[Any], dic
 def _read_new(
     model: inputs.Model, nodes: Path, edges: Path, options: inputs.GraphOptions, attached: bool
 ) -> NodesAndEdges:
-    """Read a new table and its edges; if attached, the fitted nodes follow the new ones."""
+    """Read a new table and its edges; if attached, the fitted nodes precede the new ones."""
     id_column = inputs.column_name(model, "id")
     if options.node_id is None and id_column in tables.column_names(options.table(nodes)):
         options = replace(options, node_id=id_column)
@@ -109,8 +108,7 @@ def _read_new(
     if attached:
         if model.graph_ is None:
             raise ValueError("--attach needs a model that was fitted on a graph.")
-        data = options.read(nodes, edges, np.array(fitted_ids, dtype=object))
-        return replace(data, graph=attach(data.graph, model.graph_))
+        return options.read(nodes, edges, np.array(fitted_ids, dtype=object))
     try:
         return options.read(nodes, edges)
     except UnknownNodeError as error:
@@ -130,7 +128,7 @@ def _new_rows(
     reader = model.state_.reader
     for name in reader.names:
         tables.check_column(list(table.columns), name, "the model needs it", path)
-    X = dates_as_days(table[list(reader.names)])
+    X = table[list(reader.names)].copy()
     for position in reader.categories:
         name = reader.names[position]
         X[name] = tables.as_names(X[name])
@@ -140,33 +138,9 @@ def _new_rows(
     rows = np.flatnonzero(y.isna() | all_rows)
     if not rows.size:
         raise ValueError(f"{path}: the target is known in every row: --all predicts them anyway.")
-    if attached:
-        X = pd.concat([X, _fitted_frame(model)], ignore_index=True)
-        y = pd.concat([y, _fitted_labels(model)], ignore_index=True)
-    arguments = {"X": X, "graph": data.graph, "nodes": rows}
-    known = y.dropna()
-    if model.labels_ is not None and len(known):
+    arguments = {"X": X, "attach" if attached else "graph": data.graph, "nodes": rows}
+    if model.labels_ is not None:
+        known = y.dropna()
         dtype = object if is_classifier(model) else np.float64
         arguments["new_labels"] = (known.index.to_numpy(), known.to_numpy(dtype=dtype))
     return data.ids[rows].astype(str), arguments
-
-
-def _fitted_frame(model: inputs.Model) -> pd.DataFrame:
-    """The table that the model was fitted on, with categories instead of codes."""
-    table = model.state_.table
-    if table is None:
-        raise ValueError("--attach needs a model file with its table, as ebboost fit writes it.")
-    frame = pd.DataFrame(table.values, columns=table.names)
-    for position, categories in model.state_.reader.categories.items():
-        name = table.names[position]
-        frame[name] = frame[name].map(dict(enumerate(categories)))
-    return frame
-
-
-def _fitted_labels(model: inputs.Model) -> pd.Series:
-    """The target of the fitted nodes as the user wrote it, missing where it was not known."""
-    labels = model.state_.labels
-    values = labels.target[:, 0]
-    if is_classifier(model):
-        values = model.state_.output.decode(one_hot(labels.target)).astype(object)
-    return pd.Series(values, index=labels.nodes).reindex(range(len(model.scores_)))

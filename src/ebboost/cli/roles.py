@@ -16,7 +16,6 @@ from ebboost.inspection.graph_check import infer_task
 
 MAX_SHARE_OF_CLASSES = 0.5  # of the labels of a text target: if more differ, they are no classes
 FEW_ROWS = 20
-SECONDS_PER_DAY = 86_400
 
 
 def features(
@@ -25,7 +24,7 @@ def features(
     """Return the columns to learn from; warns of columns left out or taken as categories."""
     for name in drop:
         check_column(list(table.columns), name, "--drop", path)
-    X = dates_as_days(table.drop(columns=[target, *drop]))
+    X = table.drop(columns=[target, *drop])
     for name in X.select_dtypes("number").columns:
         if line := first_line((X[name].abs() > MAX_VALUE).to_numpy(dtype=bool, na_value=False)):
             value = X[name].iloc[line - FIRST_LINE]
@@ -34,7 +33,7 @@ def features(
     for name in categorical:
         check_column(list(X.columns), name, "--categorical", path)
         X[name] = as_names(X[name]).astype("category")
-    for name in [name for name in X.columns if not is_numeric(X[name])]:
+    for name in [name for name in X.columns if X[name].dtype.kind not in "biufM"]:
         values = X[name].dropna()
         if len(values) > FEW_ROWS and values.nunique() == len(values):
             remark = "text that is different in every row, like a name: left out."
@@ -49,13 +48,6 @@ def features(
     if not X.shape[1]:
         raise ValueError(f"{path} has no column to learn from besides the ids and {target!r}.")
     return X
-
-
-def dates_as_days(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose dates are days since 1970."""
-    dates = table.select_dtypes("datetime")
-    days = dates.astype("datetime64[s]").astype("int64").where(dates.notna()) / SECONDS_PER_DAY
-    return table.assign(**days)
 
 
 def without(column: pd.Series, missing: Sequence[str]) -> pd.Series:

@@ -76,6 +76,11 @@ class Table:
         """Return some rows, by position or mask."""
         return replace(self, values=self.values[rows])
 
+    def stack(self, below: "Table") -> "Table":
+        """Return the table with the rows of another one below its own."""
+        stack = sparse.vstack if self.is_sparse else np.vstack
+        return replace(self, values=stack([self.values, below.values]))
+
     def with_columns(
         self, blocks: Sequence[Columns], names: Sequence[str], origin: Sequence[int]
     ) -> "Table":

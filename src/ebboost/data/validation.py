@@ -185,8 +185,8 @@ def extra_labels(
         )
     nodes, y = pair
     positions, values = _listed_labels(nodes, y, n_rows, classes, f"{name}[0]", f"{name}[1]")
-    if not positions.size:
-        raise ValueError(f"{name} is empty: pass at least one labelled node, or leave it out.")
+    if not positions.size and name == "eval_set":
+        raise ValueError("eval_set is empty: pass at least one labelled node, or leave it out.")
     shared = np.intersect1d(positions, trained_on)
     if shared.size:
         remedy = "the model has used that label already. Leave it out."

@@ -194,25 +194,32 @@ class BaseEBBS(FittedModel):
         graph: Graphs | None = None,
         nodes: Any = None,
         new_labels: Any = None,
+        attach: Any = None,
         interval: float | None = None,
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
-        Fitted nodes are predicted with all labels that ``fit`` was given. Another table, even the
-        one fitted on, has no labels but those in ``new_labels``. A node whose own label is known is
-        predicted with it.
+        Fitted nodes are predicted with all labels that ``fit`` was given, also where the table
+        fitted on is passed again, with or without its graph. Of another table, rows whose node ids
+        are those of fitted nodes have their labels; without ids all rows are new, with a warning.
+        A node whose own label is known is predicted with it.
 
         Parameters
         ----------
         X : table, optional
             Rows to predict; default: the fitted nodes.
         graph : Graph or dict of Graph, optional
-            The graph of the rows of ``X``; needed if the model was fitted on one.
+            The graph of the rows of ``X``; needed if the model was fitted on one, unless ``X`` is
+            the table fitted on or ``attach`` is given.
         nodes : array-like of int or bool, optional
             Only these rows. Of another table only rows within the reach of propagation and
             neighbour columns are read; with ``new_labels``, all are.
         new_labels : (nodes, y), optional
             Labels that have become known since the fit; the field uses them without a new fit.
+        attach : (rows, nodes), (rows, nodes, weight) or Graph, optional
+            Edges from rows of ``X``, which are new, to fitted nodes (by id, if the graph has ids):
+            the rows join the fitted graph and its labels. Edges between the new rows are those of
+            ``graph``. As a Graph: of the fitted nodes followed by the rows of ``X``.
         interval : float, optional
             For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
             split conformal, from residuals at validation nodes or, below 50 labels, out of fold.
@@ -222,7 +229,7 @@ class BaseEBBS(FittedModel):
         ndarray of shape (n,), or Intervals(prediction, lower, upper)
         """
         state = self.state_
-        predictions = state.output.decode(predict_raw(state, X, graph, nodes, new_labels))
+        predictions = state.output.decode(predict_raw(state, X, graph, nodes, new_labels, attach))
         return predictions if interval is None else with_intervals(state, predictions, interval)
 
     def score(

@@ -119,19 +119,20 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         graph: Graphs | None = None,
         nodes: Any = None,
         new_labels: Any = None,
+        attach: Any = None,
     ) -> Array:
         """Return the probability of every class, in the order of ``classes_``.
 
         Parameters
         ----------
-        X, graph, nodes, new_labels
+        X, graph, nodes, new_labels, attach
             As in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
         """
-        return predict_raw(self.state_, X, graph, nodes, new_labels)
+        return predict_raw(self.state_, X, graph, nodes, new_labels, attach)
 
     score = BaseEBBS.score  # that of the mixin takes no graph
     classes_ = learned("classes", "The classes, sorted.")

@@ -87,6 +87,22 @@ class GraphStructure:
         """Whether nodes have ids other than their positions."""
         return self._node_ids is not None
 
+    def has_edges_of(self, other: "GraphStructure") -> bool:
+        """Whether another graph has the same number of nodes and the same weights.
+
+        Parameters
+        ----------
+        other : Graph
+
+        Returns
+        -------
+        bool
+        """
+        one = self._adjacency
+        two = other._adjacency
+        arrays = ((one.indptr, two.indptr), (one.indices, two.indices), (one.data, two.data))
+        return self is other or all(np.array_equal(*pair) for pair in arrays)
+
     @cached_property
     def degrees(self) -> NDArray[np.float64]:
         """Sum of the absolute weights at each node; of a subgraph, those in its parent."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.utils.validation import _check_feature_names
 
 from ebboost.backends import Backend
@@ -19,12 +20,19 @@ from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import count_rows, rows_of
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
+from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
+from ebboost.model.attach import Attachment, attached_graph
 from ebboost.model.state import FittedState
 from ebboost.propagation import IdentityOperator, Propagation, Smoother, threads
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+NEW_NODES = (
+    "The rows of X are taken as new nodes, without labels: graph has neither the node ids nor the "
+    "edges of the fit, or X other rows. Pass attach= to connect new rows to fitted nodes, or "
+    "new_labels=(nodes, y); new_labels=([], []) if no label is known."
+)
 
 
 class TableScores(NamedTuple):
@@ -36,21 +44,96 @@ class TableScores(NamedTuple):
 
 
 def predict_raw(
-    state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike | None, new_labels: object
+    state: FittedState,
+    X: object,
+    graph: Graphs | None,
+    nodes: ArrayLike | None,
+    new_labels: object,
+    attach: Attachment | None = None,
 ) -> Array:
     """Return raw predictions of all or some nodes; rows beyond the reach of these are not read."""
-    if X is not None and nodes is not None and new_labels is None:
-        rows_raw = _predict_rows(state, X, graph, nodes)
-        if rows_raw is not None:
-            return rows_raw
-    raw = state.raw_predictions
-    if X is not None or graph is not None or new_labels is not None:
-        scored = score_table(state, X, graph)
-        labels = labels_for(state, X, new_labels, len(scored.scores))
-        raw = apply_labels(state, scored, labels)
+    if attach is not None:
+        raw = _predict_attached(state, X, graph, attach, new_labels)
+    elif X is not None and graph is None and new_labels is None and is_fitted_table(state, X):
+        raw = state.raw_predictions
+    else:
+        if X is not None and nodes is not None and not _may_use_labels(state, graph, new_labels):
+            rows_raw = _predict_rows(state, X, graph, nodes)
+            if rows_raw is not None:
+                if state.candidate.labels is not None and new_labels is None:
+                    warn_caller(NEW_NODES)
+                return rows_raw
+        raw = state.raw_predictions
+        if X is not None or graph is not None or new_labels is not None:
+            scored = score_table(state, X, graph)
+            raw = apply_labels(state, scored, labels_for(state, X, scored, new_labels))
     if nodes is None:
         return raw.copy()
     return raw[checks.node_positions(nodes, len(raw), repeats=True)]
+
+
+def is_fitted_table(state: FittedState, X: object) -> bool:
+    """Whether a table has the rows of the fitted one, as far as the state knows them."""
+    if state.graph is None or state.table is None or count_rows(X) != state.n_nodes:
+        return False
+    return _same_values(read_table(state, X).values, state.table.values)
+
+
+def _same_values(one: Any, other: Any) -> bool:
+    if sparse.issparse(one) or sparse.issparse(other):
+        return sparse.issparse(one) and sparse.issparse(other) and (one != other).nnz == 0
+    return bool(np.array_equal(one, other, equal_nan=True))
+
+
+def _may_use_labels(state: FittedState, graph: Graphs | None, new_labels: object) -> bool:
+    """Whether the rows of another table may have labels: new ones, or those of fitted nodes."""
+    if new_labels is not None and not _is_empty(new_labels):
+        return True
+    if state.candidate.labels is None or state.graph is None:
+        return False
+    return isinstance(graph, Mapping) or graph is None or _shares_nodes(state.graph, graph)
+
+
+def _is_empty(new_labels: object) -> bool:
+    """Whether labels are ([], []): none is known."""
+    is_pair = isinstance(new_labels, (tuple, list)) and len(new_labels) == 2
+    return is_pair and all(np.size(part) == 0 for part in new_labels)
+
+
+def _shares_nodes(fitted: Graph, graph: Graph) -> bool:
+    if fitted.has_ids and graph.has_ids:
+        return bool(np.isin(graph.node_ids, fitted.node_ids).any())
+    return fitted.has_edges_of(graph)
+
+
+def _predict_attached(
+    state: FittedState, X: object, graph: Graphs | None, attach: Attachment, new_labels: object
+) -> Array:
+    """Return raw predictions of new rows that are connected to fitted nodes."""
+    if state.graph is None or X is None:
+        raise ValueError("attach needs X, the new rows, and a model that was fitted on a graph.")
+    if isinstance(graph, Mapping) or state.relation_strengths is not None:
+        raise ValueError("attach takes one graph, this model or graph has relations.")
+    table = read_table(state, X)
+    joined = attached_graph(state.graph, table.n_rows, attach, graph)
+    with threads(threads_for(state.n_jobs, table)):
+        if state.pipeline.uses_graph:
+            if state.table is None:
+                problem = "attach needs the table fitted on, for the columns of neighbours"
+                raise ValueError(f"{problem}: save the model with table=True.")
+            all_rows = state.table.stack(table)
+            scores = tree_scores(state, state.pipeline.transform(all_rows, joined))
+        else:
+            new = tree_scores(state, state.pipeline.transform(table, None))
+            scores = np.vstack([state.scores, new])
+        scored = _propagate(state, scores, joined)
+    labels = state.labels if state.candidate.labels is not None else None
+    if new_labels is not None:
+        new_nodes = np.zeros(0, dtype=np.int64)
+        own = _encoded_labels(state, new_labels, table.n_rows, new_nodes)
+        own = replace(own, nodes=own.nodes + state.n_nodes)
+        labels = own if labels is None else labels.concat(own)
+    return apply_labels(state, scored, labels)[state.n_nodes :]
 
 
 def score_table(state: FittedState, X: object, graph: Graphs | None) -> TableScores:
@@ -140,24 +223,66 @@ def with_labels(state: FittedState, labels: Labels, backend: Backend | None = No
     return replace(state, labels=labels, raw_predictions=raw)
 
 
-def labels_for(state: FittedState, X: object, new_labels: object, n_rows: int) -> Labels | None:
-    """Return the labels that a prediction uses: those of the fit for fitted nodes, and new ones."""
-    uses_labels = state.candidate.labels is not None
-    own = state.labels if X is None and uses_labels else None
+def labels_for(
+    state: FittedState, X: object, scored: TableScores, new_labels: object
+) -> Labels | None:
+    """Return the labels that a prediction uses: those of fitted nodes among the rows, and new ones.
+
+    A new label of a row replaces that of the fit.
+    """
+    own = None
+    if state.candidate.labels is not None:
+        own = state.labels if X is None else _labels_of_rows(state, X, scored, new_labels)
     if new_labels is None:
         return own
-    if not uses_labels:
+    taken = own.nodes if own is not None and X is None else np.zeros(0, dtype=np.int64)
+    new = _encoded_labels(state, new_labels, len(scored.scores), taken)
+    if own is None:
+        return new if new.nodes.size else None
+    return own.subset(~np.isin(own.nodes, new.nodes)).concat(new)
+
+
+def _encoded_labels(state: FittedState, new_labels: object, n_rows: int, taken: IntArray) -> Labels:
+    """Return new labels, weighing as much as those of the fit do on average."""
+    is_classifier = state.is_classifier
+    nodes, values = checks.extra_labels(new_labels, taken, n_rows, is_classifier, "new_labels")
+    if state.candidate.labels is None and nodes.size:
         raise ValueError(
             "new_labels was given, but this model does not use labels at prediction "
             "(labels='none', or labels='auto' without a selected field). Fit with labels='field'."
         )
-    taken = np.zeros(0, dtype=np.int64) if own is None else own.nodes
-    is_classifier = state.is_classifier
-    nodes, values = checks.extra_labels(new_labels, taken, n_rows, is_classifier, "new_labels")
     target = state.output.encode(values, "new_labels")
-    if own is None:
-        return Labels(nodes, target, np.ones(nodes.size))
-    return own.concat(Labels(nodes, target, np.full(nodes.size, own.weight.mean())))
+    return Labels(nodes, target, np.full(nodes.size, state.labels.weight.mean()))
+
+
+def _labels_of_rows(
+    state: FittedState, X: object, scored: TableScores, new_labels: object
+) -> Labels | None:
+    """Return the labels of the rows that are fitted nodes: by their ids, or if all are the same."""
+    graph = scored.graph
+    if graph is None or state.graph is None:
+        return None
+    row_of = np.full(state.n_nodes, -1)
+    if graph.has_ids and state.graph.has_ids:
+        position = {node: row for row, node in enumerate(graph.node_ids.tolist())}
+        row_of[:] = [position.get(node, -1) for node in state.graph.node_ids.tolist()]
+    elif state.graph.has_edges_of(graph) and _has_fitted_rows(state, X, scored.scores):
+        row_of = np.arange(state.n_nodes)
+    labels = replace(state.labels, nodes=row_of[state.labels.nodes])
+    if (row_of < 0).all() and new_labels is None:
+        warn_caller(NEW_NODES)
+    known = labels.nodes >= 0
+    return labels.subset(known) if known.any() else None
+
+
+def _has_fitted_rows(state: FittedState, X: object, scores: Array) -> bool:
+    """Whether rows on the fitted graph are the fitted ones: the trees score half or more equally.
+
+    Another table on the same graph, such as a second image on one grid of pixels, has other scores.
+    """
+    tolerance = 1e-6 * float(np.abs(state.scores).max(initial=0.0))
+    is_same = (np.abs(scores - state.scores) <= tolerance).all(axis=1)
+    return bool(is_same.mean() >= 0.5) or is_fitted_table(state, X)
 
 
 def tree_scores(state: FittedState, features: Table) -> Array:
@@ -212,7 +337,8 @@ def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) 
     if state.graph is not None and graph is None:
         raise ValueError(
             "This model was fitted on a graph, so a prediction needs one: call predict() for the "
-            "fitted nodes, or predict(X_new, graph=g_new) with the graph of the new rows."
+            "fitted nodes, predict(X_new, attach=(rows, nodes)) for rows that are connected to "
+            "them, or predict(X_new, graph=g_new) for rows with a graph of their own."
         )
     if state.graph is None and graph is not None:
         raise ValueError("graph was given, but this model was fitted without one: call predict(X).")

@@ -90,7 +90,7 @@ class Predictor:
         self._graph = scored.graph
         self._scores = scored.scores.copy()
         self._propagated = scored.propagated
-        self._labels = labels_for(state, X, new_labels, len(scored.scores))
+        self._labels = labels_for(state, X, scored, new_labels)
         is_fitted = X is None and new_labels is None
         raw = state.raw_predictions if is_fitted else apply_labels(state, scored, self._labels)
         self._raw = raw.copy()
