@@ -23,3 +23,14 @@ def hold_out(
     options = {"random_state": seed, "stratify": values if stratify else None}
     train, held_out = train_test_split(np.arange(values.size), test_size=fraction, **options)
     return np.sort(train), np.sort(held_out)
+
+
+def assign_folds(values: NDArray[Any], n_folds: int, seed: int, stratify: bool) -> Positions:
+    """Return the fold of each label, of equal sizes; each with the same share of every class."""
+    random = np.random.default_rng(seed)
+    order = random.permutation(values.size)
+    if stratify:
+        order = order[np.argsort(values[order], kind="stable")]
+    fold = np.empty(values.size, dtype=np.int64)
+    fold[order] = np.arange(values.size) % n_folds
+    return fold

@@ -52,6 +52,8 @@ class BaseEBBS(FittedModel):
         "penalty": [Interval(Real, 0, 1e30, closed="both")],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "selection": [StrOptions({"search", "rules"})],
+        "n_folds": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "categorical_features": "no_validation",
         "device": [StrOptions({"cpu", "cuda"})],
@@ -62,7 +64,7 @@ class BaseEBBS(FittedModel):
 
     def __init__(
         self,
-        n_estimators: int = 1000,
+        n_estimators: int = 3000,
         learning_rate: float | None = None,
         *,
         smoothing: Smoother | str | None = "auto",
@@ -75,6 +77,8 @@ class BaseEBBS(FittedModel):
         momentum: Momentum | str | bool = False,
         penalty: float = 0.0,
         early_stopping: bool = True,
+        selection: str = "search",
+        n_folds: int | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
         categorical_features: Any = "auto",
@@ -95,6 +99,8 @@ class BaseEBBS(FittedModel):
         self.momentum = momentum
         self.penalty = penalty
         self.early_stopping = early_stopping
+        self.selection = selection
+        self.n_folds = n_folds
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.categorical_features = categorical_features

@@ -67,7 +67,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
 
     def __init__(
         self,
-        n_estimators: int = 1000,
+        n_estimators: int = 3000,
         learning_rate: float | None = None,
         *,
         smoothing: Smoother | str | None = "auto",
@@ -80,6 +80,8 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         momentum: Momentum | str | bool = False,
         penalty: float = 0.0,
         early_stopping: bool = True,
+        selection: str = "search",
+        n_folds: int | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
         categorical_features: Any = "auto",
@@ -102,6 +104,8 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
             momentum=momentum,
             penalty=penalty,
             early_stopping=early_stopping,
+            selection=selection,
+            n_folds=n_folds,
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
             categorical_features=categorical_features,

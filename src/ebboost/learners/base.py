@@ -147,7 +147,7 @@ class TreeGrower(ABC):
             One for each call of :meth:`grow` that returned values.
         """
 
-    def clone_with_shared_bins(self) -> "TreeGrower | None":
+    def clone_with_shared_bins(self, seed: int) -> "TreeGrower | None":
         """Return a grower without trees on the same binned table, or None if unsupported."""
         return None
 

@@ -181,9 +181,10 @@ class LightGBMGrower(TreeGrower):
         self._restored: list[str] = []  # trees from a checkpoint
         self._last_curvature: tuple[Array, NDArray[np.float32]] | None = None
 
-    def clone_with_shared_bins(self) -> "LightGBMGrower":
+    def clone_with_shared_bins(self, seed: int) -> "LightGBMGrower":
         """Return a new booster on the same bins, which take as long to find as many trees."""
         other = copy(self)
+        other._params = self._params | {"seed": seed}
         other._start()
         return other
 
@@ -299,6 +300,13 @@ class LightGBMEnsemble(Ensemble):
         self._text = text
         self._weights = weights
 
+    @property
+    def weighted_text(self) -> tuple[str, Sequence[float]]:
+        """LightGBM's text, and the weight of each of its trees."""
+        n_trees = len(_LEAF_VALUES.findall(self._text))
+        weights = [1.0] * n_trees if self._weights is None else [*self._weights, *[0.0] * n_trees]
+        return self._text, weights[:n_trees]
+
     @cached_property
     def booster(self) -> Any:
         """The ``lightgbm.Booster``, for SHAP and other tools that read LightGBM models."""
@@ -354,6 +362,15 @@ def join_text(head: str, trees: Sequence[str], rest: str) -> str:
     numbered = [f"Tree={number}\n{tree}" for number, tree in enumerate(trees)]
     sizes = " ".join(str(len(tree)) for tree in numbered)
     return "".join([_TREE_SIZES.sub(f"tree_sizes={sizes}", head), *numbered, rest])
+
+
+def average_text(models: Sequence[tuple[str, Sequence[float]]]) -> tuple[str, list[float]]:
+    """The trees of several models on the same bins in one text, and their weights in the mean."""
+    parts = [split_text(text) for text, _ in models]
+    trees = [tree for _, own, _ in parts for tree in own]
+    weights = [weight / len(models) for _, own in models for weight in own]
+    head, _, rest = parts[0]
+    return join_text(head, trees, rest), weights
 
 
 def _block_dataset(values: ParquetMatrix | LazyMatrix) -> tuple[Any, Any]:

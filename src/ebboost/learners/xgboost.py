@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -131,10 +132,20 @@ class XGBoostGrower(TreeGrower):
             if params["device"] == "cuda" and not table.is_sparse:
                 values = self._gpu_values = _to_gpu(values)
             self._data = xgboost.QuantileDMatrix(values, **options, **_column_types(table))
-        self._booster = xgboost.Booster(params, [self._data])
+        self._start()
+
+    def _start(self) -> None:
+        self._booster = _xgboost().Booster(self._params, [self._data])
         self._n_rounds = 0
         self._empty_rounds: list[int] = []  # without a split, and without a weight
         self._restored: list[Any] = []  # trees from a checkpoint, where the booster has empty ones
+
+    def clone_with_shared_bins(self, seed: int) -> "XGBoostGrower":
+        """Return a new booster on the same bins; see :meth:`TreeGrower.clone_with_shared_bins`."""
+        other = copy(self)
+        other._params = self._params | {"seed": seed}
+        other._start()
+        return other
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Grow one tree per output; see :meth:`TreeGrower.grow`.
@@ -169,7 +180,7 @@ class XGBoostGrower(TreeGrower):
 
     def free(self) -> None:
         """Release trees and bins, which are not shared."""
-        self._booster = self._data = self._gpu_values = None
+        self._booster = None
 
     def state(self) -> dict[str, Any]:
         """Return the trees; see :meth:`TreeGrower.state`."""

@@ -24,7 +24,7 @@ from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.graph import Graph, check_strengths
 from ebboost.graph.ids import check_unique_ids
 from ebboost.model.candidate import Candidate
-from ebboost.model.state import FittedState
+from ebboost.model.state import FittedState, GraphGain
 
 Array = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -50,9 +50,10 @@ FACTS = {
     "feature_names": np.ndarray | None,
     "stop_reason": str,
     "conformity_source": str,
-    "n_iter": int,
+    "rounds": tuple,
     "history": dict,
     "selection": dict,
+    "gain": dict | None,
     "source": dict | None,
     "relation_strengths": dict | None,
     "calibration_error": float | None,
@@ -86,11 +87,22 @@ def check_facts(facts: dict[str, Any], candidate: Candidate) -> None:
     require(few, "candidate.neighbor_features must name each statistic once")
     masked = facts["classes"] is not None and isinstance(candidate.labels, MaskedLabels)
     require(not masked, "candidate.labels of a classifier must not be masked")
-    require(is_integer(facts["n_iter"], 0, 10**9), "fitted.n_iter must be an integer")
+    rounds = facts["rounds"]
+    are_rounds = bool(rounds) and all(is_integer(value, 0, 10**9) for value in rounds)
+    require(are_rounds, "fitted.rounds must hold integers")
+    table = facts["selection"]
+    are_lists = all(isinstance(column, list) for column in table.values())
+    require(are_lists and len({len(column) for column in table.values()}) <= 1, "fitted.selection")
     values = [loss for losses in facts["history"].values() for loss in losses]
-    values += facts["selection"].values()
+    values += [value for name, column in table.items() if name != "candidate" for value in column]
     are_numbers = all(type(value) in (int, float) for value in values)
     require(are_numbers, "fitted.history and fitted.selection must hold numbers")
+    names = all(isinstance(name, str) for name in table.get("candidate", ()))
+    require(names, "fitted.selection must hold names of candidates")
+    gain = facts["gain"]
+    if gain is not None:
+        kinds = {part.name: part.type for part in fields(GraphGain)}
+        match(gain, kinds, "fitted.gain")
     strengths = facts["relation_strengths"]
     if strengths is not None:
         require(all(isinstance(name, str) for name in strengths), "relations must have text names")

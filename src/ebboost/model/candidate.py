@@ -28,8 +28,13 @@ class Candidate:
     @property
     def uses_graph(self) -> bool:
         """Whether any part needs the graph."""
+        return self.n_parts > 0
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that use the graph."""
         parts = (self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing)
-        return any(part is not None for part in parts)
+        return sum(part is not None for part in parts)
 
     def shares_features(self, other: "Candidate") -> bool:
         """Whether the trees of both are grown on the same columns with the same settings."""

@@ -190,16 +190,18 @@ class StateCodec(Codec):
 
     def _decode_other(self, value: dict[str, Any]) -> Any:
         objective = self.objective
-        assert objective is not None
         match value:
             case {"npy": entry}:
                 content = io.BytesIO(self.entries[entry])
                 array = np.lib.format.read_array(content, allow_pickle=False)
-                return np.asarray(array, like=objective.labels.target)
+                return (
+                    array if objective is None else np.asarray(array, like=objective.labels.target)
+                )
             case {"bytes": entry}:
                 return self.entries[entry]
             case {"iterate": parts}:
                 scores, propagated, weights = self.decode(parts)
+                assert objective is not None
                 if propagated is None:
                     propagated = objective.start().propagated
                 return Iterate(scores, propagated, tuple(weights.tolist()))

@@ -30,12 +30,13 @@ from ebboost.data.labels import Labels
 from ebboost.data.schema import is_integer, match, require
 from ebboost.data.table import Table
 from ebboost.learners import Learner
+from ebboost.learners.averaged import load_ensemble
 from ebboost.model import _untrusted as untrusted
 from ebboost.model.candidate import Candidate
 from ebboost.model.codec import PartCodec
 from ebboost.model.container import FileFormat, error_text
 from ebboost.model.output import ClassOutput, Output
-from ebboost.model.state import FittedState, ValidationRecord
+from ebboost.model.state import FittedState, GraphGain, ValidationRecord
 from ebboost.propagation import Smoother
 
 FORMAT = FileFormat("ebboost model", 1)
@@ -79,7 +80,8 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
         raise IsADirectoryError(f"{path} cannot be written: it is a folder.")
     # Without seconds the same model gives the same bytes, however long the fit took.
     history = {name: losses for name, losses in state.history.items() if name != "seconds"}
-    state = replace(state, history=history)
+    selection = {name: values for name, values in state.selection.items() if name != "seconds"}
+    state = replace(state, history=history, selection=selection)
     stored = {name: getattr(state, attribute) for name, attribute in _TABLES.items() if table}
     tables: dict[str, Table] = {name: part for name, part in stored.items() if part is not None}
     entries = {"arrays.npz": _pack(_arrays(state, tables)), **state.ensemble.files()}
@@ -88,6 +90,8 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
 
 def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]:
     codec = PartCodec()
+    facts = {name: getattr(state, name) for name in untrusted.FACTS}
+    facts["gain"] = None if state.gain is None else vars(state.gain)
     reader = state.reader
     output = state.output
     graph = state.graph
@@ -99,7 +103,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
     return {
         "estimator": state.estimator,
         "parameters": codec.encode_items(state.parameters),
-        "fitted": codec.encode_items({name: getattr(state, name) for name in untrusted.FACTS}),
+        "fitted": codec.encode_items(facts),
         "candidate": codec.encode_items(vars(state.candidate)),
         "node_ids": codec.encode(node_ids, "node_ids"),
         "table": {
@@ -181,12 +185,14 @@ def load_state(
         reader = untrusted.read_columns(section, parameters, facts["feature_names"])
         tables = untrusted.read_tables(section, reader, arrays, n_nodes)
         learner = learners.as_learner(parameters["learner"])
-        ensemble = learner.load(entries)
+        ensemble = load_ensemble(learner, entries)
         n_categories = {column: len(values) for column, values in reader.categories.items()}
         n_columns = len(section["origin"])
         ensemble.check(n_columns, n_outputs, n_categories if learner.takes_categories else {})
         output = _output(facts.pop("loss"), facts.pop("classes"), manifest["calibration"])
         values: dict[str, Any] = facts | {name: arrays[name] for name in _ARRAYS}
+        if facts["gain"] is not None:
+            values["gain"] = GraphGain(**facts["gain"])
         for prefix, (attribute, kind) in _RECORDS.items():
             values[attribute] = kind(*(arrays[f"{prefix}_{part.name}"] for part in fields(kind)))
         values |= {attribute: tables.get(name) for name, attribute in _TABLES.items()}
@@ -235,7 +241,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     with _model_file_errors(path):
         table = manifest["table"]
         codec = PartCodec()
-        names = ("classes", "source", "stop_reason", "n_iter")
+        names = ("classes", "source", "stop_reason", "rounds")
         facts = {name: codec.decode(manifest["fitted"][name]) for name in names}
         match(facts, {name: untrusted.FACTS[name] for name in names}, "fitted")
         candidate = manifest["candidate"]["name"]

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ValidationRecord:
-    """The validation nodes and what was predicted for them before their labels were used.
+    """Labelled nodes and what models that were not trained on their labels predict for them.
 
     Parameters
     ----------
@@ -40,6 +40,32 @@ class ValidationRecord:
     def empty(cls, n_columns: int) -> "ValidationRecord":
         """Return the record of a fit without validation nodes."""
         return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros((0, n_columns)))
+
+
+@dataclass(frozen=True)
+class GraphGain:
+    """What the graph is worth: the error at labels that were not trained on, without and with it.
+
+    Parameters
+    ----------
+    metric : str
+        ``"RMSE"`` for squared error, else ``"loss"``.
+    without, with_graph : float
+    standard_error : float
+        Of the difference.
+    n_labels : int
+    """
+
+    metric: str
+    without: float
+    with_graph: float
+    standard_error: float
+    n_labels: int
+
+    @property
+    def gain(self) -> float:
+        """The decrease of the error; negative if the graph does harm."""
+        return self.without - self.with_graph
 
 
 @dataclass(frozen=True)
@@ -75,11 +101,16 @@ class FittedState:
     init_score : ndarray of shape (n_outputs,)
     scores, propagated_scores, raw_predictions : ndarray of shape (n_nodes, ...)
         Of the fitted nodes: f, P f, and the predictions with labels before decoding.
-    n_iter : int
+    rounds : tuple of int
+        Rounds of each model of the average, one for each fold.
     stop_reason : str
     history : dict of lists
-    selection : dict
-        Validation loss of each candidate.
+        Losses of every round of the first model.
+    selection : dict of lists
+        The candidates that were compared, best first: ``candidate``, ``folds``, ``rounds``,
+        ``loss``, ``standard_error``, ``seconds``.
+    gain : GraphGain or None
+        What the graph is worth.
     validation : ValidationRecord
     conformity_scores : ndarray
         Sorted absolute residuals at labels that were not trained on.
@@ -117,10 +148,11 @@ class FittedState:
     scores: Array
     propagated_scores: Array
     raw_predictions: Array
-    n_iter: int
+    rounds: tuple[int, ...]
     stop_reason: str
     history: Mapping[str, list[float]]
-    selection: Mapping[str, float]
+    selection: Mapping[str, list[float | str]]
+    gain: GraphGain | None = None
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
     conformity_scores: Array = field(default_factory=lambda: np.zeros(0))
     conformity_source: str = "none"
@@ -131,6 +163,11 @@ class FittedState:
     encoded_table: Table | None = field(default=None, repr=False)
     from_disk: bool = False
     source: Mapping[str, Any] | None = None
+
+    @property
+    def n_iter(self) -> int:
+        """Mean number of rounds of the models."""
+        return round(sum(self.rounds) / len(self.rounds))
 
     @property
     def n_nodes(self) -> int:
@@ -175,5 +212,7 @@ class FittedState:
 
     @property
     def training_labels(self) -> Labels:
-        """The labels trained on: those of predictions without the validation nodes."""
+        """The labels trained on: with several models, all."""
+        if len(self.rounds) > 1:
+            return self.labels
         return self.labels.subset(~np.isin(self.labels.nodes, self.validation.nodes))

@@ -136,15 +136,22 @@ class CheckpointSession:
         self.entries = entries
         self._paths = list(paths)
         self._fingerprint: dict[str, Any] = {}
+        self._last_round = self.n_rounds
+        self._last_time = time.monotonic()
 
     @property
     def candidate(self) -> str | None:
-        """The candidate that was selected before; None for a fit that starts from the beginning."""
+        """The candidate that was in training; None for a fit that starts from the beginning."""
         return self.manifest.get("candidate")
 
     @property
+    def fold(self) -> int:
+        """The fold of the model that was in training."""
+        return int(self.manifest.get("fold", 0))
+
+    @property
     def n_rounds(self) -> int:
-        """Rounds of the checkpoint to resume from."""
+        """Rounds of all models of the checkpoint to resume from."""
         return int(self.manifest.get("round", 0))
 
     def seed(self, drawn: int) -> int:
@@ -174,26 +181,33 @@ class CheckpointSession:
                 "uninterrupted one in rounding."
             )
 
-    def load(self, objective: Objective) -> dict[str, Any]:
-        """Return the state to resume from, its iterates as points of this objective."""
+    def load(self, part: str, objective: Objective | None = None) -> Any:
+        """Return a part of the state to resume from, its iterates as points of this objective."""
         codec = StateCodec(self.entries, self.settings.pickle, objective)
-        state: dict[str, Any] = codec.decode(self.manifest["state"])
-        self.entries = {}
-        return state
+        return codec.decode(self.manifest["state"][part]) if self.manifest else []
+
+    def is_due(self, n_rounds: int) -> bool:
+        """Return whether the fit has run for long enough since the last checkpoint."""
+        every = self.settings.every
+        seconds = self.settings.seconds
+        if not self._last_round or (every is not None and n_rounds - self._last_round >= every):
+            return True
+        return seconds is not None and time.monotonic() - self._last_time >= seconds
 
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise for a state that cannot be stored, before the training begins."""
         StateCodec({}, self.settings.pickle).encode(state, "the learner")
 
-    def write(self, n_rounds: int, state: dict[str, Any]) -> None:
+    def write(self, n_rounds: int, candidate: str, fold: int, state: dict[str, Any]) -> None:
         """Write a checkpoint and delete all but the newest two; a failure is a warning."""
         entries: dict[str, bytes] = {}
         manifest = {
             "round": n_rounds,
-            "candidate": state["candidate"],
+            "candidate": candidate,
+            "fold": fold,
             "fingerprint": self._fingerprint,
             "versions": versions(),
-            "state": StateCodec(entries, self.settings.pickle).encode(state, "a callback"),
+            "state": StateCodec(entries, self.settings.pickle).encode_items(state),
         }
         path = os.path.join(self.folder, f"round-{n_rounds:08d}.ckpt")
         try:
@@ -209,45 +223,45 @@ class CheckpointSession:
                 f"A checkpoint could not be written to {self.folder} ({error.strerror or error}): "
                 f"the fit continues, {previous}."
             )
+        self._last_round = n_rounds
+        self._last_time = time.monotonic()  # without the time that writing took
 
 
 class CheckpointFollower(CheckpointSession):
     """The session of a worker other than the first, which reads and writes for all."""
 
-    def write(self, n_rounds: int, state: dict[str, Any]) -> None:
+    def write(self, n_rounds: int, candidate: str, fold: int, state: dict[str, Any]) -> None:
         """Do nothing: the first worker writes."""
+        self._last_round = n_rounds
 
 
 class CheckpointCallback(Callback):
-    """Writes the state that ``collect`` returns when a checkpoint is due, or on an interrupt."""
+    """Writes the state that ``collect`` returns when a checkpoint is due, or on an interrupt.
+
+    ``n_rounds`` are the rounds of the models before the one of ``candidate`` and ``fold``.
+    """
 
     def __init__(
         self,
         session: CheckpointSession,
         collect: Callable[[], dict[str, Any]],
         interrupt: Interrupt,
+        candidate: str,
+        fold: int,
+        n_rounds: int,
     ) -> None:
         self._session = session
         self._collect = collect
         self._interrupt = interrupt
-        self._is_first = session.candidate is None
-        self._last_round = session.n_rounds
-
-    def before_training(self, n_rounds: int) -> None:  # noqa: D102
-        self._last_time = time.monotonic()
+        self._model = (candidate, fold)
+        self._n_rounds = n_rounds
 
     def after_round(self, info: RoundInfo) -> None:
         """Write if it is due; a fit from the beginning writes after its first round."""
-        settings = self._session.settings
-        n_rounds = info.round + 1
-        due = settings.every is not None and n_rounds - self._last_round >= settings.every
-        elapsed = time.monotonic() - self._last_time
-        due |= settings.seconds is not None and elapsed >= settings.seconds
-        if due or self._is_first or self._interrupt.is_set:
-            self._session.write(n_rounds, self._collect())
-            self._is_first = False
-            self._last_round = n_rounds
-            self._last_time = time.monotonic()  # without the time that writing took
+        session = self._session
+        n_rounds = self._n_rounds + info.round + 1
+        if session.is_due(n_rounds) or self._interrupt.is_set:
+            session.write(n_rounds, *self._model, self._collect())
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

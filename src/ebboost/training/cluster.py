@@ -9,9 +9,6 @@ from numbers import Integral
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ebboost.backends import Backend
 from ebboost.backends.dask.backend import WorkerBackend
 from ebboost.backends.dask.cluster import Cluster
@@ -58,7 +55,6 @@ class WorkerResult:
 
     digest: str
     state: FittedState | None = None
-    out_of_fold: NDArray[np.float64] | None = None
     callbacks: Sequence[Callback] = ()
 
 
@@ -106,7 +102,7 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
         for own, remote in zip(trainer.callbacks, first.callbacks, strict=True):
             vars(own).update(vars(remote))
         state = replace(first.state, graph=problem.graph, parameters=problem.parameters)
-        return finish(state, problem.labels, first.out_of_fold, Backend())
+        return finish(state, problem.labels, Backend())
 
 
 def _needs_whole_graph(settings: Settings) -> bool:
@@ -150,13 +146,13 @@ def train_in_worker(
         if task.stream is not None and rank == 0:
             callbacks.append(ProgressBar(stream=task.stream))  # type: ignore[arg-type]
         with threads(problem.n_threads):
-            state, out_of_fold = train(problem, WorkerBackend(collective), callbacks, session)
+            state = train(problem, WorkerBackend(collective), callbacks, session)
     digest = sha256(b"".join(state.ensemble.files().values())).hexdigest()
     if rank:
         return WorkerResult(digest)
     traffic = {"n_workers": collective.count, "calls": collective.calls, "bytes": collective.sent}
     state = replace(state, graph=None, table=None, encoded_table=None, cluster=traffic)
-    return WorkerResult(digest, state, out_of_fold, task.callbacks)
+    return WorkerResult(digest, state, task.callbacks)
 
 
 def _session(

@@ -7,7 +7,6 @@ sets (``python -m benchmarks.defaults``; the table is ``benchmarks/results/defau
 
 from dataclasses import dataclass
 
-from ebboost.boosting.callbacks import EarlyStopping
 from ebboost.learners import Learner, LightGBM, as_learner
 from ebboost.model.candidate import Candidate
 
@@ -23,14 +22,12 @@ class SizeDefaults:
     colsample_with_graph: float  # −: −0.4 to +3.5 %, +: −0.3 to −0.1 %
     max_bin_without_graph: int  # no change: LightGBM's own 255, fewer with few labels
     learning_rate: float  # −: −1.5 to +0.2 %, +: −1.5 to +1.1 %
-    n_iter_no_change: int  # −: −0.1 to +0.5 %, +: −1.0 to 0 %
-    min_improvement: float  # −: −0.7 to −0.4 % for more rounds, +: 0 to +0.2 %
-    stages: tuple[int, ...]  # rounds after which candidates are compared; no change
+    n_iter_no_change: int
 
 
-CLASSES = SizeDefaults(15, 10, 5.0, 1.0, 0.3, 127, 0.3, 10, 0.0, (5, 25, 60))
-FEW_LABELS = SizeDefaults(15, 10, 5.0, 5.0, 0.5, 127, 0.05, 30, 0.0, (30,))
-MANY_LABELS = SizeDefaults(31, 20, 20.0, 20.0, 0.5, 255, 0.1, 15, 0.01, (10,))
+CLASSES = SizeDefaults(15, 10, 5.0, 1.0, 0.3, 127, 0.3, 10)
+FEW_LABELS = SizeDefaults(15, 10, 5.0, 5.0, 0.5, 127, 0.05, 50)
+MANY_LABELS = SizeDefaults(31, 20, 20.0, 20.0, 0.5, 255, 0.1, 25)
 #: Number of labels from which on these are many. 1 000: 0 to +0.6 %, 20 000: −1.3 to 0 %.
 MANY_LABELS_FROM = 5_000
 #: −: −1.8 to +0.2 %, +: −0.8 to 0 %.
@@ -49,28 +46,36 @@ FEATURE_SMOOTHING = (20.0, 5)
 #: Singular vectors that replace a sparse table of more than twice as many columns, for classes.
 LOW_RANK = 128
 
-#: Neighbour correlation of the labels from which on propagation and field are a candidate, and
-#: below which neighbour columns alone are one. No change: the four graphs are homophilous.
-MIN_CORRELATION = 0.1
-LOW_CORRELATION = 0.3
-#: Without validation nodes the graph is used if the correlation exceeds this many times
-#: 1/√n_labels.
+#: Without held-out labels the graph is used if the neighbour correlation of the labels exceeds this
+#: many times 1/√n_labels.
 CORRELATION_STANDARD_ERRORS = 2.0
-#: A candidate must beat the model without a graph by this share of the loss, and by this many
-#: standard errors of the difference at the first stage and at later ones. Two standard errors cost
-#: 17.5 % on Avazu, whose graph is then not used; no change elsewhere.
-MIN_GAIN = 0.005
-FIRST_STANDARD_ERRORS = 1.0
-LATER_STANDARD_ERRORS = 0.5
-#: Scores that selection may store: a gigabyte for two candidates.
-MAX_STORED_SCORES = 30_000_000
+#: Parts that the search adds or removes, in this order.
+SEARCH_ORDER = (
+    "labels",
+    "neighbor_features",
+    "smoothing",
+    "labels",
+    "feature_smoothing",
+    "strengths",
+)
+#: A part is added if it lowers the loss by more than this many standard errors of the difference,
+#: and by this share of the loss.
+STANDARD_ERRORS = 1.0
+MIN_GAIN = 0.001
+#: Candidates are compared at this many held-out labels if there are as many, and no longer once one
+#: is worse by this many standard errors.
+ENOUGH_HELD_OUT = 4_000
+CLEARLY_WORSE = 3.0
 
-#: Fewest labels of which a share is held out, and labels that must then remain to train on.
+#: Folds of cross-fitting up to a number of labels; more models average out more noise.
+FOLDS = ((20, 4), (5_000, 8), (50_000, 5))
+FOLDS_BEYOND = 3
+#: Fewest labels for folds, below which this many rounds are trained on all; and labels that must
+#: remain to train on where a share is held out.
+MIN_LABELS_FOR_FOLDS = 10
+ROUNDS_WITHOUT_VALIDATION = 50
 MIN_LABELS_TO_HOLD_OUT = 50
 MIN_LABELS_TO_TRAIN = 10
-#: Folds of cross-fitting below that, and rounds where there are too few labels even for folds.
-CROSS_FIT_FOLDS = 5
-ROUNDS_WITHOUT_VALIDATION = 50
 
 
 def for_size(classes: bool, n_labels: int) -> SizeDefaults:
@@ -108,13 +113,13 @@ def learning_rate(classes: bool, n_labels: int, is_sparse: bool) -> float:
     return SPARSE_LEARNING_RATE if size is FEW_LABELS and is_sparse else size.learning_rate
 
 
-def selection_stages(classes: bool, n_labels: int, n_scores: int) -> list[int]:
-    """Return the numbers of rounds after which candidates are compared."""
-    first, *later = for_size(classes, n_labels).stages
-    return [first, *(rounds for rounds in later if rounds * n_scores <= MAX_STORED_SCORES)]
+def n_iter_no_change(classes: bool, n_labels: int) -> int:
+    """Return the patience of early stopping for that learning rate."""
+    return for_size(classes, n_labels).n_iter_no_change
 
 
-def early_stopping(classes: bool, n_labels: int) -> EarlyStopping:
-    """Return early stopping for that learning rate; with many labels it ends at small gains too."""
-    size = for_size(classes, n_labels)
-    return EarlyStopping(size.n_iter_no_change, min_improvement=size.min_improvement)
+def n_folds(n_labels: int) -> int:
+    """Return the number of folds of cross-fitting; 0 for too few labels."""
+    if n_labels < MIN_LABELS_FOR_FOLDS:
+        return 0
+    return next((folds for most, folds in FOLDS if n_labels <= most), FOLDS_BEYOND)

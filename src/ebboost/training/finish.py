@@ -1,5 +1,6 @@
-"""Finish: from a trained model to the fitted state."""
+"""Finish: from trained models to the fitted state."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -7,64 +8,134 @@ from numpy.typing import NDArray
 
 from ebboost.backends import Backend
 from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
+from ebboost.boosting.losses import SquaredError
+from ebboost.learners.averaged import average
+from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput
-from ebboost.model.predict import field_posterior, with_labels
-from ebboost.model.state import FittedState, ValidationRecord
-from ebboost.training.problem import LabelSplit
+from ebboost.model.predict import field_posterior, propagation_operator, with_labels
+from ebboost.model.state import FittedState, GraphGain, ValidationRecord
+from ebboost.training.problem import LabelFolds, Problem
+from ebboost.training.runs import FoldModel, out_of_fold
+from ebboost.training.selection import Search, losses_of, selection_row
 
 Array = NDArray[np.float64]
 
 
-def finish(
-    state: FittedState, labels: LabelSplit, out_of_fold: Array | None, backend: Backend
-) -> FittedState:
+def average_models(problem: Problem, backend: Backend, search: Search) -> FittedState:
+    """Return the mean of the selected candidate's models; its predictions use no labels yet."""
+    candidate = search.selected
+    models = search.models(candidate)
+    members = list(models.values())
+    features = search.runner.features_of(candidate)
+    scores = np.mean([model.scores for model in members], axis=0)
+    graph = backend.graph(problem.graph)
+    operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
+    propagated = backend.to_host(operator.apply(backend.to_device(scores)))
+    on_disk = problem.table.on_disk
+    encodes = features.pipeline.encoder is not None
+    names = ("estimator", "parameters", "output", "reader", "feature_names", "graph")
+    reasons = [model.stop_reason for model in members]
+    state = FittedState(
+        **{name: getattr(problem, name) for name in names},
+        relation_strengths=problem.relation_strengths,
+        labels=problem.labels.labels,
+        candidate=candidate,
+        pipeline=features.pipeline,
+        column_origin=features.table.origin,
+        ensemble=average([model.ensemble for model in members if model.ensemble is not None]),
+        init_score=np.mean([model.init_score for model in members], axis=0),
+        scores=scores,
+        propagated_scores=propagated,
+        raw_predictions=scores,
+        rounds=tuple(model.n_rounds for model in members),
+        stop_reason=max(reasons, key=reasons.count),
+        history=members[0].history,
+        selection=_selection_table(problem, search),
+        gain=_graph_gain(problem, search),
+        environment=environment(problem.n_threads),
+        table=None if on_disk else problem.table,
+        encoded_table=features.table.materialize() if encodes else None,
+        from_disk=on_disk,
+    )
+    return replace(state, validation=_validation_record(problem, models))
+
+
+def _validation_record(problem: Problem, models: Mapping[int, FoldModel]) -> ValidationRecord:
+    """Predictions of held-out labels and of ``eval_set`` by models not trained on them."""
+    labels, predictions = out_of_fold(problem, models, "held_out")
+    evaluation = problem.labels.evaluation
+    if evaluation is not None:
+        labels = labels.concat(evaluation)
+        means = np.mean([model.evaluation for model in models.values()], axis=0)
+        predictions = np.concatenate([predictions, means])
+    return ValidationRecord(labels.nodes, labels.target, predictions)
+
+
+def _selection_table(problem: Problem, search: Search) -> dict[str, list[float | str]]:
+    """The candidates, best first, as columns."""
+    trained = ((one, search.models(one)) for one in search.tried.values())
+    if problem.labels.validation(0) is None:
+        return {}
+    rows = [selection_row(problem, one, models) for one, models in trained if models]
+    rows.sort(key=lambda row: row["loss"])
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:
+    """Error without and with the graph at labels that were not trained on."""
+    plain = search.tried.get("none")
+    if plain is None or problem.graph is None or problem.labels.validation(0) is None:
+        return None
+    models = (search.models(plain), search.models(search.selected))
+    folds = [fold for fold in models[0] if fold in models[1]]
+    losses = [losses_of(problem, one, folds) for one in models]
+    if type(problem.output.loss) is SquaredError:
+        roots = [np.sqrt(2.0 * one.mean()) for one in losses]
+        influence = [one / max(root, 1e-300) for one, root in zip(losses, roots, strict=True)]
+        return _gain("RMSE", roots, influence)
+    return _gain("loss", [one.mean() for one in losses], losses)
+
+
+def _gain(metric: str, levels: list[float], influence: list[Array]) -> GraphGain:
+    difference = influence[0] - influence[1]
+    error = float(difference.std() / np.sqrt(difference.size))
+    return GraphGain(metric, float(levels[0]), float(levels[1]), error, difference.size)
+
+
+def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
     """Return the final state: predictions with labels, calibration, conformity scores."""
     if isinstance(state.output, ClassOutput):
         state = _calibrate(state, labels, backend)
-    state = with_labels(state, labels.training, backend)
-    state = _record_validation(state, labels, out_of_fold)
-    if labels.held_back is not None:  # passed to be used: held out only for selection and stopping
-        state = with_labels(state, labels.training.concat(labels.held_back), backend)
-    return state
+    else:
+        state = _with_conformity_scores(state, labels)
+    return with_labels(state, labels.labels, backend)
 
 
-def _calibrate(state: FittedState, labels: LabelSplit, backend: Backend) -> FittedState:
+def _with_conformity_scores(state: FittedState, labels: LabelFolds) -> FittedState:
+    record = state.validation
+    if not record.nodes.size:
+        return state
+    residuals = np.abs(record.target - state.loss.inverse_link(record.prediction))[:, 0]
+    source = "labelled nodes, out of fold" if labels.is_cross_fitted else "validation nodes"
+    return replace(state, conformity_scores=np.sort(residuals), conformity_source=source)
+
+
+def _calibrate(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
     """Choose temperature and weight of the field on the validation nodes, or by leave-one-out."""
     assert isinstance(state.output, ClassOutput)
+    training = labels.labels if labels.is_cross_fitted else labels.training(0)
+    validation = None if labels.is_cross_fitted else labels.validation(0)
     calibration = ProbabilityField()
-    scores = state.init_score + state.propagated_scores
-    posterior = field_posterior(state, state.graph, labels.training, backend)
-    fit = (scores, state.loss, labels.training)
-    if labels.validation is not None:
-        calibration = ProbabilityField.from_validation(*fit, posterior, labels.validation)
+    posterior = field_posterior(state, state.graph, training, backend)
+    fit = (state.init_score + state.propagated_scores, state.loss, training)
+    if validation is not None:
+        calibration = ProbabilityField.from_validation(*fit, posterior, validation)
     elif posterior is not None:
         calibration = ProbabilityField.from_leave_one_out(*fit, posterior)
-    return replace(state, output=replace(state.output, calibration=calibration))
-
-
-def _record_validation(
-    state: FittedState, labels: LabelSplit, out_of_fold: Array | None
-) -> FittedState:
-    """Store the validation nodes' predictions, and residuals at labels that were not trained on."""
-    raw = state.raw_predictions
-    validation = labels.validation
-    record = ValidationRecord.empty(raw.shape[1])
-    if validation is not None:
-        record = ValidationRecord(validation.nodes, validation.target, raw[validation.nodes])
-    state = replace(state, validation=record)
-    if state.is_classifier:
-        if validation is None:
-            return state
-        error = expected_calibration_error(record.prediction, record.target)
-        return replace(state, calibration_error=error)
-    target = record.target
-    predictions = record.prediction
-    source = "validation nodes"
+    state = replace(state, output=replace(state.output, calibration=calibration))
     if validation is None:
-        if out_of_fold is None:
-            return state
-        target = labels.training.target
-        predictions = out_of_fold
-        source = "labelled nodes, out of fold"
-    residuals = np.abs(target - state.loss.inverse_link(predictions))[:, 0]
-    return replace(state, conformity_scores=np.sort(residuals), conformity_source=source)
+        return state
+    predictions = with_labels(state, training, backend).raw_predictions[validation.nodes]
+    error = expected_calibration_error(predictions, validation.target)
+    record = ValidationRecord(validation.nodes, validation.target, predictions)
+    return replace(state, validation=record, calibration_error=error)

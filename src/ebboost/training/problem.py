@@ -14,14 +14,13 @@ from ebboost.data import validation as checks
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader
-from ebboost.data.splitting import hold_out
+from ebboost.data.splitting import assign_folds, hold_out
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
-from ebboost.graph import Graph, Graphs, check_strengths
+from ebboost.graph import Graph, Graphs
 from ebboost.model.codec import describe_parameters
 from ebboost.model.output import Output
 from ebboost.training import defaults
-from ebboost.training.selection import relation_strengths
 from ebboost.training.settings import Settings
 
 Array = NDArray[np.float64]
@@ -40,12 +39,44 @@ class FitData(NamedTuple):
     eval_set: tuple[Any, Any] | None = None
 
 
-class LabelSplit(NamedTuple):
-    """Labels to train on, labels to stop on, and the latter as labels to predict with."""
+@dataclass(frozen=True)
+class LabelFolds:
+    """The known labels, the fold in which each is held out, and the labels of ``eval_set``.
 
-    training: Labels
-    validation: Labels | None
-    held_back: Labels | None
+    A model is trained for each fold, on all labels but those of the fold.
+    """
+
+    labels: Labels
+    validation_weight: Array  # of these labels where they are held out: without class weights
+    fold: NDArray[np.int64]  # −1 for labels that are in no fold
+    evaluation: Labels | None = None
+
+    @property
+    def n_folds(self) -> int:
+        """Number of models; 1 too where no label is held out."""
+        return int(self.fold.max(initial=0)) + 1
+
+    @property
+    def is_cross_fitted(self) -> bool:
+        """Whether every label is trained on by all models but one."""
+        return self.n_folds > 1
+
+    def training(self, fold: int) -> Labels:
+        """Return the labels that the model of a fold is trained on."""
+        return self.labels.subset(self.fold != fold)
+
+    def held_out(self, fold: int) -> Labels:
+        """Return the labels of a fold."""
+        held = self.fold == fold
+        weight = self.validation_weight[held]
+        return Labels(self.labels.nodes[held], self.labels.target[held], weight)
+
+    def validation(self, fold: int) -> Labels | None:
+        """Return the labels of a fold and of ``eval_set``: to stop on, and to compare models."""
+        held_out = self.held_out(fold)
+        if self.evaluation is None:
+            return held_out if held_out.nodes.size else None
+        return held_out.concat(self.evaluation)
 
 
 @dataclass(frozen=True)
@@ -61,7 +92,7 @@ class Problem:
     feature_names: NDArray[Any] | None
     graph: Graph | None
     relation_strengths: dict[str, float] | None
-    labels: LabelSplit
+    labels: LabelFolds
     seed: int
 
     @property
@@ -71,8 +102,8 @@ class Problem:
 
     @property
     def n_labels(self) -> int:
-        """Number of training labels."""
-        return int(self.labels.training.nodes.size)
+        """Number of known labels."""
+        return int(self.labels.labels.nodes.size)
 
     @property
     def n_threads(self) -> int:
@@ -83,10 +114,9 @@ class Problem:
         """Return what two fits must share for one to resume the other."""
         names = [name for name in self.parameters if name not in _NOT_IN_FINGERPRINT]
         parameters = {name: describe_parameters(self.parameters[name]) for name in names}
-        splits = filter(None, (self.labels.training, self.labels.validation))
-        target = [
-            part for labels in splits for part in (labels.nodes, labels.target, labels.weight)
-        ]
+        known = filter(None, (self.labels.labels, self.labels.evaluation))
+        target = [part for labels in known for part in (labels.nodes, labels.target, labels.weight)]
+        target.append(self.labels.fold)
         classes = () if self.output.classes is None else self.output.classes
         categories = chain.from_iterable(sorted(self.reader.categories.items()))
         blocks = (fingerprint_of(block.values) for block in self.table.blocks())
@@ -102,49 +132,34 @@ class Problem:
         }
 
 
-def split_labels(
+def fold_labels(
     settings: Settings,
     output: Output,
     known: tuple[NDArray[np.int64], NDArray[Any], Array],
     eval_set: tuple[Any, Any] | None,
     n_rows: int,
     seed: int,
-) -> LabelSplit:
-    """Encode known nodes, values and weights, and hold some out where there is no ``eval_set``."""
+    n_folds: int,
+) -> LabelFolds:
+    """Encode known nodes, values and weights, and hold labels out in ``n_folds`` folds."""
     nodes, values, weight = known
     classes = output.classes is not None
     weighted = weight * output.label_weights(values, settings.class_weight)
     labels = Labels(nodes, output.encode(values, "y"), weighted)
+    evaluation = None
     if eval_set is not None:
         held_nodes, held_values = checks.extra_labels(eval_set, nodes, n_rows, classes)
         target = output.encode(held_values, "eval_set")
-        return LabelSplit(labels, Labels(held_nodes, target, np.ones(held_nodes.size)), None)
-    if not settings.early_stopping or nodes.size < defaults.MIN_LABELS_TO_HOLD_OUT:
-        return LabelSplit(labels, None, None)
-    fraction = settings.validation_fraction
-    if not 1 <= round(fraction * values.size) <= values.size - defaults.MIN_LABELS_TO_TRAIN:
-        raise ValueError(
-            f"validation_fraction={fraction} leaves too few of {values.size} labels to train "
-            "or to validate on: use something like 0.1, or early_stopping=False."
-        )
-    train, held = hold_out(values, fraction, seed, stratify=classes)
-    held_back = labels.subset(held)
-    validation = Labels(held_back.nodes, held_back.target, weight[held])
-    return LabelSplit(labels.subset(train), validation, held_back)
-
-
-def choose_strengths(
-    relations: Mapping[str, float] | str, graph: Graphs | None, labels: Labels
-) -> dict[str, float] | None:
-    """What the weights of each relation are multiplied by; None for a single graph."""
-    if not isinstance(graph, Mapping):
-        if relations != "auto":
+        evaluation = Labels(held_nodes, target, np.ones(held_nodes.size))
+    fold = np.full(values.size, -1)
+    if n_folds > 1:
+        fold = assign_folds(values, n_folds, seed, stratify=classes)
+    elif n_folds == 1 and evaluation is None:
+        fraction = settings.validation_fraction
+        if not 1 <= round(fraction * values.size) <= values.size - defaults.MIN_LABELS_TO_TRAIN:
             raise ValueError(
-                f"relations={relations!r} gives strengths, but graph is not a dict of relations: "
-                'pass graph={"name": graph, …}.'
+                f"validation_fraction={fraction} leaves too few of {values.size} labels to train "
+                "or to validate on: use something like 0.1, or early_stopping=False."
             )
-        return None
-    if isinstance(relations, str):
-        return relation_strengths(graph, labels)
-    check_strengths(relations, graph)
-    return {name: float(relations[name]) for name in graph}
+        fold[hold_out(values, fraction, seed, stratify=classes)[1]] = 0
+    return LabelFolds(labels, weight, fold, evaluation)

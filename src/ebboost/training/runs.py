@@ -1,51 +1,111 @@
-"""The candidates of a fit, and the run of each: features, bins, objective and boosting loop."""
+"""One model: a candidate trained on all labels but those of a fold."""
 
-from collections.abc import Sequence
-from functools import partial
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from ebboost.backends import Backend
 from ebboost.backends.threads import threads_for
-from ebboost.boosting.callbacks import EarlyStopping
+from ebboost.boosting.callbacks import Callback, EarlyStopping, History, Interrupt
 from ebboost.boosting.label_use import objective_for
-from ebboost.boosting.latent_field import LatentField
-from ebboost.boosting.loop import Boosting, boost
-from ebboost.boosting.losses import SquaredError
-from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.boosting.loop import Boosting, BoostingResult, boost
 from ebboost.boosting.momentum import as_momentum
-from ebboost.data.features import NeighborFeatures
+from ebboost.boosting.objective import Objective
+from ebboost.data.labels import Labels
+from ebboost.data.pipeline import FeaturePipeline
+from ebboost.data.table import Table
+from ebboost.learners import Ensemble, Pickled, TreeGrower, as_learner
 from ebboost.model.candidate import Candidate
 from ebboost.model.predict import propagation_operator
-from ebboost.propagation import Laplacian, Smoother
+from ebboost.propagation import Propagation
 from ebboost.training import defaults
-from ebboost.training.problem import LabelSplit, Problem
-from ebboost.training.selection import CandidateFeatures, CandidateRun, label_correlation
+from ebboost.training.checkpoint import CheckpointCallback, CheckpointSession
+from ebboost.training.problem import Problem
 
 Array = NDArray[np.float64]
-LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
-    "none": None,
-    "field": LatentField(),
-    "leave-one-out": LatentField(leave_one_out=True),
-    "masked": MaskedLabels(),
-}
+
+
+@dataclass(frozen=True)
+class CandidateFeatures:
+    """The columns that the trees of a candidate are grown on, binned."""
+
+    candidate: Candidate
+    pipeline: FeaturePipeline
+    table: Table
+    grower: TreeGrower
+
+
+@dataclass(frozen=True)
+class CandidateRun:
+    """A candidate that is ready to train."""
+
+    features: CandidateFeatures
+    operator: Propagation
+    objective: Objective
+    boosting: Boosting
+
+
+@dataclass(frozen=True)
+class FoldModel:
+    """A trained model and its predictions at nodes whose labels it was not trained on.
+
+    ``scores`` are f on all nodes; ``held_out`` and ``evaluation`` are predictions with the field at
+    the nodes of the fold and of ``eval_set``, ``held_out_scores`` are init_score + P f at the
+    former.
+    """
+
+    ensemble: Ensemble | None
+    init_score: Array
+    scores: Array
+    held_out: Array
+    held_out_scores: Array
+    evaluation: Array
+    n_rounds: int
+    n_trained: int
+    stop_reason: str
+    history: Mapping[str, list[float]]
+    seconds: float
+
+    def without_trees(self) -> "FoldModel":
+        """Return the predictions alone, of a candidate that was not selected."""
+        return replace(self, ensemble=None, scores=self.scores[:0], history={})
+
+    def state(self) -> dict[str, Any]:
+        """Return the content of a checkpoint."""
+        values = dict(vars(self))
+        ensemble = values.pop("ensemble")
+        try:
+            values["trees"] = None if ensemble is None else ensemble.files()
+        except ValueError:  # regressors of scikit-learn
+            values["trees"] = Pickled(ensemble)
+        return values
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], learner: object) -> "FoldModel":
+        """Return the model of a checkpoint."""
+        trees = state.pop("trees")
+        if isinstance(trees, dict):
+            trees = as_learner(learner).load(trees)
+        return cls(trees, **state)
 
 
 def build_run(
     problem: Problem,
     backend: Backend,
-    labels: LabelSplit,
     candidate: Candidate,
+    fold: int,
     others: Sequence[CandidateFeatures] = (),
 ) -> CandidateRun:
     """Bin the features of a candidate, or share those of ``others``, and set up its objective."""
     settings = problem.settings
-    training = labels.training
+    training = problem.labels.training(fold)
     n_labels, n_outputs = training.target.shape
-    learner = defaults.learner(settings.learner, n_labels, candidate, problem.classes)
+    seed = problem.seed + fold
+    learner = defaults.learner(settings.learner, problem.n_labels, candidate, problem.classes)
     learner = backend.learner(learner)
     if problem.table.on_disk and not learner.takes_blocks:
         raise ValueError(
@@ -57,7 +117,7 @@ def build_run(
     if shared is not None:
         pipeline = shared.pipeline
         table = shared.table
-        grower = shared.grower.clone_with_shared_bins()
+        grower = shared.grower.clone_with_shared_bins(seed)
     else:
         pipeline = candidate.pipeline()
         table = pipeline.fit_transform(
@@ -67,139 +127,157 @@ def build_run(
     backend.expect_table(candidate.name, table.n_rows, len(table.names), n_outputs)
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
-    on_device = (backend.labels(training), backend.labels(labels.validation))
+    on_device = (backend.labels(training), backend.labels(problem.labels.validation(fold)))
     use = (candidate.labels, graph, operator, problem.output.loss)
-    objective = objective_for(*use, *on_device, settings.penalty, problem.seed)
+    objective = objective_for(*use, *on_device, settings.penalty, seed)
     objective = backend.objective(objective)
     if grower is None:
         n_jobs = threads_for(settings.n_jobs, table)
         where: dict[str, Any] = {"n_jobs": n_jobs, "device": settings.device}
-        grower = learner.start(table, n_outputs=n_outputs, seed=problem.seed, **where)
+        grower = learner.start(table, n_outputs=n_outputs, seed=seed, **where)
     table.release()  # the bins are enough from here on
     rate = settings.learning_rate
-    rate = rate or defaults.learning_rate(problem.classes, n_labels, problem.table.is_sparse)
-    momentum = as_momentum(settings.momentum)
+    rate = rate or defaults.learning_rate(
+        problem.classes, problem.n_labels, problem.table.is_sparse
+    )
     boosting = Boosting(
-        objective, grower, n_rounds=settings.n_estimators, learning_rate=rate, momentum=momentum
+        objective,
+        grower,
+        n_rounds=settings.n_estimators,
+        learning_rate=rate,
+        momentum=as_momentum(settings.momentum),
     )
     features = CandidateFeatures(candidate, pipeline, table, grower)
     return CandidateRun(features, operator, objective, boosting)
 
 
-def cross_fit(problem: Problem, backend: Backend, candidate: Candidate) -> tuple[int, Array | None]:
-    """Rounds and out-of-fold predictions where labels are too few to hold any out."""
-    training = problem.labels.training
-    n_folds = defaults.CROSS_FIT_FOLDS
-    if problem.n_labels < 2 * n_folds:
-        return min(problem.settings.n_estimators, defaults.ROUNDS_WITHOUT_VALIDATION), None
-    fold = np.random.default_rng(problem.seed).permutation(problem.n_labels) % n_folds
-    predictions = np.zeros_like(training.target)
-    rounds = []
-    for number in range(n_folds):
-        held = training.subset(fold == number)
-        labels = LabelSplit(training.subset(fold != number), held, None)
-        run = build_run(problem, backend, labels, candidate)
-        result = boost(run.boosting, [early_stopping(problem)])
-        rounds.append(result.n_rounds)
-        scores = backend.to_host(run.objective.predict(result.best))
-        predictions[fold == number] = scores[held.nodes]
-    return max(int(np.median(rounds)), 1), predictions
-
-
 def early_stopping(problem: Problem) -> EarlyStopping:
     """Return the early stopping of a fit."""
-    settings = problem.settings
-    if settings.n_iter_no_change is not None:
-        return EarlyStopping(settings.n_iter_no_change)
-    stopping = defaults.early_stopping(problem.classes, problem.n_labels)
-    if type(problem.output.loss) is not SquaredError:  # other losses have no natural zero
-        stopping.min_improvement = 0.0
-    return stopping
+    patience = problem.settings.n_iter_no_change
+    return EarlyStopping(patience or defaults.n_iter_no_change(problem.classes, problem.n_labels))
 
 
-def candidates(problem: Problem) -> list[Candidate]:
-    """Return the candidates to compare; parts that the user fixed are the same in all of them."""
-    requested = _requested_parts(problem)
-    graph = problem.graph
-    table = problem.table
-    classes = problem.classes
-    fixed: dict[str, Any] = {name: part for name, part in requested.items() if part != "auto"}
-    if graph is None:
-        return [Candidate("none")]
-    is_plain = all(part is None for part in fixed.values())
-    pool = [Candidate("none" if is_plain else "as given", **fixed)]
-    if graph.n_edges == 0 or ("smoothing" in fixed and "labels" in fixed):
-        return pool
-    propagation = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
-    parts: dict[str, Any] = {"labels": LatentField(), "smoothing": Laplacian(*propagation)}
-    if table.is_sparse and classes:
-        is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
-        adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
-        if is_wide and not adds_columns:
-            parts["low_rank"] = defaults.LOW_RANK
-    elif table.is_sparse:
-        parts["neighbor_features"] = NeighborFeatures(["mean"])
-    elif not table.on_disk:  # neighbour columns need the table in memory
-        parts["neighbor_features"] = NeighborFeatures()
-        parts["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
-    correlation = label_correlation(graph, problem.labels.training)
-    if correlation >= defaults.MIN_CORRELATION or classes:
-        pool.append(Candidate("graph", **parts | fixed))
-    if correlation < defaults.LOW_CORRELATION and not classes and not table.on_disk:
-        columns = parts | {"smoothing": None, "labels": None}
-        pool.append(Candidate("features", **columns | fixed))
-    return pool
+@dataclass
+class Runner:
+    """Trains the models of a fit one after another; those of a checkpoint are not trained again.
 
+    Callbacks see the rounds of every model.
+    """
 
-def _requested_parts(problem: Problem) -> dict[str, object]:
-    """The parts of the model that the user fixed, or "auto"."""
-    settings = problem.settings
-    training = problem.labels.training
-    labels = _label_use(problem)
-    smoothing = settings.smoothing
-    if isinstance(smoothing, Smoother):
-        scale = partial(problem.output.loss.label_scale, training.target, training.weight)
-        smoothing = smoothing.prepared(scale)
-    parts: dict[str, object] = {"smoothing": smoothing, "labels": labels}
-    is_fixed = "auto" not in (smoothing, labels)
-    if not getattr(settings.feature_smoothing, "linear", True):
-        raise ValueError(
-            f"feature_smoothing must be linear, got {settings.feature_smoothing!r}: use "
-            "eb.Laplacian(20.0, 5)."
+    problem: Problem
+    backend: Backend
+    callbacks: Sequence[Callback]
+    session: CheckpointSession | None
+    interrupt: Interrupt
+    features: list[CandidateFeatures] = field(default_factory=list)
+    models: dict[tuple[str, int], FoldModel] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.session is not None:
+            learner = self.problem.settings.learner
+            for name, fold, state in self.session.load("models"):
+                self.models[name, fold] = FoldModel.from_state(state, learner)
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of all models so far."""
+        return sum(model.n_trained for model in self.models.values())
+
+    def model(self, candidate: Candidate, fold: int) -> FoldModel:
+        """Return the model of a candidate and a fold, trained on first use."""
+        key = (candidate.name, fold)
+        if key not in self.models:
+            self.models[key] = self._train(candidate, fold)
+        return self.models[key]
+
+    def discard(self, candidate: Candidate) -> None:
+        """Free the trees of a candidate that cannot be selected any more."""
+        for (name, fold), model in self.models.items():
+            if name == candidate.name:
+                self.models[name, fold] = model.without_trees()
+
+    def features_of(self, candidate: Candidate) -> CandidateFeatures:
+        """Return the columns of a candidate that has been trained, or of a checkpoint's."""
+        for features in self.features:
+            if features.candidate.shares_features(candidate):
+                return features
+        return self._build(candidate, 0).features
+
+    def _build(self, candidate: Candidate, fold: int) -> CandidateRun:
+        # Categories that are encoded with the labels differ from fold to fold.
+        shared = [one for one in self.features if one.pipeline.encoder is None]
+        run = build_run(self.problem, self.backend, candidate, fold, shared)
+        if not any(one.candidate.shares_features(candidate) for one in shared):
+            self.features.append(run.features)
+        return run
+
+    def _train(self, candidate: Candidate, fold: int) -> FoldModel:
+        start = time.perf_counter()
+        run = self._build(candidate, fold)
+        history = History()
+        watchers: list[Callback] = [history, *self.callbacks]
+        if run.objective.validation is not None:
+            watchers.append(early_stopping(self.problem))
+        states: Sequence[dict[str, Any]] = ()
+        after: list[Callback] = [self.interrupt]
+        session = self.session
+        if session is not None:
+            if not self.models and session.candidate is None:
+                session.check_state(run.features.grower.state())
+            if session.candidate == candidate.name and session.fold == fold:
+                stored = session.load("run", run.objective)
+                run.boosting.restore(stored["boosting"])
+                parts = iter(stored["callbacks"])
+                states = [next(parts) if watcher.has_state else {} for watcher in watchers]
+
+            def collect() -> dict[str, Any]:
+                return {
+                    "models": [(*key, model.state()) for key, model in self.models.items()],
+                    "run": {
+                        "boosting": run.boosting.state(),
+                        "callbacks": [one.state() for one in watchers if one.has_state],
+                    },
+                }
+
+            where = (candidate.name, fold, self.n_rounds)
+            after.insert(0, CheckpointCallback(session, collect, self.interrupt, *where))
+        with self.interrupt:
+            result = boost(run.boosting, watchers, after=after, states=states)
+        reason = self.interrupt.reason if self.interrupt.is_set else result.stop_reason
+        seconds = time.perf_counter() - start
+        return self._model(run, fold, replace(result, stop_reason=reason), history, seconds)
+
+    def _model(
+        self, run: CandidateRun, fold: int, result: BoostingResult, history: History, seconds: float
+    ) -> FoldModel:
+        to_host = self.backend.to_host
+        objective = run.objective
+        held_out = self.problem.labels.held_out(fold).nodes
+        evaluation = self.problem.labels.evaluation
+        predictions = to_host(objective.predict(result.best))
+        init_score = to_host(objective.init_score)
+        propagated = init_score + to_host(run.operator.apply(result.best.scores))
+        return FoldModel(
+            ensemble=run.features.grower.compile(result.best.weights),
+            init_score=init_score,
+            scores=to_host(result.best.scores),
+            held_out=predictions[held_out],
+            held_out_scores=propagated[held_out],
+            evaluation=predictions[evaluation.nodes if evaluation is not None else held_out[:0]],
+            n_rounds=result.n_rounds,
+            n_trained=run.boosting.n_done,
+            stop_reason=result.stop_reason,
+            history=history.losses,
+            seconds=seconds,
         )
-    for name in ("neighbor_features", "feature_smoothing"):
-        part = getattr(settings, name)
-        parts[name] = None if is_fixed and isinstance(part, str) else part
-    return parts
 
 
-def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
-    """The use of labels that the ``labels`` parameter names."""
-    settings = problem.settings
-    labels = settings.labels
-    loss = problem.output.loss
-    has_field = problem.classes or type(loss) is SquaredError
-    use: LatentField | MaskedLabels | None
-    if isinstance(labels, (LatentField, MaskedLabels)):
-        use = labels
-    elif isinstance(labels, str) and labels in LABEL_USES:
-        use = None if LABEL_USES[labels] is None else clone(LABEL_USES[labels])
-    elif isinstance(labels, str) and labels == "auto":
-        return "auto" if has_field else None
-    else:
-        raise ValueError(
-            f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.LatentField(...) or "
-            f"eb.MaskedLabels(...), got {labels!r}."
-        )
-    if use is not None and not has_field:
-        raise ValueError(
-            f"labels={labels!r} needs loss='squared_error'; with {loss!r} use labels='none'."
-        )
-    if isinstance(use, MaskedLabels):
-        if problem.classes:
-            raise ValueError(
-                "labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'."
-            )
-        if settings.penalty:
-            raise ValueError("penalty must be 0 with labels='masked'.")
-    return use
+def out_of_fold(
+    problem: Problem, models: Mapping[int, FoldModel], name: str
+) -> tuple[Labels, Array]:
+    """Return the held-out labels of some folds and ``held_out`` or ``held_out_scores`` there."""
+    held = [problem.labels.held_out(fold) for fold in models]
+    labels = held[0]
+    for other in held[1:]:
+        labels = labels.concat(other)
+    return labels, np.concatenate([getattr(model, name) for model in models.values()])

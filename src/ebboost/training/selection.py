@@ -1,37 +1,57 @@
-"""Model selection: candidates trained for some rounds and compared on the validation nodes.
+"""Model selection: which parts of the model use the graph, by losses at held-out labels.
 
-Successive halving: after each stage the candidate with the least validation loss leads. A candidate
-that uses the graph must beat the one that does not by a number of standard errors of the
-difference, and by a share of the loss: without a signal in the graph, plain gradient boosting
-remains.
+A search adds one part after another to plain boosting, or removes one, and keeps what lowers the
+loss. Every candidate is trained to its end, on all labels but those of a fold, and compared at the
+labels of that fold and of ``eval_set``, node by node. The simpler of two candidates is kept unless
+the other is better by more than a standard error of the difference.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from ebboost.boosting.callbacks import EarlyStopping, RoundInfo
-from ebboost.boosting.iterate import Iterate
-from ebboost.boosting.loop import Boosting
-from ebboost.boosting.objective import Objective
+from ebboost.boosting.field_strength import START, estimate_strengths
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import SquaredError
+from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
-from ebboost.data.neighbor_correlation import neighbor_correlation, neighbor_means
-from ebboost.data.pipeline import FeaturePipeline
-from ebboost.data.table import Table
-from ebboost.graph import Graph
-from ebboost.learners import TreeGrower
+from ebboost.data.neighbor_correlation import neighbor_means
+from ebboost.graph import Graph, Graphs, check_strengths
 from ebboost.model.candidate import Candidate
-from ebboost.propagation import Propagation
+from ebboost.propagation import Laplacian, Smoother
 from ebboost.training import defaults
+from ebboost.training.problem import Problem
+from ebboost.training.runs import FoldModel, Runner, out_of_fold
 
 Array = NDArray[np.float64]
+LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
+    "none": None,
+    "field": LatentField(),
+    "leave-one-out": LatentField(leave_one_out=True),
+    "masked": MaskedLabels(),
+}
 
 
-def label_correlation(graph: Graph, labels: Labels) -> float:
-    """Return the correlation of labels with the mean label of their labelled neighbours."""
-    return neighbor_correlation(graph, labels.nodes, labels.target)
+def choose_strengths(
+    relations: Mapping[str, float] | str, graph: Graphs | None, labels: Labels
+) -> dict[str, float] | None:
+    """What the weights of each relation are multiplied by; None for a single graph."""
+    if not isinstance(graph, Mapping):
+        if relations != "auto":
+            raise ValueError(
+                f"relations={relations!r} gives strengths, but graph is not a dict of relations: "
+                'pass graph={"name": graph, …}.'
+            )
+        return None
+    if isinstance(relations, str):
+        return relation_strengths(graph, labels)
+    check_strengths(relations, graph)
+    return {name: float(relations[name]) for name in graph}
 
 
 def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[str, float]:
@@ -71,200 +91,303 @@ def _mean_degree(graph: Graph) -> float:
 
 
 @dataclass(frozen=True)
-class CandidateFeatures:
-    """The columns that the trees of a candidate are grown on, binned."""
+class Comparison:
+    """Mean decrease of the loss from one candidate to another, and its standard error."""
 
-    candidate: Candidate
-    pipeline: FeaturePipeline
-    table: Table
-    grower: TreeGrower
+    gain: float
+    standard_error: float
 
-
-@dataclass(frozen=True)
-class CandidateRun:
-    """A candidate that is ready to train."""
-
-    features: CandidateFeatures
-    operator: Propagation
-    objective: Objective
-    boosting: Boosting
+    @property
+    def in_errors(self) -> float:
+        """The gain in standard errors."""
+        return self.gain / self.standard_error if self.standard_error > 0 else np.inf * self.gain
 
 
-class CandidatePool:
-    """The candidates' runs, built when first needed and freed when discarded.
+def compare(
+    problem: Problem, one: Mapping[int, FoldModel], other: Mapping[int, FoldModel]
+) -> Comparison:
+    """Compare two candidates node by node on the folds that both were trained for.
 
-    ``build`` makes a run from a candidate and the features of those before it, which it may share.
+    Losses at labels of ``eval_set`` count like those at held-out labels, or alone where the two
+    contradict each other by more than two standard errors: ``eval_set`` is what the user wants to
+    predict.
     """
-
-    def __init__(
-        self,
-        pool: Sequence[Candidate],
-        build: Callable[[Candidate, Sequence[CandidateFeatures]], CandidateRun],
-    ) -> None:
-        self._candidates = {candidate.name: candidate for candidate in pool}
-        #: Names of the candidates; the first is the one to beat.
-        self.names = list(self._candidates)
-        self._build = build
-        self._runs: dict[str, CandidateRun] = {}
-        self._features: list[CandidateFeatures] = []
-
-    def run(self, name: str) -> CandidateRun:
-        """Return the run of a candidate."""
-        if name not in self._runs:
-            run = self._build(self._candidates[name], self._features)
-            self._runs[name] = run
-            self._features.append(run.features)
-        return self._runs[name]
-
-    def discard(self, name: str) -> None:
-        """Free a candidate that cannot be selected any more."""
-        self._runs.pop(name).features.grower.free()
+    folds = [fold for fold in one if fold in other]
+    parts = []
+    if problem.labels.held_out(folds[0]).nodes.size:
+        pairs = [held_out_losses(problem, models, folds) for models in (one, other)]
+        parts.append(pairs[0] - pairs[1])
+    if problem.labels.evaluation is not None:
+        pairs = [evaluation_losses(problem, models, folds) for models in (one, other)]
+        parts.append(pairs[0] - pairs[1])
+    if len(parts) == 2:
+        errors = [part.std() / np.sqrt(part.size) for part in parts]
+        if abs(parts[0].mean() - parts[1].mean()) > 2.0 * np.hypot(*errors):
+            parts = parts[1:]
+    gains = np.concatenate(parts)
+    return Comparison(float(gains.mean()), float(gains.std() / np.sqrt(gains.size)))
 
 
-@dataclass(frozen=True)
-class SelectionResult:
-    """The best candidate, the rounds it has run, and the validation loss of each candidate."""
-
-    best: str
-    rounds: Sequence[RoundInfo] = ()
-    losses: Mapping[str, float] = field(default_factory=dict)
-
-
-def successive_halving(
-    pool: CandidatePool,
-    stages: Sequence[int],
-    interrupted: Callable[[], bool] = lambda: False,
-    make_stopping: Callable[[], EarlyStopping] | None = None,
-) -> SelectionResult:
-    """Train the candidates for the rounds of each stage and compare them on the validation nodes.
-
-    The first candidate is the one that the others must beat. Later stages are for candidates that
-    start slower. Scores of all nodes in all rounds of all candidates may be several times the
-    table: a candidate is built when its turn comes, and discarded as soon as it cannot be selected
-    any more. Once ``interrupted`` returns True, candidates are compared after as many rounds as all
-    of them have run. ``make_stopping`` returns the early stopping of the final training: models
-    that it would not restore are dropped; it is None if other callbacks will see these rounds.
-    """
-    names = pool.names
-    runs: dict[str, _Run] = {}
-    losses: dict[str, float] = {}
-    for stage, n_rounds in enumerate(stages):
-        first_stage = n_rounds == stages[0]
-        margin = defaults.FIRST_STANDARD_ERRORS if first_stage else defaults.LATER_STANDARD_ERRORS
-        for index, name in enumerate(names):
-            if name not in runs and not (runs and interrupted()):
-                stopping = None if make_stopping is None else make_stopping()
-                runs[name] = _Run(pool.run(name), stopping)
-            if name in runs:
-                runs[name].train(n_rounds, interrupted)
-            if stage == len(stages) - 1 and not interrupted():
-                losses |= _discard_behind(pool, runs, names[: index + 1], n_rounds, margin)
-        in_play = [name for name, run in runs.items() if not run.discarded]
-        shared = n_rounds
-        if interrupted():
-            in_play = [name for name in in_play if runs[name].rounds] or names[:1]
-            shared = min(len(runs[name].rounds) for name in in_play)
-        compared = {name: runs[name].best_losses(shared) for name in in_play}
-        best, stage_losses = _best(compared, margin)
-        losses |= stage_losses
-        if best != names[0] or interrupted():
-            break
-    return SelectionResult(best, runs[best].rounds, losses)
+def losses_of(problem: Problem, models: Mapping[int, FoldModel], folds: Sequence[int]) -> Array:
+    """Return the losses at all labels that the models of these folds were not trained on."""
+    losses = []
+    if problem.labels.held_out(folds[0]).nodes.size:
+        losses.append(held_out_losses(problem, models, folds))
+    if problem.labels.evaluation is not None:
+        losses.append(evaluation_losses(problem, models, folds))
+    return np.concatenate(losses)
 
 
-def _discard_behind(
-    pool: CandidatePool, runs: dict[str, "_Run"], names: list[str], n_rounds: int, margin: float
-) -> dict[str, float]:
-    """Discard the candidates behind the leader of the last stage; return their losses."""
-    leader, losses = _best({name: runs[name].best_losses(n_rounds) for name in names}, margin)
-    for name in names:
-        if name != leader and not runs[name].discarded:
-            runs[name].discard()
-            pool.discard(name)
+def held_out_losses(
+    problem: Problem, models: Mapping[int, FoldModel], folds: Sequence[int]
+) -> Array:
+    """Return the losses at the held-out labels of these folds."""
+    labels, predictions = out_of_fold(problem, {fold: models[fold] for fold in folds}, "held_out")
+    return _losses(problem, labels, predictions)
+
+
+def evaluation_losses(
+    problem: Problem, models: Mapping[int, FoldModel], folds: Sequence[int]
+) -> Array:
+    """Return the losses at the labels of ``eval_set``, mean over the models of these folds."""
+    labels = problem.labels.evaluation
+    assert labels is not None
+    losses = [_losses(problem, labels, models[fold].evaluation) for fold in folds]
+    return np.mean(losses, axis=0)
+
+
+def _losses(problem: Problem, labels: Labels, predictions: Array) -> Array:
+    share = labels.weight / labels.weight.mean()
+    losses: Array = share * problem.output.loss.value(predictions, labels.target)
     return losses
 
 
-class _Run:
-    """The rounds of a candidate, and after each the validation losses of the best model."""
+@dataclass
+class Search:
+    """A greedy search over the parts of the model."""
 
-    def __init__(self, run: CandidateRun, stopping: EarlyStopping | None) -> None:
-        self.rounds: list[RoundInfo] = []
-        self.discarded = False
-        self._run: CandidateRun | None = run
-        self._stopping = stopping
-        self._losses: list[Array] = []
-        self._least = np.inf
-        self._stopped = False
-        if stopping is not None:
-            stopping.before_training(0)
+    problem: Problem
+    runner: Runner
+    parts: "Parts"
+    tried: dict[str, Candidate] = field(default_factory=dict)
 
-    def train(self, n_rounds: int, interrupted: Callable[[], bool]) -> None:
-        """Run rounds until there are ``n_rounds``, and drop what was cached at the last."""
-        while len(self.rounds) < n_rounds and not interrupted() and self._train_round():
-            pass
-        for info in self.rounds[-1:]:
-            info.model.cache.clear()
+    @property
+    def selected(self) -> Candidate:
+        """The selected candidate."""
+        return self._current
 
-    def discard(self) -> None:
-        """Drop everything but the losses of the best model."""
-        self._losses = [self.best_losses(len(self._losses))]
-        self.discarded = True
-        self.rounds = []
-        self._run = None
-        self._stopping = None
+    def run(self) -> None:
+        """Select a candidate and train the models of all of its folds."""
+        current = self.parts.plain
+        self._train(current, range(self._n_compared()))
+        for step in self.parts.steps:
+            if self.runner.interrupt.is_set:
+                break
+            candidate = self._changed(current, step)
+            if candidate.name in self.tried:
+                continue
+            if self._is_better(candidate, current):
+                current, candidate = candidate, current
+            self.runner.discard(candidate)
+        self._current = current
+        self._train(current, range(self.problem.labels.n_folds))
 
-    def _train_round(self) -> bool:
-        assert self._run is not None
-        info = next(self._run.boosting, None)
-        if info is None:
-            return False
-        value = self._run.objective.validation_value(info.model) or 0.0
-        if value < self._least or not self._losses:
-            self._least = value
-            self._losses.append(_node_losses(self._run.objective, info.model))
-        else:
-            self._losses.append(self._losses[-1])
-        self.rounds.append(info)
-        if self._stopping is not None:
-            self._stopped = self._stopped or self._stopping.after_round(info)
-            best = self._stopping.after_training(info.model)
-            self.rounds = [
-                past if past is info or past.model is best else _without_scores(past)
-                for past in self.rounds
-            ]
-        return True
+    def models(self, candidate: Candidate) -> dict[int, FoldModel]:
+        """Return the models of a candidate by fold."""
+        models = self.runner.models
+        return {fold: model for (name, fold), model in models.items() if name == candidate.name}
 
-    def best_losses(self, n_rounds: int) -> Array:
-        """Return the losses at the validation nodes in the best of the first rounds."""
-        losses = self._losses[:n_rounds]
-        if losses:
-            return losses[-1]
-        assert self._run is not None
-        return _node_losses(self._run.objective, self._run.objective.start())
+    def _n_compared(self) -> int:
+        """Folds on which candidates are compared: as many as give enough labels."""
+        labels = self.problem.labels
+        n_held_out = max(int((labels.fold == 0).sum()), 1)
+        if not labels.is_cross_fitted:
+            return 1
+        return int(np.clip(np.ceil(defaults.ENOUGH_HELD_OUT / n_held_out), 1, labels.n_folds))
+
+    def _train(self, candidate: Candidate, folds: range) -> None:
+        self.tried[candidate.name] = candidate
+        for fold in folds:
+            if self.runner.interrupt.is_set and self.models(candidate):
+                break
+            self.runner.model(candidate, fold)
+
+    def _is_better(self, candidate: Candidate, current: Candidate) -> bool:
+        """Train a candidate until it is clearly worse or better than the current one."""
+        for fold in range(self._n_compared()):
+            self._train(candidate, range(fold + 1))
+            result = compare(self.problem, self.models(current), self.models(candidate))
+            if self.runner.interrupt.is_set or result.in_errors < -defaults.CLEARLY_WORSE:
+                break
+        is_simpler = candidate.n_parts < current.n_parts
+        margin = defaults.STANDARD_ERRORS * result.standard_error
+        if is_simpler:
+            return result.gain > -margin
+        current_loss = self._loss(current)
+        return result.gain > max(margin, defaults.MIN_GAIN * abs(current_loss))
+
+    def _loss(self, candidate: Candidate) -> float:
+        return selection_row(self.problem, candidate, self.models(candidate))["loss"]
+
+    def _changed(self, current: Candidate, step: tuple[str, ...]) -> Candidate:
+        """The current candidate with parts added, or removed if it has them."""
+        changes: dict[str, object] = {}
+        for part in step:
+            value: object = self.parts.optional.get(part)
+            if part == "strengths":
+                part = "labels"
+                if isinstance(current.labels, LatentField):
+                    start = (current.labels.lam, current.labels.tau)
+                    value = self._estimated(current, start)
+            elif getattr(current, part):
+                value = type(getattr(current, part))() if part == "low_rank" else None
+            elif part == "labels" and self.parts.estimates_strengths:
+                value = self._estimated(current, START)
+            changes[part] = value
+        return named(replace(current, **changes))  # type: ignore[arg-type]
+
+    def _estimated(self, current: Candidate, start: tuple[float, float]) -> LatentField:
+        """The field that predicts the candidate's out-of-fold residuals best."""
+        problem = self.problem
+        labels, scores = out_of_fold(problem, self.models(current), "held_out_scores")
+        backend = self.runner.backend
+        residuals = Labels(labels.nodes, labels.target - scores, labels.weight)
+        graph = backend.graph(problem.graph)
+        on_device = backend.labels(residuals)
+        estimate = estimate_strengths(graph, on_device, problem.seed, start, backend.to_host)
+        return estimate.field
 
 
-def _node_losses(objective: Objective, model: Iterate) -> Array:
-    validation = objective.validation
-    assert validation is not None
-    share = validation.weight / validation.weight.mean()
-    predictions = objective.predict(model)[validation.nodes]
-    losses: Array = share * objective.loss.value(predictions, validation.target)
-    return losses
+def named(candidate: Candidate) -> Candidate:
+    """Return a candidate named after the parts that use the graph."""
+    words = []
+    if candidate.smoothing is not None:
+        words.append("propagation")
+    if isinstance(candidate.labels, LatentField):
+        words.append(f"field(λ={candidate.labels.lam:g}, τ={candidate.labels.tau:g})")
+    elif candidate.labels is not None:
+        words.append("masked labels")
+    if candidate.neighbor_features is not None:
+        words.append("neighbour columns")
+    if candidate.feature_smoothing is not None:
+        words.append("smoothed columns")
+    return replace(candidate, name=" + ".join(words) or "none")
 
 
-def _without_scores(info: RoundInfo) -> RoundInfo:
-    empty = np.zeros((0, 1))
-    return replace(info, model=Iterate(empty, empty, info.model.weights))
+def selection_row(
+    problem: Problem, candidate: Candidate, models: Mapping[int, FoldModel]
+) -> dict[str, float | str]:
+    """Return the row of a candidate in the table of the selection."""
+    folds = list(models)
+    values = losses_of(problem, models, folds)
+    return {
+        "candidate": candidate.name,
+        "folds": len(folds),
+        "rounds": float(np.mean([model.n_rounds for model in models.values()])),
+        "loss": float(values.mean()),
+        "standard_error": float(values.std() / np.sqrt(values.size)),
+        "seconds": sum(model.seconds for model in models.values()),
+    }
 
 
-def _best(losses: Mapping[str, Array], n_standard_errors: float) -> tuple[str, dict[str, float]]:
-    """The candidate of least loss, the first unless it is beaten clearly; and the mean losses."""
-    means = {name: float(loss.mean()) for name, loss in losses.items()}
-    first = next(iter(losses))
-    for name in sorted(means, key=lambda name: means[name]):
-        gain = losses[first] - losses[name]
-        standard_error = gain.std() / np.sqrt(gain.size)
-        margin = max(n_standard_errors * standard_error, defaults.MIN_GAIN * means[first])
-        if name == first or gain.mean() > margin:
-            break
-    return name, means
+@dataclass(frozen=True)
+class Parts:
+    """The parts that the user fixed, those that may be added, and the order to try them in."""
+
+    plain: Candidate
+    optional: Mapping[str, object] = field(default_factory=dict)
+    steps: tuple[tuple[str, ...], ...] = ()
+    estimates_strengths: bool = False
+
+    @property
+    def all_added(self) -> Candidate:
+        """The candidate with all optional parts."""
+        return named(replace(self.plain, **self.optional))  # type: ignore[arg-type]
+
+
+def parts_of(problem: Problem) -> Parts:
+    """Return the parts of the candidates; those that the user fixed are the same in all."""
+    requested = requested_parts(problem)
+    fixed = {name: part for name, part in requested.items() if part != "auto"}
+    graph = problem.graph
+    if graph is None:
+        return Parts(Candidate("none"))
+    plain = named(Candidate("", **fixed))  # type: ignore[arg-type]
+    if len(fixed) == len(requested) or graph.n_edges == 0:
+        name = "none" if all(part is None for part in fixed.values()) else "as given"
+        return Parts(replace(plain, name=name))
+    table = problem.table
+    classes = problem.classes
+    propagation = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
+    optional: dict[str, object] = {"smoothing": Laplacian(*propagation), "labels": LatentField()}
+    if table.is_sparse and classes:
+        is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
+        adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
+        if is_wide and not adds_columns:
+            optional["low_rank"] = defaults.LOW_RANK
+    elif table.is_sparse:
+        optional["neighbor_features"] = NeighborFeatures(["mean"])
+    elif not table.on_disk:  # neighbour columns need the table in memory
+        optional["neighbor_features"] = NeighborFeatures()
+        optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
+    optional = {name: part for name, part in optional.items() if name not in fixed}
+    steps: tuple[tuple[str, ...], ...] = (tuple(optional),)
+    if not classes:
+        steps = tuple((name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"})
+        if "labels" not in optional:
+            steps = tuple(step for step in steps if step != ("strengths",))
+    return Parts(plain, optional, steps, estimates_strengths=not classes)
+
+
+def requested_parts(problem: Problem) -> dict[str, object]:
+    """The parts of the model that the user fixed, or "auto"."""
+    settings = problem.settings
+    known = problem.labels.labels
+    labels = _label_use(problem)
+    smoothing = settings.smoothing
+    if isinstance(smoothing, Smoother):
+        scale = partial(problem.output.loss.label_scale, known.target, known.weight)
+        smoothing = smoothing.prepared(scale)
+    parts: dict[str, object] = {"smoothing": smoothing, "labels": labels}
+    is_fixed = "auto" not in (smoothing, labels)
+    if not getattr(settings.feature_smoothing, "linear", True):
+        raise ValueError(
+            f"feature_smoothing must be linear, got {settings.feature_smoothing!r}: use "
+            "eb.Laplacian(20.0, 5)."
+        )
+    for name in ("neighbor_features", "feature_smoothing"):
+        part = getattr(settings, name)
+        parts[name] = None if is_fixed and isinstance(part, str) else part
+    return parts
+
+
+def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
+    """The use of labels that the ``labels`` parameter names."""
+    settings = problem.settings
+    labels = settings.labels
+    loss = problem.output.loss
+    has_field = problem.classes or type(loss) is SquaredError
+    use: LatentField | MaskedLabels | None
+    if isinstance(labels, (LatentField, MaskedLabels)):
+        use = labels
+    elif isinstance(labels, str) and labels in LABEL_USES:
+        use = None if LABEL_USES[labels] is None else clone(LABEL_USES[labels])
+    elif isinstance(labels, str) and labels == "auto":
+        return "auto" if has_field else None
+    else:
+        raise ValueError(
+            f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.LatentField(...) or "
+            f"eb.MaskedLabels(...), got {labels!r}."
+        )
+    if use is not None and not has_field:
+        raise ValueError(
+            f"labels={labels!r} needs loss='squared_error'; with {loss!r} use labels='none'."
+        )
+    if isinstance(use, MaskedLabels):
+        if problem.classes:
+            raise ValueError(
+                "labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'."
+            )
+        if settings.penalty:
+            raise ValueError("penalty must be 0 with labels='masked'.")
+    return use

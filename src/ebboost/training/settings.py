@@ -32,6 +32,8 @@ class Settings:
     momentum: Momentum | str | bool
     penalty: float
     early_stopping: bool
+    selection: str
+    n_folds: int | str
     validation_fraction: float
     n_iter_no_change: int | None
     categorical_features: Any

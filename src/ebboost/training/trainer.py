@@ -2,59 +2,35 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names
 
 from ebboost.backends import Backend, as_backend
 from ebboost.backends.dask import gathered, is_dask
-from ebboost.boosting.callbacks import Callback, History, Interrupt, ProgressBar
-from ebboost.boosting.loop import BoostingResult, boost
+from ebboost.boosting.callbacks import Callback, Interrupt, ProgressBar
 from ebboost.data import validation as checks
+from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
-from ebboost.model.environment import environment
+from ebboost.learners import as_learner
 from ebboost.model.output import ClassOutput, Output
 from ebboost.model.predict import mix_relations, named_columns
 from ebboost.model.state import FittedState
 from ebboost.propagation import threads
 from ebboost.training import defaults
-from ebboost.training.checkpoint import (
-    Checkpoint,
-    CheckpointCallback,
-    CheckpointSession,
-    checkpoint_session,
-)
-from ebboost.training.finish import finish
-from ebboost.training.problem import FitData, Problem, choose_strengths, split_labels
-from ebboost.training.runs import build_run, candidates, cross_fit, early_stopping
-from ebboost.training.selection import (
-    CandidatePool,
-    CandidateRun,
-    SelectionResult,
-    label_correlation,
-    successive_halving,
-)
+from ebboost.training.checkpoint import Checkpoint, CheckpointSession, checkpoint_session
+from ebboost.training.finish import average_models, finish
+from ebboost.training.problem import FitData, Problem, fold_labels
+from ebboost.training.runs import Runner
+from ebboost.training.selection import Parts, Search, choose_strengths, parts_of
 from ebboost.training.settings import Settings
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The selected candidate's run, and what selection has learned."""
-
-    run: CandidateRun
-    selection: SelectionResult
-    out_of_fold: Array | None
-    callback_states: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -92,8 +68,8 @@ class Trainer:
             if session is not None:
                 session.check_fingerprint(problem.fingerprint(self.callbacks))
             with threads(problem.n_threads), as_backend(self.settings.device) as backend:
-                state, out_of_fold = train(problem, backend, self.callbacks, session)
-                return finish(state, problem.labels, out_of_fold, backend)
+                state = train(problem, backend, self.callbacks, session)
+                return finish(state, problem.labels, backend)
 
     def prepare(
         self,
@@ -119,21 +95,48 @@ class Trainer:
         arguments = (data.y, data.nodes, data.sample_weight)
         known = checks.labelled_nodes(*arguments, table.n_rows, classes, self.estimator)
         output = self.output_type.from_labels(known[1], settings.loss)
-        labels = split_labels(settings, output, known, data.eval_set, table.n_rows, seed)
-        strengths = choose_strengths(settings.relations, data.graph, labels.training)
+        n_folds = _n_folds(settings, known[0].size, classes, table, data.eval_set is not None)
+        where = (data.eval_set, table.n_rows, seed, n_folds)
+        folds = fold_labels(settings, output, known, *where)
+        labels = folds.labels
+        strengths = choose_strengths(settings.relations, data.graph, labels)
         return Problem(
             estimator=self.estimator,
             parameters=self.parameters,
             settings=settings,
-            output=output.fit_loss(labels.training.target, labels.training.weight),
+            output=output.fit_loss(labels.target, labels.weight),
             reader=reader,
             table=table,
             feature_names=_get_feature_names(columns),
             graph=mix_relations(data.graph, strengths),
             relation_strengths=strengths,
-            labels=labels,
+            labels=folds,
             seed=seed,
         )
+
+
+def _n_folds(
+    settings: Settings, n_labels: int, classes: bool, table: Table, has_eval_set: bool
+) -> int:
+    """Number of models of which each is trained without a fold; 0 to train on all labels."""
+    if not settings.early_stopping:
+        return 0
+    n_folds = settings.n_folds
+    if not isinstance(n_folds, str):
+        if n_folds > 1 and n_labels < 2 * n_folds:
+            raise ValueError(
+                f"n_folds={n_folds} needs at least {2 * n_folds} labels, got {n_labels}: use fewer."
+            )
+        return n_folds
+    is_fixed = settings.smoothing != "auto" and settings.labels != "auto"
+    # Categories encoded with the labels of a fold belong to the model of that fold alone.
+    encodes = bool(table.categorical) and not as_learner(settings.learner).takes_categories
+    if is_fixed or classes or encodes:
+        if n_labels >= defaults.MIN_LABELS_TO_HOLD_OUT or has_eval_set:
+            return 1
+        if encodes:
+            return 0
+    return defaults.n_folds(n_labels)
 
 
 def train(
@@ -141,147 +144,33 @@ def train(
     backend: Backend,
     callbacks: Sequence[Callback] = (),
     session: CheckpointSession | None = None,
-) -> tuple[FittedState, Array | None]:
-    """Select a candidate and boost it to the end.
-
-    Returns its state before labels are used, and where there are no validation nodes the
-    out-of-fold predictions of the training labels.
-    """
+) -> FittedState:
+    """Select a candidate, train its models, and return their average before labels are used."""
     settings = problem.settings
+    watchers = [*callbacks, *([ProgressBar()] if settings.verbose else [])]
     interrupt = Interrupt()
-    history = History()
-    watchers: list[Callback] = [history, *callbacks]
-    if settings.early_stopping and problem.labels.validation is not None:
-        watchers.append(early_stopping(problem))
-    if settings.verbose:
-        watchers.append(ProgressBar())
-    if session is not None and session.candidate is not None:
-        selected = _resume(problem, backend, session, watchers)
-    else:
-        selected = select(problem, backend, session, interrupt, keep_rounds=bool(callbacks))
-    return _boost(problem, backend, selected, watchers, history, interrupt, session)
-
-
-def select(
-    problem: Problem,
-    backend: Backend,
-    session: CheckpointSession | None,
-    interrupt: Interrupt,
-    keep_rounds: bool,
-) -> Selected:
-    """Return the run of the best candidate; ``keep_rounds`` for callbacks that see them all."""
-    settings = problem.settings
-    labels = problem.labels
-    pool = CandidatePool(candidates(problem), partial(build_run, problem, backend, labels))
-    selection = SelectionResult(pool.names[0])
-    if session is not None:
-        session.check_state(pool.run(selection.best).features.grower.state())
-    if len(pool.names) > 1 and labels.validation is not None:
-        pool.run(selection.best)  # while Ctrl-C still raises at once
-        n_scores = problem.table.n_rows * labels.training.target.shape[1]
-        stages = defaults.selection_stages(problem.classes, problem.n_labels, n_scores)
-        stages = [min(n_rounds, settings.n_estimators) for n_rounds in stages]
-        drops_rounds = settings.early_stopping and not keep_rounds
-        make_stopping = partial(early_stopping, problem) if drops_rounds else None
-        with interrupt:
-            selection = successive_halving(pool, stages, lambda: interrupt.is_set, make_stopping)
-    elif "graph" in pool.names and problem.graph is not None:
-        correlation = label_correlation(problem.graph, labels.training)
-        if correlation > defaults.CORRELATION_STANDARD_ERRORS / np.sqrt(problem.n_labels):
-            selection = SelectionResult("graph")
-    run = pool.run(selection.best)
-    out_of_fold = None
-    if settings.early_stopping and labels.validation is None:
-        n_rounds, out_of_fold = cross_fit(problem, backend, run.features.candidate)
-        run.boosting.n_rounds = n_rounds
-    return Selected(run, selection, out_of_fold)
-
-
-def _resume(
-    problem: Problem, backend: Backend, session: CheckpointSession, watchers: Sequence[Callback]
-) -> Selected:
-    """The run of a checkpoint, restored."""
-    (candidate,) = (one for one in candidates(problem) if one.name == session.candidate)
-    run = build_run(problem, backend, problem.labels, candidate)
-    state = session.load(run.objective)
-    run.boosting.restore(state["boosting"])
-    stored = iter(state["callbacks"])
-    callback_states = [next(stored) if watcher.has_state else {} for watcher in watchers]
-    out_of_fold = state["out_of_fold"]
-    if out_of_fold is not None:
-        out_of_fold = backend.to_host(out_of_fold)
-    selection = SelectionResult(candidate.name, losses=state["selection"])
-    return Selected(run, selection, out_of_fold, callback_states)
-
-
-def _boost(
-    problem: Problem,
-    backend: Backend,
-    selected: Selected,
-    watchers: list[Callback],
-    history: History,
-    interrupt: Interrupt,
-    session: CheckpointSession | None,
-) -> tuple[FittedState, Array | None]:
-    """The state of the selected run, boosted to the end, and out-of-fold predictions."""
-    run = selected.run
-    after: list[Callback] = [interrupt]
-    if interrupt.is_set:  # the comparison was cut short: it is to be repeated, not resumed
-        session = None
-    if session is not None:
-
-        def collect() -> dict[str, Any]:
-            return {
-                "candidate": run.features.candidate.name,
-                "selection": selected.selection.losses,
-                "out_of_fold": selected.out_of_fold,
-                "boosting": run.boosting.state(),
-                "callbacks": [watcher.state() for watcher in watchers if watcher.has_state],
-            }
-
-        after = [CheckpointCallback(session, collect, interrupt), interrupt]
-    with interrupt:
-        done = selected.selection.rounds
-        states = selected.callback_states
-        result = boost(run.boosting, watchers, done, after=after, states=states)
+    runner = Runner(problem, backend, watchers, session, interrupt)
+    search = select(problem, runner)
     if interrupt.is_set:
-        result = replace(result, stop_reason=interrupt.reason)
         hint = "" if session is None else f" resume=True continues from {session.folder}."
         warn_caller(
-            f"fit was interrupted after round {run.boosting.n_done}: the model is the best of the "
+            f"fit was interrupted after round {runner.n_rounds}: the model is the best of the "
             f"rounds so far.{hint}"
         )
-    return _state(problem, backend, selected, result, history), selected.out_of_fold
+    return average_models(problem, backend, search)
 
 
-def _state(
-    problem: Problem, backend: Backend, selected: Selected, result: BoostingResult, history: History
-) -> FittedState:
-    """The state of a model whose predictions use no labels yet, in host memory."""
-    run = selected.run
-    features = run.features
-    scores = backend.to_host(result.best.scores)
-    on_disk = problem.table.on_disk
-    encodes = features.pipeline.encoder is not None
-    model = ("estimator", "parameters", "output")
-    data = ("reader", "feature_names", "graph", "relation_strengths")
-    return FittedState(
-        **{name: getattr(problem, name) for name in model + data},
-        labels=problem.labels.training,
-        candidate=features.candidate,
-        pipeline=features.pipeline,
-        column_origin=features.table.origin,
-        ensemble=features.grower.compile(result.best.weights),
-        init_score=backend.to_host(run.objective.init_score),
-        scores=scores,
-        propagated_scores=backend.to_host(run.operator.apply(result.best.scores)),
-        raw_predictions=scores,
-        n_iter=result.n_rounds,
-        stop_reason=result.stop_reason,
-        history=history.losses,
-        selection=selected.selection.losses,
-        environment=environment(problem.n_threads),
-        table=None if on_disk else problem.table,
-        encoded_table=features.table.materialize() if encodes else None,
-        from_disk=on_disk,
-    )
+def select(problem: Problem, runner: Runner) -> Search:
+    """Return the search after the models of the best candidate have been trained."""
+    parts = parts_of(problem)
+    has_validation = problem.labels.validation(0) is not None
+    by_rules = problem.settings.selection == "rules" or not has_validation
+    if parts.steps and by_rules and problem.graph is not None:
+        correlation = neighbor_correlation(
+            problem.graph, problem.labels.labels.nodes, problem.labels.labels.target
+        )
+        threshold = defaults.CORRELATION_STANDARD_ERRORS / np.sqrt(problem.n_labels)
+        parts = Parts(parts.all_added if correlation > threshold else parts.plain)
+    search = Search(problem, runner, parts)
+    search.run()
+    return search

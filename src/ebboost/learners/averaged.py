@@ -1,0 +1,72 @@
+"""The average of several ensembles: the models of cross-fitting as one."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ebboost.data.table import Table
+from ebboost.learners.base import Array, Ensemble, Learner
+from ebboost.learners.lightgbm import LightGBMEnsemble, average_text
+
+
+class AveragedEnsemble(Ensemble):
+    """The mean of ensembles on the same columns."""
+
+    def __init__(self, ensembles: Sequence[Ensemble]) -> None:
+        self.ensembles = list(ensembles)
+
+    def predict(self, table: Table) -> Array:
+        """Return the mean of the scores; see :meth:`Ensemble.predict`."""
+        return np.mean([one.predict(table) for one in self.ensembles], axis=0)
+
+    def importances(self) -> Array:
+        """Return the mean of the importances; see :meth:`Ensemble.importances`."""
+        return np.mean([one.importances() for one in self.ensembles], axis=0)
+
+    def contributions(self, table: Table) -> Array | None:
+        """Return the mean of the TreeSHAP values; see :meth:`Ensemble.contributions`."""
+        parts = [one.contributions(table) for one in self.ensembles]
+        known = [part for part in parts if part is not None]
+        return np.mean(known, axis=0) if len(known) == len(parts) else None
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of all ensembles, each with its number before the name."""
+        return {
+            f"{number}-{name}": content
+            for number, one in enumerate(self.ensembles)
+            for name, content in one.files().items()
+        }
+
+    def check(self, n_columns: int, n_outputs: int, categories: Mapping[int, int]) -> None:
+        """Check each ensemble; see :meth:`Ensemble.check`."""
+        for one in self.ensembles:
+            one.check(n_columns, n_outputs, categories)
+
+
+def average(ensembles: Sequence[Ensemble]) -> Ensemble:
+    """Return the mean of ensembles; of LightGBM's, one booster with the trees of all."""
+    texts = [one.weighted_text for one in ensembles if isinstance(one, LightGBMEnsemble)]
+    if len(ensembles) == 1:
+        return ensembles[0]
+    if len(texts) == len(ensembles):
+        return LightGBMEnsemble(*average_text(texts))
+    return AveragedEnsemble(ensembles)
+
+
+def load_ensemble(learner: Learner, files: dict[str, bytes]) -> Ensemble:
+    """Return the ensemble in a model file; see :meth:`Learner.load`."""
+    numbers = {name.partition("-")[0] for name in files if name.partition("-")[0].isdecimal()}
+    if not numbers:
+        return learner.load(files)
+    return AveragedEnsemble(
+        [
+            learner.load(
+                {
+                    name.removeprefix(f"{number}-"): content
+                    for name, content in files.items()
+                    if name.startswith(f"{number}-")
+                }
+            )
+            for number in sorted(numbers, key=int)
+        ]
+    )
