@@ -103,7 +103,7 @@ def build_run(
     """Bin the features of a candidate, or share those of ``others``, and set up its objective."""
     settings = problem.settings
     training = problem.labels.training(fold)
-    n_labels, n_outputs = training.target.shape
+    n_outputs = training.target.shape[1]
     seed = problem.seed + fold
     learner = defaults.learner(settings.learner, problem.n_labels, candidate, problem.classes)
     learner = backend.learner(learner)

@@ -2,8 +2,8 @@
 
 A search adds one part after another to plain boosting, or removes one, and keeps what lowers the
 loss. Every candidate is trained to its end, on all labels but those of a fold, and compared at the
-labels of that fold and of ``eval_set``, node by node. The simpler of two candidates is kept unless
-the other is better by more than a standard error of the difference.
+labels of that fold and of ``eval_set``, node by node. A part is added if the gain
+exceeds a share of its standard error, the first part that uses the graph only beyond one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -219,12 +219,14 @@ class Search:
             result = compare(self.problem, self.models(current), self.models(candidate))
             if self.runner.interrupt.is_set or result.in_errors < -defaults.CLEARLY_WORSE:
                 break
-        is_simpler = candidate.n_parts < current.n_parts
         margin = defaults.STANDARD_ERRORS * result.standard_error
-        if is_simpler:
+        if not current.uses_graph:
+            margin = defaults.GRAPH_STANDARD_ERRORS * result.standard_error
+        if candidate.n_parts < current.n_parts:
             return result.gain > -margin
-        current_loss = self._loss(current)
-        return result.gain > max(margin, defaults.MIN_GAIN * abs(current_loss))
+        if candidate.n_parts == current.n_parts:
+            return result.gain > 0.0
+        return result.gain > max(margin, defaults.MIN_GAIN * abs(self._loss(current)))
 
     def _loss(self, candidate: Candidate) -> float:
         return selection_row(self.problem, candidate, self.models(candidate))["loss"]
