@@ -43,7 +43,9 @@ MANIFEST = {
     "table": {"names": list, "is_sparse": bool, "origin": list, "stored": dict, "categories": dict},
     "calibration": list | None,
     "environment": dict,
+    "members": list,
 }
+MEMBER = {"candidate": dict, "origin": list, "rounds": dict}
 FACTS = {
     "loss": Loss,
     "classes": np.ndarray | None,
@@ -80,16 +82,10 @@ def check_manifest(manifest: dict[str, Any]) -> None:
 def check_facts(facts: dict[str, Any], candidate: Candidate) -> None:
     """Check the types of learned values and of the candidate's parts."""
     match(facts, FACTS, "fitted")
-    match(vars(candidate), {part.name: part.type for part in fields(candidate)}, "candidate")
-    require(is_integer(candidate.low_rank, 0, 10**6), "candidate.low_rank must be an integer")
-    columns = candidate.neighbor_features
-    few = columns is None or len(columns.statistics) <= len(STATISTICS)
-    require(few, "candidate.neighbor_features must name each statistic once")
+    check_candidate(candidate)
     masked = facts["classes"] is not None and isinstance(candidate.labels, MaskedLabels)
     require(not masked, "candidate.labels of a classifier must not be masked")
-    rounds = facts["rounds"]
-    are_rounds = bool(rounds) and all(is_integer(value, 0, 10**9) for value in rounds)
-    require(are_rounds, "fitted.rounds must hold integers")
+    check_rounds(facts["rounds"])
     table = facts["selection"]
     are_lists = all(isinstance(column, list) for column in table.values())
     require(are_lists and len({len(column) for column in table.values()}) <= 1, "fitted.selection")
@@ -107,6 +103,32 @@ def check_facts(facts: dict[str, Any], candidate: Candidate) -> None:
     if strengths is not None:
         require(all(isinstance(name, str) for name in strengths), "relations must have text names")
         check_strengths(strengths, strengths)
+
+
+def check_candidate(candidate: Candidate) -> None:
+    """Check the types of a candidate's parts."""
+    match(vars(candidate), {part.name: part.type for part in fields(candidate)}, "candidate")
+    require(is_integer(candidate.low_rank, 0, 10**6), "candidate.low_rank must be an integer")
+    columns = candidate.neighbor_features
+    few = columns is None or len(columns.statistics) <= len(STATISTICS)
+    require(few, "candidate.neighbor_features must name each statistic once")
+
+
+def check_rounds(rounds: object) -> None:
+    """Check the numbers of rounds of the models."""
+    are_rounds = isinstance(rounds, tuple) and all(is_integer(one, 0, 10**9) for one in rounds)
+    require(are_rounds and rounds, "rounds must be a list of integers")
+
+
+def check_member(
+    first: FittedState, candidate: Candidate, rounds: object, origin: list[int], arrays: Arrays
+) -> None:
+    """Check a further member of an average against the first."""
+    check_candidate(candidate)
+    check_rounds(rounds)
+    Integers(-1, first.n_features - 1).read(origin, "members.origin")
+    for name in ("init_score", "scores", "propagated_scores", "raw_predictions"):
+        numbers(arrays, name, *getattr(first, name).shape)
 
 
 def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int]:

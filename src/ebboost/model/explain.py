@@ -1,7 +1,8 @@
 """Predictions as sums of contributions: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +116,9 @@ def round_to_sum(values: Sequence[float], decimals: int) -> list[float]:
 
 def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
     """Return the predictions of fitted nodes as sums of contributions, computed in batches."""
+    if state.members:
+        parts = [explain(one, nodes, table) for one in state.members]
+        return [_mean(parts_of_node) for parts_of_node in zip(*parts, strict=True)]
     if isinstance(state.candidate.labels, MaskedLabels):
         text = "A model with labels='masked' is not a sum of contributions"
         raise ValueError(f"{text}; fit with labels='field' or 'none'.")
@@ -130,11 +134,33 @@ def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -
     return [explanation for batch in batches for explanation in _explain(state, batch, features)]
 
 
+def _mean(explanations: Sequence[Explanation]) -> Explanation:
+    """The mean of explanations of one node by several models."""
+    share = 1.0 / len(explanations)
+
+    def mean(name: str) -> dict[Any, float]:
+        totals: dict[Any, float] = {}
+        for one in explanations:
+            for key, value in getattr(one, name).items():
+                totals[key] = totals.get(key, 0.0) + share * value
+        return totals
+
+    return replace(
+        explanations[0],
+        score=share * sum(one.score for one in explanations),
+        base=share * sum(one.base for one in explanations),
+        own=mean("own"),
+        neighbors=mean("neighbors"),
+        labels=mean("labels"),
+    )
+
+
 def explained_scores(state: FittedState) -> Array:
     """Return the scores that contributions add up to: for classes, those before the field."""
-    if state.is_classifier:
-        return state.init_score + state.propagated_scores
-    return state.raw_predictions
+    if not state.is_classifier:
+        return state.raw_predictions
+    scores = [one.init_score + one.propagated_scores for one in state.candidates]
+    return np.mean(scores, axis=0)
 
 
 def _explain(

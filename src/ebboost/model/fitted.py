@@ -220,10 +220,13 @@ class FittedModel(BaseEstimator):
     def feature_importances_(self) -> Array:
         """Share of each column of X, neighbour columns included, in the gain of the trees."""
         state = self.state_
-        importances = state.ensemble.importances()
-        gains = state.pipeline.input_importances(importances, state.column_origin, state.n_features)
-        total = gains.sum()
-        return gains / total if total > 0 else gains
+        shares = []
+        for one in state.candidates:
+            importances = one.ensemble.importances()
+            gains = one.pipeline.input_importances(importances, one.column_origin, state.n_features)
+            total = gains.sum()
+            shares.append(gains / total if total > 0 else gains)
+        return np.mean(shares, axis=0)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in self.__dict__

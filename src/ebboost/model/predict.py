@@ -52,6 +52,9 @@ def predict_raw(
     attach: Attachment | None = None,
 ) -> Array:
     """Return raw predictions of all or some nodes; rows beyond the reach of these are not read."""
+    if state.members:
+        arguments = (X, graph, nodes, new_labels, attach)
+        return np.mean([predict_raw(one, *arguments) for one in state.members], axis=0)
     if attach is not None:
         raw = _predict_attached(state, X, graph, attach, new_labels)
     elif X is not None and graph is None and new_labels is None and is_fitted_table(state, X):
@@ -219,6 +222,9 @@ def field_posterior(
 
 def with_labels(state: FittedState, labels: Labels, backend: Backend | None = None) -> FittedState:
     """Return the state in which predictions of the fitted nodes use these labels."""
+    if state.members:
+        members = tuple(with_labels(one, labels, backend) for one in state.members)
+        return replace(state, labels=labels).with_members(members)
     raw = apply_labels(state, score_table(state, None, None), labels, backend)
     return replace(state, labels=labels, raw_predictions=raw)
 

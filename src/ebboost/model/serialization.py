@@ -44,7 +44,8 @@ FORMAT = FileFormat("ebboost model", 1)
 _MODULES = (features, latent_field, learners, losses, masked_labels, momentum, propagation)
 _PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, NeighborFeatures)
 # What is stored as an array: attributes of the state, and the fields of its records by prefix.
-_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions", "conformity_scores")
+_MEMBER_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions")
+_ARRAYS = (*_MEMBER_ARRAYS, "conformity_scores")
 _RECORDS: dict[str, tuple[str, type[Labels | ValidationRecord]]] = {
     "label": ("labels", Labels),
     "validation": ("validation", ValidationRecord),
@@ -84,8 +85,25 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
     state = replace(state, history=history, selection=selection)
     stored = {name: getattr(state, attribute) for name, attribute in _TABLES.items() if table}
     tables: dict[str, Table] = {name: part for name, part in stored.items() if part is not None}
-    entries = {"arrays.npz": _pack(_arrays(state, tables)), **state.ensemble.files()}
-    FORMAT.write(path, _manifest(state, tables), entries)
+    first, *others = state.candidates
+    first = replace(state, members=(), raw_predictions=first.raw_predictions, rounds=first.rounds)
+    entries = {"arrays.npz": _pack(_arrays(first, tables)), **first.ensemble.files()}
+    for number, member in enumerate(others, 1):
+        arrays = {name: getattr(member, name) for name in _MEMBER_ARRAYS}
+        files = {"arrays.npz": _pack(arrays), **member.ensemble.files()}
+        entries |= {f"member{number}/{name}": content for name, content in files.items()}
+    manifest = _manifest(first, tables) | {"members": [_member(one) for one in others]}
+    FORMAT.write(path, manifest, entries)
+
+
+def _member(state: FittedState) -> dict[str, Any]:
+    """What a file says about a further member of an average."""
+    codec = PartCodec()
+    return {
+        "candidate": codec.encode_items(vars(state.candidate)),
+        "origin": [int(column) for column in state.column_origin],
+        "rounds": codec.encode(state.rounds, "rounds"),
+    }
 
 
 def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]:
@@ -210,7 +228,43 @@ def load_state(
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)
-        return state
+        members = [state]
+        for number, facts in enumerate(manifest["members"], 1):
+            prefix = f"member{number}/"
+            own = {n.removeprefix(prefix): c for n, c in entries.items() if n.startswith(prefix)}
+            members.append(_load_member(state, facts, own, codec, learner, os.path.getsize(path)))
+        return state.with_members(tuple(members))
+
+
+def _load_member(
+    first: FittedState,
+    facts: dict[str, Any],
+    entries: dict[str, bytes],
+    codec: PartCodec,
+    learner: Learner,
+    file_size: int,
+) -> FittedState:
+    """A further member of an average, checked as the first was."""
+    match(facts, untrusted.MEMBER, "members")
+    candidate = Candidate(**codec.decode_items(facts["candidate"]))
+    rounds = codec.decode(facts["rounds"])
+    arrays = _unpack(entries["arrays.npz"], archive.max_unpacked_size(file_size))
+    untrusted.check_member(first, candidate, rounds, facts["origin"], arrays)
+    ensemble = load_ensemble(learner, entries)
+    categories = {column: len(values) for column, values in first.reader.categories.items()}
+    takes = learner.takes_categories
+    ensemble.check(len(facts["origin"]), first.n_outputs, categories if takes else {})
+    member = replace(
+        first,
+        candidate=candidate,
+        pipeline=untrusted.read_pipeline(candidate, arrays),
+        column_origin=tuple(facts["origin"]),
+        ensemble=ensemble,
+        rounds=rounds,
+        **{name: arrays[name] for name in _MEMBER_ARRAYS},
+    )
+    untrusted.smoke_test(member, takes)
+    return member
 
 
 def _library_parts() -> dict[str, type]:
@@ -275,10 +329,15 @@ def _read(path: str) -> tuple[dict[str, Any], untrusted.Arrays, dict[str, bytes]
     with _model_file_errors(path):
         untrusted.check_manifest(manifest)
         limit = archive.max_unpacked_size(os.path.getsize(path))
-        parts = archive.unpack(io.BytesIO(entries["arrays.npz"]), limit)
-        parsed = {name: archive.parse_npy(content) for name, content in parts.items()}
-        arrays = {name.removesuffix(".npy"): array for name, array in parsed.items()}
+        arrays = _unpack(entries["arrays.npz"], limit)
     return manifest, arrays, entries
+
+
+def _unpack(content: bytes, limit: int) -> untrusted.Arrays:
+    """The arrays of an npz file by name."""
+    parts = archive.unpack(io.BytesIO(content), limit)
+    parsed = {name: archive.parse_npy(part) for name, part in parts.items()}
+    return {name.removesuffix(".npy"): array for name, array in parsed.items()}
 
 
 @contextmanager

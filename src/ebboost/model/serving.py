@@ -85,8 +85,14 @@ class Predictor:
     def __init__(
         self, state: FittedState, X: object, graph: Graphs | None, new_labels: object
     ) -> None:
-        scored = score_table(state, X, graph)
         self._state = state
+        self._members = [Predictor(one, X, graph, new_labels) for one in state.members]
+        self._writing = Lock()
+        self._reading = Lock()
+        if self._members:
+            self._raw = self._mean()
+            return
+        scored = score_table(state, X, graph)
         self._graph = scored.graph
         self._scores = scored.scores.copy()
         self._propagated = scored.propagated
@@ -99,8 +105,10 @@ class Predictor:
         #: The table, where columns depend on neighbours and are computed again when one changes.
         self._table: Table | None = None
         self._fixed_because = self._read_columns(X)
-        self._writing = Lock()
-        self._reading = Lock()
+
+    def _mean(self) -> Array:
+        """The mean of the members' predictions."""
+        return np.mean([one._raw for one in self._members], axis=0)
 
     def _read_columns(self, X: object) -> str:
         """Copy the table if columns depend on neighbours; return why rows cannot change, or ""."""
@@ -174,6 +182,13 @@ class Predictor:
         rows : table
             A row for each, with the columns of the fit.
         """
+        if self._members:
+            with self._writing:
+                for one in self._members:
+                    one.update(nodes, rows)
+                with self._reading:
+                    self._raw = self._mean()
+            return
         if self._fixed_because:
             raise ValueError(f"Rows of this predictor cannot change: {self._fixed_because}.")
         nodes = checks.node_positions(nodes, len(self._raw))

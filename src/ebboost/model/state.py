@@ -1,7 +1,7 @@
 """The fitted state: everything that a fitted model is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,20 @@ class GraphGain:
         return self.without - self.with_graph
 
 
+#: What the members of an average differ in.
+MEMBER_FIELDS = (
+    "candidate",
+    "pipeline",
+    "column_origin",
+    "ensemble",
+    "init_score",
+    "scores",
+    "propagated_scores",
+    "raw_predictions",
+    "rounds",
+)
+
+
 @dataclass(frozen=True)
 class FittedState:
     """Everything that a fitted model is; predict, explain, save, serve and report take it.
@@ -101,6 +115,9 @@ class FittedState:
     init_score : ndarray of shape (n_outputs,)
     scores, propagated_scores, raw_predictions : ndarray of shape (n_nodes, ...)
         Of the fitted nodes: f, P f, and the predictions with labels before decoding.
+    members : tuple of FittedState
+        Where several candidates are averaged, the state of each; empty for one. The other fields
+        are those of the first, but for ``raw_predictions``, ``validation`` and ``rounds``.
     rounds : tuple of int
         Rounds of each model of the average, one for each fold.
     stop_reason : str
@@ -153,6 +170,7 @@ class FittedState:
     history: Mapping[str, list[float]]
     selection: Mapping[str, list[float | str]]
     gain: GraphGain | None = None
+    members: tuple["FittedState", ...] = ()
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
     conformity_scores: Array = field(default_factory=lambda: np.zeros(0))
     conformity_source: str = "none"
@@ -163,6 +181,21 @@ class FittedState:
     encoded_table: Table | None = field(default=None, repr=False)
     from_disk: bool = False
     source: Mapping[str, Any] | None = None
+
+    def with_members(self, members: "tuple[FittedState, ...]") -> "FittedState":
+        """Return the average of several states of one fit; this one's other facts stay."""
+        first = members[0]
+        own = {name: getattr(first, name) for name in MEMBER_FIELDS}
+        if len(members) == 1:
+            return replace(self, members=(), **own)
+        raw = np.mean([one.raw_predictions for one in members], axis=0)
+        rounds = tuple(count for one in members for count in one.rounds)
+        return replace(self, members=members, **own | {"raw_predictions": raw, "rounds": rounds})
+
+    @property
+    def candidates(self) -> tuple["FittedState", ...]:
+        """The states whose predictions are averaged."""
+        return self.members or (self,)
 
     @property
     def n_iter(self) -> int:

@@ -66,6 +66,9 @@ SEARCH_ORDER = (
 STANDARD_ERRORS = 0.5
 GRAPH_STANDARD_ERRORS = 1.0
 MIN_GAIN = 0.001
+#: Candidates that are averaged at most, and scores that are stored for it: a quarter of a gigabyte.
+MAX_AVERAGED = 4
+MAX_STORED_SCORES = 30_000_000
 #: Candidates are compared at this many held-out labels if there are as many, and no longer once one
 #: is worse by this many standard errors.
 ENOUGH_HELD_OUT = 4_000

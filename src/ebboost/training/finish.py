@@ -1,6 +1,6 @@
 """Finish: from trained models to the fitted state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ from ebboost.backends import Backend
 from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
 from ebboost.boosting.losses import SquaredError
 from ebboost.learners.averaged import average
+from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput
 from ebboost.model.predict import field_posterior, propagation_operator, with_labels
@@ -22,52 +23,66 @@ Array = NDArray[np.float64]
 
 
 def average_models(problem: Problem, backend: Backend, search: Search) -> FittedState:
-    """Return the mean of the selected candidate's models; its predictions use no labels yet."""
-    candidate = search.selected
-    models = search.models(candidate)
-    members = list(models.values())
+    """Return the mean of the selected candidates' models; its predictions use no labels yet."""
+    members = tuple(_member(problem, backend, search, one) for one in search.averaged)
+    models = [search.models(one) for one in search.averaged]
+    facts = {
+        "selection": _selection_table(problem, search),
+        "gain": _graph_gain(problem, search),
+        "validation": _validation_record(problem, models),
+    }
+    return replace(members[0], **facts).with_members(members)
+
+
+def _member(
+    problem: Problem, backend: Backend, search: Search, candidate: Candidate
+) -> FittedState:
+    """The mean of the models of one candidate."""
+    models = list(search.models(candidate).values())
     features = search.runner.features_of(candidate)
-    scores = np.mean([model.scores for model in members], axis=0)
+    scores = np.mean([model.scores for model in models], axis=0)
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
     propagated = backend.to_host(operator.apply(backend.to_device(scores)))
     on_disk = problem.table.on_disk
     encodes = features.pipeline.encoder is not None
     names = ("estimator", "parameters", "output", "reader", "feature_names", "graph")
-    reasons = [model.stop_reason for model in members]
-    state = FittedState(
+    reasons = [model.stop_reason for model in models]
+    return FittedState(
         **{name: getattr(problem, name) for name in names},
         relation_strengths=problem.relation_strengths,
         labels=problem.labels.labels,
         candidate=candidate,
         pipeline=features.pipeline,
         column_origin=features.table.origin,
-        ensemble=average([model.ensemble for model in members if model.ensemble is not None]),
-        init_score=np.mean([model.init_score for model in members], axis=0),
+        ensemble=average([model.ensemble for model in models if model.ensemble is not None]),
+        init_score=np.mean([model.init_score for model in models], axis=0),
         scores=scores,
         propagated_scores=propagated,
         raw_predictions=scores,
-        rounds=tuple(model.n_rounds for model in members),
+        rounds=tuple(model.n_rounds for model in models),
         stop_reason=max(reasons, key=reasons.count),
-        history=members[0].history,
-        selection=_selection_table(problem, search),
-        gain=_graph_gain(problem, search),
+        history=models[0].history,
+        selection={},
         environment=environment(problem.n_threads),
         table=None if on_disk else problem.table,
         encoded_table=features.table.materialize() if encodes else None,
         from_disk=on_disk,
     )
-    return replace(state, validation=_validation_record(problem, models))
 
 
-def _validation_record(problem: Problem, models: Mapping[int, FoldModel]) -> ValidationRecord:
+def _validation_record(
+    problem: Problem, candidates: Sequence[Mapping[int, FoldModel]]
+) -> ValidationRecord:
     """Predictions of held-out labels and of ``eval_set`` by models not trained on them."""
-    labels, predictions = out_of_fold(problem, models, "held_out")
+    parts = [out_of_fold(problem, models, "held_out") for models in candidates]
+    labels = parts[0][0]
+    predictions = np.mean([prediction for _, prediction in parts], axis=0)
     evaluation = problem.labels.evaluation
     if evaluation is not None:
         labels = labels.concat(evaluation)
-        means = np.mean([model.evaluation for model in models.values()], axis=0)
-        predictions = np.concatenate([predictions, means])
+        every = [model.evaluation for models in candidates for model in models.values()]
+        predictions = np.concatenate([predictions, np.mean(every, axis=0)])
     return ValidationRecord(labels.nodes, labels.target, predictions)
 
 

@@ -170,14 +170,15 @@ class Search:
     runner: Runner
     parts: "Parts"
     tried: dict[str, Candidate] = field(default_factory=dict)
+    averaged: list[Candidate] = field(default_factory=list)
 
     @property
     def selected(self) -> Candidate:
-        """The selected candidate."""
-        return self._current
+        """The best candidate."""
+        return self.averaged[0]
 
     def run(self) -> None:
-        """Select a candidate and train the models of all of its folds."""
+        """Select the candidates to average, and train the models of all of their folds."""
         current = self.parts.plain
         self._train(current, range(self._n_compared()))
         for step in self.parts.steps:
@@ -188,9 +189,46 @@ class Search:
                 continue
             if self._is_better(candidate, current):
                 current, candidate = candidate, current
-            self.runner.discard(candidate)
-        self._current = current
+            if not self._can_be_averaged(candidate):
+                self.runner.discard(candidate)
         self._train(current, range(self.problem.labels.n_folds))
+        self.averaged = self._averaged(current)
+
+    def _can_be_averaged(self, candidate: Candidate) -> bool:
+        """Whether a candidate has all of its models, and few enough scores to store."""
+        models = self.models(candidate)
+        n_scores = len(self.runner.models) * next(iter(models.values())).scores.size
+        is_complete = len(models) == self.problem.labels.n_folds > 1
+        return is_complete and n_scores <= defaults.MAX_STORED_SCORES
+
+    def _averaged(self, selected: Candidate) -> list[Candidate]:
+        """The selected candidate, and others as long as averaging them in lowers the loss."""
+        averaged = [selected]
+        if not selected.uses_graph or not self._can_be_averaged(selected):
+            return averaged
+        others = [one for one in self.tried.values() if one.uses_graph and one != selected]
+        others = [one for one in others if self._can_be_averaged(one)]
+        least = self._average_loss(averaged)
+        while others and len(averaged) < defaults.MAX_AVERAGED:
+            losses = [self._average_loss([*averaged, one]) for one in others]
+            if min(losses) > (1.0 - defaults.MIN_GAIN) * least:
+                break
+            least = min(losses)
+            averaged.append(others.pop(losses.index(least)))
+        return averaged
+
+    def _average_loss(self, candidates: Sequence[Candidate]) -> float:
+        """Loss of the mean prediction of candidates, all of whose models are trained."""
+        models = [self.models(one) for one in candidates]
+        mean = {
+            fold: replace(
+                model,
+                held_out=np.mean([one[fold].held_out for one in models], axis=0),
+                evaluation=np.mean([one[fold].evaluation for one in models], axis=0),
+            )
+            for fold, model in models[0].items()
+        }
+        return float(losses_of(self.problem, mean, list(mean)).mean())
 
     def models(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models of a candidate by fold."""
