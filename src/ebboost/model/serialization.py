@@ -91,7 +91,7 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
     for number, member in enumerate(others, 1):
         arrays = {name: getattr(member, name) for name in _MEMBER_ARRAYS}
         files = {"arrays.npz": _pack(arrays), **member.ensemble.files()}
-        entries |= {f"member{number}/{name}": content for name, content in files.items()}
+        entries |= {f"member{number}-{name}": content for name, content in files.items()}
     manifest = _manifest(first, tables) | {"members": [_member(one) for one in others]}
     FORMAT.write(path, manifest, entries)
 
@@ -230,7 +230,7 @@ def load_state(
         untrusted.smoke_test(state, learner.takes_categories)
         members = [state]
         for number, facts in enumerate(manifest["members"], 1):
-            prefix = f"member{number}/"
+            prefix = f"member{number}-"
             own = {n.removeprefix(prefix): c for n, c in entries.items() if n.startswith(prefix)}
             members.append(_load_member(state, facts, own, codec, learner, os.path.getsize(path)))
         return state.with_members(tuple(members))
