@@ -34,6 +34,10 @@ class RoundInfo:
     cosine : float
         The cosine of the angle between the new tree and the negative gradient that it was grown on
         (of two trees, the smaller).
+    candidate : str
+        Name of the candidate in training, ``"none"`` for plain boosting.
+    fold : int
+        The fold whose labels the model is not trained on, from 0.
     """
 
     round: int
@@ -43,6 +47,8 @@ class RoundInfo:
     model: Iterate
     step: float
     cosine: float
+    candidate: str = ""
+    fold: int = 0
 
 
 class Callback(Resumable):
@@ -238,7 +244,10 @@ def unless_interrupted(model: Model) -> Model:
 
 
 class ProgressBar(Callback):
-    """One line on the terminal: round, losses, time left. In other streams, a line now and then.
+    """One line on the terminal for each model. In other streams, a line now and then.
+
+    The line has the model's number, candidate and fold, the round and the losses. How many models
+    and rounds are to come is not known: it depends on the losses.
 
     Parameters
     ----------
@@ -251,8 +260,10 @@ class ProgressBar(Callback):
     def __init__(self, every: float = 0.1, stream: TextIO | None = None) -> None:
         self.every = every
         self.stream = stream
+        self.n_models = 0
 
     def before_training(self, n_rounds: int) -> None:  # noqa: D102
+        self.n_models += 1
         self._out = self.stream or sys.stderr
         self._is_terminal = self._out.isatty()
         self._start = time.perf_counter()
@@ -272,23 +283,23 @@ class ProgressBar(Callback):
         return model
 
     def _write(self, info: RoundInfo, now: float, done: bool = False) -> None:
-        number = info.round + 1
-        total = info.n_rounds
-        seconds = now - self._start
-        filled = 20 * number // total
-        bar = "█" * filled + "·" * (20 - filled)
-        parts = [f"round {number:>{len(str(total))}}/{total} |{bar}|"]
+        parts = [model_text(self.n_models, info), f"round {info.round + 1}"]
         parts.append(f"loss {info.training_loss:.5g}")
         if info.validation_loss is not None:
             parts.append(f"validation {info.validation_loss:.5g}")
-        left = seconds / number * (total - number)
-        parts.append(f"{seconds:.1f} s" if done else f"{left:.0f} s left")
+        parts.append(f"{now - self._start:.1f} s")
         line = "  ".join(parts)
         if self._is_terminal:
             self._out.write(f"\r\033[K{line}" + ("\n" if done else ""))
         else:
             self._out.write(line + "\n")
         self._out.flush()
+
+
+def model_text(number: int, info: RoundInfo) -> str:
+    """Return which model of a fit is in training."""
+    candidate = "no graph" if info.candidate == "none" else info.candidate
+    return f"model {number} ({candidate}, fold {info.fold + 1})"
 
 
 def as_callbacks(callbacks: Callback | Iterable[Callback]) -> list[Callback]:

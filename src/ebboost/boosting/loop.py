@@ -43,11 +43,15 @@ class Boosting(Resumable):
         n_rounds: int,
         learning_rate: float,
         momentum: Momentum | None = None,
+        candidate: str = "",
+        fold: int = 0,
     ) -> None:
         self.objective = objective
         self.learner = learner
         self.n_rounds = n_rounds
         self.learning_rate = learning_rate
+        self.candidate = candidate
+        self.fold = fold
         self.momentum = (momentum or Momentum()).start(objective, learner, learning_rate)
         self.model = objective.start()
         self.reason = "all rounds were trained"
@@ -101,8 +105,17 @@ class Boosting(Resumable):
         validation_loss = objective.validation_value(self.model)
         self._n_trees.append(len(self.model.weights))
         cosine = min(project_on_tree(gradient, curvature, tree).cosine, self.momentum.cosine)
-        losses = (training_loss, validation_loss)
-        return RoundInfo(self.n_done - 1, self.n_rounds, *losses, self.model, step, cosine)
+        return RoundInfo(
+            self.n_done - 1,
+            self.n_rounds,
+            training_loss,
+            validation_loss,
+            self.model,
+            step,
+            cosine,
+            self.candidate,
+            self.fold,
+        )
 
 
 def _line_search(

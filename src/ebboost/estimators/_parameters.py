@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-PARAMETERS = """n_estimators : int, default=1000
-        Maximum number of rounds; early stopping usually ends earlier.
+PARAMETERS = """n_estimators : int, default=3000
+        Maximum number of rounds of each model; early stopping usually ends earlier.
     learning_rate : float, optional
         Share of the line-search step that is taken, in (0, 1]. Default: 0.3 for classes; else 0.05
         below 5 000 labels (not for sparse tables) and 0.1 above.
@@ -19,9 +19,9 @@ PARAMETERS = """n_estimators : int, default=1000
         Columns with statistics of the neighbours' columns.
     feature_smoothing : Smoother, "auto" or None, default="auto"
         Smoothed copies [X, P_x X] of the numeric columns; the paper's regressions use
-        ``eb.Laplacian(20.0, 5)``. While ``smoothing`` or ``labels`` is ``"auto"``, candidates with
-        and without these parts are compared on validation nodes; where both are given, ``"auto"``
-        columns are left out.
+        ``eb.Laplacian(20.0, 5)``. While ``smoothing`` or ``labels`` is ``"auto"``, ``selection``
+        decides about all parts that are ``"auto"``; where both are given, ``"auto"`` columns are
+        left out.
     relations : "auto" or dict of float, default="auto"
         For ``graph={{"friend": g1, "city": g2}}``: what the weights of each relation are multiplied
         by, e.g. ``{{"friend": 1.0, "city": 0.2}}``; negative for heterophily. ``"auto"`` estimates
@@ -40,12 +40,21 @@ PARAMETERS = """n_estimators : int, default=1000
         ε of Corollary 1: adds ½ ε ‖f‖² to the loss.
     early_stopping : bool, default=True
         Stop when the validation loss has not improved for ``n_iter_no_change`` rounds, and restore
-        the best round.
+        the best round. False: one model, trained on all labels for ``n_estimators`` rounds.
+    selection : {{"search", "rules"}}, default="search"
+        How the parts that are ``"auto"`` are selected. ``"search"`` adds one part after another and
+        keeps it if it lowers the loss at held-out labels by more than a standard error, with
+        strengths of the field estimated from out-of-fold residuals. ``"rules"`` uses all parts if
+        neighbours have similar labels, else none, without any comparison.
+    n_folds : int or "auto", default="auto"
+        Folds of the labels. A model is trained for each, without its labels, and the final model is
+        their mean. 1: one model, for which a share ``validation_fraction`` is held out. ``"auto"``:
+        8 up to 5 000 labels (4 up to 20), 5 up to 50 000, else 3; 1 for classes, for learners that
+        encode categories, and where neither ``smoothing`` nor ``labels`` is ``"auto"``.
     validation_fraction : float, default=0.1
-        Share of the labelled nodes held out for that where ``fit`` gets no ``eval_set``.
+        Share of the labelled nodes that is held out for one model without ``eval_set``.
     n_iter_no_change : int, optional
-        Default: 10 for classes, 30 below 5 000 labels, else 15, in which the loss must also fall by
-        1 %.
+        Rounds of early stopping. Default: 10 for classes, 50 below 5 000 labels, else 25.
     categorical_features : "auto" or list, default="auto"
         Columns that hold categories, by name or position; text and category columns always
         do.{extra}

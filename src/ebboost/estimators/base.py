@@ -31,6 +31,10 @@ from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer
 
 Array = NDArray[np.float64]
+PRESETS: dict[str, Mapping[str, Any]] = {
+    "fast": {"selection": "rules", "n_folds": 1},
+    "best": {"n_folds": 10, "learning_rate": 0.05, "n_iter_no_change": 50},
+}
 
 
 class BaseEBBS(FittedModel):
@@ -115,8 +119,9 @@ class BaseEBBS(FittedModel):
 
         Parameters
         ----------
-        name : {"paper"}
-            ``"paper"``: the settings of the published experiments, with CatBoost.
+        name : {"fast", "best", "paper"}
+            ``"fast"``: one model, its parts selected by rules. ``"best"``: ten models with a small
+            learning rate. ``"paper"``: the settings of the published experiments, with CatBoost.
         **changes
             Constructor parameters that differ from the preset.
 
@@ -130,9 +135,10 @@ class BaseEBBS(FittedModel):
         >>> eb.EBBSRegressor.from_preset("paper", n_estimators=200).labels
         MaskedLabels(from_zero=True)
         """
-        if name != "paper":
-            raise ValueError(f"name must be 'paper', got {name!r}.")
-        return cls(**{**deepcopy(dict(cls._paper_parameters)), **changes})
+        presets = {**PRESETS, "paper": cls._paper_parameters}
+        if name not in presets:
+            raise ValueError(f"name must be one of {', '.join(presets)}, got {name!r}.")
+        return cls(**{**deepcopy(dict(presets[name])), **changes})
 
     def fit(
         self,
@@ -168,8 +174,8 @@ class BaseEBBS(FittedModel):
         nodes : array-like of int or bool, optional
             The rows that ``y`` belongs to.
         eval_set : (nodes, y), optional
-            Validation nodes, for model selection and early stopping. Without it, and with
-            ``early_stopping``, a share ``validation_fraction`` of at least 50 labels is held out.
+            Nodes like those to predict, for model selection and early stopping, in addition to the
+            labels that each fold holds out.
         callbacks : sequence of Callback, optional
             On a cluster they run in one of the workers, and their attributes are copied back.
         checkpoint : path or Checkpoint, optional
@@ -228,7 +234,7 @@ class BaseEBBS(FittedModel):
             ``graph``. As a Graph: of the fitted nodes followed by the rows of ``X``.
         interval : float, optional
             For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
-            split conformal, from residuals at validation nodes or, below 50 labels, out of fold.
+            split conformal, from residuals at labels that were not trained on.
 
         Returns
         -------

@@ -158,6 +158,8 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
     for name, shape in shapes.items():
         high = np.inf if name == "conformity_scores" else LARGEST
         numbers(arrays, name, *shape, high=high)
+    compared = arrays["validation_without_graph"]
+    numbers({"": np.nan_to_num(compared)}, "", n_validation, n_classes)
     weight = arrays["label_weight"]
     require((weight >= 0).all() and weight.any(), "label_weight must be positive at some label")
     errors = arrays["conformity_scores"]

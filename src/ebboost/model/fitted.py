@@ -187,9 +187,19 @@ class FittedModel(BaseEstimator):
         return replace(state, parameters={**state.parameters, "n_jobs": self.n_jobs})
 
     n_features_in_ = learned("n_features", "Number of columns of X.")
-    n_iter_ = learned("n_iter", "Number of rounds in the model.")
-    history_ = learned("history", "Losses, steps, cosines and seconds of every round.")
-    selection_ = learned("selection", "Validation loss of each candidate of model selection.")
+    n_iter_ = learned("n_iter", "Number of rounds; of several models, the mean.")
+    rounds_ = learned("rounds", "Number of rounds of each model: one model for each fold.")
+    history_ = learned("history", "Losses, steps, cosines and seconds of the first model's rounds.")
+    selection_ = learned(
+        "selection",
+        "The candidates of model selection, best first, as lists: candidate, folds, rounds, loss "
+        "at labels that were not trained on, its standard_error, seconds.",
+    )
+    gain_ = learned(
+        "gain",
+        "What the graph is worth, a GraphGain: the error without and with it at labels that were "
+        "not trained on; None where plain boosting was not among the candidates.",
+    )
     best_candidate_ = learned("candidate.name", "Name of the selected candidate.")
     stop_reason_ = learned("stop_reason", "Why training ended.")
     smoothing_ = learned("candidate.smoothing", "The selected propagation, a Smoother or None.")
@@ -203,7 +213,11 @@ class FittedModel(BaseEstimator):
     scores_ = learned("scores", "Scores f of the fitted nodes.")
     propagated_scores_ = learned("propagated_scores", "P f of the fitted nodes.")
     raw_predictions_ = learned("raw_predictions", "Predictions before the inverse link.")
-    validation_nodes_ = learned("validation.nodes", "The validation nodes.")
+    validation_nodes_ = learned(
+        "validation.nodes",
+        "Nodes predicted without their labels: with several models all labelled nodes, out of "
+        "fold, and those of eval_set.",
+    )
     validation_target_ = learned("validation.target", "Labels of the validation nodes.")
     validation_prediction_ = learned(
         "validation.prediction", "Raw predictions of the validation nodes, without their labels."

@@ -30,16 +30,20 @@ class ValidationRecord:
     target : ndarray of shape (m, n_outputs)
     prediction : ndarray
         Raw predictions: scores, or probabilities of the classes.
+    without_graph : ndarray
+        Those of plain boosting; NaN where it was not compared.
     """
 
     nodes: NDArray[np.int64]
     target: Array
     prediction: Array
+    without_graph: Array
 
     @classmethod
     def empty(cls, n_columns: int) -> "ValidationRecord":
         """Return the record of a fit without validation nodes."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros((0, n_columns)))
+        predictions = np.zeros((0, n_columns))
+        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), predictions, predictions)
 
 
 @dataclass(frozen=True)

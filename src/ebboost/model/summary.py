@@ -1,44 +1,134 @@
 """The text of ``model.summary()``."""
 
+import numpy as np
+
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import SquaredError
 from ebboost.model.intervals import half_width
 from ebboost.model.output import ClassOutput
-from ebboost.model.state import FittedState
+from ebboost.model.state import FittedState, GraphGain
+
+Rows = list[tuple[str, str]]
+MAX_CANDIDATES = 8
 
 
 def summarize(state: FittedState) -> str:
-    """Describe a fitted model in a few lines: what was selected and why, which labels it uses."""
-    n_trained = len(state.history.get("training", ())) or state.n_iter
-    best = "" if state.n_iter == n_trained else f" (the best of {n_trained})"
-    rows = [("", f"{state.estimator}: {state.n_iter} rounds{best}, {state.stop_reason}")]
-    name = state.candidate.name
-    uses = {"none": "not used", "as given": "used as given"}
-    graph_use = "none given" if state.graph is None else uses.get(name, f"used ({name})")
-    rows.append(("graph", graph_use))
+    """Describe a fitted model in short lines: what was selected and why, what the graph is worth."""
+    rows = [("", f"{state.estimator}: {models_text(state.rounds)}"), ("ended", state.stop_reason)]
+    rows += [("graph", graph_use(state))]
+    if state.gain is not None:
+        rows.append(("error", error_text(state.gain)))
+    if state.candidate.smoothing is not None:
+        rows.append(("smoothing", f"{state.candidate.smoothing}"))
+    rows += _field_rows(state)
     if state.relation_strengths is not None:
         strengths = state.relation_strengths.items()
         shares = ", ".join(f"{name} {strength:.3g}" for name, strength in strengths)
         estimated = state.parameters.get("relations") == "auto"
         origin = "estimated from the labels" if estimated else "as given"
         rows.append(("relations", f"{shares}; {origin}"))
-    if state.selection:
-        losses = sorted(state.selection.items(), key=lambda item: item[1])
-        text = ", ".join(f"{name} {loss:.4g}" for name, loss in losses)
-        rows.append(("selection", f"validation loss of each candidate: {text}"))
+    rows += _selection_rows(state)
     if state.graph is not None and state.from_disk:
         rows.append(("columns", "those of the file; neighbour columns need the table in memory"))
     if state.cluster is not None:
         calls = f"{state.cluster['calls']:,} reductions of {state.cluster['bytes']:,} bytes"
         rows.append(("cluster", f"{state.cluster['n_workers']} workers; {calls}"))
-    rows.append(("smoothing", f"{state.candidate.smoothing}"))
-    at_prediction = "none"
-    if state.candidate.labels is not None:
-        at_prediction = "the labels passed to fit, and predict(new_labels=...)"
-    rows.append(("labels", f"{state.candidate.labels}; at prediction: {at_prediction}"))
     rows += _output_rows(state)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)
 
 
-def _output_rows(state: FittedState) -> list[tuple[str, str]]:
+def models_text(rounds: tuple[int, ...]) -> str:
+    """Return the number of models and of their rounds in words."""
+    if len(rounds) == 1:
+        return f"{rounds[0]:,} rounds"
+    return f"mean of {len(rounds)} models with {min(rounds):,} to {max(rounds):,} rounds"
+
+
+def graph_use(state: FittedState) -> str:
+    """Return which parts of the model use the graph."""
+    if state.graph is None:
+        return "none given"
+    if not state.uses_graph:
+        return "not used"
+    return f"used: {state.candidate.name}"
+
+
+def error_text(gain: GraphGain) -> str:
+    """Return the error without and with the graph, and the difference with its standard error."""
+    levels = f"{gain.metric} {gain.without:.4g} without the graph, {gain.with_graph:.4g} with it"
+    if gain.gain == 0.0 or gain.without == 0.0:
+        return levels
+    change = -100.0 * gain.gain / abs(gain.without)
+    error = 100.0 * gain.standard_error / abs(gain.without)
+    return f"{levels}: {change:+.1f} ± {error:.1f} %"
+
+
+def field_range(field: LatentField) -> float:
+    """Return the range of the field in edges: where its correlation has fallen to 1/e.
+
+    Exact on a path, where the correlation of nodes h edges apart is e^(−κh), cosh κ = 1 + τ/λ (with
+    weights that are not normalised, 1 + τ/2λ).
+    """
+    if field.lam == 0.0:
+        return 0.0
+    ratio = field.tau / (field.lam if field.normalized else 2.0 * field.lam)
+    return float(1.0 / np.arccosh(1.0 + ratio))
+
+
+def variance_shares(state: FittedState) -> tuple[float, float] | None:
+    """Return the variances of the field and of the noise at labelled nodes.
+
+    With residuals e = y − P f and z = K W e, eᵀWz and eᵀW(e − z) estimate the traces of their
+    covariances without bias. None for other models than a field of squared error.
+    """
+    field = state.candidate.labels
+    is_field = isinstance(field, LatentField) and not field.unlabelled
+    if not is_field or type(state.loss) is not SquaredError or state.is_classifier:
+        return None
+    labels = state.labels
+    scores = (state.init_score + state.propagated_scores)[labels.nodes]
+    residual = labels.target - scores
+    field_mean = state.raw_predictions[labels.nodes] - scores
+    weight = (labels.weight / labels.weight.mean())[:, None]
+    of_field = float((weight * residual * field_mean).mean())
+    of_noise = float((weight * residual * (residual - field_mean)).mean())
+    return max(of_field, 0.0), max(of_noise, 0.0)
+
+
+def _field_rows(state: FittedState) -> Rows:
+    use = state.candidate.labels
+    if use is None:
+        return []
+    at_prediction = "the labels of fit, and predict(new_labels=...)"
+    rows = [("labels", f"{use}"), ("", f"{'':12}at prediction: {at_prediction}")]
+    variances = variance_shares(state)
+    if not isinstance(use, LatentField) or variances is None or sum(variances) == 0.0:
+        return rows
+    share = variances[0] / sum(variances)
+    deviations = [f"{np.sqrt(variance):.3g}" for variance in variances]
+    text = f"{share:.0%} of the residual variance; range {field_range(use):.3g} edges"
+    rows.append(("field", text))
+    rows.append(("", f"{'':12}standard deviation {deviations[0]}, of the noise {deviations[1]}"))
+    return rows
+
+
+def _selection_rows(state: FittedState) -> Rows:
+    """The candidates, best first."""
+    names = state.selection.get("candidate", [])
+    if len(names) < 2:
+        return []
+    columns = (state.selection[name] for name in ("candidate", "loss", "standard_error", "folds"))
+    texts = [
+        f"{loss:.4g} ± {error:.2g}  {name} ({folds} fold{'' if folds == 1 else 's'})"
+        for name, loss, error, folds in zip(*columns, strict=True)
+    ]
+    if len(texts) > MAX_CANDIDATES:
+        texts = [*texts[:MAX_CANDIDATES], f"and {len(texts) - MAX_CANDIDATES} more"]
+    heading = ("selection", "loss at labels that were not trained on:")
+    return [heading, *(("", f"{'':12}{text}") for text in texts)]
+
+
+def _output_rows(state: FittedState) -> Rows:
     if isinstance(state.output, ClassOutput):
         calibration = state.output.calibration
         text = f"temperature {calibration.temperature:g}, field weight {calibration.strength:.0%}"

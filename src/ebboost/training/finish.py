@@ -25,11 +25,10 @@ Array = NDArray[np.float64]
 def average_models(problem: Problem, backend: Backend, search: Search) -> FittedState:
     """Return the mean of the selected candidates' models; its predictions use no labels yet."""
     members = tuple(_member(problem, backend, search, one) for one in search.averaged)
-    models = [search.models(one) for one in search.averaged]
     facts = {
         "selection": _selection_table(problem, search),
         "gain": _graph_gain(problem, search),
-        "validation": _validation_record(problem, models),
+        "validation": _validation_record(problem, search),
     }
     return replace(members[0], **facts).with_members(members)
 
@@ -71,19 +70,29 @@ def _member(
     )
 
 
-def _validation_record(
-    problem: Problem, candidates: Sequence[Mapping[int, FoldModel]]
-) -> ValidationRecord:
+def _validation_record(problem: Problem, search: Search) -> ValidationRecord:
     """Predictions of held-out labels and of ``eval_set`` by models not trained on them."""
-    parts = [out_of_fold(problem, models, "held_out") for models in candidates]
-    labels = parts[0][0]
-    predictions = np.mean([prediction for _, prediction in parts], axis=0)
-    evaluation = problem.labels.evaluation
-    if evaluation is not None:
-        labels = labels.concat(evaluation)
-        every = [model.evaluation for models in candidates for model in models.values()]
-        predictions = np.concatenate([predictions, np.mean(every, axis=0)])
-    return ValidationRecord(labels.nodes, labels.target, predictions)
+    averaged = [search.models(one) for one in search.averaged]
+    folds = averaged[0]
+    plain = search.models(search.tried["none"]) if "none" in search.tried else {}
+    labels, _ = out_of_fold(problem, folds, "held_out")
+    if problem.labels.evaluation is not None:
+        labels = labels.concat(problem.labels.evaluation)
+    predictions = np.mean([_predictions(problem, folds, one) for one in averaged], axis=0)
+    without = _predictions(problem, folds, plain)
+    return ValidationRecord(labels.nodes, labels.target, predictions, without)
+
+
+def _predictions(
+    problem: Problem, folds: Mapping[int, FoldModel], models: Mapping[int, FoldModel]
+) -> Array:
+    """Raw predictions of the held-out labels of these folds and of ``eval_set``, NaN for none."""
+    parts = []
+    for fold, own in folds.items():
+        parts.append(models[fold].held_out if fold in models else np.full_like(own.held_out, np.nan))
+    unknown = np.full_like(next(iter(folds.values())).evaluation, np.nan)
+    evaluations = [model.evaluation for model in models.values()] or [unknown]
+    return problem.output.combine(np.concatenate([*parts, np.mean(evaluations, axis=0)]), None)
 
 
 def _selection_table(problem: Problem, search: Search) -> dict[str, list[float | str]]:
@@ -152,5 +161,5 @@ def _calibrate(state: FittedState, labels: LabelFolds, backend: Backend) -> Fitt
         return state
     predictions = with_labels(state, training, backend).raw_predictions[validation.nodes]
     error = expected_calibration_error(predictions, validation.target)
-    record = ValidationRecord(validation.nodes, validation.target, predictions)
+    record = replace(state.validation, prediction=predictions)
     return replace(state, validation=record, calibration_error=error)

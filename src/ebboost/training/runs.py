@@ -146,6 +146,8 @@ def build_run(
         n_rounds=settings.n_estimators,
         learning_rate=rate,
         momentum=as_momentum(settings.momentum),
+        candidate=candidate.name,
+        fold=fold,
     )
     features = CandidateFeatures(candidate, pipeline, table, grower)
     return CandidateRun(features, operator, objective, boosting)
