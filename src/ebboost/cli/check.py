@@ -5,12 +5,11 @@ from typing import Annotated, Any
 from rich.text import Text
 
 from ebboost.cli import inputs
-from ebboost.cli.console import column_table, print_facts, print_json, progress, terminal
+from ebboost.cli.console import ModelsBar, column_table, print_facts, print_json, progress, terminal
 from ebboost.inspection.formatting import figure
 from ebboost.inspection.graph_check import GraphCheck, check_graph
 
-_FOLDS = "Folds of the comparison with and without the graph."
-_ESTIMATE = "Whether to make that comparison, which takes most of the time."
+_ESTIMATE = "Whether to fit models without and with the graph, which takes most of the time."
 
 
 @inputs.with_options
@@ -20,16 +19,15 @@ def check(
     target: inputs.Target,
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
-    folds: Annotated[int, inputs.option("--folds", "NUMBER", _FOLDS, min=2)] = 3,
     estimate: Annotated[bool, inputs.option("--estimate/--no-estimate", None, _ESTIMATE)] = True,
     seed: inputs.Seed = 0,
     as_json: inputs.Json = False,
 ) -> None:
     """Check the data, and estimate whether the graph improves predictions."""
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
-    with progress("comparing with and without the graph") as update:
-        options: dict[str, Any] = {"task": task, "n_folds": folds, "random_state": seed}
-        options["progress"] = lambda done, total: update(completed=done, total=total)
+    with progress("comparing models without and with the graph") as update:
+        options: dict[str, Any] = {"task": task, "random_state": seed}
+        options["callbacks"] = [ModelsBar(update)]
         result = check_graph(X, y, data.graph, estimate=estimate, **options)
     if as_json:
         print_json(result.to_dict())
@@ -38,20 +36,19 @@ def check(
 
 
 def _print_check(result: GraphCheck, title: str) -> None:
-    print_facts(title, result.facts())
     screen = terminal()
+    estimate = result.estimate
+    if estimate is not None:
+        screen.print(Text(estimate.verdict, style="bold"))
+    print_facts(title, result.facts())
     for warning in result.warnings:
         screen.print(Text.assemble(("! ", "bold yellow"), warning))
-    estimate = result.estimate
     if estimate is None:
         return
-    folds = f"{len(estimate.choices)} folds of {estimate.n_labels:,} labels"
-    if estimate.folds == "blocks":
-        folds += ", blocks of the graph"
+    labels = f"{estimate.n_labels:,} held-out labels"
     if estimate.n_nodes < result.n_nodes:
-        folds += f" ({estimate.n_nodes:,} nodes)"
-    metric = f"{estimate.metric}, held-out labels"
-    table = column_table(metric, ">without graph", ">with graph", ">gain")
-    table.add_row(folds, figure(estimate.without), figure(estimate.with_graph), estimate.gain_text)
+        labels += f" ({estimate.n_nodes:,} nodes)"
+    table = column_table(estimate.metric, ">without graph", ">with graph", ">gain")
+    table.add_row(labels, figure(estimate.without), figure(estimate.with_graph), estimate.gain_text)
     screen.print(table)
-    screen.print(Text(estimate.verdict, style="bold"))
+    print_facts("", [("selected", estimate.choice)])

@@ -13,7 +13,28 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
+from ebboost.boosting.callbacks import Callback, RoundInfo, model_text
+from ebboost.inspection.formatting import figure
+
 Update = Callable[..., None]
+
+
+class ModelsBar(Callback):
+    """Shows the model in training, its round and its loss next to the progress bar."""
+
+    def __init__(self, update: Update) -> None:
+        self.update = update
+        self.n_models = 0
+
+    def before_training(self, n_rounds: int) -> None:
+        """Count the model."""
+        self.n_models += 1
+
+    def after_round(self, info: RoundInfo) -> None:
+        """Show the round and its loss."""
+        loss = info.training_loss if info.validation_loss is None else info.validation_loss
+        where = model_text(self.n_models, info)
+        self.update(description=f"{where}, round {info.round + 1}, loss {figure(loss)}")
 
 
 def terminal(stderr: bool = False) -> Console:

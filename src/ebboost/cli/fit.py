@@ -2,42 +2,33 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
+from ebboost.boosting.callbacks import Interrupt
 from ebboost.cli import console, inputs, tables
 from ebboost.data.labels import one_hot
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
+from ebboost.inspection.diagnostics import selection_rows
 from ebboost.inspection.formatting import figure, file_size, percent
 from ebboost.inspection.metrics import accuracy, mae, rmse
 from ebboost.model.intervals import half_width
+from ebboost.model.state import FittedState
+from ebboost.model.summary import error_text, graph_use, models_text
+
+Preset = Literal["default", "fast", "best"]
 
 _OUTPUT = "Model file to write."
-_ROUNDS = "Most trees; fewer if the validation loss stops falling."
+_ROUNDS = "Most rounds of each model; fewer if the loss at held-out labels stops falling."
+_PRESET = "fast: one model, no comparisons; best: more models, smaller steps."
 _LEVEL = "Share of true values that prediction intervals contain."
 _FOLDER = "Write a checkpoint there every 30 seconds, for --resume."
 _RESUME = "Continue from --checkpoint after a crash or Ctrl-C, to the same model."
 _INTERVAL = inputs.option("--interval", "SHARE", _LEVEL, min=0.01, max=0.999)
-
-
-class RoundsBar(Callback):
-    """Moves the progress bar with the rounds of boosting."""
-
-    def __init__(self, update: console.Update) -> None:
-        self.update = update
-
-    def after_round(self, progress: RoundInfo) -> None:
-        """Show the round and its loss."""
-        loss = progress.validation_loss
-        if loss is None:
-            loss = progress.training_loss
-        text = f"round {progress.round + 1} of at most {progress.n_rounds}, loss {figure(loss)}"
-        self.update(total=progress.n_rounds, completed=progress.round + 1, description=text)
 
 
 @inputs.with_options
@@ -48,7 +39,8 @@ def fit(
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
     output: Annotated[Path, inputs.option("--output -o", "FILE", _OUTPUT)] = Path("model.ebb"),
-    rounds: Annotated[int, inputs.option("--rounds", "NUMBER", _ROUNDS, min=1)] = 1000,
+    rounds: Annotated[int, inputs.option("--rounds", "NUMBER", _ROUNDS, min=1)] = 3000,
+    preset: Annotated[Preset, inputs.option("--preset", "NAME", _PRESET)] = "default",
     interval: Annotated[float, _INTERVAL] = 0.9,
     checkpoint: Annotated[Path | None, inputs.option("--checkpoint", "FOLDER", _FOLDER)] = None,
     resume: Annotated[bool, inputs.option("--resume", None, _RESUME)] = False,
@@ -63,9 +55,12 @@ def fit(
         raise ValueError(f"{output} is not a file that a model could be written to.")
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
     estimator = EBBSClassifier if task == "classification" else EBBSRegressor
-    model = estimator(rounds, random_state=seed)
+    options: dict[str, Any] = {"n_estimators": rounds, "random_state": seed}
+    model = estimator(**options)
+    if preset != "default":
+        model = estimator.from_preset(preset, **options)
     with console.progress("selecting how to use the graph") as update:
-        bar = [RoundsBar(update)]
+        bar = [console.ModelsBar(update)]
         model.fit(X, y, graph=data.graph, callbacks=bar, checkpoint=checkpoint, resume=resume)
         if model.stop_reason_ == Interrupt.reason:
             if checkpoint is not None:
@@ -82,7 +77,8 @@ def fit(
         "labels": int(known.sum()),
         "best_candidate": model.best_candidate_,
         "selection": model.selection_,
-        "rounds": model.n_iter_,
+        "gain": None if model.gain_ is None else vars(model.gain_),
+        "rounds": model.rounds_,
         "model": str(output),
         "bytes": output.stat().st_size,
         **_held_out_metrics(model, y[known], interval),
@@ -90,7 +86,8 @@ def fit(
     if as_json:
         console.print_json(facts)
         return
-    console.print_facts(f"{target}, {task}", _fit_rows(facts))
+    console.print_facts(f"{target}, {task}", _fit_rows(facts, model.state_))
+    _print_candidates(model.state_)
     file = shlex.quote(str(output))
     command = f"predict {file} -o predictions.csv"
     if known.all():
@@ -99,10 +96,8 @@ def fit(
 
 
 def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dict[str, Any]:
-    """Metrics on held-out labels, beside those of the best constant."""
-    n_validation = int(model.validation_nodes_.size)
-    # Errors are those of validation nodes or, where labels are few, out-of-fold.
-    n_errors = n_validation if isinstance(model, EBBSClassifier) else model.conformity_scores_.size
+    """Metrics on held-out labels, and those of the best constant."""
+    n_errors = int(model.validation_nodes_.size)
     if not n_errors:
         return {"held_out": 0}
     if isinstance(model, EBBSClassifier):
@@ -115,7 +110,7 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
             "accuracy_of_commonest_class": accuracy(truth, classes[counts.argmax()]),
             "calibration_error": model.calibration_error_,
         }
-    truth = model.validation_target_[:, 0] if n_validation else y
+    truth = model.validation_target_[:, 0]
     return {
         "held_out": n_errors,
         "rmse": rmse(model.conformity_scores_),
@@ -126,10 +121,12 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
     }
 
 
-def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]]:
     """The metrics and facts of a fit in words."""
     sizes = (f"{facts[name]:,} {name}" for name in ("nodes", "columns", "edges", "labels"))
-    rows = [("data", ", ".join(sizes))]
+    rows = [("data", ", ".join(sizes)), ("graph", graph_use(state))]
+    if state.gain is not None:
+        rows.append(("error", error_text(state.gain)))
     if "rmse" in facts:
         mean = facts["rmse_of_mean"]
         explained = 1.0 - (facts["rmse"] / mean) ** 2 if mean else 0.0
@@ -142,18 +139,25 @@ def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         constant = percent(facts["accuracy_of_commonest_class"], 1)
         shares = f"{percent(facts['accuracy'], 1)}; {constant} for the commonest class"
         rows.append(("held-out accuracy", shares))
-        rows.append(("calibration error", f"{facts['calibration_error']:.3f} on average"))
+        if (error := facts["calibration_error"]) is not None:
+            rows.append(("calibration error", f"{error:.3f} on average"))
     measured = "nothing: too few labels to hold some out"
     if n := facts["held_out"]:
-        measured = f"{n:,} held-out labels, which also chose the number of rounds: "
-        measured += "slightly optimistic"
-    use = f"used ({facts['best_candidate']})"
-    if facts["best_candidate"] == "none":
-        use = "not used: boosting without it did as well"
-    if len(facts["selection"]) > 1:
-        ranked = sorted(facts["selection"].items(), key=lambda item: item[1])
-        losses = ", ".join(f"{name} {figure(loss)}" for name, loss in ranked)
-        use += f"; validation loss after a few rounds: {losses}"
-    size = f"{facts['rounds']} rounds, {file_size(facts['bytes'])}"
+        measured = f"{n:,} labels, each by a model that was not trained on it; they also chose "
+        measured += "the parts and the rounds: slightly optimistic"
+    size = f"{models_text(state.rounds)}, {file_size(facts['bytes'])}"
     file = f"{facts['model']}, {size}; it contains the table"
-    return [*rows, ("measured on", measured), ("graph", use), ("model", file)]
+    return [*rows, ("measured on", measured), ("model", file)]
+
+
+def _print_candidates(state: FittedState) -> None:
+    """Print the candidates of the model selection, best first."""
+    rows = selection_rows(state)
+    if len(rows) < 2:
+        return
+    heading = ("candidate", ">loss", ">± error", ">folds", ">rounds")
+    table = console.column_table(*heading)
+    for row in rows:
+        name = f"{row.name} (selected)" if row.selected else row.name
+        table.add_row(name, figure(row.loss), figure(row.error, 2), row.folds, f"{row.rounds:.0f}")
+    console.terminal().print(table)

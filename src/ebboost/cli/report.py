@@ -8,6 +8,7 @@ from ebboost.cli import console, inputs, tables
 from ebboost.inspection.formatting import file_size
 from ebboost.inspection.report import write_report
 from ebboost.model.serialization import describe
+from ebboost.model.summary import models_text
 
 MAX_COLUMNS_SHOWN = 12
 _TITLE = "Heading. Default: the target's name."
@@ -52,7 +53,8 @@ def inspect(model_file: inputs.ModelFile, as_json: inputs.Json = False) -> None:
     in_file = "in the file: share it only with those who may see the data"
     versions = (f"{name} {version}" for name, version in facts["environment"].items())
     rows = [
-        ("estimator", f"{facts['estimator']}, {facts['n_iter']} rounds: {facts['stop_reason']}"),
+        ("estimator", f"{facts['estimator']}, {models_text(facts['rounds'])}"),
+        ("ended", facts["stop_reason"]),
         ("target", str(names.get("target", "not named"))),
         ("nodes", f"{facts['n_nodes']:,}, {facts['n_labels']:,} of them labelled"),
         ("node ids", str(names.get("id") or "row numbers")),

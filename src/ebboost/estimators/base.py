@@ -120,8 +120,8 @@ class BaseEBBS(FittedModel):
         Parameters
         ----------
         name : {"fast", "best", "paper"}
-            ``"fast"``: one model, its parts selected by rules. ``"best"``: ten models with a small
-            learning rate. ``"paper"``: the settings of the published experiments, with CatBoost.
+            One model with parts selected by rules; ten models with a small learning rate; the
+            settings of the published experiments, with CatBoost.
         **changes
             Constructor parameters that differ from the preset.
 

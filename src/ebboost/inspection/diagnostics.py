@@ -1,4 +1,4 @@
-"""Predictions at validation nodes: the numbers behind the plots and the report."""
+"""Predictions of labels that were not trained on: the numbers behind the plots and the report."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from ebboost.model.state import FittedState
 
 Array = NDArray[np.float64]
 Model = EBBSRegressor | EBBSClassifier
+CANDIDATES = {"none": "without the graph", "as given": "as specified"}
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # Names of columns that hold coordinates, east before north.
 COORDINATES = [("x", "y"), ("lon", "lat"), ("lng", "lat"), ("long", "lat")]
@@ -39,6 +40,12 @@ class Validation:
     truth: Array  # numbers, or positions in ``classes_``
     prediction: Array
     probabilities: Array | None = None  # of a classifier
+
+    def subset(self, selected: NDArray[np.bool_]) -> "Validation":
+        """Return some of the labels."""
+        probabilities = None if self.probabilities is None else self.probabilities[selected]
+        parts = (self.nodes[selected], self.truth[selected], self.prediction[selected])
+        return Validation(*parts, probabilities)
 
     @property
     def residual(self) -> Array:
@@ -77,53 +84,91 @@ def fitted_state(model: Model) -> FittedState:
 
 
 def validation(state: FittedState) -> Validation | None:
-    """Return labels and predictions of the validation nodes, None without such nodes."""
+    """Return labels that were not trained on and their predictions, None without such labels."""
+    return _validation(state, state.validation.prediction) if state.validation.nodes.size else None
+
+
+def _validation(state: FittedState, raw: Array) -> Validation:
+    """The labels that were not trained on, with these raw predictions."""
     record = state.validation
-    if not record.nodes.size:
-        return None
     if state.is_classifier:
         truth = one_hot(record.target).argmax(axis=1).astype(np.float64)
-        prediction = record.prediction.argmax(axis=1).astype(np.float64)
-        return Validation(record.nodes, truth, prediction, record.prediction)
-    prediction = state.loss.inverse_link(record.prediction)[:, 0]
-    return Validation(record.nodes, record.target[:, 0], prediction)
+        return Validation(record.nodes, truth, raw.argmax(axis=1).astype(np.float64), raw)
+    return Validation(record.nodes, record.target[:, 0], state.loss.inverse_link(raw)[:, 0])
 
 
 def require_validation(state: FittedState) -> Validation:
-    """Return labels and predictions of the validation nodes, or raise with a remedy."""
+    """Return labels that were not trained on and their predictions, or raise with a remedy."""
     result = validation(state)
     if result is None:
         raise ValueError(
-            "This model was fitted without validation nodes: fit with at least 50 labels and "
-            "early_stopping=True, or pass eval_set=(nodes, y)."
+            "Every label was trained on: fit with at least 10 labels and early_stopping=True, or "
+            "pass eval_set=(nodes, y)."
         )
     return result
 
 
 def without_graph(model: Model, table: Table) -> Validation:
-    """Fit the same trees on the same labels without the graph, and predict the validation nodes."""
+    """Return predictions of plain boosting by models that were not trained on the labels.
+
+    Those of model selection, at the labels where it was compared; without any, the same trees are
+    fitted on the same labels and folds.
+    """
     state = fitted_state(model)
     held_out = require_validation(state)
+    compared = np.isfinite(state.validation.without_graph[:, 0])
+    if compared.any():
+        return _validation(state, state.validation.without_graph).subset(compared)
     training = state.training_labels
     categorical = list(table.categorical) if table.categorical else "auto"
     plain = clone(model).set_params(**PLAIN, categorical_features=categorical)
+    plain.set_params(n_folds=len(state.rounds))
     y = training.target[:, 0]
-    y_validation = held_out.truth
+    y_held_out = held_out.truth
     if state.classes is not None:
         plain.set_params(class_weight=None)  # already in the weights
         y = state.classes[one_hot(training.target).argmax(axis=1)]
-        y_validation = state.classes[held_out.truth.astype(int)]
-    eval_set = (held_out.nodes, y_validation)
+        y_held_out = state.classes[held_out.truth.astype(int)]
+    extra = ~np.isin(held_out.nodes, training.nodes)
+    eval_set = (held_out.nodes[extra], y_held_out[extra]) if extra.any() else None
     plain.fit(table.values, y, training.weight, nodes=training.nodes, eval_set=eval_set)
-    unless_interrupted(plain)
+    record = fitted_state(unless_interrupted(plain)).validation
+    order = np.argsort(record.nodes)
+    prediction = record.prediction[order[np.searchsorted(record.nodes[order], held_out.nodes)]]
     if state.classes is None:
-        return Validation(held_out.nodes, held_out.truth, plain.predict(nodes=held_out.nodes))
-    # Columns are matched by class: a class may be among the validation labels only.
+        return _validation(state, prediction)
+    # Columns are matched by class: a class may be among the held-out labels only.
     probabilities = np.zeros((held_out.nodes.size, state.classes.size))
-    columns = np.searchsorted(state.classes, plain.classes_)
-    probabilities[:, columns] = fitted_state(plain).validation.prediction
-    prediction = probabilities.argmax(axis=1).astype(np.float64)
-    return Validation(held_out.nodes, held_out.truth, prediction, probabilities)
+    probabilities[:, np.searchsorted(state.classes, plain.classes_)] = prediction
+    return _validation(state, probabilities)
+
+
+class SelectionRow(NamedTuple):
+    """A candidate in words, and its loss at held-out labels."""
+
+    name: str
+    loss: float
+    error: float
+    folds: str
+    rounds: float
+    selected: bool
+
+
+def selection_rows(state: FittedState) -> list[SelectionRow]:
+    """Return the candidates of the model selection, best first."""
+    names = ("candidate", "loss", "standard_error", "folds", "rounds")
+    columns = (state.selection.get(name, []) for name in names)
+    return [
+        SelectionRow(
+            str(CANDIDATES.get(str(name), name)),
+            float(loss),
+            float(error),
+            f"{folds} of {len(state.rounds)}",
+            float(rounds),
+            name == state.candidate.name,
+        )
+        for name, loss, error, folds, rounds in zip(*columns, strict=True)
+    ]
 
 
 class Coverage(NamedTuple):

@@ -1,5 +1,6 @@
 """Properties of a table, its labels and its graph before a fit, and what the graph adds."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -9,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
 from ebboost.inspection.data_audit import MIN_ROWS, audit_graph, audit_table
 from ebboost.inspection.formatting import count, figure, percent
-from ebboost.inspection.graph_gain import Estimate, Progress, estimate_gain
+from ebboost.inspection.graph_gain import Estimate, estimate_gain
 
 Array = NDArray[np.float64]
 Nodes = NDArray[np.int64]
@@ -101,7 +103,7 @@ class GraphCheck:
         """
         values = asdict(self)
         if self.estimate is not None:
-            values["estimate"]["verdict"] = self.estimate.verdict
+            values["estimate"] |= {"gain": self.estimate.gain, "verdict": self.estimate.verdict}
         return values
 
     def facts(self) -> list[tuple[str, str]]:
@@ -145,13 +147,13 @@ class GraphCheck:
 
     def __str__(self) -> str:
         lines = [f"{name:<15}{text}" for name, text in self.facts()]
-        lines += [f"! {warning}" for warning in self.warnings]
         if self.estimate is not None:
             e = self.estimate
             compared = f"{figure(e.without)} without the graph, {figure(e.with_graph)} with it"
-            lines.append(f"{e.metric:<15}{compared}")
-            lines.append(f"{'gain':<15}{e.gain_text}")
-            lines.append(e.verdict)
+            lines = [e.verdict, *lines, f"{e.metric:<15}{compared}"]
+            lines.append(f"{'gain':<15}{e.gain_text}, {count(e.n_labels, 'held-out label')}")
+            lines.append(f"{'selected':<15}{e.choice}")
+        lines += [f"! {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
 
@@ -162,9 +164,8 @@ def check_graph(
     *,
     task: str = "auto",
     estimate: bool = True,
-    n_folds: int = 3,
     random_state: int | RandomState | None = 0,
-    progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> GraphCheck:
     """Check a table, its labels and its graph before a fit.
 
@@ -179,14 +180,12 @@ def check_graph(
     task : {"auto", "regression", "classification"}, default="auto"
         ``"auto"``: classification if the labels are text, booleans, or two different numbers.
     estimate : bool, default=True
-        Whether to cross-validate with and without the graph; above 20,000 nodes on a connected part
-        of that size.
-    n_folds : int, default=3
-        Random folds; connected regions where the nodes to predict have few labelled neighbours.
+        Whether to fit the default estimator, which compares models without and with the graph;
+        above 20,000 nodes on a connected part of that size.
     random_state : int, RandomState or None, default=0
-        Seed of the folds and of the permutation test.
-    progress : callable, optional
-        Called as ``progress(done, total)`` after every fit of the estimate.
+        Seed of the fit and of the permutation test.
+    callbacks : sequence of Callback, optional
+        Callbacks of that fit.
 
     Returns
     -------
@@ -227,19 +226,19 @@ def check_graph(
     findings += audit_graph(graph, nodes, labels, classes)
     warnings = [str(finding) for finding in findings]
     share, usual = _labelled_neighbor_share(graph, nodes)
-    blocks = share is not None and share < 0.5 * usual * (1.0 - 1.0 / n_folds)
-    if blocks:
+    if share is not None and share < 0.5 * usual:
         warnings.append(
-            f"Nodes to predict are neighbours of each other: {percent(share or 0.0)} of their "
-            f"neighbours are labelled, {percent(usual)} of those of labelled nodes. The estimate "
-            "holds out connected regions."
+            f"Nodes to predict are neighbours of each other: {percent(share)} of their neighbours "
+            f"are labelled, {percent(usual)} of those of labelled nodes. Held-out labels "
+            "overstate what the graph is worth there: compare with "
+            "eb.cross_validate(cv=eb.GraphBlockFold())."
         )
     gain = None
     if estimate and nodes.size < MIN_ROWS:
         few = f"{count(nodes.size, 'label')}: too few to estimate what the graph adds"
         warnings.append(f"{few}, which takes {MIN_ROWS}.")
     elif estimate and np.ptp(labels) > 0:
-        options = (classes, n_folds, blocks, random, progress)
+        options = (classes, random_state, as_callbacks(callbacks))
         gain = estimate_gain(table, nodes, values, graph, *options)
     missing = [] if table.is_sparse else np.isnan(table.values).mean(axis=0).tolist()
     return GraphCheck(

@@ -25,15 +25,7 @@ GUIDE = "#808080"
 DASHED: dict[str, Any] = {"color": GUIDE, "linestyle": "--", "linewidth": 1}
 MAX_POINTS = 1500
 MAX_NAME = 32  # characters of a label on an axis
-NO_SELECTION = (
-    "There was no model selection: the parts were specified, or there were no validation nodes."
-)
-CANDIDATES = {
-    "none": "without the graph",
-    "graph": "smoothing, labels, columns",
-    "features": "columns of neighbours",
-    "as given": "as specified",
-}
+NO_SELECTION = "There was no model selection: the parts were specified, or no labels were held out."
 __all__ = ["calibration", "candidates", "coverage", "explanation"]
 __all__ += ["importances", "losses", "predicted_vs_true", "residual_map"]
 
@@ -49,7 +41,7 @@ def _axes(ax: "Axes | None") -> "Axes":
 
 
 def losses(model: Model, ax: "Axes | None" = None) -> "Axes":
-    """Draw training and validation loss by round, and the number of rounds used.
+    """Draw training and validation loss by round of the first model, and the rounds it uses.
 
     Parameters
     ----------
@@ -81,7 +73,7 @@ def losses(model: Model, ax: "Axes | None" = None) -> "Axes":
             ax.plot(np.arange(1, len(values) + 1), values, color=color, label=name)
             every += values
     if state.history.get("validation"):
-        ax.axvline(state.n_iter, **DASHED, label="rounds used")
+        ax.axvline(state.rounds[0], **DASHED, label="rounds used")
     if every and min(every) > 0 and max(every) > 5 * min(every):
         ax.set_yscale("log", subs=[])
         ax.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
@@ -92,12 +84,12 @@ def losses(model: Model, ax: "Axes | None" = None) -> "Axes":
 
 
 def predicted_vs_true(model: Model, ax: "Axes | None" = None, *, most: int = 12) -> "Axes":
-    """Draw labels of validation nodes against predictions, or the confusion matrix of classes.
+    """Draw labels that were not trained on against predictions; of classes, their confusion matrix.
 
     Parameters
     ----------
     model : EBBSRegressor or EBBSClassifier
-        Fitted with validation nodes.
+        Fitted, with labels that were not trained on.
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
     most : int, default=12
@@ -111,7 +103,7 @@ def predicted_vs_true(model: Model, ax: "Axes | None" = None, *, most: int = 12)
     Raises
     ------
     ValueError
-        If the model was fitted without validation nodes.
+        If every label was trained on.
     """
     state = fitted_state(model)
     held_out = require_validation(state)
@@ -124,7 +116,7 @@ def predicted_vs_true(model: Model, ax: "Axes | None" = None, *, most: int = 12)
     ax.scatter(*points, s=14, alpha=0.4, color=FIRST, lw=0)
     middle = float(np.median(held_out.truth))
     ax.axline((middle, middle), slope=1, **DASHED)
-    ax.set_title(count(held_out.nodes.size, "validation node"), fontsize="medium")
+    ax.set_title(count(held_out.nodes.size, "held-out label"), fontsize="medium")
     return ax
 
 
@@ -171,36 +163,42 @@ def importances(model: Model, ax: "Axes | None" = None, *, most: int = 15) -> "A
 
 
 def candidates(model: Model, ax: "Axes | None" = None) -> "Axes":
-    """Draw the validation loss of each candidate of the model selection.
+    """Draw the loss of each candidate of the model selection at labels that were not trained on.
 
     Parameters
     ----------
     model : EBBSRegressor or EBBSClassifier
-        Fitted with at least two candidates.
+        Fitted, with parts that are "auto".
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
 
     Returns
     -------
     Axes
-        The selected candidate has the first color.
+        The best on top; the selected candidate has the first color. Error bars are standard errors
+        of the loss, those of differences are smaller: all are predicted at the same nodes.
     """
     state = fitted_state(model)
-    if not state.selection:
+    rows = diagnostics.selection_rows(state)
+    if len(rows) < 2:
         raise ValueError(NO_SELECTION)
-    ranked = sorted(state.selection.items(), key=lambda pair: pair[1])
-    colors = [FIRST if name == state.candidate.name else FAINT for name, _ in ranked]
-    bars = [(CANDIDATES.get(name, name), loss) for name, loss in ranked]
-    return _bars(_axes(ax), bars, colors, "validation loss")
+    colors = [FIRST if row.selected else FAINT for row in rows]
+    ax = _bars(_axes(ax), [(row.name, row.loss) for row in rows], colors, "loss, held-out labels")
+    errors: dict[str, Any] = {"fmt": "none", "ecolor": GUIDE, "elinewidth": 1, "capsize": 2}
+    positions = range(len(rows))
+    ax.errorbar([row.loss for row in rows], positions, xerr=[row.error for row in rows], **errors)
+    names = [row.name.replace(" + ", "\n+ ") for row in rows]
+    ax.set_yticks(positions, names, parse_math=False)
+    return ax
 
 
 def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "Axes":
-    """Draw the residuals of validation nodes on a map of all nodes.
+    """Draw the residuals of labels that were not trained on, on a map of all nodes.
 
     Parameters
     ----------
     model : EBBSRegressor or EBBSClassifier
-        Fitted with validation nodes.
+        Fitted, with labels that were not trained on.
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
     X : table, optional
@@ -214,7 +212,7 @@ def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "A
     Raises
     ------
     ValueError
-        If there are no validation nodes, or neither coordinates nor a graph.
+        If every label was trained on, or there are neither coordinates nor a graph.
     """
     state = fitted_state(model)
     held_out = require_validation(state)
@@ -241,12 +239,12 @@ def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "A
 
 
 def coverage(model: Model, ax: "Axes | None" = None) -> "Axes":
-    """Draw nominal against observed coverage of prediction intervals at validation nodes.
+    """Draw nominal against observed coverage of prediction intervals at held-out labels.
 
     Parameters
     ----------
     model : EBBSRegressor
-        Fitted with validation nodes. Widths come from one half of them, coverage from the other.
+        Fitted. Widths come from one half of the held-out labels, coverage from the other.
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
 
@@ -263,12 +261,12 @@ def coverage(model: Model, ax: "Axes | None" = None) -> "Axes":
 
 
 def calibration(model: Model, ax: "Axes | None" = None) -> "Axes":
-    """Draw the probability of the predicted class against its accuracy at validation nodes.
+    """Draw the probability of the predicted class against its accuracy at held-out labels.
 
     Parameters
     ----------
     model : EBBSClassifier
-        Fitted with validation nodes.
+        Fitted, with labels that were not trained on.
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
 

@@ -13,7 +13,7 @@ MAX_CANDIDATES = 8
 
 
 def summarize(state: FittedState) -> str:
-    """Describe a fitted model in short lines: what was selected and why, what the graph is worth."""
+    """Describe a fitted model in short lines: selected parts, errors, use of labels."""
     rows = [("", f"{state.estimator}: {models_text(state.rounds)}"), ("ended", state.stop_reason)]
     rows += [("graph", graph_use(state))]
     if state.gain is not None:
@@ -117,15 +117,13 @@ def _selection_rows(state: FittedState) -> Rows:
     names = state.selection.get("candidate", [])
     if len(names) < 2:
         return []
-    columns = (state.selection[name] for name in ("candidate", "loss", "standard_error", "folds"))
-    texts = [
-        f"{loss:.4g} ± {error:.2g}  {name} ({folds} fold{'' if folds == 1 else 's'})"
-        for name, loss, error, folds in zip(*columns, strict=True)
-    ]
-    if len(texts) > MAX_CANDIDATES:
-        texts = [*texts[:MAX_CANDIDATES], f"and {len(texts) - MAX_CANDIDATES} more"]
-    heading = ("selection", "loss at labels that were not trained on:")
-    return [heading, *(("", f"{'':12}{text}") for text in texts)]
+    columns = (state.selection[name] for name in ("candidate", "loss", "folds"))
+    rows = [("selection", "loss at labels that were not trained on; the simpler of equals (*):")]
+    for name, loss, folds in list(zip(*columns, strict=True))[:MAX_CANDIDATES]:
+        mark = "*" if name == state.candidate.name else " "
+        part = "" if folds == len(state.rounds) else f" ({folds} of {len(state.rounds)} folds)"
+        rows.append(("", f"{'':10}{mark} {loss:<10.4g}{name}{part}"))
+    return rows
 
 
 def _output_rows(state: FittedState) -> Rows:

@@ -301,7 +301,7 @@ class _Objective:
         losses = []
         rounds = []
         for number, ((train, labels), validation) in enumerate(self.pairs):
-            candidate = clone(self.model).set_params(**changes, verbose=0)
+            candidate = clone(self.model).set_params(**changes, n_folds=1, verbose=0)
             # The first fold shows whether a trial is poor; later folds have other losses.
             rate = candidate.learning_rate or DEFAULT_RATE
             callbacks = [_Pruning(trial, rate)] if number == 0 else []

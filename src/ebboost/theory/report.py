@@ -141,6 +141,11 @@ def report(model: EBBSRegressor, reference: EBBSRegressor | None = None) -> Conv
     True
     """
     state = model.state_
+    if len(state.rounds) > 1:
+        raise ValueError(
+            f"The theorems are about one model; this is the mean of {len(state.rounds)}: fit with "
+            "n_folds=1."
+        )
     cosines = state.history.get("cosine")
     if not cosines:
         raise ValueError("model.history_ has no cosines: the model grew no tree.")

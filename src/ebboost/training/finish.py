@@ -87,9 +87,10 @@ def _predictions(
     problem: Problem, folds: Mapping[int, FoldModel], models: Mapping[int, FoldModel]
 ) -> Array:
     """Raw predictions of the held-out labels of these folds and of ``eval_set``, NaN for none."""
-    parts = []
-    for fold, own in folds.items():
-        parts.append(models[fold].held_out if fold in models else np.full_like(own.held_out, np.nan))
+    parts = [
+        models[fold].held_out if fold in models else np.full_like(own.held_out, np.nan)
+        for fold, own in folds.items()
+    ]
     unknown = np.full_like(next(iter(folds.values())).evaluation, np.nan)
     evaluations = [model.evaluation for model in models.values()] or [unknown]
     return problem.output.combine(np.concatenate([*parts, np.mean(evaluations, axis=0)]), None)

@@ -16,8 +16,8 @@ from ebboost.model.predict import fitted_table
 from ebboost.model.state import FittedState
 
 NO_VALIDATION = (
-    "This model was fitted without validation nodes. With at least 50 labels and "
-    "early_stopping=True a tenth of them is held out; or pass eval_set=(nodes, y) to fit."
+    "Every label was trained on. With at least 10 labels and early_stopping=True each is predicted "
+    "by a model that was not trained on it; or pass eval_set=(nodes, y) to fit."
 )
 NO_TABLE = (
     "The table is not in this model. Save it with model.save(path, table=True), or pass X to "
@@ -27,10 +27,11 @@ NO_TABLE = (
 
 @dataclass(frozen=True)
 class Context:
-    """A fitted model, its table, and its predictions at validation nodes.
+    """A fitted model, its table, and its predictions of labels that were not trained on.
 
-    ``plain`` are predictions of the same trees without the graph; None without a table or
-    validation nodes, and for a model that does not use its graph.
+    ``plain`` are predictions of the same trees without the graph, ``compared`` those of the model
+    at the same nodes; None without a table or such labels, and for a model that does not use its
+    graph.
     """
 
     model: Model
@@ -38,6 +39,7 @@ class Context:
     table: Table | None
     held_out: Validation | None
     plain: Validation | None
+    compared: Validation | None
 
     @classmethod
     def from_model(cls, model: Model, X: Any) -> "Context":
@@ -46,9 +48,11 @@ class Context:
         table = fitted_table(state, X)
         held_out = diagnostics.validation(state)
         plain = None
+        compared = None
         if held_out is not None and table is not None and state.uses_graph:
             plain = diagnostics.without_graph(model, table)
-        return cls(model, state, table, held_out, plain)
+            compared = held_out.subset(np.isin(held_out.nodes, plain.nodes))
+        return cls(model, state, table, held_out, plain, compared)
 
     @property
     def classes(self) -> NDArray[Any] | None:

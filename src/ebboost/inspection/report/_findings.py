@@ -10,7 +10,7 @@ from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
 
 FEW_LABELS = 200
 FEW_LABELLED = 0.01  # share of the nodes
-FEW_VALIDATION_NODES = 100
+FEW_HELD_OUT = 100
 RARE_CLASS = 10
 CORRELATED = 0.2  # residuals of neighbours
 MISCALIBRATED = 0.05
@@ -34,10 +34,10 @@ def _label_problems(context: Context) -> Iterator[Finding]:
         advice = "All figures here would differ noticeably with another sample of labels."
         yield Finding(f"Only {n_labels:,} of {n_nodes:,} nodes are labelled.", advice)
     if n_validation == 0:
-        yield Finding("There are no validation nodes.", NO_VALIDATION.split(". ", 1)[1])
-    elif n_validation < FEW_VALIDATION_NODES:
+        yield Finding("Every label was trained on.", NO_VALIDATION.split(". ", 1)[1])
+    elif n_validation < FEW_HELD_OUT:
         advice = "The metrics are rough; eval_set=(nodes, y) can add nodes."
-        yield Finding(f"Only {count(n_validation, 'validation node')}.", advice)
+        yield Finding(f"Only {count(n_validation, 'held-out label')}.", advice)
     if context.classes is not None:
         n_per_class = np.bincount(context.labels.astype(int), minlength=context.classes.size)
         rare = [repr(shorten(context.classes[c])) for c in np.flatnonzero(n_per_class < RARE_CLASS)]

@@ -28,17 +28,20 @@ MIN_EXPLAINED = 30
 LARGE_GRAPH = 50_000
 MAX_PARTS = 8
 MISSING = 255
-TRAINED = 0
+LABELLED = 0
 VALIDATION = 1
 UNKNOWN = 2
-ROLES = ["trained on", "validation", "label unknown"]
+ROLES = ["labelled", "validation", "label unknown"]
 
 
 def node_roles(state: FittedState) -> NDArray[np.uint8]:
-    """Whether the label of each node was trained on, used for validation, or is unknown."""
+    """Whether the label of each node was trained on, used for validation alone, or is unknown.
+
+    Of several models, each label is trained on by all but one.
+    """
     roles = np.full(state.n_nodes, UNKNOWN, dtype=np.uint8)
-    roles[state.labels.nodes] = TRAINED
     roles[state.validation.nodes] = VALIDATION
+    roles[state.training_labels.nodes] = LABELLED
     return roles
 
 
@@ -53,11 +56,11 @@ def node_map(context: Context, explained: Nodes) -> Json | None:
         points = layout(graph.adjacency)
     else:
         return None
-    roles = node_roles(state)
     shown = np.arange(state.n_nodes)
-    if shown.size > MAX_NODES:  # explained nodes, then validation nodes, then others
+    if shown.size > MAX_NODES:  # explained nodes, then held-out labels, then others
         order = np.random.default_rng(0).permutation(state.n_nodes)
-        rank = np.where(np.isin(order, explained), 0, np.where(roles[order] == VALIDATION, 1, 2))
+        is_held_out = np.isin(order, state.validation.nodes)
+        rank = np.where(np.isin(order, explained), 0, np.where(is_held_out, 1, 2))
         shown = np.sort(order[np.argsort(rank, kind="stable")][:MAX_NODES])
     edges = np.zeros((0, 2), dtype=np.int64)
     if graph is not None:
@@ -127,30 +130,41 @@ def _layers(context: Context) -> list[Json]:
 
 
 def _validation_layers(context: Context, held_out: Validation) -> list[Json]:
-    """Residuals at validation nodes, and how the graph changed their size."""
+    """Residuals at held-out labels, and how the graph changed their size."""
 
-    def layer(name: str, note: str, values: Array, low: float, scale: str, ends: list[str]) -> Json:
+    def layer(
+        name: str, note: str, values: Array, low: float, scale: str, ends: list[str], nodes: Nodes
+    ) -> Json:
         everywhere = np.full(context.state.n_nodes, np.nan)
-        everywhere[held_out.nodes] = values
-        note = f"{note} at validation nodes; the others are grey."
+        everywhere[nodes] = values
+        note = f"{note} at held-out labels; the other nodes are grey."
         return _layer(name, note, everywhere, (low, abs(low) or 1.0), scale, ends)
 
     limit = float(np.quantile(np.abs(held_out.residual), 0.95)) or 1.0
     if context.classes is None:
         ends = [f"-{number(limit, 3)} or less", f"+{number(limit, 3)} or more"]
         note = "Label minus prediction"
-        layers = [layer("Residual", note, held_out.residual, -limit, "diverging", ends)]
+        values = (held_out.residual, -limit, "diverging", ends, held_out.nodes)
+        layers = [layer("Residual", note, *values)]
     else:
         note = "1 minus the probability of the true class"
         ends = ["right with probability 1", "wrong with probability 1"]
-        layers = [layer("Error", note, held_out.residual, 0.0, "rising", ends)]
+        values = (held_out.residual, 0.0, "rising", ends, held_out.nodes)
+        layers = [layer("Error", note, *values)]
     if context.plain is not None:
-        change = np.abs(held_out.residual) - np.abs(context.plain.residual)
+        change = _error_change(context)
         limit = float(np.quantile(np.abs(change), 0.95)) or 1.0
         note = "Change of the absolute error by the graph"
-        ends = ["graph helped", "graph hurt"]
-        layers.append(layer("Effect of the graph", note, change, -limit, "diverging", ends))
+        values = (change, -limit, "diverging", ["graph helped", "graph hurt"], context.plain.nodes)
+        layers.append(layer("Effect of the graph", note, *values))
     return layers
+
+
+def _error_change(context: Context) -> Array:
+    """Change of the absolute error by the graph, at the nodes that were compared."""
+    assert context.plain is not None and context.compared is not None
+    change: Array = np.abs(context.compared.residual) - np.abs(context.plain.residual)
+    return change
 
 
 def nodes_to_explain(context: Context, seed: int = 0) -> dict[str, list[int]]:
@@ -176,10 +190,10 @@ def nodes_to_explain(context: Context, seed: int = 0) -> dict[str, list[int]]:
     if held_out is not None:
         add("Largest errors", held_out.nodes[ranked(-np.abs(held_out.residual))], 0.2)
         if context.plain is not None:
-            change = np.abs(held_out.residual) - np.abs(context.plain.residual)
-            add("Graph helped most", held_out.nodes[ranked(change)], 0.1)
-            add("Graph hurt most", held_out.nodes[ranked(-change)], 0.1)
-        add("Validation nodes at random", rng.permutation(held_out.nodes), 0.2)
+            change = _error_change(context)
+            add("Graph helped most", context.plain.nodes[ranked(change)], 0.1)
+            add("Graph hurt most", context.plain.nodes[ranked(-change)], 0.1)
+        add("Held-out labels at random", rng.permutation(held_out.nodes), 0.2)
     if state.uses_graph:
         moved = np.abs(explained_scores(state) - state.init_score - state.scores).max(axis=1)
         add("Moved most by the graph", ranked(-moved), 0.2)
@@ -280,9 +294,12 @@ def _entry(context: Context, source: FittedState, part: Explanation) -> Json:
         return entry
     predicted = float(state.loss.inverse_link(raw[None, :])[0, 0])
     entry["prediction"] = number(predicted)
-    if entry["role"] == VALIDATION:
-        (index,) = np.nonzero(state.validation.nodes == node)
-        entry["error"] = number(float(state.validation.target[index[0], 0]) - predicted, 3)
+    (index,) = np.nonzero(state.validation.nodes == node)
+    if index.size:  # the prediction of a validation node is shown, that out of fold is not
+        record = state.validation
+        if entry["role"] != VALIDATION:
+            predicted = float(state.loss.inverse_link(record.prediction[index])[0, 0])
+        entry["error"] = number(float(record.target[index[0], 0]) - predicted, 3)
     return entry
 
 

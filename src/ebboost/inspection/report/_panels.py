@@ -12,6 +12,7 @@ from ebboost.boosting.losses import Quantile
 from ebboost.inspection import diagnostics, plots
 from ebboost.inspection.diagnostics import Validation
 from ebboost.inspection.formatting import count, figure, number, percent, shorten
+from ebboost.inspection.graph_gain import estimate_of
 from ebboost.inspection.metrics import rmse
 from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
 from ebboost.inspection.report._findings import findings
@@ -66,13 +67,15 @@ def overview(context: Context) -> Html:
     columns = count(state.n_features, "column")
     nodes = f"each of {state.n_nodes:,} nodes"
     sentences = [f"The model predicts {target} for {nodes} from {columns}{graph}."]
-    if context.held_out is not None:
-        sentences += _quality_sentences(context.held_out, context.plain)
+    estimate = estimate_of(state)
     if state.graph is None:
         sentences.append("It was fitted without a graph.")
     elif not state.uses_graph:
-        reason = "without it the validation loss was no higher, so plain boosting is enough."
-        sentences.append(f"It does not use its graph: {reason}")
+        sentences.append("It does not use its graph: plain boosting is as good.")
+    elif estimate is not None and estimate.gain < 0:
+        sentences.append(estimate.verdict)
+    if context.held_out is not None:
+        sentences += _quality_sentences(context)
     ranked = [shorten(name) for name, share in diagnostics.importances(context.model) if share > 0]
     if ranked:
         sentences.append(f"The most important columns are {', '.join(ranked[:3])}.")
@@ -81,10 +84,12 @@ def overview(context: Context) -> Html:
     return render("overview.html", text=" ".join(sentences), tiles=Html("".join(tiles)))
 
 
-def _quality_sentences(held_out: Validation, plain: Validation | None) -> list[str]:
+def _quality_sentences(context: Context) -> list[str]:
     """How good the predictions are, and what the graph changes."""
+    held_out = context.held_out
+    assert held_out is not None
     quality = held_out.metrics
-    where = f"On {count(held_out.nodes.size, 'validation node')}"
+    where = f"On {count(held_out.nodes.size, 'held-out label')}"
     if held_out.probabilities is not None:
         sentences = [f"{where} its accuracy is {percent(quality['accuracy'], 1)}."]
         measure = "number of wrong classes"
@@ -93,9 +98,9 @@ def _quality_sentences(held_out: Validation, plain: Validation | None) -> list[s
         explained = "" if np.isnan(quality["r2"]) else f", and R² is {quality['r2']:.3f}"
         sentences = [f"{text} of the label{explained}."]
         measure = "mean squared error"
-    if plain is not None:
-        before = float(plain.loss.mean())
-        change = float(held_out.loss.mean()) / before - 1 if before > 0 else 0.0
+    if context.plain is not None and context.compared is not None:
+        before = float(context.plain.loss.mean())
+        change = float(context.compared.loss.mean()) / before - 1 if before > 0 else 0.0
         if abs(change) < 0.01:
             sentences.append("The same trees without the graph are as good.")
         else:
@@ -112,18 +117,23 @@ def _tiles(context: Context) -> list[tuple[str, str, str]]:
     tiles = []
     if context.held_out is not None:
         quality = context.held_out.metrics
-        plain = {} if context.plain is None else context.plain.metrics
+        plain = context.plain
+        compared = context.compared
         for name in ("accuracy", "log_loss") if state.is_classifier else ("r2", "rmse"):
-            note = f"{_metric(name, plain[name])} without the graph" if plain else ""
+            note = ""
+            if plain is not None and compared is not None:
+                note = f"{_metric(name, plain.metrics[name])} without the graph"
+                if plain.nodes.size < context.held_out.nodes.size:
+                    with_graph = _metric(name, compared.metrics[name])
+                    note += f", {with_graph} with it, on {count(plain.nodes.size, 'label')}"
             title = METRICS[name]
             tiles.append((title[0].upper() + title[1:], _metric(name, quality[name]), note))
     tiles.append(("Nodes", f"{state.n_nodes:,}", f"{state.labels.nodes.size:,} of them labelled"))
     if state.graph is not None:
         components = count(state.graph.n_components, "connected component")
         tiles.append(("Edges", f"{state.graph.n_edges:,}", f"in {components}"))
-    trained = len(state.history.get("training", ()))
-    note = f"of {trained:,}; " if trained > state.n_iter else ""
-    tiles.append(("Rounds", f"{state.n_iter:,}", f"{note}{state.stop_reason}"))
+    models = f"mean of {len(state.rounds)} models; " if len(state.rounds) > 1 else ""
+    tiles.append(("Rounds", f"{state.n_iter:,}", f"{models}{state.stop_reason}"))
     return tiles
 
 
@@ -136,37 +146,38 @@ def warnings(context: Context) -> Html:
 
 
 def quality(context: Context) -> Html:
-    """Metrics at validation nodes, with and without the graph, and of a constant."""
+    """Metrics at held-out labels, with and without the graph, and of a constant."""
     state = context.state
     held_out = context.held_out
     if held_out is None:
-        errors = state.conformity_scores
-        if not errors.size:
-            return missing(NO_VALIDATION)
-        return paragraph(
-            f"There are no validation nodes, but each of {count(errors.size, 'label')} was "
-            "predicted once without it: half of the predictions are within "
-            f"{number(float(np.median(errors)), DIGITS)} of the label, 90% within "
-            f"{number(float(np.quantile(errors, 0.9)), DIGITS)}."
-        )
+        return missing(NO_VALIDATION)
     models = {"This model": held_out}
-    if context.plain is not None:
-        models["The same trees without the graph"] = context.plain
     if context.classes is None:
         constant = np.full(held_out.nodes.size, state.training_labels.target.mean())
         models["The mean of the labels"] = Validation(held_out.nodes, held_out.truth, constant)
+    if context.plain is not None and context.compared is not None:
+        plain = "The same trees without the graph"
+        if context.plain.nodes.size < held_out.nodes.size:
+            where = f", on {count(context.plain.nodes.size, 'label')}"
+            plain += where
+            models[f"This model{where}"] = context.compared
+        models[plain] = context.plain
     rows = [
         [title, *(_metric(name, value) for name, value in result.metrics.items())]
         for title, result in models.items()
     ]
     if context.classes is not None:
-        known = context.labels[~np.isin(state.labels.nodes, held_out.nodes)]
-        most_frequent = np.bincount(known.astype(int)).argmax()
+        most_frequent = np.bincount(context.labels.astype(int)).argmax()
         share = float((held_out.truth == most_frequent).mean())
         rows.append(["The most frequent class", _metric("accuracy", share), "–"])
     head = ["", *(METRICS[name] for name in held_out.metrics)]
-    metrics = table("Metrics at validation nodes", head, rows)
-    return render("quality.html", table=metrics, n=f"{held_out.nodes.size:,}")
+    metrics = table("Metrics at held-out labels", head, rows)
+    averaging = ""
+    if len(state.rounds) > 1:
+        averaging = f"; the mean of {len(state.rounds)} models is usually better than the single"
+        averaging += " ones measured here"
+    n = f"{held_out.nodes.size:,}"
+    return render("quality.html", table=metrics, n=n, averaging=averaging)
 
 
 def losses(context: Context) -> Html:
@@ -179,12 +190,15 @@ def losses(context: Context) -> Html:
     rounds_text = count(len(training), "round")
     label = f"Training loss over {rounds_text}, {figure(training[-1])} at the end."
     if validation:
-        label += f" Validation loss, {figure(min(validation))} at round {context.state.n_iter}."
+        label += f" Validation loss, {figure(min(validation))} at round {context.state.rounds[0]}."
     rounds = np.unique(np.linspace(1, len(training), 10).astype(int)).tolist()
     columns = [training, [*validation, *[np.nan] * (len(training) - len(validation))]]
     rows = [["round", "training", "validation"]]
     rows += [[str(r), *(figure(losses[r - 1]) for losses in columns)] for r in rounds]
-    return _chart(plots.losses, context, label, rows)
+    chart = _chart(plots.losses, context, label, rows)
+    if (n := len(context.state.rounds)) > 1:
+        chart = Html(paragraph(f"The losses of the first of {n} models.") + chart)
+    return chart
 
 
 def predicted(context: Context) -> Html:
@@ -203,7 +217,7 @@ def predicted(context: Context) -> Html:
         row = [f"{low} to {high}", f"{part.size:,}"]
         rows.append(row + [figure(float(value), DIGITS) for value in values])
     r2 = _metric("r2", held_out.metrics["r2"])
-    label = f"Labels against predictions of validation nodes; R² {r2}."
+    label = f"Held-out labels against predictions; R² {r2}."
     return _chart(plots.predicted_vs_true, context, label, rows, (5.2, 5.2))
 
 
@@ -216,24 +230,24 @@ def _confusion(context: Context, held_out: Validation, names: NDArray[np.generic
     which = "all" if classes.size == names.size else f"the {classes.size} most frequent"
     note = "Percentage of each true class (row) that is predicted as each class (column), of "
     draw = partial(plots.predicted_vs_true, most=MAX_CLASSES)
-    label = "Confusion matrix: number of validation nodes"
+    label = "Confusion matrix: number of held-out labels"
     side = max(4.2, 3.4 + 0.22 * len(shown))
     chart = _chart(draw, context, label, rows, (side, side))
     return Html(paragraph(f"{note}{which} classes.") + chart)
 
 
 def graph_effect(context: Context) -> Html:
-    """Change of the error by the graph, by groups of validation nodes."""
-    held_out = context.held_out
+    """Change of the error by the graph, by groups of held-out labels."""
+    held_out = context.compared
     plain = context.plain
     if context.state.graph is None:
         return missing("This model was fitted without a graph: pass graph= to fit.")
     if not context.state.uses_graph:
-        reason = "the candidates that do had no lower validation loss."
+        reason = "the candidates that do have no lower loss at held-out labels."
         return missing(f"The model does not use its graph: {reason}")
-    if held_out is None:
+    if context.held_out is None:
         return missing(NO_VALIDATION)
-    if plain is None:
+    if held_out is None or plain is None:
         return missing(f"The comparison fits the same trees without the graph. {NO_TABLE}")
     gain = np.abs(plain.residual) - np.abs(held_out.residual)
     measure = "share of wrong classes" if context.classes is not None else "mean squared error"
@@ -251,12 +265,13 @@ def graph_effect(context: Context) -> Html:
     effects = table(f"Change of the {measure} by group", head, rows, "figures effect")
     better = percent(float((gain > 0).mean()))
     worse = percent(float((gain < 0).mean()))
-    return render("graph.html", better=better, worse=worse, measure=measure, table=effects)
+    n = f"{plain.nodes.size:,}"
+    return render("graph.html", better=better, worse=worse, n=n, measure=measure, table=effects)
 
 
 def _groups(context: Context, held_out: Validation) -> list[Group]:
-    """Validation nodes by neighbours, labelled neighbours, prediction and the leading column."""
-    groups: list[Group] = [("All validation nodes", np.ones(held_out.nodes.size, dtype=bool))]
+    """Held-out labels by neighbours, labelled neighbours, prediction and the leading column."""
+    groups: list[Group] = [("All held-out labels", np.ones(held_out.nodes.size, dtype=bool))]
     graph = context.state.graph
     if graph is not None:
         n_neighbors = np.diff(graph.adjacency.indptr)[held_out.nodes]
@@ -281,7 +296,7 @@ def _groups(context: Context, held_out: Validation) -> list[Group]:
 
 
 def _neighbor_groups(n_neighbors: NDArray[np.int32]) -> list[Group]:
-    """Validation nodes with neighbours in thirds of their number."""
+    """Held-out labels with neighbours in thirds of their number."""
     if not n_neighbors.any():
         return []
     ends = np.unique(np.quantile(n_neighbors[n_neighbors > 0], [0, 1 / 3, 2 / 3, 1]).astype(int))
@@ -293,7 +308,7 @@ def _neighbor_groups(n_neighbors: NDArray[np.int32]) -> list[Group]:
 
 
 def _column_groups(context: Context, held_out: Validation) -> list[Group]:
-    """Validation nodes by the most important column: its frequent categories, or thirds."""
+    """Held-out labels by the most important column: its frequent categories, or thirds."""
     if context.table is None or context.table.is_sparse:
         return []
     column = int(np.argmax(context.model.feature_importances_))
@@ -353,7 +368,7 @@ def uncertainty(context: Context) -> Html:
     if context.classes is not None:
         return _calibration(context, held_out)
     if held_out.nodes.size < MIN_GROUP:
-        return missing(f"Coverage needs at least {MIN_GROUP} validation nodes.")
+        return missing(f"Coverage needs at least {MIN_GROUP} held-out labels.")
     observed = diagnostics.coverage(held_out)
     shares = dict(zip(observed.levels, observed.share.tolist(), strict=True))
     rows = [["nominal", "observed", "half-width"]]
@@ -392,13 +407,16 @@ def selection(context: Context) -> Html:
     """The candidates of the model selection, and the parameters."""
     state = context.state
     chart = missing(plots.NO_SELECTION)
-    if state.selection:
-        rows = [["candidate", "validation loss"]]
-        for name, loss in sorted(state.selection.items(), key=lambda pair: pair[1]):
-            selected = " (selected)" if name == state.candidate.name else ""
-            rows.append([plots.CANDIDATES.get(name, name) + selected, figure(loss)])
-        label = f"Validation loss of {count(len(state.selection), 'candidate')}."
-        size = (5.2, 1 + 0.4 * len(state.selection))
+    candidates = diagnostics.selection_rows(state)
+    if len(candidates) > 1:
+        rows = [["candidate", "loss", "standard error", "folds", "rounds"]]
+        for row in candidates:
+            selected = " (selected)" if row.selected else ""
+            numbers = [figure(row.loss), figure(row.error, 2), row.folds, f"{row.rounds:.0f}"]
+            rows.append([row.name + selected, *numbers])
+        label = f"Loss of {count(len(candidates), 'candidate')} at held-out labels."
+        n_lines = sum(1 + row.name.count(" + ") for row in candidates)
+        size = (5.2, 1 + 0.3 * n_lines)
         chart = _chart(plots.candidates, context, label, rows, size)
         chart = render("selection.html", chart=chart)
     defaults = type(context.model)().get_params(deep=False)

@@ -228,7 +228,7 @@
 
   // ------------------------------------------------------------------ the inspector
   const listed = find("node");
-  const ROLES = ["trained on", "validation, not used here", "unknown"];
+  const ROLES = ["known to this prediction", "validation, not used here", "unknown"];
 
   const barOf = (value, largest) => {
     const box = make("span", "signed"), inner = make("i", value < 0 ? "down" : "up");
@@ -273,7 +273,7 @@
     fact("Node", entry.name);
     fact("Predicted", entry.prediction);
     if (entry.truth !== null) fact("True", entry.truth);
-    if (entry.error) fact("Residual", entry.error);
+    if (entry.error) fact(entry.role === 0 ? "Residual out of fold" : "Residual", entry.error);
     fact("Neighbours", entry.n_neighbors.toLocaleString("en"));
     fact("Use of the label", ROLES[entry.role]);
     const isClassifier = data.inspector.classifier;
