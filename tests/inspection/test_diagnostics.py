@@ -13,10 +13,18 @@ from tests.inspection.models import QUICK, fitted, fitted_classes
 from tests.problems import homophilous
 
 
-def test_validation_labels_are_those_of_y_and_not_trained_on():
+def test_every_label_is_held_out_once_where_there_are_folds():
     model, _, y = fitted()
     held_out = diagnostics.validation(model.state_)
     assert held_out.truth == pytest.approx(y[held_out.nodes])
+    assert np.sort(held_out.nodes) == pytest.approx(np.arange(300))
+
+
+def test_held_out_labels_of_one_model_are_not_trained_on():
+    model, _, y = fitted(n_folds=1)
+    held_out = diagnostics.validation(model.state_)
+    assert held_out.truth == pytest.approx(y[held_out.nodes])
+    assert held_out.nodes.size == 30
     assert not np.isin(held_out.nodes, model.state_.training_labels.nodes).any()
 
 
@@ -34,7 +42,7 @@ def test_metrics_equal_those_of_scikit_learn():
 
 
 def test_a_fit_without_validation_nodes_has_none_and_the_error_has_a_remedy():
-    model, _, _ = fitted(n_labels=30)
+    model, _, _ = fitted(early_stopping=False)
     assert diagnostics.validation(model.state_) is None
     with pytest.raises(ValueError, match="eval_set"):
         diagnostics.require_validation(model.state_)
@@ -42,7 +50,7 @@ def test_a_fit_without_validation_nodes_has_none_and_the_error_has_a_remedy():
 
 @pytest.mark.parametrize("fit", [fitted, fitted_classes])
 def test_training_labels_alone_reproduce_the_validation_predictions(fit):
-    state = fit()[0].state_
+    state = fit(n_folds=1)[0].state_
     before = with_labels(state, state.training_labels)
     nodes = state.validation.nodes
     assert before.raw_predictions[nodes] == pytest.approx(state.validation.prediction)
@@ -50,16 +58,37 @@ def test_training_labels_alone_reproduce_the_validation_predictions(fit):
         assert state.raw_predictions[nodes] != pytest.approx(state.validation.prediction)
 
 
-def test_without_graph_is_plain_boosting_on_the_same_labels():
-    model, X, _ = fitted()
+@pytest.mark.parametrize("n_folds", [1, 2])
+@pytest.mark.parametrize("parts", [{}, {"smoothing": None, "labels": "field"}])
+def test_without_graph_is_plain_boosting_on_the_same_labels_and_folds(n_folds, parts):
+    model, X, y = fitted(n_folds=n_folds, **parts)
     held_out = diagnostics.validation(model.state_)
-    training = model.state_.training_labels
-    plain = eb.EBBSRegressor(40, **QUICK).fit(
-        X, training.target[:, 0], nodes=training.nodes, eval_set=(held_out.nodes, held_out.truth)
-    )
+    nodes = np.arange(300)
+    plain = eb.EBBSRegressor(40, **QUICK | {"n_folds": n_folds}).fit(X, y[nodes], nodes=nodes)
     result = diagnostics.without_graph(model, model.state_.table)
-    assert result.prediction == pytest.approx(plain.predict(nodes=held_out.nodes))
+    expected = dict(zip(plain.validation_nodes_, plain.validation_prediction_[:, 0], strict=True))
+    assert result.nodes.tolist() == held_out.nodes.tolist()
+    assert result.prediction == pytest.approx([expected[node] for node in result.nodes])
     assert held_out.loss.mean() < 0.5 * result.loss.mean()  # half of the signal is in the graph
+
+
+def test_without_graph_uses_the_nodes_of_eval_set():
+    X, y, graph = homophilous(400)
+    labels = {"nodes": np.arange(200), "eval_set": (np.arange(200, 300), y[200:300])}
+    model = eb.EBBSRegressor(10, **QUICK, smoothing=None, labels="field")
+    model.fit(X, y[:200], graph=graph, **labels)
+    result = diagnostics.without_graph(model, model.state_.table)
+    assert np.sort(result.nodes).tolist() == list(range(300))
+    assert result.truth == pytest.approx(y[result.nodes])
+
+
+def test_the_rows_of_the_selection_are_best_first_and_one_is_selected():
+    state = fitted()[0].state_
+    rows = diagnostics.selection_rows(state)
+    assert [row.loss for row in rows] == sorted(state.selection["loss"])
+    assert [row.selected for row in rows].count(True) == 1
+    assert "without the graph" in [row.name for row in rows]
+    assert all(row.folds.endswith(" of 2") for row in rows)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -1,10 +1,11 @@
-"""Cross-validated gain of the graph and its standard error."""
+"""What the graph is worth, by the fit itself."""
 
 import numpy as np
 import pytest
 
 import ebboost as eb
 from ebboost.inspection import graph_gain
+from ebboost.inspection.graph_gain import Estimate
 
 
 def grid(side):
@@ -12,102 +13,92 @@ def grid(side):
     return eb.Graph.build_radius(coords, 1.0)
 
 
-def test_the_gain_and_its_error_are_those_of_paired_differences():
+def problem(n=300):
+    """Columns of noise, labels that vary over space, and the coordinates."""
     rng = np.random.default_rng(0)
-    before = [rng.random(1000) for _ in range(4)]
-    after = [losses - 0.1 for losses in before]
-    gain, error, levels = graph_gain.paired_gain(before, after, root=False)
-    assert (
-        gain == pytest.approx(0.1)
-        and error == pytest.approx(0.0, abs=1e-12)
-        and levels[0] == pytest.approx(0.5, abs=0.02)
-    )
-    noisy = [losses + rng.normal(size=1000) for losses in before]
-    _, error, _ = graph_gain.paired_gain(before, noisy, root=False)
-    assert 0.9 / np.sqrt(4000) < error < 3.0 / np.sqrt(4000)
-    gain, error, (one, other) = graph_gain.paired_gain([4.0 * a for a in before], before, root=True)
-    assert one == pytest.approx(2 * other) and gain == pytest.approx(other) and error < 0.02
+    coords = rng.random((n, 2))
+    y = np.sin(6 * coords[:, 0]) + 0.1 * rng.normal(size=n)
+    return rng.normal(size=(n, 2)), y, coords
 
 
-def test_an_informative_graph_helps_and_a_random_one_adds_nothing():
+def test_an_informative_graph_helps_and_the_numbers_are_those_of_fit():
+    X, y, coords = problem()
+    graph = eb.Graph.build_knn(coords, k=6)
+    check = eb.check_graph(X, y, graph, random_state=3)
+    model = eb.EBBSRegressor(random_state=3).fit(X, y, graph=graph)
+    estimate = check.estimate
+    assert vars(model.gain_).items() <= vars(estimate).items()
+    assert estimate.choice == model.best_candidate_
+    assert estimate.gain > 5 * estimate.standard_error
+    assert estimate.with_graph < 0.6 * estimate.without
+    assert str(check).startswith("The graph helps: the RMSE at held-out labels falls by")
+    assert check.to_dict()["estimate"]["gain"] == estimate.gain
+
+
+def test_a_random_graph_is_not_said_to_help():
+    X, y, _ = problem()
+    random = np.random.default_rng(1).random((300, 2))
+    estimate = eb.check_graph(X, y, eb.Graph.build_knn(random, k=6)).estimate
+    assert abs(estimate.gain) < 3 * estimate.standard_error + 0.02
+    assert "helps" not in estimate.verdict
+
+
+def test_classes_are_compared_by_their_log_loss():
     rng = np.random.default_rng(0)
     coords = rng.random((400, 2))
-    y = np.sin(6 * coords[:, 0]) + 0.1 * rng.normal(size=400)
-    X = rng.normal(size=(400, 2))
-    steps = []
-    good = eb.check_graph(
-        X, y, eb.Graph.build_knn(coords, k=6), progress=lambda *step: steps.append(step)
-    )
-    assert good.estimate.gain > 5 * good.estimate.standard_error and "The graph helps" in str(good)
-    assert good.estimate.with_graph < 0.6 * good.estimate.without and steps == [
-        (i, 6) for i in range(1, 7)
-    ]
-    random_graph = eb.check_graph(X, y, eb.Graph.build_knn(rng.random((400, 2)), k=6)).estimate
-    assert (
-        abs(random_graph.gain) < 3 * random_graph.standard_error + 0.02
-        and "helps" not in random_graph.verdict
-    )
-
-
-def test_classes_are_compared_by_accuracy():
-    rng = np.random.default_rng(0)
-    coords = rng.random((600, 2))
     y = np.where(coords[:, 0] > 0.5, "east", "west").astype(object)
-    y[rng.random(600) < 0.2] = None
-    result = eb.check_graph(
-        rng.normal(size=(600, 2)), y, eb.Graph.build_knn(coords, k=6), n_folds=2
-    ).estimate
-    assert result.metric == "accuracy" and result.with_graph > 0.9 > result.without
-    assert "accuracy on held-out labels rises by" in result.verdict
+    y[rng.random(400) < 0.2] = None
+    graph = eb.Graph.build_knn(coords, k=6)
+    estimate = eb.check_graph(rng.normal(size=(400, 2)), y, graph).estimate
+    assert estimate.metric == "loss"
+    assert estimate.with_graph < 0.5 < estimate.without
 
 
-def test_unlabelled_regions_are_estimated_with_block_folds():
+def test_callbacks_see_the_rounds_of_the_fit():
+    X, y, coords = problem(100)
+    seen = set()
+
+    class Watch(eb.Callback):
+        def after_round(self, info):
+            seen.add((info.candidate, info.fold))
+
+    eb.check_graph(X, y, eb.Graph.build_knn(coords, k=6), callbacks=Watch())
+    assert ("none", 0) in seen
+    assert len({candidate for candidate, _ in seen}) > 1
+
+
+def test_unlabelled_regions_give_a_warning():
     rng = np.random.default_rng(0)
-    y = np.repeat(np.linspace(0, 1, 20), 20) + 0.1 * rng.normal(size=400)
-    X = rng.normal(size=(400, 2))
+    y = rng.normal(size=400)
     y[200:] = np.nan
-    result = eb.check_graph(X, y, grid(20), n_folds=2)
-    assert result.estimate.folds == "blocks" and any(
-        "neighbours of each other" in text for text in result.warnings
-    )
-    y[:] = np.where(np.arange(400) % 3 == 0, np.nan, 1.0 + rng.random(400))
-    assert eb.check_graph(X, y, grid(20), n_folds=2).estimate.folds == "random"
+    warnings = eb.check_graph(rng.normal(size=(400, 2)), y, grid(20), estimate=False).warnings
+    assert any("neighbours of each other" in text for text in warnings)
+    y[:] = np.where(np.arange(400) % 3 == 0, np.nan, rng.random(400))
+    warnings = eb.check_graph(rng.normal(size=(400, 2)), y, grid(20), estimate=False).warnings
+    assert not any("neighbours of each other" in text for text in warnings)
 
 
 def test_a_large_graph_is_estimated_on_a_connected_piece(monkeypatch):
     monkeypatch.setattr(graph_gain, "MAX_NODES", 150)
     rng = np.random.default_rng(0)
-    result = eb.check_graph(
-        rng.normal(size=(400, 2)), rng.normal(size=400), grid(20), n_folds=2
-    ).estimate
-    assert (result.n_nodes, result.n_labels) == (150, 150)
+    estimate = eb.check_graph(rng.normal(size=(400, 2)), rng.normal(size=400), grid(20)).estimate
+    assert (estimate.n_nodes, estimate.n_labels) == (150, 150)
 
 
-def test_a_gain_has_the_decimals_of_its_standard_error():
-    fields = {
-        "metric": "RMSE",
-        "without": 2.0,
-        "with_graph": 1.0,
-        "choices": ["graph"],
-        "folds": "random",
-    }
-    fields |= {"n_nodes": 9, "n_labels": 9}
-    assert (
-        graph_gain.Estimate(gain=0.01723, standard_error=0.00119, **fields).gain_text
-        == "0.0172 ± 0.0012"
-    )
-    assert (
-        graph_gain.Estimate(gain=1723.4, standard_error=119.0, **fields).gain_text == "1,723 ± 119"
-    )
-    assert "harm" in graph_gain.Estimate(gain=-1.0, standard_error=0.1, **fields).verdict
-    assert "adds little" in graph_gain.Estimate(gain=0.1, standard_error=0.1, **fields).verdict
-    unused = graph_gain.Estimate(
-        gain=0.0, standard_error=0.0, **fields | {"choices": ["none", "none"]}
-    )
-    assert "not used" in unused.verdict and unused.gain_text == "0 ± 0"
-
-
-def test_an_estimate_without_any_error_has_a_verdict():
-    fields = {"choices": ["graph"], "folds": "random", "n_nodes": 9, "n_labels": 9}
-    exact = graph_gain.Estimate("RMSE", 0.0, 0.0, 0.0, 0.0, **fields)
-    assert "adds little" in exact.verdict and exact.gain_text == "0 ± 0"
+@pytest.mark.parametrize(
+    ("without", "with_graph", "error", "choice", "verdict", "gain"),
+    [
+        (2.01723, 2.0, 0.00119, "field", "The graph helps", "0.0172 ± 0.0012"),
+        (3723.4, 2000.0, 119.0, "field", "falls by 46%", "1,723 ± 119"),
+        (1.0, 2.0, 0.1, "field", "The graph does harm", "-1.00 ± 0.10"),
+        (2.0, 1.9, 0.1, "field", "The graph adds little", "0.10 ± 0.10"),
+        (2.0, 2.0, 0.0, "none", "The graph is not used", "0 ± 0"),
+        (0.0, 0.0, 0.0, "field", "The graph adds little", "0 ± 0"),
+    ],
+)
+def test_the_verdict_and_the_decimals_follow_from_the_standard_error(
+    without, with_graph, error, choice, verdict, gain
+):
+    estimate = Estimate("RMSE", without, with_graph, error, 9, choice=choice, n_nodes=9)
+    assert verdict in estimate.verdict
+    assert estimate.gain_text == gain

@@ -57,7 +57,7 @@ def test_losses_are_those_of_the_fit(model):
     lines = {line.get_label(): line for line in eb.plot.losses(model).get_lines()}
     assert lines["training"].get_ydata().tolist() == model.history_["training"]
     assert lines["validation"].get_ydata().tolist() == model.history_["validation"]
-    assert lines["rounds used"].get_xdata()[0] == model.n_iter_
+    assert lines["rounds used"].get_xdata()[0] == model.rounds_[0]
 
 
 def test_losses_that_fall_far_have_a_logarithmic_axis():
@@ -96,10 +96,14 @@ def test_importances_are_those_of_the_model(model):
 def test_candidates_show_their_losses_and_the_selected_one_in_the_first_color(model):
     ax = eb.plot.candidates(model)
     drawn = bars(ax)
-    assert sorted(drawn.values()) == pytest.approx(sorted(model.selection_.values()))
+    assert list(drawn.values()) == pytest.approx(model.selection_["loss"])
+    errors = ax.collections[0].get_segments()
+    lengths = [(high[0] - low[0]) / 2 for low, high in errors]
+    assert lengths == pytest.approx(model.selection_["standard_error"])
     colors = {matplotlib.colors.to_hex(bar.get_facecolor()) for bar in ax.patches}
     assert colors == {"#0b6e75", "#c4c9cc"}
-    assert drawn["without the graph"] == pytest.approx(model.selection_["none"])
+    plain = model.selection_["candidate"].index("none")
+    assert drawn["without the graph"] == pytest.approx(model.selection_["loss"][plain])
     with pytest.raises(ValueError, match="no model selection"):
         eb.plot.candidates(fitted(smoothing=None, labels="none")[0])
 
@@ -161,7 +165,7 @@ def test_plots_of_the_wrong_kind_of_model_raise_with_a_remedy(model, classifier)
     with pytest.raises(NotFittedError):
         eb.plot.losses(eb.EBBSRegressor())
     with pytest.raises(ValueError, match="eval_set"):
-        eb.plot.predicted_vs_true(fitted(n_labels=30)[0])
+        eb.plot.predicted_vs_true(fitted(early_stopping=False)[0])
     X, y, _ = homophilous(100)
     with pytest.raises(ValueError, match="X="):
         eb.plot.residual_map(eb.EBBSRegressor(5, **QUICK).fit(X, y))
