@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import matplotlib.style
@@ -159,7 +160,7 @@ def test_sums_in_the_inspector_add_up(tmp_path):
 
 
 def test_held_out_nodes_are_explained_without_their_own_label(tmp_path):
-    model, _, _ = fitted(labels="field")
+    model, _, _ = fitted(labels="field", n_folds=1)
     held = dict(
         zip(
             model.validation_nodes_.tolist(),
@@ -179,6 +180,40 @@ def test_held_out_nodes_are_explained_without_their_own_label(tmp_path):
         assert entry["role"] == _nodes.VALIDATION
         assert entry["own_label"] == 0
         assert entry["score"] == pytest.approx(held[entry["node"]], rel=1e-3, abs=1e-4)
+
+
+def test_labelled_nodes_of_several_models_have_out_of_fold_residuals(tmp_path):
+    model, _, y = fitted()
+    residual = y[model.validation_nodes_] - model.validation_prediction_[:, 0]
+    expected = dict(zip(model.validation_nodes_.tolist(), residual, strict=True))
+    _, _, data = report(model, tmp_path)
+    entries = [entry for _, nodes in data["inspector"]["groups"] for entry in nodes]
+    labelled = [entry for entry in entries if entry["node"] in expected]
+    assert labelled
+    for entry in labelled:
+        assert entry["role"] == _nodes.LABELLED
+        assert float(entry["error"]) == pytest.approx(expected[entry["node"]], rel=0.01, abs=1e-3)
+
+
+def test_the_effect_of_the_graph_is_measured_where_both_were_compared(tmp_path):
+    model, _, _ = fitted()
+    record = model.state_.validation
+    partly = record.without_graph.copy()
+    partly[100:] = np.nan
+    state = replace(model.state_, validation=replace(record, without_graph=partly))
+    text, _, _ = report(type(model).from_state(state), tmp_path)
+    assert "of 100 held-out labels" in text
+    assert "The same trees without the graph, on 100 labels" in text
+
+
+def test_a_graph_that_is_not_used_is_stated_in_the_second_sentence(tmp_path):
+    X, _, _ = homophilous(200)
+    random = eb.Graph.build_knn(np.random.default_rng(5).random((200, 2)), k=3)
+    model = eb.EBBSRegressor(5, smoothing=None, random_state=0, n_jobs=1, n_folds=2)
+    model.fit(X, X[:, 0], graph=random)
+    assert model.best_candidate_ == "none"
+    text, _, _ = report(model, tmp_path)
+    assert "columns. It does not use its graph: plain boosting is as good." in text
 
 
 def test_the_gain_of_the_graph_is_stated(tmp_path):
@@ -214,7 +249,7 @@ def test_warnings_are_about_the_data(tmp_path):
         "296 of 300 nodes have no edge, 198 of them to predict",
         "2 nodes in components without any label",
         "Only 100 of 300 nodes are labelled",
-        "Only 10 validation nodes",
+        "Only 10 held-out labels",
         "holes&#x27; (50%)",
         "Constant or empty: &#x27;flat&#x27;",
         "Training used all 5 rounds",

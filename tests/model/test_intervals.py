@@ -10,10 +10,9 @@ from tests.problems import homophilous
 def test_intervals_cover_their_share_of_the_truth():
     X, y, graph = homophilous(3000)
     train, rest = np.arange(1500), np.arange(1500, 3000)
+    m = eb.EBBSRegressor(80, smoothing=None, random_state=0, n_jobs=1, n_folds=3)
+    m.fit(X, y[train], nodes=train, graph=graph)
     for level in (0.8, 0.9):
-        m = eb.EBBSRegressor(80, random_state=0, n_jobs=1).fit(
-            X, y[train], nodes=train, graph=graph
-        )
         intervals = m.predict(interval=level, nodes=rest)
         inside = (intervals.lower <= y[rest]) & (y[rest] <= intervals.upper)
         assert np.mean(inside) == pytest.approx(level, abs=0.07)
@@ -25,7 +24,8 @@ def test_intervals_of_few_labels_use_out_of_fold_residuals():
     coverage = []
     for seed in range(5):
         few = np.random.default_rng(seed).choice(800, 45, replace=False)
-        m = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(X, y[few], nodes=few, graph=graph)
+        m = eb.EBBSRegressor(30, smoothing=None, labels="field", random_state=0, n_jobs=1)
+        m.fit(X, y[few], nodes=few, graph=graph)
         assert "out of fold" in m.conformity_source_
         intervals = m.predict(interval=0.9)
         rest = np.setdiff1d(np.arange(800), few)

@@ -5,7 +5,6 @@ import json
 import os
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -358,10 +357,15 @@ def test_validation_nodes_survive(tmp_path, kind):
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     nodes = loaded.validation_nodes_
-    assert nodes.size == 20 and loaded.validation_prediction_.shape[0] == 20
+    assert nodes.size == loaded.validation_prediction_.shape[0]
+    assert nodes.size == 200 if kind is eb.EBBSRegressor else 20
     codes = y if kind is eb.EBBSRegressor else np.searchsorted(model.classes_, y)
     np.testing.assert_array_equal(loaded.validation_target_[:, 0], codes[nodes])
     np.testing.assert_array_equal(loaded.validation_prediction_, model.validation_prediction_)
+    before = (loaded.state_.validation.without_graph, model.state_.validation.without_graph)
+    np.testing.assert_array_equal(*before)
+    assert loaded.gain_ == model.gain_
+    assert loaded.rounds_ == model.rounds_
 
 
 def test_describe_returns_names_and_sizes(tmp_path):
@@ -378,7 +382,7 @@ def test_describe_returns_names_and_sizes(tmp_path):
     assert (
         facts["classes"] == ["down", "up"]
         and facts["columns"] == ["x0", "x1"]
-        and facts["n_iter"] == model.n_iter_
+        and facts["rounds"] == model.rounds_
     )
     assert facts["source"] is None and not facts["has_table"] and sum(facts["bytes"].values()) > 0
     source = {"id": "fips", "target": "trend"}
@@ -459,9 +463,3 @@ def test_load_rejects_classes_that_are_not_classes(classes, tmp_path):
     eb.EBBSRegressor(2).fit([[0.0], [1.0]], [0.0, 1.0]).save(path)
     with pytest.raises(TypeError, match="classes must be a list of classes, got"):
         eb.load(path, classes=classes)
-
-
-def test_a_history_without_training_losses_is_summarised():
-    model = eb.EBBSRegressor(3, random_state=0).fit(np.arange(20.0)[:, None], np.arange(20.0))
-    bare = type(model).from_state(replace(model.state_, history={}))
-    assert f"{model.n_iter_} rounds, {model.stop_reason_}" in bare.summary()

@@ -264,7 +264,8 @@ def other_libraries(tmp_path_factory):
     """Files of the other libraries."""
     path, files = tmp_path_factory.mktemp("other_libraries") / "m.ebb", {}
     for learner in ("xgboost", "catboost"):
-        fitted(learner=learner, smoothing=eb.Laplacian(1.0, 2), neighbor_features=None).save(path)
+        parts = {"smoothing": eb.Laplacian(1.0, 2), "neighbor_features": None, "n_folds": 1}
+        fitted(learner=learner, **parts).save(path)
         files[learner] = path.read_bytes()
         assert np.isfinite(eb.load(path).predict(TABLE, graph=GRAPH)).all()
     return files
@@ -359,6 +360,16 @@ def test_malicious_trees_are_rejected(tmp_path, other_libraries, learner, change
             eb.load(path).predict()
         ).all()  # no round was worth taking: that is a model too
         return
+    with pytest.raises(eb.ModelFileError):
+        eb.load(path)
+
+
+def test_every_model_of_an_average_is_checked(tmp_path):
+    path = tmp_path / "m.ebb"
+    fitted(learner="xgboost", smoothing=None, labels="none", n_folds=2).save(path)
+    assert {"0-trees.json", "1-trees.json"} <= set(zipfile.ZipFile(path).namelist())
+    change = {"entries": lambda parts: parts.update({"1-trees.json": b"{" * 10**5})}
+    write_changed(path.read_bytes(), path, **change)
     with pytest.raises(eb.ModelFileError):
         eb.load(path)
 
