@@ -108,12 +108,10 @@ def fingerprint(model: Any) -> str:
             text = json.dumps(json.loads(text) | {"model_info": None}).encode()
         digest.update(text)
     digest.update(model.scores_.tobytes() + np.ascontiguousarray(model.raw_predictions_).tobytes())
-    losses = {name: values for name, values in model.history_.items() if name != "seconds"}
-    digest.update(
-        repr(
-            (losses, model.n_iter_, model.stop_reason_, model.selection_, model.best_candidate_)
-        ).encode()
-    )
+    tables = (model.history_, model.selection_)
+    untimed = [{name: table[name] for name in table if name != "seconds"} for table in tables]
+    facts = (untimed, model.state_.rounds, model.stop_reason_, model.best_candidate_)
+    digest.update(repr(facts).encode())
     return digest.hexdigest()
 
 

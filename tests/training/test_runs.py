@@ -1,29 +1,49 @@
-"""The early stopping of a fit."""
+"""The models of a fit: folds, early stopping, and what a checkpoint stores of them."""
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import ebboost as eb
+from ebboost.data.labels import Labels
+from ebboost.training.problem import LabelFolds
 from ebboost.training.runs import early_stopping
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "n_iter_no_change", "loss", "expected"),
-    [
-        (10_000, None, eb.SquaredError(), 0.01),
-        (1_000, None, eb.SquaredError(), 0.0),
-        (10_000, 15, eb.SquaredError(), 0.0),
-        (10_000, None, eb.Huber(1.0), 0.0),
-    ],
+    ("n_labels", "requested", "expected"), [(10_000, None, 25), (1_000, None, 50), (10_000, 7, 7)]
 )
-def test_min_improvement_is_set_only_for_default_early_stopping(
-    n_labels, n_iter_no_change, loss, expected
-):
-    problem = SimpleNamespace(
-        settings=SimpleNamespace(n_iter_no_change=n_iter_no_change),
-        classes=False,
-        n_labels=n_labels,
-        output=SimpleNamespace(loss=loss),
-    )
-    assert early_stopping(problem).min_improvement == expected
+def test_patience_fits_the_learning_rate(n_labels, requested, expected):
+    settings = SimpleNamespace(n_iter_no_change=requested)
+    problem = SimpleNamespace(settings=settings, classes=False, n_labels=n_labels)
+    stopping = early_stopping(problem)
+    assert stopping.n_iter_no_change == expected and stopping.min_improvement == 0.0
+
+
+def test_each_label_is_held_out_once_and_trained_on_by_all_other_models():
+    labels = Labels(np.arange(10), np.arange(10.0)[:, None], np.full(10, 2.0))
+    folds = LabelFolds(labels, np.ones(10), np.arange(10) % 3, Labels(*_evaluation()))
+    assert folds.n_folds == 3 and folds.is_cross_fitted
+    held_out = np.concatenate([folds.held_out(fold).nodes for fold in range(3)])
+    assert sorted(held_out) == list(range(10))
+    assert np.intersect1d(folds.training(1).nodes, folds.held_out(1).nodes).size == 0
+    assert folds.training(1).weight.tolist() == [2.0] * 7
+    validation = folds.validation(0)
+    assert validation.nodes.tolist() == [0, 3, 6, 9, 20, 21] and (validation.weight == 1.0).all()
+
+
+def _evaluation():
+    return np.array([20, 21]), np.zeros((2, 1)), np.ones(2)
+
+
+def test_members_have_seeds_of_their_own():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6))
+    y = X[:, 0] + rng.normal(size=200)
+    learner = eb.LightGBM(7, colsample_bytree=0.3)
+    m = eb.EBBSRegressor(5, learner=learner, n_folds=2, random_state=0).fit(X, y)
+    trees = m.ensemble_.booster.dump_model()["tree_info"]
+    assert len(trees) == sum(m.state_.rounds)
+    splits = [tree["tree_structure"].get("split_feature") for tree in trees]
+    assert splits[: m.state_.rounds[0]] != splits[m.state_.rounds[0] :]

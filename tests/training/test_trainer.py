@@ -1,6 +1,5 @@
 """Ctrl-C and exceptions during a fit."""
 
-import os
 import signal
 import threading
 
@@ -72,21 +71,26 @@ def test_ctrl_c_in_a_loop_over_fits_ends_the_loop():
         regressor().fit(X, Y, graph=GRAPH, callbacks=[CtrlC(1)])
 
 
-def test_ctrl_c_during_model_selection_ends_it_without_a_checkpoint(tmp_path, monkeypatch):
-    calls = []
-    real = eb.boosting.objective.Objective.curvature
+def test_ctrl_c_during_model_selection_gives_a_model_and_can_be_resumed(tmp_path):
+    def model():
+        return eb.EBBSRegressor(8, n_folds=2, random_state=0)
 
-    def counting(self, point):
-        calls.append(0)
-        if len(calls) == 8:
-            signal.raise_signal(signal.SIGINT)
-        return real(self, point)
+    class InThirdModel(eb.Callback):
+        n_models = 0
 
-    monkeypatch.setattr("ebboost.boosting.objective.Objective.curvature", counting)
+        def before_training(self, n_rounds):
+            self.n_models += 1
+
+        def after_round(self, info):
+            if self.n_models == 3 and info.round == 2:
+                signal.raise_signal(signal.SIGINT)
+
     with pytest.warns(UserWarning, match="interrupted"):
-        model = eb.EBBSRegressor(40, random_state=0).fit(X, Y, graph=GRAPH, checkpoint=tmp_path)
-    assert len(calls) == 8 or model.n_iter_ <= 9
-    assert np.isfinite(model.predict()).all() and os.listdir(tmp_path) == []
+        part = model().fit(X, Y, graph=GRAPH, checkpoint=tmp_path, callbacks=[InThirdModel()])
+    assert np.isfinite(part.predict()).all()
+    assert part.stop_reason_ == "it was interrupted"
+    resumed = model().fit(X, Y, graph=GRAPH, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(resumed.predict(), model().fit(X, Y, graph=GRAPH).predict())
 
 
 def test_a_user_defined_signal_handler_stays_and_threads_install_none():

@@ -1,6 +1,6 @@
 """Finish: from trained models to the fitted state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np

@@ -261,7 +261,7 @@ class Search:
         if not current.uses_graph:
             margin = defaults.GRAPH_STANDARD_ERRORS * result.standard_error
         if candidate.n_parts < current.n_parts:
-            return result.gain > -margin
+            return result.gain >= -margin
         if candidate.n_parts == current.n_parts:
             return result.gain > 0.0
         return result.gain > max(margin, defaults.MIN_GAIN * abs(self._loss(current)))
