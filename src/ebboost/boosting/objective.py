@@ -33,6 +33,11 @@ def trains_in_double_precision(n_nodes: int) -> bool:
     return n_nodes <= DOUBLE_PRECISION_UP_TO
 
 
+def _power_of_two(number: float) -> float:
+    """The nearest power of two; 1 for 0 and numbers that are not finite."""
+    return 2.0 ** round(math.log2(number)) if 0.0 < number < math.inf else 1.0
+
+
 def relative_weights(weight: Array) -> Array:
     """Return weights divided by their mean; the same array if the mean is 1."""
     mean = weight.mean()
@@ -75,10 +80,18 @@ class Objective(Resumable):
         self.unit = operator.norm_bound**2 or 1.0
         if loss.curvature_has_units:
             self.unit *= float(np.mean(self._loss_curvature(self.start()))) or 1.0
+        # Spread of the labels as base scores. Trees are grown in this unit: libraries do not split
+        # where the gain is below a constant of theirs. A power of two rounds nothing.
+        self.score_unit = 1.0
+        if loss.curvature_has_units and not loss.log_link:
+            with np.errstate(all="ignore"):
+                spread = loss.label_scale(labels.target, labels.weight)
+            self.score_unit = _power_of_two(spread / (operator.norm_bound or 1.0))
 
-    def in_units(self, values: Array) -> Array:
-        """Return a gradient or a curvature divided by ``unit``."""
-        return values if self.unit == 1.0 else values / self.unit
+    def in_units(self, gradient: Array, curvature: Array) -> tuple[Array, Array]:
+        """Return a gradient and a curvature in the units in which trees are grown."""
+        unit = self.unit
+        return gradient / (unit * self.score_unit), curvature if unit == 1.0 else curvature / unit
 
     def start(self) -> Iterate:
         """Return f⁰ = 0."""
@@ -202,12 +215,12 @@ class Objective(Resumable):
         """Return η minimising the parabola above the loss along the tree.
 
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the
-        labelled nodes. Where the curvature of the loss is no bound, η is at most 1.
+        labelled nodes. Where the curvature of the loss is no bound, η is at most a Newton step.
         """
         derivatives = (self._loss_gradient(point), self._loss_curvature(point))
         gradient, curvature, _ = directional_sums(*derivatives, smoothed_tree[self.labels.index])
         step = self._parabola_minimum(gradient, curvature, point, tree)
-        return step if self.loss.majorised else min(step, 1.0)
+        return step if self.loss.majorised else min(step, self.score_unit)
 
     def predict(self, point: Iterate) -> Array:
         """Return the predicted scores of every node."""
