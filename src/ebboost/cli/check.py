@@ -16,10 +16,10 @@ _ESTIMATE = "Whether to make that comparison, which takes most of the time."
 @inputs.with_options
 def check(
     nodes: inputs.NodesFile,
-    edges: inputs.EdgesFile,
     target: inputs.Target,
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
+    edges: inputs.EdgesFile = None,
     folds: Annotated[int, inputs.option("--folds", "NUMBER", _FOLDS, min=2)] = 3,
     estimate: Annotated[bool, inputs.option("--estimate/--no-estimate", None, _ESTIMATE)] = True,
     seed: inputs.Seed = 0,
@@ -27,6 +27,7 @@ def check(
 ) -> None:
     """Check the data, and estimate whether the graph improves predictions."""
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
+    assert data.graph is not None
     with progress("comparing with and without the graph") as update:
         options: dict[str, Any] = {"task": task, "n_folds": folds, "random_state": seed}
         options["progress"] = lambda done, total: update(completed=done, total=total)

@@ -1,6 +1,7 @@
 """``ebboost fit``: train on a table and its edges, and write a model file."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,10 +44,10 @@ class RoundsBar(Callback):
 @inputs.with_options
 def fit(
     nodes: inputs.NodesFile,
-    edges: inputs.EdgesFile,
     target: inputs.Target,
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
+    edges: inputs.EdgesFile = None,
     output: Annotated[Path, inputs.option("--output -o", "FILE", _OUTPUT)] = Path("model.ebb"),
     rounds: Annotated[int, inputs.option("--rounds", "NUMBER", _ROUNDS, min=1)] = 1000,
     interval: Annotated[float, _INTERVAL] = 0.9,
@@ -66,7 +67,12 @@ def fit(
     model = estimator(rounds, random_state=seed)
     with console.progress("selecting how to use the graph") as update:
         bar = [RoundsBar(update)]
-        model.fit(X, y, graph=data.graph, callbacks=bar, checkpoint=checkpoint, resume=resume)
+        options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "callbacks": bar}
+        if graph_options.coordinates is None:
+            model.fit(X, y, graph=data.graph, **options)
+        else:  # the same graph, without ids
+            model.fit(X, y, coordinates=graph_options.coordinates, **options)
+            model = estimator.from_state(replace(model.state_, graph=data.graph))
         if model.stop_reason_ == Interrupt.reason:
             if checkpoint is not None:
                 console.print_note("the same command with --resume continues.")
@@ -76,9 +82,9 @@ def fit(
     known = pd.notna(y)
     facts = {
         "task": task,
-        "nodes": data.graph.n_nodes,
+        "nodes": len(X),
         "columns": X.shape[1],
-        "edges": data.graph.n_edges,
+        "edges": 0 if model.graph_ is None else model.graph_.n_edges,
         "labels": int(known.sum()),
         "best_candidate": model.best_candidate_,
         "selection": model.selection_,

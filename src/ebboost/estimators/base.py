@@ -17,6 +17,7 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import validation as checks
+from ebboost.data.coordinates import split_geometry
 from ebboost.data.features import NeighborFeatures
 from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
@@ -137,6 +138,7 @@ class BaseEBBS(FittedModel):
         graph: Graphs | None = None,
         nodes: Any = None,
         eval_set: tuple[Any, Any] | None = None,
+        coordinates: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         resume: bool = False,
@@ -164,6 +166,11 @@ class BaseEBBS(FittedModel):
         eval_set : (nodes, y), optional
             Validation nodes, for model selection and early stopping. Without it, and with
             ``early_stopping``, a share ``validation_fraction`` of at least 50 labels is held out.
+        coordinates : two column names, array of shape (n_nodes, 2) or GeoSeries, optional
+            In place of ``graph``: rows are connected to their 5 nearest, with weights
+            1 / (1 + d / median d). Great-circle distances are used for columns named latitude and
+            longitude (or lat, lon, lng) and for geometry in degrees. Named columns also stay among
+            those of the trees. The geometry of a GeoDataFrame is used by default.
         callbacks : sequence of Callback, optional
             On a cluster they run in one of the workers, and their attributes are copied back.
         checkpoint : path or Checkpoint, optional
@@ -184,7 +191,11 @@ class BaseEBBS(FittedModel):
             check_device(self.device, learner.devices, learner.name)
         task = (type(self).__name__, Settings.parameters_of(self), self._output_type)
         trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume)
-        self._state = trainer.fit(FitData(X, y, sample_weight, graph, nodes, eval_set))
+        X, geometry = split_geometry(X)
+        if coordinates is None and graph is None:
+            coordinates = geometry
+        data = FitData(X, y, sample_weight, graph, nodes, eval_set, coordinates)
+        self._state = trainer.fit(data)
         return self
 
     def predict(
@@ -195,6 +206,7 @@ class BaseEBBS(FittedModel):
         nodes: Any = None,
         new_labels: Any = None,
         attach: Any = None,
+        coordinates: Any = None,
         interval: float | None = None,
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
@@ -220,6 +232,8 @@ class BaseEBBS(FittedModel):
             Edges from rows of ``X``, which are new, to fitted nodes (by id, if the graph has ids):
             the rows join the fitted graph and its labels. Edges between the new rows are those of
             ``graph``. As a Graph: of the fitted nodes followed by the rows of ``X``.
+        coordinates : array of shape (n, 2) or GeoSeries, optional
+            Of new rows, where the model was fitted on coordinates that are not columns of ``X``.
         interval : float, optional
             For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
             split conformal, from residuals at validation nodes or, below 50 labels, out of fold.
@@ -229,7 +243,8 @@ class BaseEBBS(FittedModel):
         ndarray of shape (n,), or Intervals(prediction, lower, upper)
         """
         state = self.state_
-        predictions = state.output.decode(predict_raw(state, X, graph, nodes, new_labels, attach))
+        raw = predict_raw(state, X, graph, nodes, new_labels, attach, coordinates)
+        predictions = state.output.decode(raw)
         return predictions if interval is None else with_intervals(state, predictions, interval)
 
     def score(

@@ -120,19 +120,20 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         nodes: Any = None,
         new_labels: Any = None,
         attach: Any = None,
+        coordinates: Any = None,
     ) -> Array:
         """Return the probability of every class, in the order of ``classes_``.
 
         Parameters
         ----------
-        X, graph, nodes, new_labels, attach
+        X, graph, nodes, new_labels, attach, coordinates
             As in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
         """
-        return predict_raw(self.state_, X, graph, nodes, new_labels, attach)
+        return predict_raw(self.state_, X, graph, nodes, new_labels, attach, coordinates)
 
     score = BaseEBBS.score  # that of the mixin takes no graph
     classes_ = learned("classes", "The classes, sorted.")

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost.boosting.callbacks import unless_interrupted
+from ebboost.data.coordinates import Coordinates
 from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
@@ -182,8 +183,10 @@ def importances(model: Model) -> list[tuple[str, float]]:
     return sorted(pairs, key=lambda pair: -pair[1])
 
 
-def coordinates(table: Table | None) -> tuple[Array, str] | None:
-    """Coordinates of the nodes and the names of their columns, if the table has such columns."""
+def coordinates(table: Table | None, fitted: Coordinates | None = None) -> tuple[Array, str] | None:
+    """Coordinates of the nodes, fitted on or in columns named so, and what they are called."""
+    if fitted is not None:
+        return fitted.map, "the coordinates fitted on"
     if table is None or table.is_sparse:
         return None
     position = {name.strip().lower(): column for column, name in enumerate(table.names)}

@@ -218,7 +218,7 @@ def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "A
     """
     state = fitted_state(model)
     held_out = require_validation(state)
-    located = diagnostics.coordinates(fitted_table(state, X))
+    located = diagnostics.coordinates(fitted_table(state, X), state.coordinates)
     if located is not None:
         points = located[0]
     elif state.graph is not None:

@@ -15,6 +15,7 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data.coordinates import Coordinates
 from ebboost.data.graph_columns import STATISTICS
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
@@ -191,6 +192,20 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
     require(fits, f"node_ids must be {n_nodes} ids")
     check_unique_ids(node_ids)
     return Graph(adjacency, node_ids)
+
+
+def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | None:
+    """Return the coordinates of the fitted nodes: of a plane, or on the unit sphere."""
+    if "coordinates_points" not in arrays:
+        return None
+    points = numbers(arrays, "coordinates_points", n_nodes, None)
+    scale = float(numbers(arrays, "coordinates_scale", 1)[0])
+    columns = arrays["coordinates_columns"]
+    require(points.shape[1] in (2, 3) and scale > 0, "coordinates must be points of two or three")
+    require(columns.dtype.kind == "i" and columns.shape in ((0,), (2,)), "two columns or none")
+    in_range = ((columns >= 0) & (columns < n_features)).all()
+    require(in_range, f"coordinates_columns must be from 0 to {n_features - 1}")
+    return Coordinates(points, scale, tuple(columns.tolist()))
 
 
 def read_columns(

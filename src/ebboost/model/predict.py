@@ -15,6 +15,7 @@ from ebboost.backends.threads import threads_for
 from ebboost.boosting.latent_field import FieldPosterior, LatentField
 from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
 from ebboost.data import validation as checks
+from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import Labels
 from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import count_rows, rows_of
@@ -50,12 +51,17 @@ def predict_raw(
     nodes: ArrayLike | None,
     new_labels: object,
     attach: Attachment | None = None,
+    coordinates: Any = None,
 ) -> Array:
     """Return raw predictions of all or some nodes; rows beyond the reach of these are not read."""
-    if attach is not None:
-        raw = _predict_attached(state, X, graph, attach, new_labels)
-    elif X is not None and graph is None and new_labels is None and is_fitted_table(state, X):
+    if X is not None:
+        X, geometry = split_geometry(X)
+        coordinates = geometry if coordinates is None else coordinates
+    has_no_edges = X is not None and graph is None and attach is None
+    if has_no_edges and new_labels is None and is_fitted_table(state, X, coordinates):
         raw = state.raw_predictions
+    elif attach is not None or (has_no_edges and state.coordinates is not None):
+        raw = _predict_attached(state, X, graph, attach, new_labels, coordinates)
     else:
         if X is not None and nodes is not None and not _may_use_labels(state, graph, new_labels):
             rows_raw = _predict_rows(state, X, graph, nodes)
@@ -72,11 +78,16 @@ def predict_raw(
     return raw[checks.node_positions(nodes, len(raw), repeats=True)]
 
 
-def is_fitted_table(state: FittedState, X: object) -> bool:
+def is_fitted_table(state: FittedState, X: object, coordinates: Any = None) -> bool:
     """Whether a table has the rows of the fitted one, as far as the state knows them."""
     if state.graph is None or state.table is None or count_rows(X) != state.n_nodes:
         return False
-    return _same_values(read_table(state, X).values, state.table.values)
+    table = read_table(state, X)
+    if coordinates is not None and state.coordinates is not None:
+        points = state.coordinates.read(table, coordinates)
+        if not np.array_equal(points, state.coordinates.points):
+            return False
+    return _same_values(table.values, state.table.values)
 
 
 def _same_values(one: Any, other: Any) -> bool:
@@ -96,8 +107,9 @@ def _may_use_labels(state: FittedState, graph: Graphs | None, new_labels: object
 
 def _is_empty(new_labels: object) -> bool:
     """Whether labels are ([], []): none is known."""
-    is_pair = isinstance(new_labels, (tuple, list)) and len(new_labels) == 2
-    return is_pair and all(np.size(part) == 0 for part in new_labels)
+    if not isinstance(new_labels, (tuple, list)) or len(new_labels) != 2:
+        return False
+    return all(np.size(part) == 0 for part in new_labels)
 
 
 def _shares_nodes(fitted: Graph, graph: Graph) -> bool:
@@ -107,7 +119,12 @@ def _shares_nodes(fitted: Graph, graph: Graph) -> bool:
 
 
 def _predict_attached(
-    state: FittedState, X: object, graph: Graphs | None, attach: Attachment, new_labels: object
+    state: FittedState,
+    X: object,
+    graph: Graphs | None,
+    attach: Attachment | None,
+    new_labels: object,
+    coordinates: Any,
 ) -> Array:
     """Return raw predictions of new rows that are connected to fitted nodes."""
     if state.graph is None or X is None:
@@ -115,6 +132,9 @@ def _predict_attached(
     if isinstance(graph, Mapping) or state.relation_strengths is not None:
         raise ValueError("attach takes one graph, this model or graph has relations.")
     table = read_table(state, X)
+    if attach is None and state.coordinates is not None:
+        attach = state.coordinates.attach(table, coordinates)
+    assert attach is not None
     joined = attached_graph(state.graph, table.n_rows, attach, graph)
     with threads(threads_for(state.n_jobs, table)):
         if state.pipeline.uses_graph:

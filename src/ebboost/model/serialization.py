@@ -131,6 +131,10 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
             arrays |= {f"{name}_{part}": getattr(matrix, part) for part in untrusted.CSR}
         else:
             arrays[f"{name}_values"] = np.asarray(matrix)
+    if state.coordinates is not None:
+        arrays["coordinates_points"] = state.coordinates.points
+        arrays["coordinates_scale"] = np.array([state.coordinates.scale])
+        arrays["coordinates_columns"] = np.array(state.coordinates.columns, dtype=np.int64)
     pipeline = state.pipeline
     if pipeline.encoder is not None:
         arrays["encoder_prior"] = pipeline.encoder.prior
@@ -201,6 +205,7 @@ def load_state(
             column_origin=tuple(section["origin"]),
             ensemble=ensemble,
             environment=manifest["environment"],
+            coordinates=untrusted.coordinates(arrays, n_nodes, len(reader.names)),
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)

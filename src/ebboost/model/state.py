@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.boosting.losses import Loss
+from ebboost.data.coordinates import Coordinates
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
@@ -62,6 +63,8 @@ class FittedState:
         The graph fitted on; of several relations, their weighted sum.
     relation_strengths : dict or None
         What the weights of each relation were multiplied by.
+    coordinates : Coordinates or None
+        Points of the fitted rows, where the graph was built from them.
     labels : Labels
         Labels that predictions of the fitted nodes use.
     candidate : Candidate
@@ -131,6 +134,7 @@ class FittedState:
     encoded_table: Table | None = field(default=None, repr=False)
     from_disk: bool = False
     source: Mapping[str, Any] | None = None
+    coordinates: Coordinates | None = field(default=None, repr=False)
 
     @property
     def n_nodes(self) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ebboost.backends.threads import threads_for
 from ebboost.boosting.callbacks import Callback
 from ebboost.data import validation as checks
+from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader
@@ -38,6 +39,16 @@ class FitData(NamedTuple):
     graph: Graphs | None = None
     nodes: Any = None
     eval_set: tuple[Any, Any] | None = None
+    coordinates: Any = None
+
+    def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
+        """Return the data with the graph of the coordinates, and these, where they were passed."""
+        if self.coordinates is None:
+            return self, None
+        if self.graph is not None:
+            raise ValueError("graph and coordinates exclude each other: pass one of them.")
+        coordinates, graph = Coordinates.fit(self.coordinates, reader.names, table)
+        return self._replace(graph=graph), coordinates
 
 
 class LabelSplit(NamedTuple):
@@ -61,6 +72,7 @@ class Problem:
     feature_names: NDArray[Any] | None
     graph: Graph | None
     relation_strengths: dict[str, float] | None
+    coordinates: Coordinates | None
     labels: LabelSplit
     seed: int
 

@@ -110,6 +110,7 @@ class Trainer:
         settings = self.settings
         columns = named_columns(data.X)
         X = columns if is_dask(data.X) else data.X
+        data, coordinates = data.with_graph(reader, table)
         checks.check_graph(data.graph, table.n_rows, X)
         checks.check_label_order(X, data.y)
         seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
@@ -131,6 +132,7 @@ class Trainer:
             feature_names=_get_feature_names(columns),
             graph=mix_relations(data.graph, strengths),
             relation_strengths=strengths,
+            coordinates=coordinates,
             labels=labels,
             seed=seed,
         )
@@ -264,7 +266,7 @@ def _state(
     on_disk = problem.table.on_disk
     encodes = features.pipeline.encoder is not None
     model = ("estimator", "parameters", "output")
-    data = ("reader", "feature_names", "graph", "relation_strengths")
+    data = ("reader", "feature_names", "graph", "relation_strengths", "coordinates")
     return FittedState(
         **{name: getattr(problem, name) for name in model + data},
         labels=problem.labels.training,

@@ -46,7 +46,7 @@ def node_map(context: Context, explained: Nodes) -> Json | None:
     """Positions, colors and edges of the map; None without coordinates and without edges."""
     state = context.state
     graph = state.graph
-    located = diagnostics.coordinates(context.table)
+    located = diagnostics.coordinates(context.table, state.coordinates)
     if located is not None:
         points = located[0]
     elif graph is not None and graph.n_edges and state.n_nodes <= MAX_LAYOUT:
