@@ -1,7 +1,7 @@
 """The meta-loss (7) as a function of the base scores f, its gradient (8) and its curvature.
 
-Predictions are ``init_score + P f``. Trees are fitted to a gradient and a curvature of *every*
-node, labelled or not; they never see the labels.
+Predictions are ``init_score + P f``, plus an offset if there is one. Trees are fitted to a gradient
+and a curvature of *every* node, labelled or not; they never see the labels.
 """
 
 import math
@@ -47,8 +47,8 @@ def relative_weights(weight: Array) -> Array:
 class Objective(Resumable):
     """Σ_{i∈𝓛} w_i D(init_score + (P f)_i, y_i) + ½ ε ‖f‖²: equation (7) with a penalty.
 
-    P is ``operator`` and ε is ``penalty``.
-    A P that is not linear is linearised at each point.
+    P is ``operator`` and ε is ``penalty``. A P that is not linear is linearised at each point. An
+    ``offset`` of shape (n, 1) is added to the scores of the nodes.
     """
 
     #: By what share a step may raise the loss and still count as descent: rounding.
@@ -62,6 +62,7 @@ class Objective(Resumable):
         labels: Labels,
         validation: Labels | None = None,
         penalty: float = 0.0,
+        offset: Array | None = None,
     ) -> None:
         self.operator = operator
         self.loss = loss
@@ -69,7 +70,9 @@ class Objective(Resumable):
         self.labels = Labels(labels.nodes, labels.target, relative_weights(labels.weight))
         self.validation = validation
         self.penalty = penalty
-        self.init_score = loss.initial(labels.target, labels.weight)
+        self.offset = offset
+        known_offset = None if offset is None else offset[labels.nodes]
+        self.init_score = loss.initial(labels.target, labels.weight, known_offset)
         self.double_precision = trains_in_double_precision(operator.shape[0])
         self._fixed_curvature: Array | None = None
         self._fixed_loss_curvature: Array | None = None
@@ -87,6 +90,10 @@ class Objective(Resumable):
             with np.errstate(all="ignore"):
                 spread = loss.label_scale(labels.target, labels.weight)
             self.score_unit = _power_of_two(spread / (operator.norm_bound or 1.0))
+
+    def fixed_scores(self, index: slice | NDArray[np.int64] = slice(None)) -> Array:
+        """Return what no tree moves: the initial score, plus the offset of all or some nodes."""
+        return self.init_score if self.offset is None else self.init_score + self.offset[index]
 
     def in_units(self, gradient: Array, curvature: Array) -> tuple[Array, Array]:
         """Return a gradient and a curvature in the units in which trees are grown."""
@@ -227,12 +234,15 @@ class Objective(Resumable):
         return point.cached("prediction", lambda: self._predict(point))
 
     def _predict(self, point: Iterate) -> Array:
-        return self.init_score + point.smoothed
+        return self.fixed_scores() + point.smoothed
 
     def _scores(self, point: Iterate) -> Array:
         """Predicted scores of the labelled nodes."""
+        return point.cached("labelled scores", lambda: self._labelled_scores(point))
+
+    def _labelled_scores(self, point: Iterate) -> Array:
         index = self.labels.index
-        return point.cached("labelled scores", lambda: self.init_score + point.smoothed[index])
+        return self.fixed_scores(index) + point.smoothed[index]
 
     def _total_loss(self, labels: Labels, scores: Array) -> float:
         # Not a BLAS product: its threads would compete with those of the trees.

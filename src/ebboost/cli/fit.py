@@ -114,7 +114,7 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
     if isinstance(model, EBBSClassifier):
         decode = model.state_.output.decode
         classes, counts = np.unique(y.astype(model.classes_.dtype), return_counts=True)
-        truth = decode(one_hot(model.validation_target_))
+        truth = model.classes_[one_hot(model.validation_target_).argmax(axis=1)]
         return {
             "held_out": n_errors,
             "accuracy": accuracy(truth, decode(model.validation_prediction_)),

@@ -78,7 +78,7 @@ def _predictions(
     columns: dict[str, Any] = {inputs.column_name(model, "id") or "id": ids}
     if is_classifier(model):
         probabilities = model.predict_proba(**arguments)
-        columns["prediction"] = model.state_.output.decode(probabilities)
+        columns["prediction"] = model.classes_[probabilities.argmax(axis=1)]
         names = [f"probability_{label}" for label in model.classes_.tolist()]
         columns |= zip(names, probabilities.T, strict=True)
     elif interval is None:

@@ -24,7 +24,7 @@ from ebboost.learners import as_learner, check_device
 from ebboost.model.fitted import FittedModel
 from ebboost.model.intervals import with_intervals
 from ebboost.model.output import Output
-from ebboost.model.predict import predict_raw
+from ebboost.model.predict import Offset, predict_raw
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
 from ebboost.training.problem import FitData
@@ -139,6 +139,8 @@ class BaseEBBS(FittedModel):
         nodes: Any = None,
         eval_set: tuple[Any, Any] | None = None,
         coordinates: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         resume: bool = False,
@@ -171,6 +173,11 @@ class BaseEBBS(FittedModel):
             1 / (1 + d / median d). Great-circle distances are used for columns named latitude and
             longitude (or lat, lon, lng) and for geometry in degrees. Named columns also stay among
             those of the trees. The geometry of a GeoDataFrame is used by default.
+        offset : array-like of shape (n_nodes,), optional
+            Added to the score of every node, labelled or not.
+        exposure : array-like of shape (n_nodes,), optional
+            What counts or amounts are proportional to, such as population or insured years: its
+            logarithm is the offset. For losses with a log link.
         callbacks : sequence of Callback, optional
             On a cluster they run in one of the workers, and their attributes are copied back.
         checkpoint : path or Checkpoint, optional
@@ -194,7 +201,7 @@ class BaseEBBS(FittedModel):
         X, geometry = split_geometry(X)
         if coordinates is None and graph is None:
             coordinates = geometry
-        data = FitData(X, y, sample_weight, graph, nodes, eval_set, coordinates)
+        data = FitData(X, y, sample_weight, graph, nodes, eval_set, coordinates, offset, exposure)
         self._state = trainer.fit(data)
         return self
 
@@ -208,6 +215,8 @@ class BaseEBBS(FittedModel):
         attach: Any = None,
         coordinates: Any = None,
         interval: float | None = None,
+        offset: Any = None,
+        exposure: Any = None,
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
@@ -237,14 +246,17 @@ class BaseEBBS(FittedModel):
         interval : float, optional
             For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
             split conformal, from residuals at validation nodes or, below 50 labels, out of fold.
+        offset, exposure : array-like, optional
+            Of the rows of ``X``, as in :meth:`fit`; needed if the model was fitted with one. Fitted
+            nodes have theirs.
 
         Returns
         -------
         ndarray of shape (n,), or Intervals(prediction, lower, upper)
         """
         state = self.state_
-        raw = predict_raw(state, X, graph, nodes, new_labels, attach, coordinates)
-        predictions = state.output.decode(raw)
+        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure))
+        predictions = state.output.decode(predict_raw(state, *rows))
         return predictions if interval is None else with_intervals(state, predictions, interval)
 
     def score(
@@ -255,12 +267,14 @@ class BaseEBBS(FittedModel):
         *,
         graph: Graphs | None = None,
         nodes: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
     ) -> float:
         """Return R² of a regressor's predictions, or the accuracy of a classifier's.
 
         Parameters
         ----------
-        X, graph, nodes
+        X, graph, nodes, offset, exposure
             As in :meth:`predict`.
         y : array-like
             Labels; NaN and None are left out.
@@ -270,7 +284,7 @@ class BaseEBBS(FittedModel):
         -------
         float
         """
-        predictions = self.predict(X, graph=graph)
+        predictions = self.predict(X, graph=graph, offset=offset, exposure=exposure)
         classes = self.state_.is_classifier
         scored = checks.scored_labels(y, sample_weight, nodes, predictions, classes)
         metric = accuracy_score if classes else r2_score

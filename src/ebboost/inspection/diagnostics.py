@@ -84,8 +84,9 @@ def validation(state: FittedState) -> Validation | None:
         return None
     if state.is_classifier:
         truth = one_hot(record.target).argmax(axis=1).astype(np.float64)
-        prediction = record.prediction.argmax(axis=1).astype(np.float64)
-        return Validation(record.nodes, truth, prediction, record.prediction)
+        probabilities = state.output.apply_link(record.prediction)
+        prediction = probabilities.argmax(axis=1).astype(np.float64)
+        return Validation(record.nodes, truth, prediction, probabilities)
     prediction = state.loss.inverse_link(record.prediction)[:, 0]
     return Validation(record.nodes, record.target[:, 0], prediction)
 
@@ -115,14 +116,16 @@ def without_graph(model: Model, table: Table) -> Validation:
         y = state.classes[one_hot(training.target).argmax(axis=1)]
         y_validation = state.classes[held_out.truth.astype(int)]
     eval_set = (held_out.nodes, y_validation)
-    plain.fit(table.values, y, training.weight, nodes=training.nodes, eval_set=eval_set)
+    offset = None if state.offset is None else state.offset[:, 0]
+    labelled = {"nodes": training.nodes, "eval_set": eval_set, "offset": offset}
+    plain.fit(table.values, y, training.weight, **labelled)
     unless_interrupted(plain)
     if state.classes is None:
         return Validation(held_out.nodes, held_out.truth, plain.predict(nodes=held_out.nodes))
     # Columns are matched by class: a class may be among the validation labels only.
     probabilities = np.zeros((held_out.nodes.size, state.classes.size))
     columns = np.searchsorted(state.classes, plain.classes_)
-    probabilities[:, columns] = fitted_state(plain).validation.prediction
+    probabilities[:, columns] = require_validation(fitted_state(plain)).probabilities
     prediction = probabilities.argmax(axis=1).astype(np.float64)
     return Validation(held_out.nodes, held_out.truth, prediction, probabilities)
 

@@ -307,8 +307,7 @@ def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int =
         )
     parts = list(explained.own.items())
     parts += [(f"columns of {node}", value) for node, value in explained.neighbors.items()]
-    if explained.labels_in_sum:
-        parts += [(f"label of {node}", value) for node, value in explained.labels.items()]
+    parts += [(f"label of {node}", value) for node, value in explained.labels.items()]
     parts.sort(key=lambda part: -abs(part[1]))
     rest = parts[most:]
     if rest:

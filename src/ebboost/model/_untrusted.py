@@ -42,7 +42,7 @@ MANIFEST = {
     "candidate": dict,
     "node_ids": dict | None,
     "table": {"names": list, "is_sparse": bool, "origin": list, "stored": dict, "categories": dict},
-    "calibration": list | None,
+    "temperature": float | None,
     "environment": dict,
 }
 FACTS = {
@@ -115,13 +115,15 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
     shapes = {
         "init_score": (n_outputs,),
         "propagated_scores": (n_nodes, n_outputs),
-        "raw_predictions": (n_nodes, n_classes),
+        "raw_predictions": (n_nodes, n_outputs),
         "label_target": (n_labels, n_outputs),
         "label_weight": (n_labels,),
         "validation_target": (n_validation, n_outputs if n_validation else None),
-        "validation_prediction": (n_validation, n_classes),
+        "validation_prediction": (n_validation, n_outputs if n_validation else None),
         "conformity_scores": (None,),
     }
+    if "offset" in arrays:
+        shapes["offset"] = (n_nodes, 1)
     for name, shape in shapes.items():
         high = np.inf if name == "conformity_scores" else LARGEST
         numbers(arrays, name, *shape, high=high)
@@ -130,7 +132,7 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
     errors = arrays["conformity_scores"]
     is_sorted = (errors >= 0).all() and (np.diff(errors) >= 0).all()
     require(classes is not None or is_sorted, "conformity_scores must be sorted, not negative")
-    for name in ("label_target", "raw_predictions", "validation_target"):
+    for name in ("label_target", "validation_target"):
         in_range = ((arrays[name] >= 0) & (arrays[name] <= 1 + 1e-6)).all()
         require(classes is None or in_range, f"{name} must be probabilities")
     return n_nodes, n_outputs
@@ -308,5 +310,6 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         posterior = state.candidate.labels.operator(graph, np.array([0]), np.ones(1))
         posterior.posterior_mean(scores[:1])
     linked = state.loss.inverse_link(state.init_score + scores)
-    fits = linked.shape == (2, state.raw_predictions.shape[1]) and not np.isnan(linked).any()
+    n_columns = 1 if state.classes is None else state.classes.size
+    fits = linked.shape == (2, n_columns) and not np.isnan(linked).any()
     require(fits, "the loss has another number of outputs")

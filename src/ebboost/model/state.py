@@ -76,6 +76,8 @@ class FittedState:
     ensemble : Ensemble
         The trees.
     init_score : ndarray of shape (n_outputs,)
+    offset : ndarray of shape (n_nodes, 1) or None
+        What was added to the scores of the fitted nodes: the offset, or the log of the exposure.
     scores, propagated_scores, raw_predictions : ndarray of shape (n_nodes, ...)
         Of the fitted nodes: f, P f, and the predictions with labels before decoding.
     n_iter : int
@@ -124,6 +126,7 @@ class FittedState:
     stop_reason: str
     history: Mapping[str, list[float]]
     selection: Mapping[str, float]
+    offset: Array | None = None
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
     conformity_scores: Array = field(default_factory=lambda: np.zeros(0))
     conformity_source: str = "none"
@@ -135,6 +138,12 @@ class FittedState:
     from_disk: bool = False
     source: Mapping[str, Any] | None = None
     coordinates: Coordinates | None = field(default=None, repr=False)
+
+    @property
+    def fixed_scores(self) -> Array:
+        """Initial score and offset of the fitted nodes, which no tree moves."""
+        offset = np.zeros((self.n_nodes, 1)) if self.offset is None else self.offset
+        return self.init_score + offset
 
     @property
     def n_nodes(self) -> int:

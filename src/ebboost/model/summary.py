@@ -40,9 +40,7 @@ def summarize(state: FittedState) -> str:
 
 def _output_rows(state: FittedState) -> list[tuple[str, str]]:
     if isinstance(state.output, ClassOutput):
-        calibration = state.output.calibration
-        text = f"temperature {calibration.temperature:g}, field weight {calibration.strength:.0%}"
-        rows = [("scores", text)]
+        rows = [("scores", f"temperature {state.output.temperature:.3g}")]
         if state.calibration_error is not None:
             text = f"expected error {state.calibration_error:.3f} on the validation nodes"
             rows.append(("calibration", text))

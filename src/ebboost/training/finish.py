@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.backends import Backend
-from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
+from ebboost.boosting.calibration import best_temperature, expected_calibration_error
 from ebboost.model.output import ClassOutput
-from ebboost.model.predict import field_posterior, with_labels
+from ebboost.model.predict import with_labels
 from ebboost.model.state import FittedState, ValidationRecord
 from ebboost.training.problem import LabelSplit
 
@@ -19,27 +19,15 @@ def finish(
     state: FittedState, labels: LabelSplit, out_of_fold: Array | None, backend: Backend
 ) -> FittedState:
     """Return the final state: predictions with labels, calibration, conformity scores."""
-    if isinstance(state.output, ClassOutput):
-        state = _calibrate(state, labels, backend)
     state = with_labels(state, labels.training, backend)
+    if isinstance(state.output, ClassOutput) and labels.validation is not None:
+        raw = state.raw_predictions[labels.validation.nodes]
+        temperature = best_temperature(raw, state.loss, labels.validation)
+        state = replace(state, output=replace(state.output, temperature=temperature))
     state = _record_validation(state, labels, out_of_fold)
     if labels.held_back is not None:  # passed to be used: held out only for selection and stopping
         state = with_labels(state, labels.training.concat(labels.held_back), backend)
     return state
-
-
-def _calibrate(state: FittedState, labels: LabelSplit, backend: Backend) -> FittedState:
-    """Choose temperature and weight of the field on the validation nodes, or by leave-one-out."""
-    assert isinstance(state.output, ClassOutput)
-    calibration = ProbabilityField()
-    scores = state.init_score + state.propagated_scores
-    posterior = field_posterior(state, state.graph, labels.training, backend)
-    fit = (scores, state.loss, labels.training)
-    if labels.validation is not None:
-        calibration = ProbabilityField.from_validation(*fit, posterior, labels.validation)
-    elif posterior is not None:
-        calibration = ProbabilityField.from_leave_one_out(*fit, posterior)
-    return replace(state, output=replace(state.output, calibration=calibration))
 
 
 def _record_validation(
@@ -55,7 +43,8 @@ def _record_validation(
     if state.is_classifier:
         if validation is None:
             return state
-        error = expected_calibration_error(record.prediction, record.target)
+        probabilities = state.output.apply_link(record.prediction)
+        error = expected_calibration_error(probabilities, record.target)
         return replace(state, calibration_error=error)
     target = record.target
     predictions = record.prediction

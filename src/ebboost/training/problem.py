@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ebboost.backends.threads import threads_for
 from ebboost.boosting.callbacks import Callback
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
@@ -40,6 +41,8 @@ class FitData(NamedTuple):
     nodes: Any = None
     eval_set: tuple[Any, Any] | None = None
     coordinates: Any = None
+    offset: Any = None
+    exposure: Any = None
 
     def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
         """Return the data with the graph of the coordinates, and these, where they were passed."""
@@ -75,6 +78,7 @@ class Problem:
     coordinates: Coordinates | None
     labels: LabelSplit
     seed: int
+    offset: Array | None = None
 
     @property
     def classes(self) -> bool:
@@ -106,6 +110,7 @@ class Problem:
             "estimator": self.estimator,
             "X": fingerprint_of(*blocks, self.table.names, *categories),
             "y": fingerprint_of(*target, classes),
+            "offset": None if self.offset is None else fingerprint_of(self.offset),
             "graph": None if self.graph is None else fingerprint_of(self.graph.adjacency),
             "random_state": self.seed,
             "n_jobs": self.n_threads,
@@ -143,6 +148,16 @@ def split_labels(
     held_back = labels.subset(held)
     validation = Labels(held_back.nodes, held_back.target, weight[held])
     return LabelSplit(labels.subset(train), validation, held_back)
+
+
+def check_offset(offset: Array | None, labels: Labels, settings: Settings) -> None:
+    """Raise ValueError where an offset is not supported."""
+    if offset is None:
+        return
+    if labels.target.shape[1] > 1:
+        raise ValueError("offset needs one score for each node: y has more than two classes.")
+    if settings.labels == "masked" or isinstance(settings.labels, MaskedLabels):
+        raise ValueError("offset is not supported with labels='masked': use labels='field'.")
 
 
 def choose_strengths(

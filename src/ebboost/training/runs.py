@@ -69,7 +69,8 @@ def build_run(
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
     on_device = (backend.labels(training), backend.labels(labels.validation))
     use = (candidate.labels, graph, operator, problem.output.loss)
-    objective = objective_for(*use, *on_device, settings.penalty, problem.seed)
+    offset = None if problem.offset is None else backend.to_device(problem.offset)
+    objective = objective_for(*use, *on_device, settings.penalty, problem.seed, offset)
     objective = backend.objective(objective)
     if grower is None:
         n_jobs = threads_for(settings.n_jobs, table)
@@ -158,7 +159,8 @@ def _requested_parts(problem: Problem) -> dict[str, object]:
     labels = _label_use(problem)
     smoothing = settings.smoothing
     if isinstance(smoothing, Smoother):
-        scale = partial(problem.output.loss.label_scale, training.target, training.weight)
+        offset = None if problem.offset is None else problem.offset[training.nodes]
+        scale = partial(problem.output.loss.label_scale, training.target, training.weight, offset)
         smoothing = smoothing.prepared(scale)
     parts: dict[str, object] = {"smoothing": smoothing, "labels": labels}
     is_fixed = "auto" not in (smoothing, labels)
@@ -178,28 +180,24 @@ def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
     settings = problem.settings
     labels = settings.labels
     loss = problem.output.loss
-    has_field = problem.classes or type(loss) is SquaredError
+    is_squared = type(loss) is SquaredError
     use: LatentField | MaskedLabels | None
     if isinstance(labels, (LatentField, MaskedLabels)):
         use = labels
     elif isinstance(labels, str) and labels in LABEL_USES:
         use = None if LABEL_USES[labels] is None else clone(LABEL_USES[labels])
     elif isinstance(labels, str) and labels == "auto":
-        return "auto" if has_field else None
+        return "auto" if problem.classes or is_squared else None
     else:
         raise ValueError(
             f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.LatentField(...) or "
             f"eb.MaskedLabels(...), got {labels!r}."
         )
-    if use is not None and not has_field:
+    leave_one_out = isinstance(use, LatentField) and use.leave_one_out
+    if (leave_one_out or isinstance(use, MaskedLabels)) and not is_squared:
         raise ValueError(
-            f"labels={labels!r} needs loss='squared_error'; with {loss!r} use labels='none'."
+            f"labels={labels!r} needs loss='squared_error'; with {loss!r} use labels='field'."
         )
-    if isinstance(use, MaskedLabels):
-        if problem.classes:
-            raise ValueError(
-                "labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'."
-            )
-        if settings.penalty:
-            raise ValueError("penalty must be 0 with labels='masked'.")
+    if isinstance(use, MaskedLabels) and settings.penalty:
+        raise ValueError("penalty must be 0 with labels='masked'.")
     return use

@@ -33,7 +33,7 @@ from ebboost.training.checkpoint import (
     checkpoint_session,
 )
 from ebboost.training.finish import finish
-from ebboost.training.problem import FitData, Problem, choose_strengths, split_labels
+from ebboost.training.problem import FitData, Problem, check_offset, choose_strengths, split_labels
 from ebboost.training.runs import build_run, candidates, cross_fit, early_stopping
 from ebboost.training.selection import (
     CandidatePool,
@@ -122,11 +122,14 @@ class Trainer:
         output = self.output_type.from_labels(known[1], settings.loss)
         labels = split_labels(settings, output, known, data.eval_set, table.n_rows, seed)
         strengths = choose_strengths(settings.relations, data.graph, labels.training)
+        log_link = output.loss.log_link
+        offset = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
+        check_offset(offset, labels.training, settings)
         return Problem(
             estimator=self.estimator,
             parameters=self.parameters,
             settings=settings,
-            output=output.fit_loss(labels.training.target, labels.training.weight),
+            output=output.fit_loss(labels.training, offset),
             reader=reader,
             table=table,
             feature_names=_get_feature_names(columns),
@@ -135,6 +138,7 @@ class Trainer:
             coordinates=coordinates,
             labels=labels,
             seed=seed,
+            offset=offset,
         )
 
 
@@ -275,6 +279,7 @@ def _state(
         column_origin=features.table.origin,
         ensemble=features.grower.compile(result.best.weights),
         init_score=backend.to_host(run.objective.init_score),
+        offset=problem.offset,
         scores=scores,
         propagated_scores=backend.to_host(run.operator.apply(result.best.scores)),
         raw_predictions=scores,
