@@ -23,7 +23,9 @@ Array = NDArray[np.float64]
 # moves, and how often at most.
 START = (1.0, 0.03)
 FACTORS = (4.0, 2.0)
-MAX_MOVES = 12
+MAX_MOVES = 8
+# Ends of the search: factors of the start. Beyond, the deviance is flat.
+ENDS = (1e-3, 1e3)
 # Accuracy of the modes, whose sampling error is far larger.
 MODE_TOLERANCE = 1e-2
 # Up to this many numbers (labels × outputs) all folds are predicted, beyond only the first.
@@ -53,7 +55,7 @@ class _Search:
     """Deviances of hidden labels for strengths, computed once for each."""
 
     def __init__(
-        self, graph: Graph, labels: Labels, scores: Array, fold: NDArray[np.int64]
+        self, graph: Graph, labels: Labels, scores: Array, fold: NDArray[np.int64], scale: float
     ) -> None:
         self.labels = labels
         self._graph = graph
@@ -62,6 +64,12 @@ class _Search:
         all_folds = scores.size <= ALL_FOLDS_UP_TO
         self._tested = range(int(fold.max()) + 1) if all_folds else range(1)
         self.hidden = np.isin(fold, self._tested)
+        self._scale = scale
+
+    def _in_range(self, lam: float, tau: float) -> bool:
+        size = lam / (START[0] * self._scale)
+        ratio = tau / (START[1] * lam)
+        return ENDS[0] <= size <= ENDS[1] and ENDS[0] <= ratio <= ENDS[1]
 
     def predict(self, loss: Loss, field: LatentField | None) -> Array:
         """Return scores plus field at the hidden labels, NaN elsewhere."""
@@ -93,7 +101,8 @@ class _Search:
                 center = best[0]
                 for up, ratio in product((1.0, factor, 1 / factor), repeat=2):
                     strengths = (center.lam * up, center.tau * up * ratio)
-                    if (up != 1.0) + (ratio != 1.0) != 1 or strengths in tried:
+                    is_step = (up != 1.0) + (ratio != 1.0) == 1
+                    if not is_step or strengths in tried or not self._in_range(*strengths):
                         continue
                     tried.add(strengths)
                     other = LatentField(*strengths, normalized=field.normalized)
@@ -130,9 +139,9 @@ def estimate_field(
     FieldEstimate
     """
     fold = np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
-    search = _Search(graph, labels, scores, fold)
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = float(np.mean(fitted.curvature(scores, labels.target)))
+    search = _Search(graph, labels, scores, fold, curvature)
     field = LatentField(START[0] * curvature, START[0] * START[1] * curvature)
     predicted = scores
     for _ in range(ROUNDS):
