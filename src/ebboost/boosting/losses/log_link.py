@@ -18,7 +18,7 @@ POWER_RANGE = (1.01, 1.99)
 # The power where it cannot be estimated because all scores are equal: halfway.
 USUAL_POWER = 1.5
 # Least mean of the labels in the initial score.
-MIN_MEAN = 1e-12
+MIN_MEAN = 1e-300
 # Newton steps to the shape of a gamma distribution, from a start that is within 1.5 %.
 SHAPE_STEPS = 5
 

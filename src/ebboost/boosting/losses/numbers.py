@@ -123,19 +123,20 @@ class Quantile(Loss):
         return _weighted_quantile(without_offset(target, offset), weight, self.alpha)
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        difference = scores - target
-        size = np.abs(difference)
-        inside = np.minimum(size, self.rounding)
-        rounded = inside * (size - 0.5 * inside) / self.rounding  # |r| − rounding/2 beyond the band
-        return sum_outputs(0.5 * (rounded + 0.5 * self.rounding) + (0.5 - self.alpha) * difference)
+        gradient = self.gradient(scores, target)
+        return sum_outputs(gradient * (scores - target) - self.rounding * gradient**2)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        share = np.clip((scores - target) / self.rounding, -1.0, 1.0)
-        return 0.5 * share + 0.5 - self.alpha
+        inside = (scores - target) / (2.0 * self.rounding)
+        return np.clip(inside, -self.alpha, 1.0 - self.alpha)
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """Return 1/(2|r|), bounded: |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000)."""
-        return 0.5 / np.maximum(np.abs(scores - target), self.rounding)
+        """Return 1/(2|r|), bounded: |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000).
+
+        The loss is ½|r| plus a linear function, with r measured from the middle of the band.
+        """
+        middle = self.rounding * (2.0 * self.alpha - 1.0)
+        return 0.5 / np.maximum(np.abs(scores - target + middle), self.rounding)
 
     def dispersion(self, scores: Array, target: Array, weight: Array) -> float:
         """Return the mean loss, the scale of an asymmetric Laplace distribution."""
