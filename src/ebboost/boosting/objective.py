@@ -88,7 +88,7 @@ class Objective(Resumable):
         self.score_unit = 1.0
         if loss.curvature_has_units and not loss.log_link:
             with np.errstate(all="ignore"):
-                spread = loss.label_scale(labels.target, labels.weight)
+                spread = loss.label_scale(labels.target, labels.weight, known_offset)
             self.score_unit = _power_of_two(spread / (operator.norm_bound or 1.0))
 
     def fixed_scores(self, index: slice | NDArray[np.int64] = slice(None)) -> Array:
