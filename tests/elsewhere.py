@@ -146,7 +146,7 @@ class GraphElsewhere(CudaGraph):
 class ElsewhereBackend(Backend):
     """A backend whose arrays are elsewhere."""
 
-    field = CudaBackend.field
+    field_mode = CudaBackend.field_mode
 
     def graph(self, graph: Any) -> Any:
         return None if graph is None else GraphElsewhere(graph)

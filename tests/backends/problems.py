@@ -30,8 +30,11 @@ SETTINGS = {
     "momentum": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "momentum": "corrected"},
     "race": {},
     **{
-        loss: {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "loss": loss}
-        for loss in ("huber", "quantile", "poisson")
+        loss: {"smoothing": eb.Laplacian(1.0, 2), "labels": labels, "loss": loss}
+        for loss, labels in [
+            *(("huber", "none"), ("quantile", "none")),
+            *(("poisson", "field"), ("negative_binomial", "field")),
+        ]
     },
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.backends import Backend, cuda
+from ebboost.backends import Backend, cpu, cuda
 from ebboost.learners.xgboost import XGBoostGrower
 from ebboost.propagation import SparseSolver
 from ebboost.propagation._cg import column_sums
@@ -84,21 +84,23 @@ def test_a_round_synchronises_eleven_times(monkeypatch):
 
 
 def test_the_field_of_predictions_is_solved_on_the_device(monkeypatch):
-    spread, asked = cuda.HostField.posterior_mean, []
+    mode, asked = cpu.posterior_mode, []
 
-    def noted(self, errors):
-        asked.append(len(errors))
-        return spread(self, errors)
+    def noted(field, loss, scores, target):
+        asked.append(scores)
+        return mode(field, loss, scores, target)
 
-    monkeypatch.setattr(cuda.HostField, "posterior_mean", noted)
+    monkeypatch.setattr(cpu, "posterior_mode", noted)
     model = eb.EBBSRegressor(8, learner=eb.XGBoost(3), random_state=0, **SETTINGS["field"])
     here, there, _, fitted = pair(monkeypatch, model, *problem())
     np.testing.assert_allclose(there, here, rtol=1e-4)
-    assert asked == [135, 150]  # without the labels held out, and with them
+    # Without the labels held out and with them, here and elsewhere.
+    assert [len(scores) for scores in asked] == [135, 150, 135, 150]
+    assert [type(scores) for scores in asked] == 2 * [np.ndarray] + 2 * [Elsewhere]
     assert type(fitted.raw_predictions_) is np.ndarray
     known = np.arange(150, 200), np.ones(50)
     assert (
-        fitted.predict(new_labels=known).shape == (300,) and len(asked) == 2
+        fitted.predict(new_labels=known).shape == (300,) and type(asked[-1]) is np.ndarray
     )  # a fitted model is no device's
 
 
@@ -154,7 +156,7 @@ def test_classification_stays_on_the_device(n_classes, monkeypatch):
         8, learner=eb.XGBoost(3), random_state=0, smoothing=eb.Laplacian(2.0, 3), labels="field"
     )
     here, there, _, _ = pair(monkeypatch, model, X, classes, graph)
-    np.testing.assert_allclose(there, here, rtol=1e-4)
+    np.testing.assert_allclose(there, here, rtol=5e-3)
 
 
 def test_signed_relations_stay_on_the_device(monkeypatch):

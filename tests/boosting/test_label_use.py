@@ -77,16 +77,33 @@ def test_invalid_parameters_are_rejected_by_name(labels, message):
         fitted(labels=labels)
 
 
-def test_latent_field_needs_squared_error():
+@pytest.mark.parametrize("labels", ["leave-one-out", "masked"])
+def test_leave_one_out_and_masked_labels_need_squared_error(labels):
     with pytest.raises(ValueError, match="needs loss='squared_error'"):
-        fitted(loss="huber")
-    assert fitted(loss="huber", labels="auto")[0].labels_ is None
+        fitted(labels=labels, loss="huber")
     X, y, graph = homophilous()
-    with pytest.raises(ValueError, match="is for regression"):
-        eb.EBBSClassifier(labels="masked").fit(X, y > 0, graph=graph)
+    with pytest.raises(ValueError, match="needs loss='squared_error'"):
+        eb.EBBSClassifier(labels=labels).fit(X, y > 0, graph=graph)
 
 
-def test_subclasses_of_squared_error_do_not_use_the_latent_field():
+@pytest.mark.parametrize("loss", ["huber", "quantile", "poisson", "negative_binomial", "gamma"])
+def test_field_improves_predictions_under_every_likelihood(loss):
+    X, y, graph = homophilous()
+    if loss not in ("huber", "quantile"):
+        y = np.exp(y)
+    deviances = {}
+    for labels in (eb.LatentField(1.0, 0.01), "none"):
+        m = eb.EBBSRegressor(60, loss=loss, labels=labels, smoothing=None, random_state=0, n_jobs=1)
+        m.fit(X, y[:300], nodes=np.arange(300), graph=graph)
+        deviance = m.loss_.deviance(m.raw_predictions_, y[:, None])
+        deviances[m.labels_ is None] = deviance[300:].mean()
+        if labels != "none":
+            later = m.predict(new_labels=(np.arange(300, 450), y[300:450]))
+            assert np.mean((later - y)[450:] ** 2) < np.mean((m.predict() - y)[450:] ** 2)
+    assert deviances[False] < 0.7 * deviances[True]
+
+
+def test_subclasses_of_squared_error_use_the_field_of_any_likelihood():
     class Doubled(eb.SquaredError):
         constant_curvature = False
 
@@ -101,7 +118,9 @@ def test_subclasses_of_squared_error_do_not_use_the_latent_field():
 
     with pytest.raises(ValueError, match="needs loss='squared_error'"):
         fitted(labels="leave-one-out", loss=Doubled())
-    assert fitted(labels="auto", loss=Doubled())[0].labels_ is None
+    doubled = fitted(labels=eb.LatentField(4.0, 0.1), loss=Doubled())[0]
+    single = fitted(labels=eb.LatentField(2.0, 0.05))[0]
+    np.testing.assert_allclose(doubled.predict(), single.predict(), rtol=0.1, atol=0.1)
 
 
 def test_new_labels_have_the_weight_of_training_labels():

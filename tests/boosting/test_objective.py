@@ -212,13 +212,35 @@ def test_training_switches_to_float64_beyond_the_range_of_float32(smoother, unit
     assert short.double_precision == (unit > 1e38)
 
 
-def test_in_units_divides_by_the_unit():
-    labels = Labels(np.arange(3), np.zeros((3, 1)), np.ones(3))
+@pytest.mark.parametrize("scale", [1e-200, 1e-6, 1.0, 1e200])
+def test_gradients_are_in_units_of_the_spread_of_the_labels(scale):
+    labels = Labels(np.arange(3), scale * np.array([[0.0], [1.0], [5.0]]), np.ones(3))
     objective = Objective(IdentityOperator(3), eb.SquaredError(), labels)
-    values = np.arange(3.0)[:, None]
-    assert objective.unit == 1.0 and objective.in_units(values) is values
+    assert 0.7 < objective.score_unit / (scale * np.std([0.0, 1.0, 5.0])) < 1.42
+    assert np.frexp(objective.score_unit)[0] == 0.5  # a power of two
+    curvature = objective.curvature(objective.start())
+    gradient, same = objective.in_units(objective.gradient(objective.start()), curvature)
+    assert objective.unit == 1.0 and same is curvature
+    np.testing.assert_array_equal(
+        gradient * objective.score_unit, objective.init_score - labels.target
+    )
     objective.unit = 4.0
-    np.testing.assert_array_equal(objective.in_units(values), values / 4.0)
+    np.testing.assert_array_equal(objective.in_units(curvature, curvature)[1], curvature / 4.0)
+
+
+@pytest.mark.parametrize("target", [np.zeros((3, 1)), np.full((3, 1), np.inf)])
+def test_labels_without_a_finite_spread_have_the_unit_one(target):
+    with np.errstate(all="ignore"):
+        objective = Objective(
+            IdentityOperator(3), eb.SquaredError(), Labels(np.arange(3), target, np.ones(3))
+        )
+    assert objective.score_unit == 1.0
+
+
+def test_scores_of_log_links_and_of_classes_have_the_unit_one():
+    labels = Labels(np.arange(3), np.array([[0.0], [1.0], [1.0]]), np.ones(3))
+    for loss in (eb.Poisson(), eb.LogLoss()):
+        assert Objective(IdentityOperator(3), loss, labels).score_unit == 1.0
 
 
 def test_curvature_that_depends_on_the_scores_is_computed_at_each_point():

@@ -234,13 +234,13 @@ def test_an_input_error_is_one_line_and_leaves_no_file(copy, monkeypatch, name):
     ("words", "expected"),
     [
         (["fit", "nodes.csv", "edges.csv"], "Missing option '--target'"),
-        (["fit", "nodes.csv"], "Missing argument"),
+        (["fit"], "Missing argument"),
         (["fti"], "No such command 'fti'"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--task", "ranking"], "ranking"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--rounds", "0"], "--rounds"),
         (["fit", "nodes.csv", "edges.csv", "-t", "price", "--sed", "1"], "--seed"),
         (["predict", "m.ebb", "--interval", "90"], "--interval"),
-        (["predict", "m.ebb", "--nodes", "nodes.csv"], "--nodes and --edges belong together"),
+        (["predict", "m.ebb", "--edges", "edges.csv"], "--nodes and --edges belong together"),
         (["predict", "m.ebb", "--attach"], "--attach needs --nodes"),
     ],
 )

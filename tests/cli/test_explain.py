@@ -26,7 +26,7 @@ def test_an_explanation_adds_up_and_names_nodes_by_their_ids(folder):
     assert "score of" in run("explain", folder / "kind.ebb", "004").stdout
 
 
-def test_labels_outside_the_sum_are_listed_below_it(folder, tmp_path):
+def test_labels_are_parts_of_the_score_of_a_class(folder, tmp_path):
     run(
         "fit",
         folder / "kinds.csv",
@@ -39,13 +39,10 @@ def test_labels_outside_the_sum_are_listed_below_it(folder, tmp_path):
         "price",
     )
     facts = json.loads(run("explain", tmp_path / "m.ebb", "004", "--json").stdout)[0]
-    above, below = run("explain", tmp_path / "m.ebb", "004").stdout.split("sum ")
-    assert facts["labels"] and not facts["labels_in_sum"]
-    assert (
-        "label of node" not in above
-        and "change the probability" in below
-        and "label of node" in below
-    )
+    parts = [*facts["own_columns"].values(), *facts["neighbour_columns"].values()]
+    total = facts["base"] + sum(parts) + sum(facts["labels"].values())
+    assert facts["labels"] and total == pytest.approx(facts["score"], abs=1e-4)
+    assert "label of node" in run("explain", tmp_path / "m.ebb", "004").stdout.split("sum ")[0]
 
 
 def test_an_unknown_node_is_reported_with_the_nearest(folder):

@@ -205,3 +205,31 @@ def test_ctrl_c_stops_a_fit_and_leaves_no_file(tmp_path):
     assert running.returncode == 130
     assert errors.splitlines() == ["ebboost: stopped; no file was changed."]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
+
+
+def test_coordinates_take_the_place_of_edges(tmp_path):
+    nodes, _ = grid()
+    side = int(len(nodes) ** 0.5)
+    nodes["lat"], nodes["lon"] = np.divmod(np.arange(len(nodes)), side)
+    nodes[:150].to_csv(tmp_path / "old.csv", index=False)
+    nodes[150:].drop(columns="price").to_csv(tmp_path / "new.csv", index=False)
+    words = (tmp_path / "old.csv", "-t", "price", "--coordinates", "lon", "lat")
+    checked = json.loads(run("check", *words, "--no-estimate", "--json").stdout)
+    assert checked["n_nodes"] == 150 and checked["n_isolates"] == 0
+    model_file = tmp_path / "m.ebb"
+    run("fit", *words, "-o", model_file, "--rounds", 20)
+    X = nodes[["size", "rooms", "kind", "lat", "lon"]]
+    ours = eb.EBBSRegressor(20, random_state=0)
+    ours.fit(X[:150], nodes["price"][:150], coordinates=["lon", "lat"])
+    new = json.loads(run("predict", model_file, "--nodes", tmp_path / "new.csv", "--json").stdout)
+    assert [row["id"] for row in new] == nodes["id"][150:].tolist()
+    np.testing.assert_allclose([row["prediction"] for row in new], ours.predict(X[150:]))
+    rows = json.loads(run("explain", model_file, "007", "--json").stdout)
+    assert rows[0]["node"] == "007"
+    assert "pass either EDGES or --coordinates" in error_line("fit", *words[:3], code=2)
+    assert "no column 'log'" in error_line("fit", *words[:4], "log", "lat")
+
+
+def test_new_rows_without_edges_need_a_model_with_coordinates(folder):
+    line = error_line("predict", folder / "price.ebb", "--nodes", folder / "nodes.csv", code=2)
+    assert "--nodes needs --edges: the model has no coordinates" in line

@@ -129,10 +129,19 @@ def test_constant_columns_are_ignored(learner):
         assert np.isfinite(finite(table, Y, PATH, learner=learner).feature_importances_).all()
 
 
+class AbsoluteError(eb.Loss):
+    """Its gradient at the optimum is not zero."""
+
+    def value(self, scores, target):
+        return np.abs(scores - target)[:, 0]
+
+    def gradient(self, scores, target):
+        return np.where(scores < target, -1.0, 1.0)
+
+
 def test_trees_of_zero_weight_have_no_importance():
-    model = eb.EBBSRegressor(
-        3, learner=eb.CatBoost(1, from_average=False), loss=eb.Quantile(0.9), early_stopping=False
-    )
+    learner = eb.CatBoost(1, from_average=False)
+    model = eb.EBBSRegressor(3, learner=learner, loss=AbsoluteError(), early_stopping=False)
     assert model.fit(X, np.full(N, 7.0)).history_["step"] == [0.0] * 3
     np.testing.assert_array_equal(model.feature_importances_, 0.0)
 
@@ -216,7 +225,7 @@ def test_a_label_on_one_node():
 @pytest.mark.parametrize("unit", [1e-25, 1e25])
 def test_labels_in_any_unit_that_trees_can_tell_apart(loss, unit):
     model = finite(X, unit * np.exp(Y), PATH, loss=loss, n_estimators=20)
-    assert model.score(None, unit * np.exp(Y)) > 0.3
+    assert model.score(None, unit * np.exp(Y)) > 0.2
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_without_graph_for_classes_with_weights_and_categories(n_classes):
     )
     model.fit(frame, classes, graph=graph)
     result = diagnostics.without_graph(model, model.state_.table)
-    assert result.probabilities.shape == model.state_.validation.prediction.shape
+    assert result.probabilities.shape == (model.validation_nodes_.size, n_classes)
     assert result.probabilities.sum(axis=1) == pytest.approx(1.0)
     assert result.metrics["accuracy"] > 1.1 / n_classes
 

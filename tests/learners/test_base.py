@@ -263,3 +263,22 @@ def test_a_lightgbm_model_of_a_constant_table_passes_the_check():
     grower = start(eb.LightGBM(), Table(np.zeros((30, 2)), ("a", "b")))
     assert grower.grow(np.ones((30, 1)), np.ones((30, 1))) is None
     eb.LightGBM.load(grower.compile([]).files()).check(2, 1, {})
+
+
+SCALED = [(name, {}) for name in LEARNERS]
+SCALED += [
+    ("xgboost", {"loss": loss}) for loss in ("huber", "quantile", "poisson", "gamma", "tweedie")
+]
+SCALED += [("xgboost", {"momentum": "corrected"})]
+
+
+@pytest.mark.parametrize(("name", "changes"), SCALED)
+def test_accuracy_does_not_depend_on_the_units_of_the_labels(name, changes):
+    X, y, graph = problem()
+    y = np.exp(0.3 * y)
+    scores = []
+    for scale in (1.0, 1e-12, 1e-4, 1e12):
+        model = fitted(LEARNERS[name], X, scale * y, graph, n_estimators=8, **changes)
+        scores.append(model.score(None, scale * y))
+    assert scores[0] > 0.2
+    np.testing.assert_allclose(scores, scores[0], atol=1e-3)

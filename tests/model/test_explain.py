@@ -69,7 +69,23 @@ def test_contributions_add_up_to_the_score_of_a_class(n_classes):
     m.fit(X, classes[:200], nodes=np.arange(200), graph=graph)
     explanation = m.explain([250])[0]
     assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
-    assert not explanation.labels_in_sum
+    assert explanation.labels
+
+
+@pytest.mark.parametrize(
+    "loss", ["poisson", "negative_binomial", "gamma", "tweedie", "huber"], ids=str
+)
+def test_contributions_add_up_to_the_score_under_every_likelihood(loss):
+    X, y, graph = homophilous(300)
+    exposure = np.random.default_rng(0).uniform(1.0, 9.0, 300)
+    y = np.round(exposure * np.exp(y)) + 1.0
+    m = eb.EBBSRegressor(20, loss=loss, labels="field", smoothing=eb.Laplacian(), random_state=0)
+    offset = np.log(exposure)
+    m.set_params(n_jobs=1).fit(X, y[:200], nodes=np.arange(200), graph=graph, offset=offset)
+    for node in (10, 250):
+        explanation = m.explain([node])[0]
+        assert explanation.labels and explanation.offset == pytest.approx(offset[node])
+        assert explanation.total == pytest.approx(m.raw_predictions_[node, 0], abs=1e-4)
 
 
 def test_a_loaded_model_needs_the_table(tmp_path):
@@ -141,11 +157,10 @@ def test_contributions_beyond_the_largest_five_are_one_line(n, text):
     assert names[-1] == (text or "column x0")
 
 
-def test_labels_of_a_classifier_are_printed_apart_from_the_sum():
-    explanation = eb.Explanation(0, 0, 1.5, 1.0, {"x": 0.5}, {}, {4: 0.25}, labels_in_sum=False)
-    before, after = str(explanation).split("added to the probability of the class\n")
-    assert "score 1.5000" in before and "label" not in before
-    assert after.split() == ["label", "of", "node", "4", "+0.2500"]
+def test_an_offset_is_printed_as_a_part_of_the_sum():
+    explanation = eb.Explanation(0, 0, 2.25, 1.0, {"x": 0.5}, {}, {4: 0.25}, offset=0.5)
+    assert printed_numbers(explanation)[1]["offset"] == "+0.5000"
+    assert explanation.total == explanation.score
 
 
 def test_an_explanation_of_zero_is_printed():

@@ -2,6 +2,9 @@
 
 from typing import Any, Self
 
+from ebboost.boosting.field_mode import posterior_mode
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.types import AnyArray
@@ -37,9 +40,12 @@ class Backend:
         """Return an array on the device as a host array."""
         return array
 
-    def field(self, use: Any, graph: Graph, labels: Labels) -> Any:
-        """Return the posterior of a latent field, which takes and returns host arrays."""
-        return use.operator(graph, labels.nodes, labels.weight)
+    def field_mode(
+        self, use: LatentField, graph: Graph, labels: Labels, loss: Loss, scores: AnyArray
+    ) -> AnyArray:
+        """Return the latent field of the labels, for scores at their nodes; host arrays."""
+        posterior = use.operator(graph, labels.nodes, labels.weight)
+        return posterior_mode(posterior, loss, scores, labels.target)
 
     def learner(self, learner: Learner) -> Learner:
         """Return the learner that grows the trees."""

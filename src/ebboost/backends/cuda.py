@@ -6,6 +6,8 @@ from typing import Any, Self
 
 from ebboost.backends._tiles import worthwhile
 from ebboost.backends.cpu import Backend
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels
 from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
@@ -62,30 +64,16 @@ class CudaBackend(Backend):
         """Return an array of CuPy's as numpy's."""
         return self._cupy.asnumpy(array)
 
-    def field(self, use: Any, graph: Graph, labels: Labels) -> "HostField":
-        """Return the posterior of a latent field, which takes and returns host arrays."""
-        moved = map(self.to_device, (labels.nodes, labels.weight))
-        return HostField(use.operator(self.graph(graph), *moved), self)
+    def field_mode(
+        self, use: LatentField, graph: Graph, labels: Labels, loss: Loss, scores: AnyArray
+    ) -> AnyArray:
+        """Return the latent field of the labels, computed on the GPU, as a host array."""
+        moved = (self.graph(graph), self.labels(labels), loss, self.to_device(scores))
+        return self.to_host(Backend.field_mode(self, use, *moved))
 
     def expect_table(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
         """Note the size of a candidate's table, for the message if memory runs out."""
         self._tables[name] = (n_rows, n_columns, n_outputs)
-
-
-class HostField:
-    """A :class:`FieldPosterior` on a device, which takes and returns host arrays."""
-
-    def __init__(self, field: Any, backend: Backend) -> None:
-        self._field = field
-        self._backend = backend
-
-    def posterior_mean(self, errors: AnyArray) -> AnyArray:
-        """Return :meth:`FieldPosterior.posterior_mean`."""
-        return self._backend.to_host(self._field.posterior_mean(self._backend.to_device(errors)))
-
-    def leave_one_out(self, errors: AnyArray) -> AnyArray:
-        """Return :meth:`FieldPosterior.leave_one_out`."""
-        return self._backend.to_host(self._field.leave_one_out(self._backend.to_device(errors)))
 
 
 def memory_message(tables: Sequence[tuple[int, int, int]], edges: int, free: int) -> str:

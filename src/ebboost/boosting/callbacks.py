@@ -30,7 +30,7 @@ class RoundInfo:
     model : Iterate
         The model so far: ``model.scores``, ``model.smoothed`` and ``model.weights``, one per tree.
     step : float
-        The step along the new tree.
+        The step along the new tree, which is grown in units of the spread of the labels.
     cosine : float
         The cosine of the angle between the new tree and the negative gradient that it was grown on
         (of two trees, the smaller).

@@ -1,5 +1,9 @@
 """The objective for each use of known labels: none, the latent field (15), masked labels."""
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.boosting.field_mode import LikelihoodFieldObjective
 from ebboost.boosting.latent_field import FieldObjective, LatentField, LeaveOneOutObjective
 from ebboost.boosting.losses import Loss, SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels, MaskedObjective
@@ -7,6 +11,8 @@ from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
 from ebboost.propagation import Propagation, PropagationOperator
+
+Array = NDArray[np.float64]
 
 
 def objective_for(
@@ -18,12 +24,13 @@ def objective_for(
     validation: Labels | None,
     penalty: float,
     seed: int,
+    offset: Array | None = None,
 ) -> Objective:
     """Return the objective for a use of labels; None trains on the meta-loss (7) as it stands.
 
-    The latent field needs the squared error and a graph, otherwise (7) is used too. ``seed`` draws
-    the masks of :class:`MaskedLabels`, which need a linear operator. Leave-one-out residuals need
-    edges of positive weight.
+    The latent field needs a graph, otherwise (7) is used too. ``seed`` draws the masks of
+    :class:`MaskedLabels`, which need a linear operator. Leave-one-out residuals need the squared
+    error and edges of positive weight. ``offset`` is added to the scores of the nodes.
     """
     if isinstance(label_use, MaskedLabels):
         if not isinstance(operator, PropagationOperator):
@@ -32,12 +39,14 @@ def objective_for(
                 "Use smoothing=eb.Laplacian(), or labels='field', 'leave-one-out' or 'none'."
             )
         return MaskedObjective(operator, loss, labels, validation, penalty, label_use, seed)
-    if isinstance(label_use, LatentField) and graph is not None and type(loss) is SquaredError:
+    if isinstance(label_use, LatentField) and graph is not None:
         field = label_use.operator(graph, labels.nodes, labels.weight)
         if label_use.leave_one_out and field.signed:
             raise ValueError(
                 "labels='leave-one-out' needs relations of positive strength; use labels='field'."
             )
-        objective = LeaveOneOutObjective if label_use.leave_one_out else FieldObjective
-        return objective(operator, loss, labels, validation, penalty, field)
-    return Objective(operator, loss, labels, validation, penalty)
+        objective: type[FieldObjective | LikelihoodFieldObjective] = LikelihoodFieldObjective
+        if type(loss) is SquaredError:
+            objective = LeaveOneOutObjective if label_use.leave_one_out else FieldObjective
+        return objective(operator, loss, labels, validation, penalty, field, offset)
+    return Objective(operator, loss, labels, validation, penalty, offset)

@@ -155,6 +155,11 @@ class FieldPosterior:
         on_nodes[nodes] = self.weight
         # The field of a node without edges is shrunk as if it had one neighbour.
         row_sums = np.where(degrees > 0, row_sums, float(normalized))
+        prior = on_nodes.copy()
+        prior[nodes] = 0.0
+        prior += tau + lam * row_sums
+        #: Precision matrix of the prior, λL + τI, and ``unlabelled`` at nodes without a label.
+        self.prior = GraphMatrix(graph.adjacency, prior, lam, root)
         matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * row_sums, lam, root)
         # w_i + τ, by which each row of K⁻¹ exceeds its off-diagonal entries.
         self._dominance = on_nodes + tau
@@ -173,6 +178,20 @@ class FieldPosterior:
     def solve(self, values: Array) -> Array:
         """Return K v on all nodes, for v on all nodes."""
         return self._solver.solve(values)
+
+    def solve_system(self, curvature: Array, right: Array, tolerance: float) -> Array:
+        """Return (H + λL + τI)⁻¹ b on all nodes, with H of shape (m, c) at the labelled nodes.
+
+        A column of H is the curvature of a likelihood that is not Gaussian, in place of W.
+        """
+        solution = np.empty_like(right)
+        for column in range(right.shape[1]):
+            diagonal = self.prior.diagonal.copy()
+            diagonal[self.nodes] += curvature[:, min(column, curvature.shape[1] - 1)]
+            matrix = self.prior.replace(diagonal, self.prior.strength)
+            solver = SparseSolver(matrix, self._remedy, self.tau, direct=False)
+            solution[:, column] = solver.solve(right[:, column], tolerance)
+        return solution
 
     def _on_all_nodes(self, nodes: NDArray[np.int64], values: Array) -> Array:
         on_nodes = np.zeros((self.n_nodes, values.shape[1]), like=values)
@@ -254,6 +273,13 @@ class FieldPosterior:
         return np.clip(total / self.probes, least, 1.0 / self._dominance)[self.nodes]
 
 
+def training_tolerance(field: FieldPosterior) -> float:
+    """Return the relative accuracy of solves in training."""
+    if trains_in_double_precision(field.n_nodes):
+        return TRAINING_TOLERANCE
+    return min(LOOSE_SHARE_OF_TAU * field.tau, MAX_TRAINING_TOLERANCE)
+
+
 class FieldObjective(Objective):
     """½ eᵀW(e − z): generalised least squares, the squared error with the field minimised out.
 
@@ -274,15 +300,14 @@ class FieldObjective(Objective):
         validation: Labels | None,
         penalty: float,
         field: FieldPosterior,
+        offset: Array | None = None,
     ) -> None:
         self.field = field
-        self.tolerance = TRAINING_TOLERANCE
-        if not trains_in_double_precision(field.n_nodes):
-            self.tolerance = min(LOOSE_SHARE_OF_TAU * field.tau, MAX_TRAINING_TOLERANCE)
+        self.tolerance = training_tolerance(field)
         # Both the field and the loss use weights relative to their mean.
         labels = Labels(labels.nodes, labels.target, field.weight)
-        super().__init__(operator, loss, labels, validation, penalty)
-        self._label_field = field.posterior_mean(labels.target - self.init_score)
+        super().__init__(operator, loss, labels, validation, penalty, offset)
+        self._label_field = field.posterior_mean(labels.target - self.fixed_scores(labels.nodes))
 
     def _augment(self, smoothed: Array) -> Array:
         """P h and K W (P h): the one solve of a round."""
@@ -296,7 +321,7 @@ class FieldObjective(Objective):
 
     def _predict(self, point: Iterate) -> Array:
         propagated, field = self._split(point.smoothed)
-        return self.init_score + propagated + self._label_field - field
+        return self.fixed_scores() + propagated + self._label_field - field
 
     def _residuals(self, point: Iterate) -> tuple[Array, Array]:
         """The residuals e, and e − z, at the labelled nodes."""
@@ -306,7 +331,7 @@ class FieldObjective(Objective):
             nodes = self.labels.nodes
             target = self.labels.target
             remainder = target - self.predict(point)[nodes]
-            return target - self.init_score - propagated[nodes], remainder
+            return target - self.fixed_scores(nodes) - propagated[nodes], remainder
 
         return point.cached("residuals", compute)
 

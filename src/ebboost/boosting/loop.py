@@ -81,8 +81,8 @@ class Boosting(Resumable):
             raise StopIteration
         objective = self.objective
         point = self.momentum.point(self.model)
-        gradient = objective.in_units(objective.gradient(point))
-        curvature = objective.in_units(objective.curvature(point))
+        derivatives = (objective.gradient(point), objective.curvature(point))
+        gradient, curvature = objective.in_units(*derivatives)
         tree = self.learner.grow(gradient, curvature)
         if tree is None:
             self.reason = "no tree could be grown on the gradient that is left"

@@ -129,8 +129,8 @@ class MaskedObjective(Objective):
         return self._constant(1.0)
 
     def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
-        """Return 2: the published loss is not halved."""
-        return 2.0
+        """Return two Newton steps: the published loss is not halved."""
+        return 2.0 * self.score_unit
 
 
 def masked_prediction(

@@ -151,7 +151,7 @@ class _Corrected(_Simple):
     ) -> None:
         super().__init__(objective, restart)
         self._learner = learner
-        self._rate = rate
+        self._rate = rate * objective.score_unit
         # What second trees have not fitted yet, as a gradient: −curvature × (its target − its
         # values).
         self._missing: Array | float = 0.0

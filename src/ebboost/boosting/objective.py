@@ -1,7 +1,7 @@
 """The meta-loss (7) as a function of the base scores f, its gradient (8) and its curvature.
 
-Predictions are ``init_score + P f``. Trees are fitted to a gradient and a curvature of *every*
-node, labelled or not; they never see the labels.
+Predictions are ``init_score + P f``, plus an offset if there is one. Trees are fitted to a gradient
+and a curvature of *every* node, labelled or not; they never see the labels.
 """
 
 import math
@@ -33,6 +33,11 @@ def trains_in_double_precision(n_nodes: int) -> bool:
     return n_nodes <= DOUBLE_PRECISION_UP_TO
 
 
+def _power_of_two(number: float) -> float:
+    """The nearest power of two; 1 for 0 and numbers that are not finite."""
+    return 2.0 ** round(math.log2(number)) if 0.0 < number < math.inf else 1.0
+
+
 def relative_weights(weight: Array) -> Array:
     """Return weights divided by their mean; the same array if the mean is 1."""
     mean = weight.mean()
@@ -42,8 +47,8 @@ def relative_weights(weight: Array) -> Array:
 class Objective(Resumable):
     """Σ_{i∈𝓛} w_i D(init_score + (P f)_i, y_i) + ½ ε ‖f‖²: equation (7) with a penalty.
 
-    P is ``operator`` and ε is ``penalty``.
-    A P that is not linear is linearised at each point.
+    P is ``operator`` and ε is ``penalty``. A P that is not linear is linearised at each point. An
+    ``offset`` of shape (n, 1) is added to the scores of the nodes.
     """
 
     #: By what share a step may raise the loss and still count as descent: rounding.
@@ -57,6 +62,7 @@ class Objective(Resumable):
         labels: Labels,
         validation: Labels | None = None,
         penalty: float = 0.0,
+        offset: Array | None = None,
     ) -> None:
         self.operator = operator
         self.loss = loss
@@ -64,7 +70,9 @@ class Objective(Resumable):
         self.labels = Labels(labels.nodes, labels.target, relative_weights(labels.weight))
         self.validation = validation
         self.penalty = penalty
-        self.init_score = loss.initial(labels.target, labels.weight)
+        self.offset = offset
+        known_offset = None if offset is None else offset[labels.nodes]
+        self.init_score = loss.initial(labels.target, labels.weight, known_offset)
         self.double_precision = trains_in_double_precision(operator.shape[0])
         self._fixed_curvature: Array | None = None
         self._fixed_loss_curvature: Array | None = None
@@ -75,10 +83,22 @@ class Objective(Resumable):
         self.unit = operator.norm_bound**2 or 1.0
         if loss.curvature_has_units:
             self.unit *= float(np.mean(self._loss_curvature(self.start()))) or 1.0
+        # Spread of the labels as base scores. Trees are grown in this unit: libraries do not split
+        # where the gain is below a constant of theirs. A power of two rounds nothing.
+        self.score_unit = 1.0
+        if loss.curvature_has_units and not loss.log_link:
+            with np.errstate(all="ignore"):
+                spread = loss.label_scale(labels.target, labels.weight, known_offset)
+            self.score_unit = _power_of_two(spread / (operator.norm_bound or 1.0))
 
-    def in_units(self, values: Array) -> Array:
-        """Return a gradient or a curvature divided by ``unit``."""
-        return values if self.unit == 1.0 else values / self.unit
+    def fixed_scores(self, index: slice | NDArray[np.int64] = slice(None)) -> Array:
+        """Return what no tree moves: the initial score, plus the offset of all or some nodes."""
+        return self.init_score if self.offset is None else self.init_score + self.offset[index]
+
+    def in_units(self, gradient: Array, curvature: Array) -> tuple[Array, Array]:
+        """Return a gradient and a curvature in the units in which trees are grown."""
+        unit = self.unit
+        return gradient / (unit * self.score_unit), curvature if unit == 1.0 else curvature / unit
 
     def start(self) -> Iterate:
         """Return f⁰ = 0."""
@@ -202,24 +222,27 @@ class Objective(Resumable):
         """Return η minimising the parabola above the loss along the tree.
 
         For squared error that parabola is the loss itself and η = ⟨y − f̃, P h⟩/‖P h‖² over the
-        labelled nodes. Where the curvature of the loss is no bound, η is at most 1.
+        labelled nodes. Where the curvature of the loss is no bound, η is at most a Newton step.
         """
         derivatives = (self._loss_gradient(point), self._loss_curvature(point))
         gradient, curvature, _ = directional_sums(*derivatives, smoothed_tree[self.labels.index])
         step = self._parabola_minimum(gradient, curvature, point, tree)
-        return step if self.loss.majorised else min(step, 1.0)
+        return step if self.loss.majorised else min(step, self.score_unit)
 
     def predict(self, point: Iterate) -> Array:
         """Return the predicted scores of every node."""
         return point.cached("prediction", lambda: self._predict(point))
 
     def _predict(self, point: Iterate) -> Array:
-        return self.init_score + point.smoothed
+        return self.fixed_scores() + point.smoothed
 
     def _scores(self, point: Iterate) -> Array:
         """Predicted scores of the labelled nodes."""
+        return point.cached("labelled scores", lambda: self._labelled_scores(point))
+
+    def _labelled_scores(self, point: Iterate) -> Array:
         index = self.labels.index
-        return point.cached("labelled scores", lambda: self.init_score + point.smoothed[index])
+        return self.fixed_scores(index) + point.smoothed[index]
 
     def _total_loss(self, labels: Labels, scores: Array) -> float:
         # Not a BLAS product: its threads would compete with those of the trees.

@@ -15,16 +15,17 @@ _ESTIMATE = "Whether to fit models without and with the graph, which takes most 
 @inputs.with_options
 def check(
     nodes: inputs.NodesFile,
-    edges: inputs.EdgesFile,
     target: inputs.Target,
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
+    edges: inputs.EdgesFile = None,
     estimate: Annotated[bool, inputs.option("--estimate/--no-estimate", None, _ESTIMATE)] = True,
     seed: inputs.Seed = 0,
     as_json: inputs.Json = False,
 ) -> None:
     """Check the data, and estimate whether the graph improves predictions."""
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
+    assert data.graph is not None
     with progress("comparing models without and with the graph") as update:
         options: dict[str, Any] = {"task": task, "random_state": seed}
         options["callbacks"] = [ModelsBar(update)]

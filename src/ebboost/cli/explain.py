@@ -49,7 +49,6 @@ def _as_dict(explanation: Explanation, model: inputs.Model, ids: list[str]) -> d
         "own_columns": explanation.own,
         "neighbour_columns": {ids[row]: value for row, value in explanation.neighbors.items()},
         "labels": {ids[row]: value for row, value in explanation.labels.items()},
-        "labels_in_sum": explanation.labels_in_sum,
     }
     if not isinstance(model, EBBSClassifier):
         return result | {"prediction": float(model.predict(nodes=[explanation.node])[0])}
@@ -74,9 +73,7 @@ def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> Non
     parts: list[Part] = [("base", "the same for every node", result["base"])]
     parts += _largest("column", own, top, "other column", neighbours)
     parts += _largest("score of node", result["neighbour_columns"], top, "other node")
-    label_parts = _largest("label of node", result["labels"], top, "other node")
-    if result["labels_in_sum"]:
-        parts += label_parts
+    parts += _largest("label of node", result["labels"], top, "other node")
     values = [value for *_, value in parts]
     largest = max(map(abs, [*values, sum(values), 1e-300]))
     decimals = int(np.clip(SIGNIFICANT_DIGITS - 1 - np.floor(np.log10(largest)), 0, 12))
@@ -85,10 +82,6 @@ def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> Non
     _add_rows(table, parts, decimals)
     table.add_section()
     table.add_row("sum", "score", f"{sum(values):,.{decimals}f}", style="bold")
-    if label_parts and not result["labels_in_sum"]:
-        table.add_section()
-        table.add_row("afterwards", "known labels change the probability", "")
-        _add_rows(table, label_parts, decimals)
     console.terminal().print(table)
 
 

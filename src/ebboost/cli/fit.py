@@ -1,6 +1,7 @@
 """``ebboost fit``: train on a table and its edges, and write a model file."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,10 +35,10 @@ _INTERVAL = inputs.option("--interval", "SHARE", _LEVEL, min=0.01, max=0.999)
 @inputs.with_options
 def fit(
     nodes: inputs.NodesFile,
-    edges: inputs.EdgesFile,
     target: inputs.Target,
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
+    edges: inputs.EdgesFile = None,
     output: Annotated[Path, inputs.option("--output -o", "FILE", _OUTPUT)] = Path("model.ebb"),
     rounds: Annotated[int, inputs.option("--rounds", "NUMBER", _ROUNDS, min=1)] = 3000,
     preset: Annotated[Preset, inputs.option("--preset", "NAME", _PRESET)] = "default",
@@ -60,8 +61,13 @@ def fit(
     if preset != "default":
         model = estimator.from_preset(preset, **options)
     with console.progress("selecting how to use the graph") as update:
-        bar = [console.ModelsBar(update)]
-        model.fit(X, y, graph=data.graph, callbacks=bar, checkpoint=checkpoint, resume=resume)
+        options = {"checkpoint": checkpoint, "resume": resume}
+        options["callbacks"] = [console.ModelsBar(update)]
+        if graph_options.coordinates is None:
+            model.fit(X, y, graph=data.graph, **options)
+        else:  # the same graph, without ids
+            model.fit(X, y, coordinates=graph_options.coordinates, **options)
+            model = estimator.from_state(replace(model.state_, graph=data.graph))
         if model.stop_reason_ == Interrupt.reason:
             if checkpoint is not None:
                 console.print_note("the same command with --resume continues.")
@@ -71,9 +77,9 @@ def fit(
     known = pd.notna(y)
     facts = {
         "task": task,
-        "nodes": data.graph.n_nodes,
+        "nodes": len(X),
         "columns": X.shape[1],
-        "edges": data.graph.n_edges,
+        "edges": 0 if model.graph_ is None else model.graph_.n_edges,
         "labels": int(known.sum()),
         "best_candidate": model.best_candidate_,
         "selection": model.selection_,
@@ -103,7 +109,7 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
     if isinstance(model, EBBSClassifier):
         decode = model.state_.output.decode
         classes, counts = np.unique(y.astype(model.classes_.dtype), return_counts=True)
-        truth = decode(one_hot(model.validation_target_))
+        truth = model.classes_[one_hot(model.validation_target_).argmax(axis=1)]
         return {
             "held_out": n_errors,
             "accuracy": accuracy(truth, decode(model.validation_prediction_)),

@@ -42,7 +42,7 @@ class NodesAndEdges:
     table: pd.DataFrame
     ids: Ids  # text, or row numbers
     id_name: str | None  # None where edges hold row numbers
-    graph: Graph
+    graph: Graph | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,23 @@ def read_nodes_and_edges(
     if id_name is not None:
         graph = Graph(graph.adjacency, np.concatenate([more_ids, ids]))
     return NodesAndEdges(table, ids, id_name, graph)
+
+
+def read_nodes(nodes: TableSource, node_id: str | None = None) -> NodesAndEdges:
+    """Read a table of nodes alone; ids are the column named like an id, or row numbers."""
+    names = tables.column_names(nodes)
+    by_row = node_id == ROWS and ROWS not in names
+    if node_id is not None and not by_row:
+        tables.check_column(names, node_id, "--id", nodes)
+    id_name = None if by_row else node_id or _named_like(names, ID_NAMES)
+    table = tables.read_table(nodes, text=[] if id_name is None else [id_name])
+    if not len(table):
+        raise ValueError(f"{nodes} has a header but no rows.")
+    if id_name is None:
+        return NodesAndEdges(table, np.arange(len(table)), None)
+    ids = table.pop(id_name).to_numpy(dtype=object)
+    _match_ids(ids, np.zeros(0, dtype=object), [], id_name, nodes)
+    return NodesAndEdges(table, ids, id_name)
 
 
 def _warn(text: str) -> None:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,8 +16,17 @@ import ebboost
 from ebboost.cli import roles, tables
 from ebboost.cli.console import progress
 from ebboost.cli.formats import Query, TableSource
-from ebboost.cli.graph_files import EdgeColumns, Ids, NodesAndEdges, read_nodes_and_edges
+from ebboost.cli.graph_files import (
+    EdgeColumns,
+    Ids,
+    NodesAndEdges,
+    read_nodes,
+    read_nodes_and_edges,
+)
+from ebboost.data.coordinates import Coordinates
+from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
+from ebboost.graph import Graph
 
 Task = Literal["auto", "regression", "classification"]
 Model = EBBSClassifier | EBBSRegressor
@@ -47,6 +56,7 @@ _WEIGHT = (
 _DISTANCE = "Column of EDGES with distances d: an edge weighs 1 / (1 + d / median d)."
 _SQL = "NODES is a database, SQLite or DuckDB: the query that returns the table."
 _EDGES_SQL = "EDGES is a database: the query that returns the edges."
+_COORDINATES = "Two columns of NODES, such as lon lat, in place of EDGES: the nearest rows connect."
 _SKIP = "Leave out edges of nodes that are not in NODES."
 _TASK = "regression, classification or auto."
 _DROP = "Column to leave out; may be repeated."
@@ -54,7 +64,7 @@ _MISSING = "Value of the target that means unknown, such as -999; may be repeate
 _CATEGORICAL = "Column whose numbers are codes of categories; may be repeated."
 
 NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV, Parquet, Excel …")]
-EdgesFile = Annotated[Path, _file("EDGES", "Edges between nodes: a table or GraphML.")]
+EdgesFile = Annotated[Path | None, _file("EDGES", "Edges between nodes: a table or GraphML.")]
 ModelFile = Annotated[Path, _file("MODEL", "A model file written by ebboost fit.")]
 Target = Annotated[str, option("--target -t", "COLUMN", _TARGET)]
 Seed = Annotated[int, option("--seed", "NUMBER", _SEED)]
@@ -70,6 +80,9 @@ class GraphOptions:
     edge_to: Annotated[str | None, option("--edge-to", "COLUMN", _TO)] = None
     weight: Annotated[str | None, option("--weight", "COLUMN", _WEIGHT)] = None
     distance: Annotated[str | None, option("--distance", "COLUMN", _DISTANCE)] = None
+    coordinates: Annotated[
+        tuple[str, str] | None, option("--coordinates", "COLUMN COLUMN", _COORDINATES)
+    ] = None
     sql: Annotated[str | None, option("--sql", "QUERY", _SQL)] = None
     edges_sql: Annotated[str | None, option("--edges-sql", "QUERY", _EDGES_SQL)] = None
     skip_unknown: Annotated[bool, option("--skip-unknown", None, _SKIP)] = False
@@ -78,8 +91,13 @@ class GraphOptions:
         """Return the table of nodes: a file, or a query of a database."""
         return nodes if self.sql is None else Query(nodes, self.sql)
 
-    def read(self, nodes: Path, edges: Path, fitted_ids: Ids | None = None) -> NodesAndEdges:
-        """Read the two files."""
+    def read(self, nodes: Path, edges: Path | None, fitted_ids: Ids | None = None) -> NodesAndEdges:
+        """Read the two files, or NODES alone if it has coordinates."""
+        if (edges is None) == (self.coordinates is None):
+            raise typer.BadParameter("pass either EDGES or --coordinates, where edges come from.")
+        if edges is None:
+            with progress(f"reading {nodes.name}"):
+                return read_nodes(self.table(nodes), self.node_id)
         with progress(f"reading {nodes.name} and {edges.name}"):
             return read_nodes_and_edges(
                 self.table(nodes),
@@ -127,7 +145,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_problem(
-    nodes: Path, edges: Path, target: str, graph: GraphOptions, columns: ColumnOptions
+    nodes: Path, edges: Path | None, target: str, graph: GraphOptions, columns: ColumnOptions
 ) -> tuple[NodesAndEdges, pd.DataFrame, NDArray[Any], str]:
     """Return what the files hold, the features, the labels and the task."""
     # A wrong target is reported before both files are read.
@@ -140,6 +158,13 @@ def read_problem(
         X = roles.features(data.table, target, drop, columns.categorical or [], nodes)
         column = roles.without(data.table[target], columns.missing or [])
         y, task = roles.labels(column, columns.task, nodes)
+    if graph.coordinates is not None:
+        for name in graph.coordinates:
+            tables.check_column(list(X), name, "--coordinates", nodes)
+        reader = TableReader()
+        _, built = Coordinates.fit(graph.coordinates, list(X), reader.fit(X))
+        ids = None if data.id_name is None else data.ids
+        data = replace(data, graph=Graph(built.adjacency, ids))
     return data, X, y, task
 
 

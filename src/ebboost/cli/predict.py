@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from ebboost.cli import console, inputs, tables
-from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError
+from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError, read_nodes
 from ebboost.cli.roles import target_numbers
 
 _OUTPUT = "CSV or Parquet file to write. Default: CSV on standard output."
@@ -43,14 +43,16 @@ def predict(
     """
     if output is not None:
         tables.check_writable(output)
-    if (nodes is None) != (edges is None):
+    if nodes is None and edges is not None:
         raise typer.BadParameter("--nodes and --edges belong together: give both or neither.")
-    if attach_to_fitted and nodes is None:
+    if attach_to_fitted and edges is None:
         raise typer.BadParameter("--attach needs --nodes and --edges.")
     model = inputs.load_model(model_file)
     if interval is not None and is_classifier(model):
         raise ValueError("--interval is for regression: this model predicts probabilities.")
-    if nodes is None or edges is None:
+    if nodes is not None and edges is None and model.state_.coordinates is None:
+        raise typer.BadParameter("--nodes needs --edges: the model has no coordinates.")
+    if nodes is None:
         ids, arguments = _fitted_rows(model, all_rows)
     else:
         data = _read_new(model, nodes, edges, graph_options, attach_to_fitted)
@@ -76,7 +78,7 @@ def _predictions(
     columns: dict[str, Any] = {inputs.column_name(model, "id") or "id": ids}
     if is_classifier(model):
         probabilities = model.predict_proba(**arguments)
-        columns["prediction"] = model.state_.output.decode(probabilities)
+        columns["prediction"] = model.classes_[probabilities.argmax(axis=1)]
         names = [f"probability_{label}" for label in model.classes_.tolist()]
         columns |= zip(names, probabilities.T, strict=True)
     elif interval is None:
@@ -98,12 +100,18 @@ def _fitted_rows(model: inputs.Model, all_rows: bool) -> tuple[NDArray[Any], dic
 
 
 def _read_new(
-    model: inputs.Model, nodes: Path, edges: Path, options: inputs.GraphOptions, attached: bool
+    model: inputs.Model,
+    nodes: Path,
+    edges: Path | None,
+    options: inputs.GraphOptions,
+    attached: bool,
 ) -> NodesAndEdges:
     """Read a new table and its edges; if attached, the fitted nodes precede the new ones."""
     id_column = inputs.column_name(model, "id")
     if options.node_id is None and id_column in tables.column_names(options.table(nodes)):
         options = replace(options, node_id=id_column)
+    if edges is None:
+        return read_nodes(options.table(nodes), options.node_id)
     fitted_ids = inputs.node_ids(model)
     if attached:
         if model.graph_ is None:

@@ -384,6 +384,39 @@ def _weights(sample_weight: ArrayLike | None, size: int) -> Array:
     return weight
 
 
+def offset_column(offset: object, exposure: object, n_rows: int, log_link: bool) -> Array | None:
+    """Return what is added to the scores of each row, shape (n_rows, 1): log exposure or offset."""
+    if offset is not None and exposure is not None:
+        raise ValueError("Pass offset or exposure, which is its exponential, not both.")
+    if exposure is not None and not log_link:
+        raise ValueError(
+            "exposure needs a loss with a log link: 'poisson', 'negative_binomial', 'gamma' or "
+            "'tweedie'. Use offset for what is added to the score."
+        )
+    name = "offset" if exposure is None else "exposure"
+    values = offset if exposure is None else exposure
+    if values is None:
+        return None
+    try:
+        column = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers, one per row of X ({error}).") from None
+    if column.ndim == 0:
+        column = np.full(n_rows, float(column))
+    if column.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have a number for each of {n_rows} rows, got {column.shape}."
+        )
+    is_valid = np.isfinite(column)
+    if exposure is not None:
+        is_valid &= column > 0
+    if not is_valid.all():
+        row = int(np.flatnonzero(~is_valid)[0])
+        condition = "finite" if exposure is None else "positive and finite"
+        raise ValueError(f"{name} must be {condition} in every row, row {row} is {column[row]}.")
+    return (column if exposure is None else np.log(column))[:, None]
+
+
 def check_class_weight(weights: object, classes: NDArray[Any]) -> None:
     """Raise ValueError unless ``weights`` are None, "balanced" or a positive number per class."""
     if not isinstance(weights, Mapping):

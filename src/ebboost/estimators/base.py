@@ -17,13 +17,14 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import validation as checks
+from ebboost.data.coordinates import split_geometry
 from ebboost.data.features import NeighborFeatures
 from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
 from ebboost.model.fitted import FittedModel
 from ebboost.model.intervals import with_intervals
 from ebboost.model.output import Output
-from ebboost.model.predict import predict_raw
+from ebboost.model.predict import Offset, predict_raw
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
 from ebboost.training.problem import FitData
@@ -149,6 +150,9 @@ class BaseEBBS(FittedModel):
         graph: Graphs | None = None,
         nodes: Any = None,
         eval_set: tuple[Any, Any] | None = None,
+        coordinates: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         resume: bool = False,
@@ -176,6 +180,16 @@ class BaseEBBS(FittedModel):
         eval_set : (nodes, y), optional
             Nodes like those to predict, for model selection and early stopping, in addition to the
             labels that each fold holds out.
+        coordinates : two column names, array of shape (n_nodes, 2) or GeoSeries, optional
+            In place of ``graph``: rows are connected to their 5 nearest, with weights
+            1 / (1 + d / median d). Great-circle distances are used for columns named latitude and
+            longitude (or lat, lon, lng) and for geometry in degrees. Named columns also stay among
+            those of the trees. The geometry of a GeoDataFrame is used by default.
+        offset : array-like of shape (n_nodes,), optional
+            Added to the score of every node, labelled or not.
+        exposure : array-like of shape (n_nodes,), optional
+            What counts or amounts are proportional to, such as population or insured years: its
+            logarithm is the offset. For losses with a log link.
         callbacks : sequence of Callback, optional
             On a cluster they run in one of the workers, and their attributes are copied back.
         checkpoint : path or Checkpoint, optional
@@ -196,7 +210,11 @@ class BaseEBBS(FittedModel):
             check_device(self.device, learner.devices, learner.name)
         task = (type(self).__name__, Settings.parameters_of(self), self._output_type)
         trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume)
-        self._state = trainer.fit(FitData(X, y, sample_weight, graph, nodes, eval_set))
+        X, geometry = split_geometry(X)
+        if coordinates is None and graph is None:
+            coordinates = geometry
+        data = FitData(X, y, sample_weight, graph, nodes, eval_set, coordinates, offset, exposure)
+        self._state = trainer.fit(data)
         return self
 
     def predict(
@@ -207,7 +225,10 @@ class BaseEBBS(FittedModel):
         nodes: Any = None,
         new_labels: Any = None,
         attach: Any = None,
+        coordinates: Any = None,
         interval: float | None = None,
+        offset: Any = None,
+        exposure: Any = None,
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
@@ -232,16 +253,22 @@ class BaseEBBS(FittedModel):
             Edges from rows of ``X``, which are new, to fitted nodes (by id, if the graph has ids):
             the rows join the fitted graph and its labels. Edges between the new rows are those of
             ``graph``. As a Graph: of the fitted nodes followed by the rows of ``X``.
+        coordinates : array of shape (n, 2) or GeoSeries, optional
+            Of new rows, where the model was fitted on coordinates that are not columns of ``X``.
         interval : float, optional
             For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
             split conformal, from residuals at labels that were not trained on.
+        offset, exposure : array-like, optional
+            Of the rows of ``X``, as in :meth:`fit`; needed if the model was fitted with one. Fitted
+            nodes have theirs.
 
         Returns
         -------
         ndarray of shape (n,), or Intervals(prediction, lower, upper)
         """
         state = self.state_
-        predictions = state.output.decode(predict_raw(state, X, graph, nodes, new_labels, attach))
+        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure))
+        predictions = state.output.decode(predict_raw(state, *rows))
         return predictions if interval is None else with_intervals(state, predictions, interval)
 
     def score(
@@ -252,12 +279,14 @@ class BaseEBBS(FittedModel):
         *,
         graph: Graphs | None = None,
         nodes: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
     ) -> float:
         """Return R² of a regressor's predictions, or the accuracy of a classifier's.
 
         Parameters
         ----------
-        X, graph, nodes
+        X, graph, nodes, offset, exposure
             As in :meth:`predict`.
         y : array-like
             Labels; NaN and None are left out.
@@ -267,7 +296,7 @@ class BaseEBBS(FittedModel):
         -------
         float
         """
-        predictions = self.predict(X, graph=graph)
+        predictions = self.predict(X, graph=graph, offset=offset, exposure=exposure)
         classes = self.state_.is_classifier
         scored = checks.scored_labels(y, sample_weight, nodes, predictions, classes)
         metric = accuracy_score if classes else r2_score

@@ -18,7 +18,7 @@ from ebboost.graph import Graphs
 from ebboost.learners import CatBoost
 from ebboost.model.fitted import learned
 from ebboost.model.output import ClassOutput, ClassWeight
-from ebboost.model.predict import predict_raw
+from ebboost.model.predict import Offset, predict_raw
 from ebboost.propagation import Laplacian, Smoother
 
 Array = NDArray[np.float64]
@@ -124,24 +124,26 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         nodes: Any = None,
         new_labels: Any = None,
         attach: Any = None,
+        coordinates: Any = None,
+        offset: Any = None,
     ) -> Array:
         """Return the probability of every class, in the order of ``classes_``.
 
         Parameters
         ----------
-        X, graph, nodes, new_labels, attach
+        X, graph, nodes, new_labels, attach, coordinates, offset
             As in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
         """
-        return predict_raw(self.state_, X, graph, nodes, new_labels, attach)
+        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset))
+        return self.state_.output.apply_link(predict_raw(self.state_, *rows))
 
     score = BaseEBBS.score  # that of the mixin takes no graph
     classes_ = learned("classes", "The classes, sorted.")
-    temperature_ = learned("output.calibration.temperature", "Temperature of the scores.")
-    label_strength_ = learned("output.calibration.strength", "Weight of the field, from 0 to 1.")
+    temperature_ = learned("output.temperature", "Temperature of the scores.")
     calibration_error_ = learned(
         "calibration_error", "Expected calibration error on the validation nodes."
     )

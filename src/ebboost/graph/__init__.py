@@ -1,6 +1,7 @@
 """Graphs: one public class, :class:`Graph`, and a private module for each kind of input."""
 
 from ebboost.graph._edges import distance_weights
+from ebboost.graph._neighbors import as_points
 from ebboost.graph._relations import check_relations, check_strengths
 from ebboost.graph._structure import Neighborhood
 from ebboost.graph.base import Graph, Graphs
@@ -9,6 +10,7 @@ __all__ = [
     "Graph",
     "Graphs",
     "Neighborhood",
+    "as_points",
     "check_relations",
     "check_strengths",
     "distance_weights",

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost.boosting.callbacks import unless_interrupted
+from ebboost.data.coordinates import Coordinates
 from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
@@ -93,8 +94,10 @@ def _validation(state: FittedState, raw: Array) -> Validation:
     record = state.validation
     if state.is_classifier:
         truth = one_hot(record.target).argmax(axis=1).astype(np.float64)
-        return Validation(record.nodes, truth, raw.argmax(axis=1).astype(np.float64), raw)
-    return Validation(record.nodes, record.target[:, 0], state.loss.inverse_link(raw)[:, 0])
+        probabilities = state.output.apply_link(raw)
+        prediction = probabilities.argmax(axis=1).astype(np.float64)
+        return Validation(record.nodes, truth, prediction, probabilities)
+    return Validation(record.nodes, record.target[:, 0], state.output.decode(raw))
 
 
 def require_validation(state: FittedState) -> Validation:
@@ -131,7 +134,9 @@ def without_graph(model: Model, table: Table) -> Validation:
         y_held_out = state.classes[held_out.truth.astype(int)]
     extra = ~np.isin(held_out.nodes, training.nodes)
     eval_set = (held_out.nodes[extra], y_held_out[extra]) if extra.any() else None
-    plain.fit(table.values, y, training.weight, nodes=training.nodes, eval_set=eval_set)
+    offset = None if state.offset is None else state.offset[:, 0]
+    labelled = {"nodes": training.nodes, "eval_set": eval_set, "offset": offset}
+    plain.fit(table.values, y, training.weight, **labelled)
     record = fitted_state(unless_interrupted(plain)).validation
     order = np.argsort(record.nodes)
     prediction = record.prediction[order[np.searchsorted(record.nodes[order], held_out.nodes)]]
@@ -139,8 +144,10 @@ def without_graph(model: Model, table: Table) -> Validation:
         return _validation(state, prediction)
     # Columns are matched by class: a class may be among the held-out labels only.
     probabilities = np.zeros((held_out.nodes.size, state.classes.size))
-    probabilities[:, np.searchsorted(state.classes, plain.classes_)] = prediction
-    return _validation(state, probabilities)
+    columns = np.searchsorted(state.classes, plain.classes_)
+    probabilities[:, columns] = plain.state_.output.apply_link(prediction)
+    classes = probabilities.argmax(axis=1).astype(np.float64)
+    return Validation(held_out.nodes, held_out.truth, classes, probabilities)
 
 
 class SelectionRow(NamedTuple):
@@ -227,8 +234,10 @@ def importances(model: Model) -> list[tuple[str, float]]:
     return sorted(pairs, key=lambda pair: -pair[1])
 
 
-def coordinates(table: Table | None) -> tuple[Array, str] | None:
-    """Coordinates of the nodes and the names of their columns, if the table has such columns."""
+def coordinates(table: Table | None, fitted: Coordinates | None = None) -> tuple[Array, str] | None:
+    """Coordinates of the nodes, fitted on or in columns named so, and what they are called."""
+    if fitted is not None:
+        return fitted.map, "the coordinates fitted on"
     if table is None or table.is_sparse:
         return None
     position = {name.strip().lower(): column for column, name in enumerate(table.names)}

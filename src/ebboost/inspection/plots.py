@@ -216,7 +216,7 @@ def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "A
     """
     state = fitted_state(model)
     held_out = require_validation(state)
-    located = diagnostics.coordinates(fitted_table(state, X))
+    located = diagnostics.coordinates(fitted_table(state, X), state.coordinates)
     if located is not None:
         points = located[0]
     elif state.graph is not None:
@@ -305,8 +305,7 @@ def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int =
         )
     parts = list(explained.own.items())
     parts += [(f"columns of {node}", value) for node, value in explained.neighbors.items()]
-    if explained.labels_in_sum:
-        parts += [(f"label of {node}", value) for node, value in explained.labels.items()]
+    parts += [(f"label of {node}", value) for node, value in explained.labels.items()]
     parts.sort(key=lambda part: -abs(part[1]))
     rest = parts[most:]
     if rest:

@@ -15,6 +15,7 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data.coordinates import Coordinates
 from ebboost.data.graph_columns import STATISTICS
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
@@ -41,7 +42,7 @@ MANIFEST = {
     "candidate": dict,
     "node_ids": dict | None,
     "table": {"names": list, "is_sparse": bool, "origin": list, "stored": dict, "categories": dict},
-    "calibration": list | None,
+    "temperature": float | None,
     "environment": dict,
     "members": list,
 }
@@ -148,13 +149,15 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
     shapes = {
         "init_score": (n_outputs,),
         "propagated_scores": (n_nodes, n_outputs),
-        "raw_predictions": (n_nodes, n_classes),
+        "raw_predictions": (n_nodes, n_outputs),
         "label_target": (n_labels, n_outputs),
         "label_weight": (n_labels,),
         "validation_target": (n_validation, n_outputs if n_validation else None),
-        "validation_prediction": (n_validation, n_classes),
+        "validation_prediction": (n_validation, n_outputs if n_validation else None),
         "conformity_scores": (None,),
     }
+    if "offset" in arrays:
+        shapes["offset"] = (n_nodes, 1)
     for name, shape in shapes.items():
         high = np.inf if name == "conformity_scores" else LARGEST
         numbers(arrays, name, *shape, high=high)
@@ -165,7 +168,7 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
     errors = arrays["conformity_scores"]
     is_sorted = (errors >= 0).all() and (np.diff(errors) >= 0).all()
     require(classes is not None or is_sorted, "conformity_scores must be sorted, not negative")
-    for name in ("label_target", "raw_predictions", "validation_target"):
+    for name in ("label_target", "validation_target"):
         in_range = ((arrays[name] >= 0) & (arrays[name] <= 1 + 1e-6)).all()
         require(classes is None or in_range, f"{name} must be probabilities")
     return n_nodes, n_outputs
@@ -227,6 +230,20 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
     require(fits, f"node_ids must be {n_nodes} ids")
     check_unique_ids(node_ids)
     return Graph(adjacency, node_ids)
+
+
+def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | None:
+    """Return the coordinates of the fitted nodes: of a plane, or on the unit sphere."""
+    if "coordinates_points" not in arrays:
+        return None
+    points = numbers(arrays, "coordinates_points", n_nodes, None)
+    scale = float(numbers(arrays, "coordinates_scale", 1)[0])
+    columns = arrays["coordinates_columns"]
+    require(points.shape[1] in (2, 3) and scale > 0, "coordinates must be points of two or three")
+    require(columns.dtype.kind == "i" and columns.shape in ((0,), (2,)), "two columns or none")
+    in_range = ((columns >= 0) & (columns < n_features)).all()
+    require(in_range, f"coordinates_columns must be from 0 to {n_features - 1}")
+    return Coordinates(points, scale, tuple(columns.tolist()))
 
 
 def read_columns(
@@ -329,5 +346,6 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         posterior = state.candidate.labels.operator(graph, np.array([0]), np.ones(1))
         posterior.posterior_mean(scores[:1])
     linked = state.loss.inverse_link(state.init_score + scores)
-    fits = linked.shape == (2, state.raw_predictions.shape[1]) and not np.isnan(linked).any()
+    n_columns = 1 if state.classes is None else state.classes.size
+    fits = linked.shape == (2, n_columns) and not np.isnan(linked).any()
     require(fits, "the loss has another number of outputs")

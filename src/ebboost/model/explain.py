@@ -1,4 +1,9 @@
-"""Predictions as sums of contributions: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij w_j e_j."""
+"""Predictions as sums of contributions: Σ_j P_ij f(x_j) + Σ_{j∈𝓛} K_ij h_j e_j.
+
+For squared error h are the weights of the labels and e their residuals. For other likelihoods h is
+the curvature at the labelled nodes, K = (H + λL + τI)⁻¹, and e = z − ∇ℓ/h are working residuals:
+the mode z of the field is then K H e.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.latent_field import SOLVE_TOLERANCE, LatentField
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.table import Table
-from ebboost.model.output import ClassOutput
 from ebboost.model.predict import propagation_operator
 from ebboost.model.state import FittedState
 
@@ -36,7 +40,7 @@ class Explanation:
     output : int
         Column of the score: 0 for numbers and two classes, else the index of the predicted class.
     score : float
-        The prediction before the inverse link; for a classifier, log-odds without the latent field.
+        The prediction before the inverse link; for a classifier, log-odds.
     base : float
         Contribution that all nodes share.
     own : dict of str to float
@@ -46,8 +50,8 @@ class Explanation:
     labels : dict of int to float
         Contribution of each known label, by its row: its residual times its weight in the latent
         field at this node.
-    labels_in_sum : bool, default=True
-        False for a classifier, where labels move the probability of the class, not its score.
+    offset : float, default=0.0
+        The offset of the node.
 
     Examples
     --------
@@ -66,20 +70,20 @@ class Explanation:
     own: Mapping[str, float] = field(default_factory=dict)
     neighbors: Mapping[int, float] = field(default_factory=dict)
     labels: Mapping[int, float] = field(default_factory=dict)
-    labels_in_sum: bool = True
+    offset: float = 0.0
 
     @property
     def total(self) -> float:
         """The sum of all contributions: the score."""
-        parts = self.base + sum(self.own.values()) + sum(self.neighbors.values())
-        return parts + sum(self.labels.values()) * self.labels_in_sum
+        parts = self.base + self.offset + sum(self.own.values()) + sum(self.neighbors.values())
+        return parts + sum(self.labels.values())
 
     def __str__(self) -> str:
         terms = [("base", self.base)]
+        terms += [("offset", self.offset)] if self.offset else []
         terms += _largest(self.own, "column", "columns")
         terms += _largest(self.neighbors, "node", "nodes")
-        labels = _largest(self.labels, "label of node", "labels")
-        terms += labels if self.labels_in_sum else []
+        terms += _largest(self.labels, "label of node", "labels")
         values = [value for _, value in terms]
         largest = max(map(abs, [*values, self.total]))
         decimals = max(0, 4 - int(np.floor(np.log10(largest)))) if largest > 0.0 else 0
@@ -87,9 +91,6 @@ class Explanation:
         lines = [f"node {self.node}: score {sum(values):.{decimals}f}"]
         for (name, _), value in zip(terms, values, strict=True):
             lines.append(f"  {name:<33}{value:+12.{decimals}f}")
-        if labels and not self.labels_in_sum:
-            lines.append("added to the probability of the class")
-            lines += [f"  {name:<33}{value:+12.4f}" for name, value in labels]
         return "\n".join(lines)
 
 
@@ -155,14 +156,6 @@ def _mean(explanations: Sequence[Explanation]) -> Explanation:
     )
 
 
-def explained_scores(state: FittedState) -> Array:
-    """Return the scores that contributions add up to: for classes, those before the field."""
-    if not state.is_classifier:
-        return state.raw_predictions
-    scores = [one.init_score + one.propagated_scores for one in state.candidates]
-    return np.mean(scores, axis=0)
-
-
 def _explain(
     state: FittedState, nodes: NDArray[np.int64], features: Table
 ) -> Iterator[Explanation]:
@@ -171,10 +164,10 @@ def _explain(
     # A nonlinear P is explained as its linearisation at the fitted scores.
     operator = propagation_operator(state.candidate.smoothing, state.graph, state.n_nodes)
     influence = operator.linearize(state.scores).adjoint(unit_vectors)
-    scores = explained_scores(state)
+    scores = state.raw_predictions
     outputs = scores[nodes].argmax(axis=1)
     names, contributions = _column_contributions(state, features, nodes)
-    residuals, label_influence = _label_influence(state, unit_vectors)
+    label_parts = _label_contributions(state, unit_vectors, outputs)
     for column, (node, output) in enumerate(zip(nodes.tolist(), outputs.tolist(), strict=True)):
         weights = influence[:, column]
         parts = float(weights[node]) * contributions[column, output]
@@ -184,7 +177,7 @@ def _explain(
         others = np.flatnonzero(np.abs(weights) > 0)
         others = others[others != node]
         shares = weights[others] * state.scores[others, output]
-        shifts = label_influence[:, column] * residuals[:, output]
+        shifts = label_parts[:, column]
         used = np.flatnonzero(shifts)
         labels = zip(state.labels.nodes[used].tolist(), shifts[used].tolist(), strict=True)
         yield Explanation(
@@ -195,7 +188,7 @@ def _explain(
             own=own,
             neighbors=dict(zip(others.tolist(), shares.tolist(), strict=True)),
             labels=dict(labels),
-            labels_in_sum=not state.is_classifier,
+            offset=0.0 if state.offset is None else float(state.offset[node, 0]),
         )
 
 
@@ -210,15 +203,23 @@ def _column_contributions(
     return list(features.names), np.asarray(contributions, dtype=np.float64)
 
 
-def _label_influence(state: FittedState, unit_vectors: Array) -> tuple[Array, Array]:
-    """Residuals at the labels, and the weight of each in the field at each node."""
+def _label_contributions(
+    state: FittedState, unit_vectors: Array, outputs: NDArray[np.int64]
+) -> Array:
+    """What each label adds to the score of each explained node: K_ij h_j e_j."""
     labels = state.labels
     if not isinstance(state.candidate.labels, LatentField) or state.graph is None:
-        return np.zeros((0, state.n_outputs)), np.zeros((0, unit_vectors.shape[1]))
-    propagated = state.init_score + state.propagated_scores
+        return np.zeros((0, unit_vectors.shape[1]))
     posterior = state.candidate.labels.operator(state.graph, labels.nodes, labels.weight)
-    influence = posterior.weight[:, None] * posterior.solve(unit_vectors)[labels.nodes]
-    residuals = state.output.label_residuals(propagated[labels.nodes], labels.target)
-    if isinstance(state.output, ClassOutput):
-        residuals = state.output.calibration.strength * residuals[:, -labels.target.shape[1] :]
-    return residuals, influence
+    eta = state.raw_predictions[labels.nodes]
+    field = eta - state.fixed_scores[labels.nodes] - state.propagated_scores[labels.nodes]
+    weight = posterior.weight[:, None]
+    curvature = weight * np.broadcast_to(state.loss.curvature(eta, labels.target), eta.shape)
+    weighted = curvature * field - weight * state.loss.gradient(eta, labels.target)
+    contributions = np.zeros((labels.nodes.size, unit_vectors.shape[1]))
+    for output in np.unique(outputs):
+        chosen = outputs == output
+        own = curvature[:, [output]]
+        influence = posterior.solve_system(own, unit_vectors[:, chosen], SOLVE_TOLERANCE)
+        contributions[:, chosen] = weighted[:, [output]] * influence[labels.nodes]
+    return contributions

@@ -19,7 +19,7 @@ from ebboost.data.types import TableLike
 from ebboost.graph import Graphs
 from ebboost.model import serialization
 from ebboost.model.explain import Explanation, explain
-from ebboost.model.predict import fitted_table
+from ebboost.model.predict import Offset, fitted_table
 from ebboost.model.serving import Predictor
 from ebboost.model.state import FittedState
 from ebboost.model.summary import summarize
@@ -41,13 +41,19 @@ class FittedModel(BaseEstimator):
     n_jobs: int | None
 
     def predictor(
-        self, X: TableLike = None, *, graph: Graphs | None = None, new_labels: Any = None
+        self,
+        X: TableLike = None,
+        *,
+        graph: Graphs | None = None,
+        new_labels: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
     ) -> Predictor:
         """Return cached predictions of every node, for look-up and incremental updates.
 
         Parameters
         ----------
-        X, graph, new_labels
+        X, graph, new_labels, offset, exposure
             As in :meth:`predict`; default: the fitted nodes.
 
         Returns
@@ -68,7 +74,7 @@ class FittedModel(BaseEstimator):
         >>> bool(predictor.predict([7]) > before)
         True
         """
-        return Predictor(self.state_, X, graph, new_labels)
+        return Predictor(self.state_, X, graph, new_labels, Offset(offset, exposure))
 
     def explain(self, nodes: Any, X: TableLike = None) -> list[Explanation]:
         """Return the predictions of fitted nodes as exact sums of contributions.

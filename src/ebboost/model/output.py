@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
 
-from ebboost.boosting.calibration import ProbabilityField
 from ebboost.boosting.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, regression_loss
+from ebboost.boosting.losses.base import initial_scores
 from ebboost.data import validation as checks
+from ebboost.data.labels import Labels
 
 Array = NDArray[np.float64]
 ClassWeight = Mapping[object, float] | str | None
@@ -28,32 +29,27 @@ class Output:
         """Return the output of these labels with this ``loss`` parameter."""
         return cls(regression_loss(loss))
 
-    @property
-    def uses_field(self) -> bool:
-        """Whether the latent field moves predictions."""
-        return True
-
     def encode(self, values: NDArray[Any], name: str) -> Array:
         """Return labels as a target of shape (m, n_outputs); ``name`` is for messages."""
         return np.asarray(values, dtype=np.float64)[:, None]
 
     def decode(self, raw: Array) -> NDArray[Any]:
         """Return what ``predict`` returns for raw predictions: numbers in the units of y."""
-        predictions: NDArray[Any] = self.loss.inverse_link(raw)[:, 0]
+        predictions: NDArray[Any] = self.apply_link(raw)[:, 0]
         return predictions
 
-    def label_residuals(self, scores: Array, target: Array) -> Array:
-        """Return y − P f − init_score at labelled nodes: the observations of the latent field."""
-        return target - scores
+    def apply_link(self, raw: Array) -> Array:
+        """Return the inverse link of raw predictions, shape (m, 1)."""
+        return self.loss.inverse_link(raw)
 
-    def combine(self, scores: Array, field_mean: Array | None) -> Array:
-        """Return raw predictions from propagated scores and the mean of the field: P f + z."""
-        return scores if field_mean is None else scores + field_mean
-
-    def fit_loss(self, target: Array, weight: Array) -> Self:
-        """Return this output with the scale of its loss estimated from the training labels."""
-        self.loss.check(target)
-        return replace(self, loss=self.loss.prepared(target, weight))
+    def fit_loss(self, labels: Labels, offset: Array | None = None) -> Self:
+        """Return this output with the parameters of its loss estimated from the training labels."""
+        labelled = (labels.target, labels.weight)
+        self.loss.check(labels.target)
+        scores = None
+        if offset is not None:
+            scores = initial_scores(self.loss, *labelled, offset[labels.nodes])
+        return replace(self, loss=self.loss.prepared(*labelled, scores))
 
     def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
         """Return what the sample weights are multiplied by."""
@@ -62,10 +58,10 @@ class Output:
 
 @dataclass(frozen=True)
 class ClassOutput(Output):
-    """Classes: raw predictions are probabilities, one column for each class."""
+    """Classes: probabilities are those of the scores divided by a temperature."""
 
     classes: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
-    calibration: ProbabilityField = field(default_factory=ProbabilityField)
+    temperature: float = 1.0
 
     @classmethod
     def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
@@ -74,11 +70,6 @@ class ClassOutput(Output):
         classes = np.unique(values)
         checks.check_n_classes(classes)
         return cls(_classification_loss(loss, classes.size), classes)
-
-    @property
-    def uses_field(self) -> bool:
-        """Whether the field has a weight in the probabilities."""
-        return self.calibration.strength != 0.0
 
     def encode(self, values: NDArray[Any], name: str) -> Array:
         """Return one column for two classes under the log loss, else a column for each class."""
@@ -97,15 +88,11 @@ class ClassOutput(Output):
 
     def decode(self, raw: Array) -> NDArray[Any]:
         """Return the most probable class of each node."""
-        return np.asarray(self.classes)[raw.argmax(axis=1)]
+        return np.asarray(self.classes)[self.apply_link(raw).argmax(axis=1)]
 
-    def label_residuals(self, scores: Array, target: Array) -> Array:
-        """Return one-hot labels minus probabilities."""
-        return self.calibration.residuals(scores, self.loss, target)
-
-    def combine(self, scores: Array, field_mean: Array | None) -> Array:
-        """Return calibrated probabilities, moved by the field and normalised."""
-        return self.calibration.probabilities(scores, self.loss, field_mean)
+    def apply_link(self, raw: Array) -> Array:
+        """Return the probability of every class, shape (m, n_classes)."""
+        return self.loss.inverse_link(raw / self.temperature)
 
     def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
         """Return the weight of each label's class."""

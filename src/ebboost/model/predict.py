@@ -12,9 +12,10 @@ from sklearn.utils.validation import _check_feature_names
 from ebboost.backends import Backend
 from ebboost.backends.dask import gathered, is_dask, scores_of
 from ebboost.backends.threads import threads_for
-from ebboost.boosting.latent_field import FieldPosterior, LatentField
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
 from ebboost.data import validation as checks
+from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import Labels
 from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import count_rows, rows_of
@@ -35,8 +36,18 @@ NEW_NODES = (
 )
 
 
+class Offset(NamedTuple):
+    """The arguments ``offset`` and ``exposure`` of a prediction."""
+
+    offset: Any = None
+    exposure: Any = None
+
+
+NO_OFFSET = Offset()
+
+
 class TableScores(NamedTuple):
-    """Scores f of a table, init_score + P f, and the graph of its rows."""
+    """Scores f of a table, fixed scores + P f, and the graph of its rows."""
 
     scores: Array
     propagated: Array
@@ -50,36 +61,48 @@ def predict_raw(
     nodes: ArrayLike | None,
     new_labels: object,
     attach: Attachment | None = None,
+    coordinates: Any = None,
+    offset: Offset = NO_OFFSET,
 ) -> Array:
     """Return raw predictions of all or some nodes; rows beyond the reach of these are not read."""
     if state.members:
-        arguments = (X, graph, nodes, new_labels, attach)
+        arguments = (X, graph, nodes, new_labels, attach, coordinates, offset)
         return np.mean([predict_raw(one, *arguments) for one in state.members], axis=0)
-    if attach is not None:
-        raw = _predict_attached(state, X, graph, attach, new_labels)
-    elif X is not None and graph is None and new_labels is None and is_fitted_table(state, X):
+    if X is not None:
+        X, geometry = split_geometry(X)
+        coordinates = geometry if coordinates is None else coordinates
+    has_no_edges = X is not None and graph is None and attach is None
+    is_plain = has_no_edges and all(part is None for part in (new_labels, *offset))
+    if is_plain and is_fitted_table(state, X, coordinates):
         raw = state.raw_predictions
+    elif attach is not None or (has_no_edges and state.coordinates is not None):
+        raw = _predict_attached(state, X, graph, attach, new_labels, coordinates, offset)
     else:
         if X is not None and nodes is not None and not _may_use_labels(state, graph, new_labels):
-            rows_raw = _predict_rows(state, X, graph, nodes)
+            rows_raw = _predict_rows(state, X, graph, nodes, offset)
             if rows_raw is not None:
                 if state.candidate.labels is not None and new_labels is None:
                     warn_caller(NEW_NODES)
                 return rows_raw
         raw = state.raw_predictions
-        if X is not None or graph is not None or new_labels is not None:
-            scored = score_table(state, X, graph)
+        if any(part is not None for part in (X, graph, new_labels, *offset)):
+            scored = score_table(state, X, graph, offset)
             raw = apply_labels(state, scored, labels_for(state, X, scored, new_labels))
     if nodes is None:
         return raw.copy()
     return raw[checks.node_positions(nodes, len(raw), repeats=True)]
 
 
-def is_fitted_table(state: FittedState, X: object) -> bool:
+def is_fitted_table(state: FittedState, X: object, coordinates: Any = None) -> bool:
     """Whether a table has the rows of the fitted one, as far as the state knows them."""
     if state.graph is None or state.table is None or count_rows(X) != state.n_nodes:
         return False
-    return _same_values(read_table(state, X).values, state.table.values)
+    table = read_table(state, X)
+    if coordinates is not None and state.coordinates is not None:
+        points = state.coordinates.read(table, coordinates)
+        if not np.array_equal(points, state.coordinates.points):
+            return False
+    return _same_values(table.values, state.table.values)
 
 
 def _same_values(one: Any, other: Any) -> bool:
@@ -99,8 +122,9 @@ def _may_use_labels(state: FittedState, graph: Graphs | None, new_labels: object
 
 def _is_empty(new_labels: object) -> bool:
     """Whether labels are ([], []): none is known."""
-    is_pair = isinstance(new_labels, (tuple, list)) and len(new_labels) == 2
-    return is_pair and all(np.size(part) == 0 for part in new_labels)
+    if not isinstance(new_labels, (tuple, list)) or len(new_labels) != 2:
+        return False
+    return all(np.size(part) == 0 for part in new_labels)
 
 
 def _shares_nodes(fitted: Graph, graph: Graph) -> bool:
@@ -110,7 +134,13 @@ def _shares_nodes(fitted: Graph, graph: Graph) -> bool:
 
 
 def _predict_attached(
-    state: FittedState, X: object, graph: Graphs | None, attach: Attachment, new_labels: object
+    state: FittedState,
+    X: object,
+    graph: Graphs | None,
+    attach: Attachment | None,
+    new_labels: object,
+    coordinates: Any,
+    offset: Offset,
 ) -> Array:
     """Return raw predictions of new rows that are connected to fitted nodes."""
     if state.graph is None or X is None:
@@ -118,7 +148,11 @@ def _predict_attached(
     if isinstance(graph, Mapping) or state.relation_strengths is not None:
         raise ValueError("attach takes one graph, this model or graph has relations.")
     table = read_table(state, X)
+    if attach is None and state.coordinates is not None:
+        attach = state.coordinates.attach(table, coordinates)
+    assert attach is not None
     joined = attached_graph(state.graph, table.n_rows, attach, graph)
+    fixed = np.vstack([state.fixed_scores, fixed_scores(state, table.n_rows, offset)])
     with threads(threads_for(state.n_jobs, table)):
         if state.pipeline.uses_graph:
             if state.table is None:
@@ -129,7 +163,7 @@ def _predict_attached(
         else:
             new = tree_scores(state, state.pipeline.transform(table, None))
             scores = np.vstack([state.scores, new])
-        scored = _propagate(state, scores, joined)
+        scored = _propagate(state, scores, joined, fixed)
     labels = state.labels if state.candidate.labels is not None else None
     if new_labels is not None:
         new_nodes = np.zeros(0, dtype=np.int64)
@@ -139,34 +173,56 @@ def _predict_attached(
     return apply_labels(state, scored, labels)[state.n_nodes :]
 
 
-def score_table(state: FittedState, X: object, graph: Graphs | None) -> TableScores:
+def fixed_scores(state: FittedState, n_rows: int, offset: Offset) -> Array:
+    """Return initial score and offset of the rows of another table."""
+    column = checks.offset_column(*offset, n_rows, state.loss.log_link)
+    if column is None and state.offset is not None:
+        raise ValueError(
+            "This model was fitted with an offset or exposure, and new rows need their own: pass "
+            "predict(X_new, exposure=...) or predict(X_new, offset=...)."
+        )
+    return np.broadcast_to(
+        state.init_score + (0.0 if column is None else column), (n_rows, state.n_outputs)
+    )
+
+
+def score_table(
+    state: FittedState, X: object, graph: Graphs | None, offset: Offset = NO_OFFSET
+) -> TableScores:
     """Return the scores of the fitted nodes, or of another table, before labels are used."""
     if X is None:
         if graph is not None:
             text = "graph was given without X: pass predict(X_new, graph=g_new), or neither."
             raise ValueError(text)
-        propagated = state.init_score + state.propagated_scores
+        if any(part is not None for part in offset):
+            raise ValueError(
+                "offset and exposure of the fitted nodes are those of fit: pass them with X. For "
+                "rates divide predict() by the exposure."
+            )
+        propagated = state.fixed_scores + state.propagated_scores
         return TableScores(state.scores, propagated, state.graph)
     if is_dask(X) and not state.pipeline.uses_graph:
         check_feature_names(state, X)
         scores = scores_of(X, state.reader, state.pipeline, state.ensemble)
+        fixed = fixed_scores(state, len(scores), Offset(*gathered(*offset)))
         with threads(1):
-            return _propagate(state, scores, graph_for(state, None, len(scores), graph))
+            return _propagate(state, scores, graph_for(state, None, len(scores), graph), fixed)
     (X,) = gathered(X)
     table = read_table(state, X)
     one_graph = graph_for(state, X, table.n_rows, graph)
+    fixed = fixed_scores(state, table.n_rows, offset)
     with threads(threads_for(state.n_jobs, table)):
         scores = tree_scores(state, state.pipeline.transform(table, one_graph))
-        return _propagate(state, scores, one_graph)
+        return _propagate(state, scores, one_graph, fixed)
 
 
-def _propagate(state: FittedState, scores: Array, graph: Graph | None) -> TableScores:
+def _propagate(state: FittedState, scores: Array, graph: Graph | None, fixed: Array) -> TableScores:
     operator = propagation_operator(state.candidate.smoothing, graph, len(scores))
-    return TableScores(scores, state.init_score + operator.apply(scores), graph)
+    return TableScores(scores, fixed + operator.apply(scores), graph)
 
 
 def _predict_rows(
-    state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike
+    state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike, offset: Offset
 ) -> Array | None:
     """Raw predictions of some rows computed from the rows in reach only; None without a limit."""
     check_feature_names(state, X)
@@ -177,10 +233,11 @@ def _predict_rows(
     if n_rows is None or column_hops is None or hops is None:
         return None
     rows = checks.node_positions(nodes, n_rows, repeats=True)
+    fixed = fixed_scores(state, n_rows, offset)
     center = np.unique(rows) if rows.size else np.zeros(1, dtype=np.int64)
     if one_graph is None:
         scores = tree_scores(state, state.pipeline.transform(read_rows(state, X, center), None))
-        raw = apply_labels(state, _propagate(state, scores, None), None)
+        raw = apply_labels(state, _propagate(state, scores, None, fixed[center]), None)
         return raw[np.searchsorted(center, rows)]
     wide = one_graph.neighborhood(center, column_hops + hops)
     table = read_rows(state, X, wide.nodes)
@@ -188,7 +245,7 @@ def _predict_rows(
         features = state.pipeline.transform(table, wide.graph)
         near = one_graph.neighborhood(center, hops) if column_hops else wide
         features = features.subset(wide.distance <= hops) if column_hops else features
-        scored = _propagate(state, tree_scores(state, features), near.graph)
+        scored = _propagate(state, tree_scores(state, features), near.graph, fixed[near.nodes])
     raw = apply_labels(state, scored, None)
     return raw[np.searchsorted(near.nodes, rows)]
 
@@ -196,28 +253,17 @@ def _predict_rows(
 def apply_labels(
     state: FittedState, scored: TableScores, labels: Labels | None, backend: Backend | None = None
 ) -> Array:
-    """Return raw predictions: propagated scores combined with the field of the known labels."""
+    """Return raw predictions: propagated scores and the field of the known labels."""
     scores, propagated, graph = scored
     use = state.candidate.labels
     if isinstance(use, MaskedLabels):
         known = labels or Labels(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), np.zeros(0))
         operator = propagation_operator(state.candidate.smoothing, graph, len(scores))
         return masked_prediction(use, operator, scores, known, state.init_score)
-    posterior = field_posterior(state, graph, labels, backend) if state.output.uses_field else None
-    if posterior is None or labels is None:
-        return state.output.combine(propagated, None)
-    residuals = state.output.label_residuals(propagated[labels.nodes], labels.target)
-    return state.output.combine(propagated, posterior.posterior_mean(residuals))
-
-
-def field_posterior(
-    state: FittedState, graph: Graph | None, labels: Labels | None, backend: Backend | None = None
-) -> FieldPosterior | None:
-    """Return the posterior of the latent field given labels; None where the model has no field."""
-    use = state.candidate.labels
     if graph is None or labels is None or not isinstance(use, LatentField):
-        return None
-    return (backend or Backend()).field(use, graph, labels)
+        return propagated
+    at_labels = propagated[labels.nodes]
+    return propagated + (backend or Backend()).field_mode(use, graph, labels, state.loss, at_labels)
 
 
 def with_labels(state: FittedState, labels: Labels, backend: Backend | None = None) -> FittedState:

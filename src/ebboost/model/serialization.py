@@ -19,7 +19,6 @@ from scipy import sparse
 
 from ebboost import learners, propagation
 from ebboost.boosting import latent_field, losses, masked_labels, momentum
-from ebboost.boosting.calibration import ProbabilityField
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -115,9 +114,6 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
     graph = state.graph
     node_ids = graph.node_ids if graph is not None and graph.has_ids else None
     categories = {str(column): values for column, values in reader.categories.items()}
-    calibration = None
-    if isinstance(output, ClassOutput):
-        calibration = [output.calibration.temperature, output.calibration.strength]
     return {
         "estimator": state.estimator,
         "parameters": codec.encode_items(state.parameters),
@@ -134,7 +130,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
                 for name, part in tables.items()
             },
         },
-        "calibration": calibration,
+        "temperature": output.temperature if isinstance(output, ClassOutput) else None,
         "environment": dict(state.environment),
     }
 
@@ -142,6 +138,8 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
 def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays:
     """All arrays of a file, by name."""
     arrays: untrusted.Arrays = {name: getattr(state, name) for name in _ARRAYS}
+    if state.offset is not None:
+        arrays["offset"] = state.offset
     for prefix, (attribute, kind) in _RECORDS.items():
         record = getattr(state, attribute)
         arrays |= {f"{prefix}_{part.name}": getattr(record, part.name) for part in fields(kind)}
@@ -153,6 +151,10 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
             arrays |= {f"{name}_{part}": getattr(matrix, part) for part in untrusted.CSR}
         else:
             arrays[f"{name}_values"] = np.asarray(matrix)
+    if state.coordinates is not None:
+        arrays["coordinates_points"] = state.coordinates.points
+        arrays["coordinates_scale"] = np.array([state.coordinates.scale])
+        arrays["coordinates_columns"] = np.array(state.coordinates.columns, dtype=np.int64)
     pipeline = state.pipeline
     if pipeline.encoder is not None:
         arrays["encoder_prior"] = pipeline.encoder.prior
@@ -207,7 +209,7 @@ def load_state(
         n_categories = {column: len(values) for column, values in reader.categories.items()}
         n_columns = len(section["origin"])
         ensemble.check(n_columns, n_outputs, n_categories if learner.takes_categories else {})
-        output = _output(facts.pop("loss"), facts.pop("classes"), manifest["calibration"])
+        output = _output(facts.pop("loss"), facts.pop("classes"), manifest["temperature"])
         values: dict[str, Any] = facts | {name: arrays[name] for name in _ARRAYS}
         if facts["gain"] is not None:
             values["gain"] = GraphGain(**facts["gain"])
@@ -225,6 +227,8 @@ def load_state(
             column_origin=tuple(section["origin"]),
             ensemble=ensemble,
             environment=manifest["environment"],
+            coordinates=untrusted.coordinates(arrays, n_nodes, len(reader.names)),
+            offset=arrays.get("offset"),
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)
@@ -277,15 +281,13 @@ def _library_parts() -> dict[str, type]:
     }
 
 
-def _output(loss: Loss, classes: NDArray[Any] | None, calibration: list[float] | None) -> Output:
+def _output(loss: Loss, classes: NDArray[Any] | None, temperature: float | None) -> Output:
     if classes is None:
-        require(calibration is None, "calibration must be null for a regressor")
+        require(temperature is None, "temperature must be null for a regressor")
         return Output(loss)
-    require(calibration is not None and len(calibration) == 2, "calibration must be two numbers")
-    temperature, strength = calibration or (1.0, 0.0)
-    in_range = 0.0 < temperature < 1e6 and 0.0 <= strength <= 1.0
-    require(in_range, "calibration must be a positive temperature and a strength from 0 to 1")
-    return ClassOutput(loss, classes, ProbabilityField(temperature, strength))
+    in_range = temperature is not None and 0.0 < temperature < 1e6
+    require(in_range, "temperature must be a positive number")
+    return ClassOutput(loss, classes, temperature or 1.0)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:

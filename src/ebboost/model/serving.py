@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebboost.boosting.field_mode import posterior_mode
 from ebboost.boosting.latent_field import FieldPosterior
+from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 from ebboost.graph import Graphs
 from ebboost.model.intervals import Intervals, with_intervals
-from ebboost.model.output import Output
 from ebboost.model.predict import (
+    NO_OFFSET,
+    Offset,
     TableScores,
     apply_labels,
-    field_posterior,
+    fixed_scores,
     labels_for,
     propagation_hops,
     read_table,
@@ -36,29 +39,34 @@ IntArray = NDArray[np.int64]
 
 
 class _CachedField:
-    """The posterior mean K W e of the latent field, updated where residuals at labels change."""
+    """The latent field, updated where scores at labels change."""
 
     def __init__(
-        self, posterior: FieldPosterior, labels: Labels, output: Output, propagated: Array
+        self, posterior: FieldPosterior, labels: Labels, loss: Loss, propagated: Array
     ) -> None:
-        residuals = output.label_residuals(propagated[labels.nodes], labels.target)
-        self.mean = posterior.posterior_mean(residuals)
         self._posterior = posterior
         self._labels = labels
-        self._output = output
+        self._loss = loss
+        self._scores = propagated[labels.nodes]
         self._label_index = np.full(len(propagated), -1)
         self._label_index[labels.nodes] = np.arange(labels.nodes.size)
+        self.mean = self._mode()
 
-    def update(self, nodes: IntArray, before: Array, after: Array, tolerance: float) -> IntArray:
-        """Update the mean for changed scores of some nodes, and return the nodes where it moves."""
+    def _mode(self) -> Array:
+        return posterior_mode(self._posterior, self._loss, self._scores, self._labels.target)
+
+    def update(self, nodes: IntArray, scores: Array, tolerance: float) -> IntArray:
+        """Update the field for new scores of some nodes, and return the nodes where it moves."""
         is_labelled = self._label_index[nodes] >= 0
         nodes = nodes[is_labelled]
         if not nodes.size:
             return nodes
         index = self._label_index[nodes]
-        target = self._labels.target[index]
-        change = self._output.label_residuals(after[is_labelled], target)
-        change = change - self._output.label_residuals(before[is_labelled], target)
+        change = self._scores[index] - scores[is_labelled]
+        self._scores[index] = scores[is_labelled]
+        if not self._loss.constant_curvature:  # the field is not linear in the scores
+            self.mean = self._mode()
+            return np.arange(len(self.mean))
         weighted = self._posterior.weight[index, None] * change
         moved, shift = self._posterior.solve_local(nodes, weighted, tolerance)
         self.mean[moved] += shift
@@ -76,23 +84,32 @@ class Predictor:
     Parameters
     ----------
     state : FittedState
-    X, graph, new_labels
+    X, graph, new_labels, offset
         As in ``predict``.
     """
 
     tolerance = 1e-8
 
     def __init__(
-        self, state: FittedState, X: object, graph: Graphs | None, new_labels: object
+        self,
+        state: FittedState,
+        X: object,
+        graph: Graphs | None,
+        new_labels: object,
+        offset: Offset = NO_OFFSET,
     ) -> None:
         self._state = state
-        self._members = [Predictor(one, X, graph, new_labels) for one in state.members]
+        arguments = (X, graph, new_labels, offset)
+        self._members = [Predictor(one, *arguments) for one in state.members]
         self._writing = Lock()
         self._reading = Lock()
         if self._members:
             self._raw = self._mean()
             return
-        scored = score_table(state, X, graph)
+        scored = score_table(state, X, graph, offset)
+        is_new = X is not None
+        n_rows = len(scored.scores)
+        self._fixed = fixed_scores(state, n_rows, offset) if is_new else state.fixed_scores
         self._graph = scored.graph
         self._scores = scored.scores.copy()
         self._propagated = scored.propagated
@@ -162,7 +179,7 @@ class Predictor:
         """
         if not self._state.is_classifier:
             raise AttributeError(f"{self._state.estimator} has no probabilities: use predict().")
-        return self._look_up(nodes)
+        return self._state.output.apply_link(self._look_up(nodes))
 
     def _look_up(self, nodes: ArrayLike | None) -> Array:
         if nodes is None:
@@ -228,12 +245,12 @@ class Predictor:
         smoothing = state.candidate.smoothing
         hops = propagation_hops(state, self._graph)
         if self._graph is None or hops == 0 or smoothing is None:
-            return scored, state.init_score + scores
+            return scored, self._fixed[scored] + scores
         if hops is None or not smoothing.linear:
             all_scores = self._scores.copy()
             all_scores[scored] = scores
             all_propagated = smoothing.operator(self._graph).apply(all_scores)
-            return np.arange(len(all_scores)), state.init_score + all_propagated
+            return np.arange(len(all_scores)), self._fixed + all_propagated
         near = self._graph.neighborhood(scored, hops)
         change = np.zeros((near.nodes.size, scores.shape[1]))
         change[np.searchsorted(near.nodes, scored)] = scores - self._scores[scored]
@@ -252,17 +269,17 @@ class Predictor:
             raw = apply_labels(state, scored_table, self._labels)
             return np.arange(len(raw)), raw
         if self._field is None:
-            uses_field = state.output.uses_field
-            posterior = field_posterior(state, self._graph, self._labels) if uses_field else None
-            if posterior is None or self._labels is None:
-                return reached, state.output.combine(propagated, None)
-            self._field = _CachedField(posterior, self._labels, state.output, self._propagated)
-        before = self._propagated[reached]
-        moved = self._field.update(reached, before, propagated, self.tolerance)
+            use = state.candidate.labels
+            labels = self._labels
+            if use is None or labels is None or self._graph is None:
+                return reached, propagated
+            posterior = use.operator(self._graph, labels.nodes, labels.weight)
+            self._field = _CachedField(posterior, labels, state.loss, self._propagated)
+        moved = self._field.update(reached, propagated, self.tolerance)
         changed = np.union1d(reached, moved)
         all_propagated = self._propagated[changed]
         all_propagated[np.searchsorted(changed, reached)] = propagated
-        return changed, state.output.combine(all_propagated, self._field.mean[changed])
+        return changed, all_propagated + self._field.mean[changed]
 
     def __getstate__(self) -> dict[str, Any]:
         """All but locks and the factorised precision matrix, which the next update computes."""

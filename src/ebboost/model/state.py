@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.boosting.losses import Loss
+from ebboost.data.coordinates import Coordinates
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
@@ -106,6 +107,8 @@ class FittedState:
         The graph fitted on; of several relations, their weighted sum.
     relation_strengths : dict or None
         What the weights of each relation were multiplied by.
+    coordinates : Coordinates or None
+        Points of the fitted rows, where the graph was built from them.
     labels : Labels
         Labels that predictions of the fitted nodes use.
     candidate : Candidate
@@ -117,6 +120,8 @@ class FittedState:
     ensemble : Ensemble
         The trees.
     init_score : ndarray of shape (n_outputs,)
+    offset : ndarray of shape (n_nodes, 1) or None
+        What was added to the scores of the fitted nodes: the offset, or the log of the exposure.
     scores, propagated_scores, raw_predictions : ndarray of shape (n_nodes, ...)
         Of the fitted nodes: f, P f, and the predictions with labels before decoding.
     members : tuple of FittedState
@@ -175,6 +180,7 @@ class FittedState:
     selection: Mapping[str, list[float | str]]
     gain: GraphGain | None = None
     members: tuple["FittedState", ...] = ()
+    offset: Array | None = None
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
     conformity_scores: Array = field(default_factory=lambda: np.zeros(0))
     conformity_source: str = "none"
@@ -185,6 +191,13 @@ class FittedState:
     encoded_table: Table | None = field(default=None, repr=False)
     from_disk: bool = False
     source: Mapping[str, Any] | None = None
+    coordinates: Coordinates | None = field(default=None, repr=False)
+
+    @property
+    def fixed_scores(self) -> Array:
+        """Initial score and offset of the fitted nodes, which no tree moves."""
+        offset = np.zeros((self.n_nodes, 1)) if self.offset is None else self.offset
+        return self.init_score + offset
 
     def with_members(self, members: "tuple[FittedState, ...]") -> "FittedState":
         """Return the average of several states of one fit; this one's other facts stay."""

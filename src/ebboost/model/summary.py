@@ -128,9 +128,7 @@ def _selection_rows(state: FittedState) -> Rows:
 
 def _output_rows(state: FittedState) -> Rows:
     if isinstance(state.output, ClassOutput):
-        calibration = state.output.calibration
-        text = f"temperature {calibration.temperature:g}, field weight {calibration.strength:.0%}"
-        rows = [("scores", text)]
+        rows = [("scores", f"temperature {state.output.temperature:.3g}")]
         if state.calibration_error is not None:
             text = f"expected error {state.calibration_error:.3f} on the validation nodes"
             rows.append(("calibration", text))

@@ -68,7 +68,7 @@ def cross_validate(
         Fixes the random folds of an integer ``cv``.
     fit_parameters : dict, optional
         More arguments of ``model.fit``. Those with an entry for each row of X, such as
-        ``sample_weight``, are restricted to the training rows.
+        ``sample_weight``, are restricted to the training rows, but not ``offset`` and ``exposure``.
     return_predictions : bool, default=False
         Whether to return the out-of-fold predictions too.
     verbose : int, default=0
@@ -152,7 +152,12 @@ def _fit(
 ) -> BaseEstimator:
     """A clone of the model, fitted on the labels of the training nodes."""
     fitted = clone(model)
-    arguments = _check_method_params(X, arguments, train)
+    of_all_rows = {
+        name: arguments[name]
+        for name in ("offset", "exposure")
+        if takes_nodes and name in arguments
+    }
+    arguments = _check_method_params(X, arguments, train) | of_all_rows
     if takes_nodes:
         fitted.fit(X, truth[train], graph=graph, nodes=train, **arguments)
     else:

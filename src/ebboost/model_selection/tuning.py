@@ -48,6 +48,8 @@ def tune(
     cv: object = None,
     eval_set: tuple[Any, Any] | None = None,
     nodes: Any = None,
+    offset: Any = None,
+    exposure: Any = None,
     random_state: RandomState = None,
     verbose: int = 1,
     study: Study = None,
@@ -62,7 +64,7 @@ def tune(
     ----------
     model : EBBSRegressor or EBBSClassifier
         Parameters that are not searched keep their values. It is cloned, not changed.
-    X, y, graph, nodes
+    X, y, graph, nodes, offset, exposure
         As in ``model.fit``.
     n_trials : int, default=30
         Number of trials, the model's own parameters included.
@@ -120,7 +122,8 @@ def tune(
     single = None if graph is None else checks.as_single_graph(graph)
     suggest = _suggestions(space, base, single)
 
-    objective = _Objective(base, suggest, X, graph, pairs)
+    data = {"graph": graph, "offset": offset, "exposure": exposure}
+    objective = _Objective(base, suggest, X, data, pairs)
     study = _optimize(optuna, study, objective, n_trials, timeout, seed, verbose)
     # The first of equals; a study of the user may hold trials of another search.
     complete = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
@@ -128,11 +131,11 @@ def tune(
     best = min(own, key=lambda trial: trial.value)
     changes = _changes(best, lambda trial: suggest(optuna.trial.FixedTrial(trial.params)), base)
     tuned: Any = clone(base).set_params(**changes)
-    tuned.fit(X, values, graph=graph, nodes=known, eval_set=eval_set)
+    tuned.fit(X, values, nodes=known, eval_set=eval_set, **data)
     if tuned.early_stopping and not tuned.history_["validation"]:
         # Too few labels to hold some out for early stopping: use the rounds of the best trial.
         changes["n_estimators"] = best.user_attrs[N_ROUNDS]
-        tuned.set_params(**changes).fit(X, values, graph=graph, nodes=known)
+        tuned.set_params(**changes).fit(X, values, nodes=known, **data)
     tuned.study_ = study
     tuned.best_params_ = changes
     return tuned
@@ -293,7 +296,7 @@ class _Objective:
     model: Any
     suggest: Suggest
     X: Any
-    graph: Graphs | None
+    data: Mapping[str, Any]  # graph, offset and exposure
     pairs: list[tuple[Labelled, tuple[Any, Any]]]
 
     def __call__(self, trial: Trial) -> float:
@@ -305,8 +308,8 @@ class _Objective:
             # The first fold shows whether a trial is poor; later folds have other losses.
             rate = candidate.learning_rate or DEFAULT_RATE
             callbacks = [_Pruning(trial, rate)] if number == 0 else []
-            arguments = {"graph": self.graph, "nodes": train, "eval_set": validation}
-            candidate.fit(self.X, labels, **arguments, callbacks=callbacks)
+            arguments = {"nodes": train, "eval_set": validation, "callbacks": callbacks}
+            candidate.fit(self.X, labels, **self.data, **arguments)
             history = unless_interrupted(candidate).history_["validation"]
             losses.append(history[candidate.n_iter_ - 1] if history else np.inf)  # without a tree
             rounds.append(candidate.n_iter_)

@@ -15,6 +15,7 @@ Array = NDArray[np.float64]
 class SparseSolver:
     """Solver of M z = b for many b; ``floor`` is a lower bound on the eigenvalues of M.
 
+    A factorisation pays where there are many b: ``direct=False`` for a matrix of one.
     A condition number beyond double precision, with which any answer would be rounding, raises
     ValueError. That message and the warning about convergence end with the ``remedy``.
     """
@@ -25,7 +26,7 @@ class SparseSolver:
     direct_up_to = 1_000
     max_iterations = 10_000
 
-    def __init__(self, matrix: GraphMatrix, remedy: str, floor: float) -> None:
+    def __init__(self, matrix: GraphMatrix, remedy: str, floor: float, direct: bool = True) -> None:
         self.matrix = matrix
         self._remedy = remedy
         top = 2.0 * float(matrix.diagonal.max())  # Gershgorin
@@ -39,7 +40,8 @@ class SparseSolver:
             self._diagonal = matrix.diagonal / (self._size * matrix.root)
             self._inverse = 1.0 / self._diagonal
         self._factor: SuperLU | None = None
-        if matrix.shape[0] <= self.direct_up_to and isinstance(matrix.diagonal, np.ndarray):
+        small = matrix.shape[0] <= self.direct_up_to
+        if direct and small and isinstance(matrix.diagonal, np.ndarray):
             options = {"SymmetricMode": True}
             self._factor = splu(matrix.csr.tocsc(), "MMD_AT_PLUS_A", 0.0, options=options)
 

@@ -198,7 +198,7 @@ def _objective(state: FittedState) -> Objective:
         )
     penalty = float(state.parameters["penalty"])
     use = (candidate.labels, state.graph, operator, state.loss)
-    objective = objective_for(*use, state.training_labels, None, penalty, 0)
+    objective = objective_for(*use, state.training_labels, None, penalty, 0, state.offset)
     objective.double_precision = True
     return objective
 
@@ -288,7 +288,7 @@ def _propagation_gap(objective: Objective, scores: Array, propagated: Array, err
         return 0.0
     labels = objective.labels
     weight = labels.weight[:, None]
-    residuals = labels.target - objective.init_score - propagated[labels.nodes]
+    residuals = labels.target - objective.fixed_scores(labels.nodes) - propagated[labels.nodes]
     misfit = float(np.sqrt((weight * residuals**2).sum()))
     shift = error * float(np.sqrt(weight.max() * (scores**2).sum()))
     return (shift * misfit + 0.5 * shift**2) / labels.total_weight

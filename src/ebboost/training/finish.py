@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.backends import Backend
-from ebboost.boosting.calibration import ProbabilityField, expected_calibration_error
+from ebboost.boosting.calibration import best_temperature, expected_calibration_error
 from ebboost.boosting.losses import SquaredError
+from ebboost.data.labels import Labels
 from ebboost.learners.averaged import average
 from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput
-from ebboost.model.predict import field_posterior, propagation_operator, with_labels
+from ebboost.model.predict import propagation_operator, with_labels
 from ebboost.model.state import FittedState, GraphGain, ValidationRecord
 from ebboost.training.problem import LabelFolds, Problem
 from ebboost.training.runs import FoldModel, out_of_fold
@@ -46,10 +47,10 @@ def _member(
     on_disk = problem.table.on_disk
     encodes = features.pipeline.encoder is not None
     names = ("estimator", "parameters", "output", "reader", "feature_names", "graph")
+    names += ("coordinates", "offset", "relation_strengths")
     reasons = [model.stop_reason for model in models]
     return FittedState(
         **{name: getattr(problem, name) for name in names},
-        relation_strengths=problem.relation_strengths,
         labels=problem.labels.labels,
         candidate=candidate,
         pipeline=features.pipeline,
@@ -93,7 +94,7 @@ def _predictions(
     ]
     unknown = np.full_like(next(iter(folds.values())).evaluation, np.nan)
     evaluations = [model.evaluation for model in models.values()] or [unknown]
-    return problem.output.combine(np.concatenate([*parts, np.mean(evaluations, axis=0)]), None)
+    return np.concatenate([*parts, np.mean(evaluations, axis=0)])
 
 
 def _selection_table(problem: Problem, search: Search) -> dict[str, list[float | str]]:
@@ -130,7 +131,7 @@ def _gain(metric: str, levels: list[float], influence: list[Array]) -> GraphGain
 def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
     """Return the final state: predictions with labels, calibration, conformity scores."""
     if isinstance(state.output, ClassOutput):
-        state = _calibrate(state, labels, backend)
+        state = _calibrate(state)
     else:
         state = _with_conformity_scores(state, labels)
     return with_labels(state, labels.labels, backend)
@@ -145,22 +146,14 @@ def _with_conformity_scores(state: FittedState, labels: LabelFolds) -> FittedSta
     return replace(state, conformity_scores=np.sort(residuals), conformity_source=source)
 
 
-def _calibrate(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
-    """Choose temperature and weight of the field on the validation nodes, or by leave-one-out."""
-    assert isinstance(state.output, ClassOutput)
-    training = labels.labels if labels.is_cross_fitted else labels.training(0)
-    validation = None if labels.is_cross_fitted else labels.validation(0)
-    calibration = ProbabilityField()
-    posterior = field_posterior(state, state.graph, training, backend)
-    fit = (state.init_score + state.propagated_scores, state.loss, training)
-    if validation is not None:
-        calibration = ProbabilityField.from_validation(*fit, posterior, validation)
-    elif posterior is not None:
-        calibration = ProbabilityField.from_leave_one_out(*fit, posterior)
-    state = replace(state, output=replace(state.output, calibration=calibration))
-    if validation is None:
+def _calibrate(state: FittedState) -> FittedState:
+    """Choose the temperature of the probabilities at labels that were not trained on."""
+    record = state.validation
+    if not record.nodes.size:
         return state
-    predictions = with_labels(state, training, backend).raw_predictions[validation.nodes]
-    error = expected_calibration_error(predictions, validation.target)
-    record = replace(state.validation, prediction=predictions)
-    return replace(state, validation=record, calibration_error=error)
+    labels = Labels(record.nodes, record.target, np.ones(record.nodes.size))
+    temperature = best_temperature(record.prediction, state.loss, labels)
+    output = replace(state.output, temperature=temperature)  # type: ignore[call-arg]
+    members = tuple(replace(one, output=output) for one in state.members)
+    error = expected_calibration_error(output.apply_link(record.prediction), record.target)
+    return replace(state, output=output, members=members, calibration_error=error)

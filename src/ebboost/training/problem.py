@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from ebboost.backends.threads import threads_for
 from ebboost.boosting.callbacks import Callback
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
+from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader
@@ -37,6 +39,18 @@ class FitData(NamedTuple):
     graph: Graphs | None = None
     nodes: Any = None
     eval_set: tuple[Any, Any] | None = None
+    coordinates: Any = None
+    offset: Any = None
+    exposure: Any = None
+
+    def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
+        """Return the data with the graph of the coordinates, and these, where they were passed."""
+        if self.coordinates is None:
+            return self, None
+        if self.graph is not None:
+            raise ValueError("graph and coordinates exclude each other: pass one of them.")
+        coordinates, graph = Coordinates.fit(self.coordinates, reader.names, table)
+        return self._replace(graph=graph), coordinates
 
 
 @dataclass(frozen=True)
@@ -92,8 +106,10 @@ class Problem:
     feature_names: NDArray[Any] | None
     graph: Graph | None
     relation_strengths: dict[str, float] | None
+    coordinates: Coordinates | None
     labels: LabelFolds
     seed: int
+    offset: Array | None = None
 
     @property
     def classes(self) -> bool:
@@ -124,6 +140,7 @@ class Problem:
             "estimator": self.estimator,
             "X": fingerprint_of(*blocks, self.table.names, *categories),
             "y": fingerprint_of(*target, classes),
+            "offset": None if self.offset is None else fingerprint_of(self.offset),
             "graph": None if self.graph is None else fingerprint_of(self.graph.adjacency),
             "random_state": self.seed,
             "n_jobs": self.n_threads,
@@ -163,3 +180,13 @@ def fold_labels(
             )
         fold[hold_out(values, fraction, seed, stratify=classes)[1]] = 0
     return LabelFolds(labels, weight, fold, evaluation)
+
+
+def check_offset(offset: Array | None, labels: Labels, settings: Settings) -> None:
+    """Raise ValueError where an offset is not supported."""
+    if offset is None:
+        return
+    if labels.target.shape[1] > 1:
+        raise ValueError("offset needs one score for each node: y has more than two classes.")
+    if settings.labels == "masked" or isinstance(settings.labels, MaskedLabels):
+        raise ValueError("offset is not supported with labels='masked': use labels='field'.")

@@ -129,7 +129,8 @@ def build_run(
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
     on_device = (backend.labels(training), backend.labels(problem.labels.validation(fold)))
     use = (candidate.labels, graph, operator, problem.output.loss)
-    objective = objective_for(*use, *on_device, settings.penalty, seed)
+    offset = None if problem.offset is None else backend.to_device(problem.offset)
+    objective = objective_for(*use, *on_device, settings.penalty, seed, offset)
     objective = backend.objective(objective)
     if grower is None:
         n_jobs = threads_for(settings.n_jobs, table)
@@ -259,6 +260,8 @@ class Runner:
         predictions = to_host(objective.predict(result.best))
         init_score = to_host(objective.init_score)
         propagated = init_score + to_host(run.operator.apply(result.best.scores))
+        if self.problem.offset is not None:
+            propagated = propagated + self.problem.offset
         return FoldModel(
             ensemble=run.features.grower.compile(result.best.weights),
             init_score=init_score,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ebboost.boosting.field_strength import START, estimate_strengths
+from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -276,26 +276,30 @@ class Search:
             value: object = self.parts.optional.get(part)
             if part == "strengths":
                 part = "labels"
-                if isinstance(current.labels, LatentField):
-                    start = (current.labels.lam, current.labels.tau)
-                    value = self._estimated(current, start)
+                value = current.labels
+                if isinstance(value, LatentField):
+                    value = self._estimated(current, value)
             elif getattr(current, part):
-                value = type(getattr(current, part))() if part == "low_rank" else None
-            elif part == "labels" and self.parts.estimates_strengths:
-                value = self._estimated(current, START)
+                value = 0 if part == "low_rank" else None
+            elif part == "labels":
+                value = self._estimated(current)
             changes[part] = value
         return named(replace(current, **changes))  # type: ignore[arg-type]
 
-    def _estimated(self, current: Candidate, start: tuple[float, float]) -> LatentField:
-        """The field that predicts the candidate's out-of-fold residuals best."""
+    def _estimated(
+        self, current: Candidate, start: LatentField | None = None
+    ) -> LatentField | None:
+        """The field that predicts labels best from the candidate's scores out of fold, if any."""
         problem = self.problem
+        assert problem.graph is not None
         labels, scores = out_of_fold(problem, self.models(current), "held_out_scores")
-        backend = self.runner.backend
-        residuals = Labels(labels.nodes, labels.target - scores, labels.weight)
-        graph = backend.graph(problem.graph)
-        on_device = backend.labels(residuals)
-        estimate = estimate_strengths(graph, on_device, problem.seed, start, backend.to_host)
-        return estimate.field
+        if labels.nodes.size < defaults.MIN_LABELS_FOR_FOLDS:  # eval_set alone is held out
+            return start or LatentField()
+        arguments = (problem.graph, labels, scores, problem.output.loss)
+        field = estimate_field(*arguments, seed=problem.seed, start=start).field
+        if field is None:
+            return start
+        return LatentField(float(f"{field.lam:.2g}"), float(f"{field.tau:.2g}"))
 
 
 def named(candidate: Candidate) -> Candidate:
@@ -337,7 +341,6 @@ class Parts:
     plain: Candidate
     optional: Mapping[str, object] = field(default_factory=dict)
     steps: tuple[tuple[str, ...], ...] = ()
-    estimates_strengths: bool = False
 
     @property
     def all_added(self) -> Candidate:
@@ -371,12 +374,13 @@ def parts_of(problem: Problem) -> Parts:
         optional["neighbor_features"] = NeighborFeatures()
         optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
     optional = {name: part for name, part in optional.items() if name not in fixed}
-    steps: tuple[tuple[str, ...], ...] = (tuple(optional),)
-    if not classes:
-        steps = tuple((name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"})
-        if "labels" not in optional:
-            steps = tuple(step for step in steps if step != ("strengths",))
-    return Parts(plain, optional, steps, estimates_strengths=not classes)
+    steps = [(name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}]
+    if "labels" not in optional:
+        steps = [step for step in steps if step != ("strengths",)]
+    if classes:
+        both = tuple(name for name in ("smoothing", "low_rank") if name in optional)
+        steps = [both, *(step for step in steps if step != ("smoothing",))]
+    return Parts(plain, optional, tuple(steps))
 
 
 def requested_parts(problem: Problem) -> dict[str, object]:
@@ -386,7 +390,8 @@ def requested_parts(problem: Problem) -> dict[str, object]:
     labels = _label_use(problem)
     smoothing = settings.smoothing
     if isinstance(smoothing, Smoother):
-        scale = partial(problem.output.loss.label_scale, known.target, known.weight)
+        offset = None if problem.offset is None else problem.offset[known.nodes]
+        scale = partial(problem.output.loss.label_scale, known.target, known.weight, offset)
         smoothing = smoothing.prepared(scale)
     parts: dict[str, object] = {"smoothing": smoothing, "labels": labels}
     is_fixed = "auto" not in (smoothing, labels)
@@ -406,28 +411,24 @@ def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
     settings = problem.settings
     labels = settings.labels
     loss = problem.output.loss
-    has_field = problem.classes or type(loss) is SquaredError
+    is_squared = type(loss) is SquaredError
     use: LatentField | MaskedLabels | None
     if isinstance(labels, (LatentField, MaskedLabels)):
         use = labels
     elif isinstance(labels, str) and labels in LABEL_USES:
         use = None if LABEL_USES[labels] is None else clone(LABEL_USES[labels])
     elif isinstance(labels, str) and labels == "auto":
-        return "auto" if has_field else None
+        return "auto"
     else:
         raise ValueError(
             f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.LatentField(...) or "
             f"eb.MaskedLabels(...), got {labels!r}."
         )
-    if use is not None and not has_field:
+    leave_one_out = isinstance(use, LatentField) and use.leave_one_out
+    if (leave_one_out or isinstance(use, MaskedLabels)) and not is_squared:
         raise ValueError(
-            f"labels={labels!r} needs loss='squared_error'; with {loss!r} use labels='none'."
+            f"labels={labels!r} needs loss='squared_error'; with {loss!r} use labels='field'."
         )
-    if isinstance(use, MaskedLabels):
-        if problem.classes:
-            raise ValueError(
-                "labels='masked' is for regression; a classifier takes 'field', 'none' or 'auto'."
-            )
-        if settings.penalty:
-            raise ValueError("penalty must be 0 with labels='masked'.")
+    if isinstance(use, MaskedLabels) and settings.penalty:
+        raise ValueError("penalty must be 0 with labels='masked'.")
     return use

@@ -27,7 +27,7 @@ from ebboost.propagation import threads
 from ebboost.training import defaults
 from ebboost.training.checkpoint import Checkpoint, CheckpointSession, checkpoint_session
 from ebboost.training.finish import average_models, finish
-from ebboost.training.problem import FitData, Problem, fold_labels
+from ebboost.training.problem import FitData, Problem, check_offset, fold_labels
 from ebboost.training.runs import Runner
 from ebboost.training.selection import Parts, Search, choose_strengths, parts_of
 from ebboost.training.settings import Settings
@@ -86,6 +86,7 @@ class Trainer:
         settings = self.settings
         columns = named_columns(data.X)
         X = columns if is_dask(data.X) else data.X
+        data, coordinates = data.with_graph(reader, table)
         checks.check_graph(data.graph, table.n_rows, X)
         checks.check_label_order(X, data.y)
         seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
@@ -100,18 +101,23 @@ class Trainer:
         folds = fold_labels(settings, output, known, *where)
         labels = folds.labels
         strengths = choose_strengths(settings.relations, data.graph, labels)
+        log_link = output.loss.log_link
+        offset = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
+        check_offset(offset, labels, settings)
         return Problem(
             estimator=self.estimator,
             parameters=self.parameters,
             settings=settings,
-            output=output.fit_loss(labels.target, labels.weight),
+            output=output.fit_loss(labels, offset),
             reader=reader,
             table=table,
             feature_names=_get_feature_names(columns),
             graph=mix_relations(data.graph, strengths),
             relation_strengths=strengths,
+            coordinates=coordinates,
             labels=folds,
             seed=seed,
+            offset=offset,
         )
 
 

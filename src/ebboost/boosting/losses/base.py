@@ -141,7 +141,9 @@ class Loss(BaseEstimator, ABC):
         """
         start = initial_scores(self, target, weight, offset)
         steps = self.gradient(start, target) / self.curvature(start, target)
-        return float(np.sqrt(np.average((steps**2).sum(axis=1), weights=weight)))
+        largest = float(np.abs(steps).max()) or 1.0  # whose square may overflow
+        squares = ((steps / largest) ** 2).sum(axis=1)
+        return largest * float(np.sqrt(np.average(squares, weights=weight)))
 
     def inverse_link(self, scores: Array) -> Array:
         """Return predictions for scores: g of (7).

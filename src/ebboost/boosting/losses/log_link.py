@@ -17,6 +17,8 @@ THETA_RANGE = (1e-3, 1e6)
 POWER_RANGE = (1.01, 1.99)
 # The power where it cannot be estimated because all scores are equal: halfway.
 USUAL_POWER = 1.5
+# Least mean of the labels in the initial score.
+MIN_MEAN = 1e-300
 # Newton steps to the shape of a gamma distribution, from a start that is within 1.5 %.
 SHAPE_STEPS = 5
 
@@ -34,8 +36,10 @@ class _LogLink(Loss):
     def initial(self, target: Array, weight: Array, offset: Array | None = None) -> Array:
         exposure = np.ones_like(target[:, :1]) if offset is None else np.exp(offset)
         weights = weight[:, None]
-        start = np.log((weights * target).sum(axis=0) / (weights * exposure).sum(axis=0))
-        if None in self.get_params().values():  # a parameter that is still to be estimated
+        mean = (weights * target).sum(axis=0) / (weights * exposure).sum(axis=0)
+        start = np.log(np.maximum(mean, MIN_MEAN))
+        # Without Newton steps if all labels are 0, or a parameter is still to be estimated.
+        if (mean < MIN_MEAN).any() or None in self.get_params().values():
             return start
         return best_constant(self, start, target, weight, offset)
 

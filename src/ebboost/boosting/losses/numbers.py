@@ -92,14 +92,14 @@ class Huber(Loss):
 
 
 class Quantile(Loss):
-    """The pinball loss: predicts the ``alpha`` quantile.
+    """The pinball loss, rounded near the label: predicts the ``alpha`` quantile.
 
     Parameters
     ----------
     alpha : float, default=0.5
         The quantile, between 0 and 1.
     rounding : float, optional
-        Half-width of the band around the label in which the curvature is bounded, in the units of
+        Half-width of the band around the label in which the loss is a parabola, in the units of
         y. Default: a twentieth of the robust standard deviation of the residuals.
     """
 
@@ -123,15 +123,20 @@ class Quantile(Loss):
         return _weighted_quantile(without_offset(target, offset), weight, self.alpha)
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        residual = target - scores
-        return sum_outputs(np.maximum(self.alpha * residual, (self.alpha - 1.0) * residual))
+        gradient = self.gradient(scores, target)
+        return sum_outputs(gradient * (scores - target) - self.rounding * gradient**2)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return np.where(target > scores, -self.alpha, 1.0 - self.alpha)
+        inside = (scores - target) / (2.0 * self.rounding)
+        return np.clip(inside, -self.alpha, 1.0 - self.alpha)
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """Return 1/(2|r|), bounded: |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000)."""
-        return 0.5 / (np.abs(scores - target) + self.rounding)
+        """Return 1/(2|r|), bounded: |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000).
+
+        The loss is ½|r| plus a linear function, with r measured from the middle of the band.
+        """
+        middle = self.rounding * (2.0 * self.alpha - 1.0)
+        return 0.5 / np.maximum(np.abs(scores - target + middle), self.rounding)
 
     def dispersion(self, scores: Array, target: Array, weight: Array) -> float:
         """Return the mean loss, the scale of an asymmetric Laplace distribution."""

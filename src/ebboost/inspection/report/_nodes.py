@@ -13,7 +13,7 @@ from ebboost.inspection.diagnostics import Validation
 from ebboost.inspection.formatting import number, percent, shorten
 from ebboost.inspection.layout import layout
 from ebboost.inspection.report._context import NO_TABLE, Context
-from ebboost.model.explain import ENCODED, Explanation, explain, explained_scores
+from ebboost.model.explain import ENCODED, Explanation, explain
 from ebboost.model.predict import with_labels
 from ebboost.model.state import FittedState
 
@@ -49,7 +49,7 @@ def node_map(context: Context, explained: Nodes) -> Json | None:
     """Positions, colors and edges of the map; None without coordinates and without edges."""
     state = context.state
     graph = state.graph
-    located = diagnostics.coordinates(context.table)
+    located = diagnostics.coordinates(context.table, state.coordinates)
     if located is not None:
         points = located[0]
     elif graph is not None and graph.n_edges and state.n_nodes <= MAX_LAYOUT:
@@ -114,7 +114,8 @@ def _layers(context: Context) -> list[Json]:
         ends = [number(low, 3), number(high, 3)]
         layers.append(_layer("Prediction", note, predicted, (low, high), "sequential", ends))
     else:
-        top = state.raw_predictions.max(axis=1)
+        probabilities = state.output.apply_link(state.raw_predictions)
+        top = probabilities.max(axis=1)
         low = float(top.min())
         note = "Probability of the predicted class."
         ends = [number(low, 3), "1"]
@@ -122,7 +123,7 @@ def _layers(context: Context) -> list[Json]:
         names = [shorten(name) for name in context.classes.tolist()]
         if len(names) > 8:
             names = [*names[:7], "other classes"]
-        index = np.minimum(state.raw_predictions.argmax(axis=1), len(names) - 1).astype(float)
+        index = np.minimum(probabilities.argmax(axis=1), len(names) - 1).astype(float)
         layers.append(_layer("Predicted class", "", index, (0.0, 254.0), "classes", names))
     roles = node_roles(state).astype(np.float64)
     layers.append(_layer("Use of labels", "", roles, (0.0, 254.0), "classes", ROLES))
@@ -195,7 +196,7 @@ def nodes_to_explain(context: Context, seed: int = 0) -> dict[str, list[int]]:
             add("Graph hurt most", context.plain.nodes[ranked(-change)], 0.1)
         add("Held-out labels at random", rng.permutation(held_out.nodes), 0.2)
     if state.uses_graph:
-        moved = np.abs(explained_scores(state) - state.init_score - state.scores).max(axis=1)
+        moved = np.abs(state.raw_predictions - state.fixed_scores - state.scores).max(axis=1)
         add("Moved most by the graph", ranked(-moved), 0.2)
     unknown = np.flatnonzero(node_roles(state) == UNKNOWN)
     add("Unknown labels at random", rng.permutation(unknown), 0.2)
@@ -287,9 +288,12 @@ def _entry(context: Context, source: FittedState, part: Explanation) -> Json:
         "n_neighbors": 0 if state.graph is None else int(state.graph.neighbors(node).size),
     }
     if context.classes is not None:
-        best = int(raw.argmax())
+        probabilities = source.output.apply_link(raw[None, :])[0]
+        best = int(probabilities.argmax())
         output = 1 if state.n_outputs == 1 else part.output
-        entry["prediction"] = f"{shorten(context.classes[best])} ({percent(float(raw[best]))})"
+        entry["prediction"] = (
+            f"{shorten(context.classes[best])} ({percent(float(probabilities[best]))})"
+        )
         entry["explained"] = shorten(context.classes[output])
         return entry
     predicted = float(state.loss.inverse_link(raw[None, :])[0, 0])

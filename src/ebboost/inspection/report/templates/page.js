@@ -276,13 +276,10 @@
     if (entry.error) fact(entry.role === 0 ? "Residual out of fold" : "Residual", entry.error);
     fact("Neighbours", entry.n_neighbors.toLocaleString("en"));
     fact("Use of the label", ROLES[entry.role]);
-    const isClassifier = data.inspector.classifier;
     const rows = [["Base, the same for all nodes", "", entry.base, "start"], ["Own columns", "", entry.totals[0], ""]];
     rows.push(["Columns of neighbours", "", entry.totals[1], ""]);
-    if (!isClassifier) {
-      rows.push(["Known labels of other nodes", "", entry.totals[2], ""]);
-      if (entry.own_label) rows.push(["Own label", "", entry.own_label, ""]);
-    }
+    rows.push(["Known labels of other nodes", "", entry.totals[2], ""]);
+    if (entry.own_label) rows.push(["Own label", "", entry.own_label, ""]);
     rows.push([entry.explained === undefined ? "Score" : `Score for ${entry.explained}`, data.inspector.scale, entry.score, "total"]);
     const first = make("div");
     first.append(facts, sumTable("Contributions to the score", rows));
@@ -295,7 +292,7 @@
     };
     section("Own columns", entry.own, "= ", "column");
     section("Columns of neighbours", entry.around, "", "contribution");
-    section(`Known labels of other nodes${isClassifier ? `, added to the probability of ${entry.explained}` : ""}`, entry.labels, "labelled ", "label");
+    section("Known labels of other nodes", entry.labels, "labelled ", "label");
     panel.replaceChildren(...parts);
     find("status").textContent = `${entry.name}: predicted ${entry.prediction}${entry.truth === null ? "" : `, true ${entry.truth}`}`;
     showOnMap();

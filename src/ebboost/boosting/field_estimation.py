@@ -1,0 +1,170 @@
+"""Strengths λ, τ of the latent field and parameters of the likelihood, by predictive deviance.
+
+Given scores of a model that was not trained on the labels (out-of-fold), labels are hidden in
+folds and predicted by score plus field of the others. The strengths of least deviance are searched
+in factors, from the scale of the curvature; then the parameters of the likelihood are estimated
+again from these predictions, as a field takes up what looked like dispersion.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.boosting.field_mode import posterior_mode
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Loss
+from ebboost.data.labels import Labels
+from ebboost.graph import Graph
+
+Array = NDArray[np.float64]
+# Where the search starts: λ in units of the mean curvature, and τ/λ; then by which factors it
+# moves, and how often at most.
+START = (1.0, 0.03)
+FACTORS = (4.0, 2.0)
+MAX_MOVES = 8
+# Ends of the search: factors of the start, for λ and for τ/λ. Beyond, the deviance is flat, and
+# systems with a small τ are slow to solve.
+ENDS = (1e-3, 1e3)
+RATIO_ENDS = (0.03, 1e3)
+# Accuracy of the modes, whose sampling error is far larger.
+MODE_TOLERANCE = 1e-2
+# Up to this many numbers (labels × outputs) all folds are predicted, beyond only the first.
+ALL_FOLDS_UP_TO = 5_000
+# Rounds of strengths and parameters in turn.
+ROUNDS = 2
+# By what share a field must lower the deviance.
+MIN_GAIN = 1e-3
+
+
+@dataclass(frozen=True)
+class FieldEstimate:
+    """A latent field and a likelihood with estimated parameters.
+
+    ``field`` is None where no field lowers the mean deviance; ``scores`` are those of the hidden
+    labels, NaN where a label was never hidden.
+    """
+
+    field: LatentField | None
+    loss: Loss
+    deviance: float
+    deviance_without: float
+    scores: Array
+
+
+class _Search:
+    """Deviances of hidden labels for strengths, computed once for each."""
+
+    def __init__(
+        self, graph: Graph, labels: Labels, scores: Array, fold: NDArray[np.int64], scale: float
+    ) -> None:
+        self.labels = labels
+        self._graph = graph
+        self._scores = scores
+        self._fold = fold
+        all_folds = scores.size <= ALL_FOLDS_UP_TO
+        self._tested = range(int(fold.max()) + 1) if all_folds else range(1)
+        self.hidden = np.isin(fold, self._tested)
+        self._scale = scale
+
+    def _in_range(self, lam: float, tau: float) -> bool:
+        size = lam / (START[0] * self._scale)
+        ratio = tau / (START[1] * lam)
+        return ENDS[0] <= size <= ENDS[1] and RATIO_ENDS[0] <= ratio <= RATIO_ENDS[1]
+
+    def predict(self, loss: Loss, field: LatentField | None) -> Array:
+        """Return scores plus field at the hidden labels, NaN elsewhere."""
+        result = np.where(self.hidden[:, None], self._scores, np.nan)
+        if field is None:
+            return result
+        for number in self._tested:
+            known = self.labels.subset(self._fold != number)
+            posterior = field.operator(self._graph, known.nodes, known.weight)
+            scores = self._scores[self._fold != number]
+            z = posterior_mode(posterior, loss, scores, known.target, MODE_TOLERANCE)
+            result[self._fold == number] += z[self.labels.nodes[self._fold == number]]
+        return result
+
+    def deviance(self, loss: Loss, scores: Array) -> float:
+        """Return the mean deviance of the hidden labels."""
+        labels = self.labels.subset(self.hidden)
+        with np.errstate(over="ignore"):
+            values = loss.deviance(scores[self.hidden], labels.target)
+        return float(np.average(values, weights=labels.weight))
+
+    def best(self, loss: Loss, field: LatentField) -> tuple[LatentField, Array]:
+        """Return the best strengths near those of a field, and the predictions with them."""
+        best = (field, self.predict(loss, field))
+        least = self.deviance(loss, best[1])
+        tried = {(field.lam, field.tau)}
+        for factor in FACTORS:
+            for _ in range(MAX_MOVES):
+                center = best[0]
+                for up, ratio in product((1.0, factor, 1 / factor), repeat=2):
+                    strengths = (center.lam * up, center.tau * up * ratio)
+                    is_step = (up != 1.0) + (ratio != 1.0) == 1
+                    if not is_step or strengths in tried or not self._in_range(*strengths):
+                        continue
+                    tried.add(strengths)
+                    other = LatentField(*strengths, normalized=field.normalized)
+                    predicted = self.predict(loss, other)
+                    deviance = self.deviance(loss, predicted)
+                    if deviance < least:
+                        least = deviance
+                        best = (other, predicted)
+                if best[0] is center:
+                    break
+        return best
+
+
+def estimate_field(
+    graph: Graph,
+    labels: Labels,
+    scores: Array,
+    loss: Loss,
+    *,
+    n_folds: int = 5,
+    seed: int = 0,
+    start: LatentField | None = None,
+) -> FieldEstimate:
+    """Return the strengths of the field, and the parameters of the likelihood that are None.
+
+    Parameters
+    ----------
+    graph : Graph
+    labels : Labels
+    scores : ndarray of shape (m, c)
+        Scores at the labelled nodes, offset included, of models not trained on that label.
+    loss : Loss
+        Its parameters that are None are estimated.
+    n_folds : int, default=5
+        Folds in which labels are hidden.
+    seed : int, default=0
+        Draws the folds.
+    start : LatentField, optional
+        Where the search starts.
+
+    Returns
+    -------
+    FieldEstimate
+    """
+    fold = np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
+    fitted = loss.prepared(labels.target, labels.weight, scores)
+    curvature = float(np.mean(fitted.curvature(scores, labels.target)))
+    search = _Search(graph, labels, scores, fold, curvature)
+    field = start or LatentField(START[0] * curvature, START[0] * START[1] * curvature)
+    predicted = scores
+    for _ in range(ROUNDS):
+        field, predicted = search.best(fitted, field)
+        hidden = labels.subset(search.hidden)
+        again = loss.prepared(hidden.target, hidden.weight, predicted[search.hidden])
+        if again.get_params() == fitted.get_params():
+            break
+        fitted = again
+    without = search.deviance(fitted, search.predict(fitted, None))
+    deviance = search.deviance(fitted, predicted)
+    if deviance > (1.0 - MIN_GAIN) * without:
+        fitted = loss.prepared(labels.target, labels.weight, scores)
+        return FieldEstimate(None, fitted, without, without, search.predict(fitted, None))
+    return FieldEstimate(field, fitted, deviance, without, predicted)

@@ -1,0 +1,193 @@
+"""The latent field of any likelihood: E(f, z) = Σ w ℓ(y, η) + ½ zᵀ(λL + τI)z, η = offset + P f + z.
+
+For squared error the z of least E is the posterior mean K W e. For other losses it is the mode,
+by Newton's method: each step solves (H + λL + τI) δ = −∇E with H the curvature of the loss, and is
+halved until E does not rise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.latent_field import FieldPosterior, training_tolerance
+from ebboost.boosting.losses import Loss
+from ebboost.boosting.objective import Objective, evaluate_loss
+from ebboost.boosting.projection import directional_sums
+from ebboost.data.labels import Labels
+from ebboost.propagation import Propagation
+
+Array = NDArray[np.float64]
+# Newton steps to the mode, the gradient at which they end relative to that of z = 0, and the
+# relative accuracy of their solves. A quantile has no derivative at its labels: there steps end
+# when E falls by less than MIN_DECREASE of itself.
+MAX_STEPS = 100
+MODE_TOLERANCE = 1e-9
+STEP_TOLERANCE = 0.05
+MIN_DECREASE = 1e-12
+MAX_HALVINGS = 30
+# In training z is corrected if ∂E/∂z exceeds this share of ∂ℓ/∂η, by a step of this accuracy.
+MIN_CORRECTION = 1e-3
+CORRECTION_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True)
+class FieldEnergy:
+    """E as a function of z, for scores of the labelled nodes without the field."""
+
+    field: FieldPosterior
+    loss: Loss
+    labels: Labels  # with the weights of the field
+
+    def _evaluate(self, method: str, scores: Array, z: Array) -> Array:
+        """Value, gradient or curvature of the loss at the labelled nodes."""
+        eta = scores + z[self.labels.index]
+        return evaluate_loss(self.loss, method, eta, self.labels)
+
+    def value(self, scores: Array, z: Array) -> float:
+        """Return E."""
+        total = float(self.labels.weighted(self._evaluate("value", scores, z)).sum())
+        return total + 0.5 * float((z * self.field.prior.times(z)).sum())
+
+    def gradient(self, scores: Array, z: Array) -> Array:
+        """Return ∂E/∂z on all nodes."""
+        gradient: Array = self.field.prior.times(z)
+        of_loss = self._evaluate("gradient", scores, z)
+        gradient[self.labels.index] += self.labels.weighted(of_loss)
+        return gradient
+
+    def step(self, scores: Array, z: Array, gradient: Array, tolerance: float) -> Array:
+        """Return z after a Newton step, halved until E does not rise; z itself if none helps."""
+        curvature = self.labels.weight[:, None] * self._evaluate("curvature", scores, z)
+        move = self.field.solve_system(curvature, -gradient, tolerance)
+        before = self.value(scores, z)
+        for halvings in range(MAX_HALVINGS):
+            moved: Array = z + 0.5**halvings * move
+            if self.value(scores, moved) <= before:
+                return moved
+        return z
+
+
+def posterior_mode(
+    field: FieldPosterior,
+    loss: Loss,
+    scores: Array,
+    target: Array,
+    tolerance: float = MODE_TOLERANCE,
+) -> Array:
+    """Return the z of least E on all nodes, for scores and labels of the labelled nodes."""
+    if loss.constant_curvature:  # the posterior mean
+        return field.posterior_mean(-loss.gradient(scores, target))
+    energy = FieldEnergy(field, loss, Labels(field.nodes, target, field.weight))
+    z = np.zeros((field.n_nodes, scores.shape[1]), like=scores)
+    value = energy.value(scores, z)
+    limit = None
+    for _ in range(MAX_STEPS):
+        gradient = energy.gradient(scores, z)
+        size = float(np.sqrt((gradient * gradient).sum()))
+        limit = tolerance * size if limit is None else limit
+        if size <= limit:
+            break
+        z = energy.step(scores, z, gradient, STEP_TOLERANCE)
+        before = value
+        value = energy.value(scores, z)
+        if before - value <= MIN_DECREASE * abs(before):
+            break
+    return z
+
+
+class LikelihoodFieldObjective(Objective):
+    """E(f, z) for any loss; z follows f, so that this is J(f) = min_z E(f, z) but for small errors.
+
+    The smoothed scores of iterates have a second block of columns: the response −(H + Q)⁻¹ H P h of
+    z to each tree h, with Q = λL + τI and the curvature H of the round. What this linearisation
+    misses is one array for all points, ``_remainder``, moved by at most one Newton step a round.
+    Neither that step nor, by the line search, a tree and its response can raise E. By the envelope
+    theorem ∇J = Pᵀ W ∂ℓ/∂η at the minimising z.
+    """
+
+    state_names = (*Objective.state_names, "_remainder")
+    # Of the sums in E: rounding.
+    descent_tolerance = 1e-10
+
+    def __init__(
+        self,
+        operator: Propagation,
+        loss: Loss,
+        labels: Labels,
+        validation: Labels | None,
+        penalty: float,
+        field: FieldPosterior,
+        offset: Array | None = None,
+    ) -> None:
+        self.field = field
+        self.tolerance = training_tolerance(field)
+        labels = Labels(labels.nodes, labels.target, field.weight)
+        self._energy = FieldEnergy(field, loss, labels)
+        self._remainder = np.zeros((field.n_nodes, labels.target.shape[1]), like=labels.target)
+        super().__init__(operator, loss, labels, validation, penalty, offset)
+        start = np.broadcast_to(self.fixed_scores(labels.nodes), labels.target.shape)
+        self._remainder = posterior_mode(field, loss, start, labels.target)
+
+    def _augment(self, smoothed: Array) -> Array:
+        return np.hstack([smoothed, np.zeros_like(smoothed)])
+
+    def propagate(self, tree: Array, point: Iterate | None = None) -> Array:
+        """Return P h and the response of z to it; 0 if P is not linear, and z moves by itself."""
+        smoothed = super().propagate(tree, point)
+        if self.operator.linear:
+            curvature = self._loss_curvature(self.start() if point is None else point)
+            tree_scores, response = self._split(smoothed)
+            right = np.zeros_like(tree_scores)
+            right[self.labels.index] = curvature * tree_scores[self.labels.index]
+            response -= self.field.solve_system(curvature, right, self.tolerance)
+        return smoothed
+
+    def _split(self, smoothed: Array) -> tuple[Array, Array]:
+        """The blocks P f and z, as views."""
+        n_outputs = self.labels.target.shape[1]
+        return smoothed[:, :n_outputs], smoothed[:, n_outputs:]
+
+    def _z(self, point: Iterate) -> Array:
+        return self._split(point.smoothed)[1] + self._remainder
+
+    def _predict(self, point: Iterate) -> Array:
+        return self.fixed_scores() + self._split(point.smoothed)[0] + self._z(point)
+
+    def _labelled_scores(self, point: Iterate) -> Array:
+        return self.predict(point)[self.labels.index]
+
+    def _value(self, point: Iterate) -> float:
+        index = self.labels.index
+        scores = self.fixed_scores(index) + self._split(point.smoothed[index])[0]
+        return self._penalized_mean(self._energy.value(scores, self._z(point)), point)
+
+    def gradient(self, point: Iterate) -> Array:
+        """Return Pᵀ W ∂ℓ/∂η + εf on all n nodes, after a Newton step of z where it needs one."""
+        index = self.labels.index
+        scores = self.fixed_scores(index) + self._split(point.smoothed[index])[0]
+        z = self._z(point)
+        gradient = self._energy.gradient(scores, z)
+        of_loss = self._loss_gradient(point)
+        allowed = max(self.tolerance, MIN_CORRECTION) ** 2 * float((of_loss * of_loss).sum())
+        if float((gradient * gradient).sum()) > allowed:
+            moved = self._energy.step(scores, z, gradient, CORRECTION_TOLERANCE)
+            self._remainder = self._remainder + (moved - z)
+            point.cache.clear()
+        return super().gradient(point)
+
+    def newton_step(self, point: Iterate, tree: Array, smoothed_tree: Array) -> float:
+        """Return the minimiser of E's parabola along the tree and the response of z.
+
+        Where the curvature of the loss is no bound, the step is at most a Newton step of a model
+        without a field, enlarged by what the field takes off the curvature.
+        """
+        tree_scores, response = self._split(smoothed_tree[self.labels.index])
+        curvature = self._loss_curvature(point)
+        gradient, plain, _ = directional_sums(self._loss_gradient(point), curvature, tree_scores)
+        rest = float((curvature * tree_scores * (tree_scores + response)).sum())
+        step = self._parabola_minimum(gradient, rest, point, tree)
+        if self.loss.majorised or not rest > 0.0:
+            return step
+        return min(step, plain / rest)

@@ -1,0 +1,61 @@
+"""Strengths of the field and parameters of the likelihood, recovered from simulated labels."""
+
+import numpy as np
+import pytest
+
+import ebboost as eb
+from ebboost.boosting.field_estimation import estimate_field
+from ebboost.data.labels import Labels
+
+
+def simulated(loss, lam, tau, n=576, seed=0, n_outputs=1):
+    """A grid, and labels of every node whose scores are a draw of the field alone."""
+    side = int(np.sqrt(n))
+    rows = np.arange(n).reshape(side, side)
+    ends = np.hstack(
+        [[rows[:, :-1].ravel(), rows[:, 1:].ravel()], [rows[:-1].ravel(), rows[1:].ravel()]]
+    )
+    graph = eb.Graph.from_edges(*ends, n_nodes=n)
+    random = np.random.default_rng(seed)
+    prior = eb.LatentField(lam, tau).operator(graph, np.arange(n), np.ones(n)).prior
+    factor = np.linalg.cholesky(prior.csr.toarray())
+    z = np.linalg.solve(factor.T, random.normal(size=(n, n_outputs)))
+    scores = np.zeros((n, n_outputs)) + (0.0 if n_outputs > 1 else 1.0)
+    target = loss.sample(random, scores + z)
+    return graph, Labels(np.arange(n), target, np.ones(n)), scores
+
+
+@pytest.mark.parametrize(
+    "loss", [eb.SquaredError(), eb.Poisson(), eb.LogLoss(), eb.NegativeBinomial(4.0)], ids=repr
+)
+def test_strengths_predict_nearly_as_well_as_the_true_ones(loss):
+    graph, labels, scores = simulated(loss, 2.0, 0.05)
+    estimate = estimate_field(graph, labels, scores, loss)
+    assert estimate.field is not None
+    assert estimate.deviance < 0.98 * estimate.deviance_without
+    assert 0.4 < estimate.field.lam < 10.0
+    assert estimate.field.tau < 1.0
+    hidden = ~np.isnan(estimate.scores[:, 0])
+    deviance = loss.deviance(estimate.scores[hidden], labels.target[hidden])
+    assert deviance.mean() == pytest.approx(estimate.deviance)
+
+
+def test_field_takes_up_what_looked_like_dispersion():
+    graph, labels, scores = simulated(eb.NegativeBinomial(6.0), 2.0, 0.05)
+    alone = eb.NegativeBinomial().prepared(labels.target, labels.weight, scores).theta
+    estimate = estimate_field(graph, labels, scores, eb.NegativeBinomial())
+    assert 1.5 * alone < estimate.loss.theta < 12.0
+
+
+@pytest.mark.parametrize("loss", [eb.SquaredError(), eb.Poisson(), eb.LogLoss()], ids=repr)
+def test_there_is_no_field_where_labels_are_independent(loss):
+    graph, labels, scores = simulated(loss, 2.0, 1e6)
+    estimate = estimate_field(graph, labels, scores, loss)
+    assert estimate.field is None or estimate.deviance > 0.985 * estimate.deviance_without
+
+
+def test_classes_have_a_field_of_log_odds():
+    graph, labels, scores = simulated(eb.Softmax(), 0.5, 0.02, n=400, n_outputs=3)
+    estimate = estimate_field(graph, labels, scores, eb.Softmax(), n_folds=3)
+    assert estimate.field is not None
+    assert estimate.deviance < 0.95 * estimate.deviance_without

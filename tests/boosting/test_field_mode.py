@@ -1,0 +1,187 @@
+"""The field of any likelihood against dense Newton steps, closed forms and finite differences."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ebboost as eb
+from ebboost.boosting.field_mode import FieldEnergy, LikelihoodFieldObjective, posterior_mode
+from ebboost.boosting.iterate import Iterate
+from ebboost.boosting.latent_field import FieldObjective
+from ebboost.boosting.loop import Boosting
+from ebboost.data.labels import Labels
+from ebboost.data.table import Table
+from ebboost.learners import as_learner
+from tests.problems import loss_data
+from tests.strategies import graphs, random_graph, signed_graphs
+
+SMOOTH = [
+    *(eb.SquaredError(), eb.Huber(0.7), eb.Poisson(), eb.NegativeBinomial(1.5), eb.Gamma()),
+    *(eb.Tweedie(1.4), eb.LogLoss(), eb.Softmax()),
+]
+ALL = [*SMOOTH, eb.Quantile(0.3, 0.05)]
+
+
+class LogCosh(eb.Loss):
+    """A loss as users write it."""
+
+    def value(self, scores, target):
+        return np.log(np.cosh(scores - target)).sum(axis=1)
+
+    def gradient(self, scores, target):
+        return np.tanh(scores - target)
+
+
+def problem(loss, graph, seed=0, field=None):
+    """Scores at labelled nodes, the labels, and the field."""
+    rng = np.random.default_rng(seed)
+    nodes = np.sort(rng.permutation(graph.n_nodes)[: max(graph.n_nodes // 2, 1)])
+    scores, target = loss_data(loss, seed, nodes.size)
+    field = (field or eb.LatentField(1.5, 0.1)).operator(graph, nodes, rng.random(nodes.size) + 0.2)
+    return scores, Labels(nodes, target, field.weight), field
+
+
+def dense_mode(loss, scores, labels, field, steps=200):
+    """Newton's method with the full Hessian by finite differences, written down once more."""
+    n, c = field.n_nodes, scores.shape[1]
+    precision = field.prior.times(np.eye(n))
+    z = np.zeros((n, c))
+    for _ in range(steps):
+        eta = scores + z[labels.nodes]
+        gradient = precision @ z
+        gradient[labels.nodes] += labels.weight[:, None] * loss.gradient(eta, labels.target)
+        hessian = np.kron(precision, np.eye(c)).reshape(n, c, n, c)
+        for column in range(c):
+            move = np.zeros((1, c))
+            move[0, column] = 1e-6
+            rise = loss.gradient(eta + move, labels.target)
+            rise = (rise - loss.gradient(eta - move, labels.target)) / 2e-6
+            for row, node in enumerate(labels.nodes):
+                hessian[node, :, node, column] += labels.weight[row] * rise[row]
+        step = np.linalg.solve(hessian.reshape(n * c, n * c), gradient.ravel()).reshape(n, c)
+        z = z - step * min(1.0, 1.0 / np.abs(step).max(initial=1e-300))
+        if np.abs(step).max() < 1e-9:
+            break
+    return z
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH, LogCosh()], ids=repr)
+@given(graph=graphs(min_nodes=2, max_nodes=12), seed=st.integers(0, 1000))
+@settings(max_examples=8, deadline=None)
+def test_mode_is_that_of_dense_newton_steps(loss, graph, seed):
+    scores, labels, field = problem(loss, graph, seed)
+    expected = dense_mode(loss, scores, labels, field)
+    z = posterior_mode(field, loss, scores, labels.target)
+    np.testing.assert_allclose(z, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=repr)
+@given(graph=graphs(min_nodes=2) | signed_graphs(min_nodes=2), seed=st.integers(0, 1000))
+@settings(max_examples=8, deadline=None)
+def test_no_newton_step_raises_the_energy(loss, graph, seed):
+    scores, labels, field = problem(loss, graph, seed)
+    energy = FieldEnergy(field, loss, labels)
+    z = np.random.default_rng(seed).normal(size=(graph.n_nodes, scores.shape[1]))
+    before = energy.value(scores, z)
+    for tolerance in (0.5, 0.1, 1e-8):
+        z = energy.step(scores, z, energy.gradient(scores, z), tolerance)
+        after = energy.value(scores, z)
+        assert after <= before
+        before = after
+
+
+@pytest.mark.parametrize("loss", SMOOTH, ids=repr)
+def test_energy_gradient_equals_finite_differences(loss):
+    graph = random_graph(12, 20)
+    scores, labels, field = problem(loss, graph)
+    energy = FieldEnergy(field, loss, labels)
+    z = np.random.default_rng(0).normal(size=(12, scores.shape[1]))
+    gradient = energy.gradient(scores, z)
+    for entry in np.ndindex(z.shape):
+        move = np.zeros_like(z)
+        move[entry] = 1e-6
+        rise = energy.value(scores, z + move) - energy.value(scores, z - move)
+        assert rise / 2e-6 == pytest.approx(gradient[entry], rel=1e-5, abs=1e-5)
+
+
+def objective(loss, graph, seed=0, penalty=0.0, offset=None):
+    _, labels, field = problem(loss, graph, seed)
+    operator = eb.Laplacian(1.0, 2).operator(graph)
+    parts = (operator, loss, labels, None, penalty, field, offset)
+    return LikelihoodFieldObjective(*parts)
+
+
+def at(o, scores):
+    return Iterate(scores, o.propagate(scores))
+
+
+@pytest.mark.parametrize("loss", SMOOTH, ids=repr)
+@given(graph=graphs(min_nodes=3, max_nodes=10), seed=st.integers(0, 100))
+@settings(max_examples=5, deadline=None)
+def test_gradient_at_the_mode_is_that_of_the_energy_without_the_field(loss, graph, seed):
+    """Envelope theorem: ∇J(f) = Pᵀ W ∂ℓ/∂η for J(f) = min_z E(f, z)."""
+    random = np.random.default_rng(seed)
+    offset = random.normal(size=(graph.n_nodes, 1))
+    o = objective(loss, graph, seed, offset=offset)
+    scores = random.normal(size=(graph.n_nodes, o.labels.target.shape[1]))
+    nodes = o.labels.nodes
+
+    def marginal(f):
+        at_labels = o.fixed_scores(nodes) + o.operator.apply(f)[nodes]
+        z = posterior_mode(o.field, loss, at_labels, o.labels.target)
+        return FieldEnergy(o.field, loss, o.labels).value(at_labels, z)
+
+    point = at(o, scores)
+    for _ in range(50):
+        gradient = o.gradient(point)
+    direction = random.normal(size=scores.shape)
+    rise = (marginal(scores + 1e-4 * direction) - marginal(scores - 1e-4 * direction)) / 2e-4
+    size = np.abs(gradient).sum()
+    assert rise == pytest.approx((gradient * direction).sum(), rel=0.01, abs=0.01 * size + 1e-6)
+
+
+@given(graph=graphs(min_nodes=3), seed=st.integers(0, 100), penalty=st.sampled_from([0.0, 0.3]))
+@settings(max_examples=20, deadline=None)
+def test_squared_error_is_the_closed_form_of_generalised_least_squares(graph, seed, penalty):
+    random = np.random.default_rng(seed)
+    offset = random.normal(size=(graph.n_nodes, 1))
+    o = objective(eb.SquaredError(), graph, seed, penalty, offset)
+    closed = FieldObjective(o.operator, o.loss, o.labels, None, penalty, o.field, offset)
+    scores, tree = random.normal(size=(2, graph.n_nodes, 1))
+    point = at(o, scores)
+    expected = at(closed, scores)
+    assert o.value(point) == pytest.approx(closed.value(expected), rel=1e-6)
+    np.testing.assert_allclose(o.gradient(point), closed.gradient(expected), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(o.predict(point), closed.predict(expected), rtol=1e-4, atol=1e-6)
+    step = o.newton_step(point, tree, o.propagate(tree, point))
+    assert step == pytest.approx(closed.newton_step(expected, tree, closed.propagate(tree)))
+
+
+@pytest.mark.parametrize("loss", [*ALL, LogCosh()], ids=repr)
+@pytest.mark.parametrize("learner", [eb.LightGBM(4, min_child_samples=1), "scikit-learn"], ids=str)
+@given(graph=graphs(min_nodes=6, max_nodes=30), seed=st.integers(0, 1000))
+@settings(max_examples=3, deadline=None)
+def test_energy_never_rises_while_boosting(loss, learner, graph, seed):
+    from sklearn.tree import DecisionTreeRegressor
+
+    o = objective(loss, graph, seed)
+    random = np.random.default_rng(seed)
+    table = Table(random.normal(size=(graph.n_nodes, 2)), ("a", "b"), (), (0, 1))
+    learner = DecisionTreeRegressor(max_depth=2) if learner == "scikit-learn" else learner
+    n_outputs = o.labels.target.shape[1]
+    grower = as_learner(learner).start(table, n_outputs=n_outputs, seed=0, n_jobs=1, device="cpu")
+    boosting = Boosting(o, grower, n_rounds=10, learning_rate=0.7)
+    energies = [o.value(o.start())]
+    energies += [info.training_loss for info in boosting]
+    energies = np.array(energies)
+    assert (np.diff(energies) <= 1e-9 * np.abs(energies[:-1])).all()
+
+
+def test_field_follows_the_trees_without_a_solve_of_its_own(monkeypatch):
+    """With exact solves of squared error the linear response is all: no Newton step is needed."""
+    graph = random_graph(60, 150)
+    o = objective(eb.SquaredError(), graph)
+    point = at(o, np.random.default_rng(0).normal(size=(60, 1)))
+    monkeypatch.setattr(FieldEnergy, "step", None)
+    o.gradient(point)
