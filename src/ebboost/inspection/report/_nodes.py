@@ -195,7 +195,8 @@ def nodes_to_explain(context: Context, seed: int = 0) -> dict[str, list[int]]:
             add("Graph hurt most", context.plain.nodes[ranked(-change)], 0.1)
         add("Held-out labels at random", rng.permutation(held_out.nodes), 0.2)
     if state.uses_graph:
-        moved = np.abs(explained_scores(state) - state.init_score - state.scores).max(axis=1)
+        own = np.mean([one.init_score + one.scores for one in state.candidates], axis=0)
+        moved = np.abs(explained_scores(state) - own).max(axis=1)
         add("Moved most by the graph", ranked(-moved), 0.2)
     unknown = np.flatnonzero(node_roles(state) == UNKNOWN)
     add("Unknown labels at random", rng.permutation(unknown), 0.2)
