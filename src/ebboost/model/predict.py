@@ -99,8 +99,9 @@ def _may_use_labels(state: FittedState, graph: Graphs | None, new_labels: object
 
 def _is_empty(new_labels: object) -> bool:
     """Whether labels are ([], []): none is known."""
-    is_pair = isinstance(new_labels, (tuple, list)) and len(new_labels) == 2
-    return is_pair and all(np.size(part) == 0 for part in new_labels)
+    if not isinstance(new_labels, (tuple, list)) or len(new_labels) != 2:
+        return False
+    return all(np.size(part) == 0 for part in new_labels)
 
 
 def _shares_nodes(fitted: Graph, graph: Graph) -> bool:

@@ -25,12 +25,13 @@ Array = NDArray[np.float64]
 def average_models(problem: Problem, backend: Backend, search: Search) -> FittedState:
     """Return the mean of the selected candidates' models; its predictions use no labels yet."""
     members = tuple(_member(problem, backend, search, one) for one in search.averaged)
-    facts = {
-        "selection": _selection_table(problem, search),
-        "gain": _graph_gain(problem, search),
-        "validation": _validation_record(problem, search),
-    }
-    return replace(members[0], **facts).with_members(members)
+    state = replace(
+        members[0],
+        selection=_selection_table(problem, search),
+        gain=_graph_gain(problem, search),
+        validation=_validation_record(problem, search),
+    )
+    return state.with_members(members)
 
 
 def _member(

@@ -267,7 +267,8 @@ class Search:
         return result.gain > max(margin, defaults.MIN_GAIN * abs(self._loss(current)))
 
     def _loss(self, candidate: Candidate) -> float:
-        return selection_row(self.problem, candidate, self.models(candidate))["loss"]
+        models = self.models(candidate)
+        return float(losses_of(self.problem, models, list(models)).mean())
 
     def _changed(self, current: Candidate, step: tuple[str, ...]) -> Candidate:
         """The current candidate with parts added, or removed if it has them."""
@@ -290,6 +291,8 @@ class Search:
         """The field that predicts the candidate's out-of-fold residuals best."""
         problem = self.problem
         labels, scores = out_of_fold(problem, self.models(current), "held_out_scores")
+        if not labels.nodes.size:  # all labels are trained on, those of eval_set alone are not
+            return LatentField()
         backend = self.runner.backend
         residuals = Labels(labels.nodes, labels.target - scores, labels.weight)
         graph = backend.graph(problem.graph)
