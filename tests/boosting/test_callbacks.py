@@ -30,7 +30,7 @@ def test_labels_are_held_out_when_no_eval_set_is_given():
         len(fixed_regressor(early_stopping=True).fit(X, y, graph=graph).history_["validation"]) > 0
     )
     assert fixed_regressor(early_stopping=False).fit(X, y, graph=graph).history_["validation"] == []
-    few = np.where(np.arange(400) < 30, y, np.nan)
+    few = np.where(np.arange(400) < 9, y, np.nan)
     assert (
         fixed_regressor(early_stopping=True).fit(X, few, graph=graph).history_["validation"] == []
     )
@@ -61,10 +61,29 @@ def test_progress_bar_shows_round_losses_and_time():
         bar = eb.ProgressBar(every=0.0, stream=stream)
         fixed_regressor().fit(X, y, graph=graph, nodes=None, callbacks=[bar])
         text = stream.getvalue()
-        assert "round 25/25" in text
-        assert "loss" in text and "s left" in text
+        assert "model 1 (as given, fold 1)  round 25  loss" in text
         assert text.endswith("s\n")
         assert ("\r" in text) == stream.isatty()
+
+
+def test_a_round_has_the_candidate_and_the_fold_of_its_model():
+    X, y, graph = neighbor_sums()
+    seen = []
+
+    class Watch(eb.Callback):
+        def before_training(self, n_rounds):
+            seen.append([])
+
+        def after_round(self, info):
+            seen[-1].append((info.candidate, info.fold, info.round))
+
+    changes = {"n_estimators": 3, "early_stopping": True, "n_folds": 2, "labels": "auto"}
+    model = fixed_regressor(**changes).fit(X, y, graph=graph, callbacks=[Watch()])
+    assert [rounds[0] for rounds in seen[:2]] == [("propagation", 0, 0), ("propagation", 1, 0)]
+    assert {rounds[0][0] for rounds in seen} == set(model.selection_["candidate"])
+    bar = eb.ProgressBar(stream=io.StringIO())
+    fixed_regressor(**changes).fit(X, y, graph=graph, callbacks=[bar])
+    assert f"model {len(seen)} (" in bar.stream.getvalue()
 
 
 def test_verbose_writes_to_standard_error(capsys):

@@ -69,6 +69,15 @@ def test_changes_of_one_preset_do_not_change_the_next(kind):
     assert kind.from_preset("paper").smoothing.lam == 2.0
 
 
+@pytest.mark.parametrize("kind", [eb.EBBSRegressor, eb.EBBSClassifier])
+def test_presets_set_folds_and_selection_and_unknown_names_are_listed(kind):
+    fast = kind.from_preset("fast", n_estimators=7)
+    assert (fast.selection, fast.n_folds, fast.n_estimators) == ("rules", 1, 7)
+    assert kind.from_preset("best").n_folds > 8
+    with pytest.raises(ValueError, match="must be one of fast, best, paper, got 'slow'"):
+        kind.from_preset("slow")
+
+
 def test_parameters_set_after_the_fit_leave_predictions_unchanged():
     model = eb.EBBSRegressor(5, smoothing=eb.Laplacian(2.0, 3), labels="field", random_state=0)
     before = model.fit(X, Y, graph=GRAPH).predict(X, graph=GRAPH)

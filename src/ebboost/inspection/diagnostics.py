@@ -125,7 +125,7 @@ def without_graph(model: Model, table: Table) -> Validation:
     training = state.training_labels
     categorical = list(table.categorical) if table.categorical else "auto"
     plain = clone(model).set_params(**PLAIN, categorical_features=categorical)
-    plain.set_params(n_folds=len(state.rounds))
+    plain.set_params(n_folds=state.n_folds)
     y = training.target[:, 0]
     y_held_out = held_out.truth
     if state.classes is not None:
@@ -170,9 +170,9 @@ def selection_rows(state: FittedState) -> list[SelectionRow]:
             str(CANDIDATES.get(str(name), name)),
             float(loss),
             float(error),
-            f"{folds} of {len(state.rounds)}",
+            f"{folds} of {state.n_folds}",
             float(rounds),
-            name == state.candidate.name,
+            name in state.candidate_names,
         )
         for name, loss, error, folds, rounds in zip(*columns, strict=True)
     ]

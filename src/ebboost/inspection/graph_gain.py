@@ -39,7 +39,7 @@ class Estimate(GraphGain):
     n_labels : int
         Labels that were compared.
     choice : str
-        The selected parts; ``"none"``: without the graph.
+        The selected candidates, of which the mean is the model; ``"none"``: without the graph.
     n_nodes : int
         Size of the part of the graph that was used.
     """
@@ -72,7 +72,8 @@ def estimate_of(state: FittedState) -> Estimate | None:
     """Return what a fitted model says about its graph; None where none was compared."""
     if state.gain is None:
         return None
-    return Estimate(**vars(state.gain), choice=state.candidate.name, n_nodes=state.n_nodes)
+    choice = "; ".join(state.candidate_names)
+    return Estimate(**vars(state.gain), choice=choice, n_nodes=state.n_nodes)
 
 
 def estimate_gain(

@@ -258,6 +258,7 @@ def _load_member(
     categories = {column: len(values) for column, values in first.reader.categories.items()}
     takes = learner.takes_categories
     ensemble.check(len(facts["origin"]), first.n_outputs, categories if takes else {})
+    values: dict[str, Any] = {name: arrays[name] for name in _MEMBER_ARRAYS}
     member = replace(
         first,
         candidate=candidate,
@@ -265,7 +266,7 @@ def _load_member(
         column_origin=tuple(facts["origin"]),
         ensemble=ensemble,
         rounds=rounds,
-        **{name: arrays[name] for name in _MEMBER_ARRAYS},
+        **values,
     )
     untrusted.smoke_test(member, takes)
     return member

@@ -215,6 +215,16 @@ class FittedState:
         return self.members or (self,)
 
     @property
+    def n_folds(self) -> int:
+        """Number of models of each candidate."""
+        return len(self.candidates[0].rounds)
+
+    @property
+    def candidate_names(self) -> list[str]:
+        """Names of the candidates whose predictions are averaged."""
+        return [one.candidate.name for one in self.candidates]
+
+    @property
     def n_iter(self) -> int:
         """Mean number of rounds of the models."""
         return round(sum(self.rounds) / len(self.rounds))

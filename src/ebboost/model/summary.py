@@ -15,11 +15,14 @@ MAX_CANDIDATES = 8
 def summarize(state: FittedState) -> str:
     """Describe a fitted model in short lines: selected parts, errors, use of labels."""
     rows = [("", f"{state.estimator}: {models_text(state.rounds)}"), ("ended", state.stop_reason)]
-    rows += [("graph", graph_use(state))]
+    first, *others = graph_use(state)
+    rows += [("graph", first), *(("", f"{'':12}{other}") for other in others)]
     if state.gain is not None:
         rows.append(("error", error_text(state.gain)))
-    if state.candidate.smoothing is not None:
-        rows.append(("smoothing", f"{state.candidate.smoothing}"))
+    for one in state.candidates:
+        if one.candidate.smoothing is not None:
+            rows.append(("smoothing", f"{one.candidate.smoothing}"))
+            break
     rows += _field_rows(state)
     if state.relation_strengths is not None:
         strengths = state.relation_strengths.items()
@@ -44,13 +47,16 @@ def models_text(rounds: tuple[int, ...]) -> str:
     return f"mean of {len(rounds)} models with {min(rounds):,} to {max(rounds):,} rounds"
 
 
-def graph_use(state: FittedState) -> str:
-    """Return which parts of the model use the graph."""
+def graph_use(state: FittedState) -> list[str]:
+    """Return which parts of the model use the graph, a line for each candidate."""
     if state.graph is None:
-        return "none given"
+        return ["none given"]
     if not state.uses_graph:
-        return "not used"
-    return f"used: {state.candidate.name}"
+        return ["not used: plain boosting is as good" if state.gain is not None else "not used"]
+    names = state.candidate_names
+    if len(names) == 1:
+        return [f"used: {names[0]}"]
+    return [f"used: mean of {len(names)} candidates", *names]
 
 
 def error_text(gain: GraphGain) -> str:
@@ -81,6 +87,7 @@ def variance_shares(state: FittedState) -> tuple[float, float] | None:
     With residuals e = y − P f and z = K W e, eᵀWz and eᵀW(e − z) estimate the traces of their
     covariances without bias. None for other models than a field of squared error.
     """
+    state = state.candidates[0]
     field = state.candidate.labels
     is_field = isinstance(field, LatentField) and not field.unlabelled
     if not is_field or type(state.loss) is not SquaredError or state.is_classifier:
@@ -118,10 +125,10 @@ def _selection_rows(state: FittedState) -> Rows:
     if len(names) < 2:
         return []
     columns = (state.selection[name] for name in ("candidate", "loss", "folds"))
-    rows = [("selection", "loss at labels that were not trained on; the simpler of equals (*):")]
+    rows = [("selection", "loss at labels that were not trained on; * selected:")]
     for name, loss, folds in list(zip(*columns, strict=True))[:MAX_CANDIDATES]:
-        mark = "*" if name == state.candidate.name else " "
-        part = "" if folds == len(state.rounds) else f" ({folds} of {len(state.rounds)} folds)"
+        mark = "*" if name in state.candidate_names else " "
+        part = "" if folds == state.n_folds else f" ({folds} of {state.n_folds} folds)"
         rows.append(("", f"{'':10}{mark} {loss:<10.4g}{name}{part}"))
     return rows
 

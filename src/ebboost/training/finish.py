@@ -26,12 +26,13 @@ Array = NDArray[np.float64]
 def average_models(problem: Problem, backend: Backend, search: Search) -> FittedState:
     """Return the mean of the selected candidates' models; its predictions use no labels yet."""
     members = tuple(_member(problem, backend, search, one) for one in search.averaged)
-    facts = {
-        "selection": _selection_table(problem, search),
-        "gain": _graph_gain(problem, search),
-        "validation": _validation_record(problem, search),
-    }
-    return replace(members[0], **facts).with_members(members)
+    state = replace(
+        members[0],
+        selection=_selection_table(problem, search),
+        gain=_graph_gain(problem, search),
+        validation=_validation_record(problem, search),
+    )
+    return state.with_members(members)
 
 
 def _member(
@@ -46,8 +47,8 @@ def _member(
     propagated = backend.to_host(operator.apply(backend.to_device(scores)))
     on_disk = problem.table.on_disk
     encodes = features.pipeline.encoder is not None
-    names = ("estimator", "parameters", "output", "reader", "feature_names", "graph")
-    names += ("coordinates", "offset", "relation_strengths")
+    model = ("estimator", "parameters", "output", "reader", "feature_names")
+    names = (*model, "graph", "coordinates", "offset", "relation_strengths")
     reasons = [model.stop_reason for model in models]
     return FittedState(
         **{name: getattr(problem, name) for name in names},

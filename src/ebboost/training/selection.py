@@ -267,7 +267,8 @@ class Search:
         return result.gain > max(margin, defaults.MIN_GAIN * abs(self._loss(current)))
 
     def _loss(self, candidate: Candidate) -> float:
-        return selection_row(self.problem, candidate, self.models(candidate))["loss"]
+        models = self.models(candidate)
+        return float(losses_of(self.problem, models, list(models)).mean())
 
     def _changed(self, current: Candidate, step: tuple[str, ...]) -> Candidate:
         """The current candidate with parts added, or removed if it has them."""

@@ -196,7 +196,8 @@ def nodes_to_explain(context: Context, seed: int = 0) -> dict[str, list[int]]:
             add("Graph hurt most", context.plain.nodes[ranked(-change)], 0.1)
         add("Held-out labels at random", rng.permutation(held_out.nodes), 0.2)
     if state.uses_graph:
-        moved = np.abs(state.raw_predictions - state.fixed_scores - state.scores).max(axis=1)
+        own = np.mean([one.fixed_scores + one.scores for one in state.candidates], axis=0)
+        moved = np.abs(state.raw_predictions - own).max(axis=1)
         add("Moved most by the graph", ranked(-moved), 0.2)
     unknown = np.flatnonzero(node_roles(state) == UNKNOWN)
     add("Unknown labels at random", rng.permutation(unknown), 0.2)
