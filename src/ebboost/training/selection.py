@@ -375,7 +375,9 @@ def parts_of(problem: Problem) -> Parts:
         optional["neighbor_features"] = NeighborFeatures()
         optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
     optional = {name: part for name, part in optional.items() if name not in fixed}
-    steps = [(name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}]
+    steps: list[tuple[str, ...]] = [
+        (name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}
+    ]
     if "labels" not in optional:
         steps = [step for step in steps if step != ("strengths",)]
     if classes:
