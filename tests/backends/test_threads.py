@@ -23,10 +23,9 @@ Y = X[:, 0] + 0.1 * RNG.normal(size=N)
 NEW, NEW_GRAPH = RNG.normal(size=(150, 3)), random_graph(150, 400, seed=1)
 
 
-def fitted(**changes):
-    return eb.EBBSRegressor(**{"n_estimators": 5, "random_state": 0, "n_jobs": 1} | changes).fit(
-        X, Y, graph=GRAPH
-    )
+def fitted(y=Y, **changes):
+    parameters = {"n_estimators": 5, "random_state": 0, "n_jobs": 1, "labels": "none"}
+    return eb.EBBSRegressor(**parameters | changes).fit(X, y, graph=GRAPH)
 
 
 # ---------------------------------------------------------------------- how many
@@ -103,28 +102,36 @@ def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monk
 # ---------------------------------------------------------------------- many at once
 
 
+USES = {
+    "explain": lambda model: [explanation.total for explanation in model.explain([3, 5])],
+    "predict": lambda model: model.predict(NEW, graph=NEW_GRAPH, new_labels=([], [])),
+    "new labels": lambda model: model.predict(new_labels=([7], [1.0])),
+    "predictor": lambda model: model.predictor(new_labels=([7], [1.0])).predict([7, 8]),
+    "graph": lambda model: [
+        model.graph_.n_components,
+        *model.graph_.degrees,
+        *model.graph_.similar_neighborhoods().degrees,
+    ],
+}
+
+
 @pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
-def test_one_model_used_by_many_threads_says_what_it_says_alone(learner, tmp_path):
-    model = fitted(learner=learner, labels="field", smoothing=eb.Laplacian(1.0, 2))
+def test_threads_that_share_a_loaded_model_compute_the_same(learner, tmp_path):
+    y = np.where(np.arange(N) == 7, np.nan, Y)
+    model = fitted(y, learner=learner, labels="field", smoothing=eb.Laplacian(1.0, 2))
     model.save(tmp_path / "m.ebb", table=True)
-    expected = model.predict(NEW, graph=NEW_GRAPH, new_labels=([], []))
-    explained = model.explain([3, 5])
-    shared = eb.load(tmp_path / "m.ebb")  # its trees are parsed by whoever comes first
-    at_once = threading.Barrier(8)
+    expected = {name: use(model) for name, use in USES.items()}
+    shared = eb.load(tmp_path / "m.ebb")  # nothing of it is computed or parsed yet
+    names = [*USES] * 2
+    barrier = threading.Barrier(len(names))
 
-    def use(number):
-        at_once.wait()
-        if number % 2:
-            return shared.explain([3, 5])
-        return shared.predict(NEW, graph=NEW_GRAPH, new_labels=([], []))
+    def use(name):
+        barrier.wait(60)
+        return USES[name](shared)
 
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(use, range(8)))
-    for number, answer in enumerate(found):
-        if number % 2:
-            assert [e.total for e in answer] == pytest.approx([e.total for e in explained])
-        else:
-            np.testing.assert_array_equal(answer, expected)
+    with ThreadPoolExecutor(len(names)) as pool:
+        for name, answer in zip(names, pool.map(use, names), strict=True):
+            np.testing.assert_allclose(answer, expected[name], rtol=1e-9, err_msg=name)
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])

@@ -5,7 +5,7 @@ CuPy is imported when a graph is moved, and not before.
 """
 
 import copy
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ebboost.backends._tiles import SPARE, TILE, tiled, worthwhile
+from ebboost.data.once import lazy_property
 from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 from ebboost.propagation import Sweep, sweep_on
@@ -47,7 +48,7 @@ class CudaGraph:
         """The host graph whose spectrum bounds that of this one."""
         return self.host.parent
 
-    @cached_property
+    @lazy_property
     def unsigned(self) -> "CudaGraph":
         """The same graph with all weights positive."""
         return type(self)(self.host.unsigned) if self.is_signed else self
@@ -130,7 +131,7 @@ class CudaSweep(Sweep):
         if self._hubs.size:
             hubs((self._hubs.size, column_blocks), (THREADS,), (self._hubs, width, *arguments))
 
-    @cached_property
+    @lazy_property
     def _tiles(self) -> "Tiles | None":
         rows = _rows_in_shared_memory()
         fit = not self._weights and worthwhile(self.n_nodes, self._column.size, rows)

@@ -13,8 +13,6 @@ Both are fixed quadratics in f, so that every round descends:
   update: e_i − z_i^(−i) = (e_i − z_i)/(1 − w_i K_ii). Two solves a round and the diagonal of K.
 """
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -24,6 +22,7 @@ from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import Objective, relative_weights, trains_in_double_precision
 from ebboost.data.labels import Labels
+from ebboost.data.once import lazy_property
 from ebboost.data.parameters import check_number
 from ebboost.graph import Graph
 from ebboost.propagation import GraphMatrix, Propagation, SparseSolver
@@ -242,7 +241,7 @@ class FieldPosterior:
         without = (mean - (self.weight * diagonal)[:, None] * residuals) / (1.0 - own)
         return residuals - without
 
-    @cached_property
+    @lazy_property
     def diagonal(self) -> Array:
         """K_ii at the labelled nodes.
 
@@ -359,12 +358,12 @@ class LeaveOneOutObjective(FieldObjective):
     They are S e with S = diag(1/(1 − w K_ii)) (I − K W).
     """
 
-    @cached_property
+    @lazy_property
     def _leverage(self) -> Array:
         """w_i K_ii."""
         return (self.field.weight * self.field.diagonal)[:, None]
 
-    @cached_property
+    @lazy_property
     def _scale(self) -> Array:
         return 1.0 / (1.0 - self._leverage)
 

@@ -1,10 +1,11 @@
 """The labelled nodes: positions, targets and weights."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ebboost.data.once import lazy_property
 
 Array = NDArray[np.float64]
 
@@ -17,7 +18,7 @@ class Labels:
     target: Array
     weight: Array
 
-    @cached_property
+    @lazy_property
     def index(self) -> slice | NDArray[np.int64]:
         """Index of the labelled nodes; a slice, which copies nothing, if they are contiguous."""
         nodes = self.nodes
@@ -25,11 +26,11 @@ class Labels:
             return slice(int(nodes[0]), int(nodes[-1]) + 1)
         return nodes
 
-    @cached_property
+    @lazy_property
     def _has_unit_weights(self) -> bool:
         return bool((self.weight == 1.0).all())
 
-    @cached_property
+    @lazy_property
     def total_weight(self) -> float:
         """The sum of the weights."""
         return float(self.weight.sum())

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterable
-from functools import cached_property
 from html import escape
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from ebboost.data.once import lazy_property
 from ebboost.graph._similarity import similarity_weights
 from ebboost.graph._subgraph import surroundings
 from ebboost.graph.ids import Ids, as_id_array, lookup
@@ -103,7 +103,7 @@ class GraphStructure:
         arrays = ((one.indptr, two.indptr), (one.indices, two.indices), (one.data, two.data))
         return self is other or all(np.array_equal(*pair) for pair in arrays)
 
-    @cached_property
+    @lazy_property
     def degrees(self) -> NDArray[np.float64]:
         """Sum of the absolute weights at each node; of a subgraph, those in its parent."""
         if self._part_of is not None:
@@ -113,12 +113,12 @@ class GraphStructure:
         with np.errstate(over="ignore"):  # checked in __init__
             return _read_only(np.asarray(weights.sum(axis=1), dtype=np.float64).ravel())
 
-    @cached_property
+    @lazy_property
     def is_signed(self) -> bool:
         """Whether some edges have negative weights: see :meth:`mix`."""
         return bool(self._adjacency.data.min(initial=0.0) < 0)
 
-    @cached_property
+    @lazy_property
     def unsigned(self) -> Self:
         """The same graph with the absolute values of the weights."""
         if not self.is_signed:
@@ -132,17 +132,17 @@ class GraphStructure:
         """The graph that this is a subgraph of (see :meth:`neighborhood`), or the graph itself."""
         return self if self._part_of is None else self._part_of[0]
 
-    @cached_property
+    @lazy_property
     def isolates(self) -> NDArray[np.int64]:
         """Positions of the nodes without edges."""
         return _read_only(np.flatnonzero(np.diff(self._adjacency.indptr) == 0))
 
-    @cached_property
+    @lazy_property
     def component_labels(self) -> NDArray[np.int32]:
         """Number of the connected component of each node."""
         return _read_only(csgraph.connected_components(self._adjacency, directed=False)[1])
 
-    @cached_property
+    @lazy_property
     def n_components(self) -> int:
         """Number of connected components; an isolated node is one of them."""
         return int(self.component_labels.max()) + 1

@@ -378,7 +378,7 @@ class Graph(GraphStructure):
         >>> eb.Graph.build_knn([[0.0], [1.0], [3.0], [3.5]], k=1).n_edges
         2
         >>> eb.Graph.build_knn([[0.0], [1.0], [4.0]], k=1, weight="distance").degrees.tolist()
-        [0.6666666666666666, 1.0, 0.3333333333333333]
+        [0.6666666666666666, 1.0666666666666667, 0.4]
         """
         points = as_points(coords, metric)
         return cls._between(points, _neighbors.knn_edges(points, k), metric, weight)

@@ -4,12 +4,12 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ebboost.data.archive import parse_json
+from ebboost.data.once import lazy_property
 from ebboost.data.schema import match, require
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_catboost
@@ -198,7 +198,7 @@ class CatBoostEnsemble(Ensemble):
         self._n_outputs = n_outputs
         self._n_columns = n_columns
 
-    @cached_property
+    @lazy_property
     def models(self) -> list[Any]:
         """The ``catboost.CatBoost`` models, one per output."""
         return [_read_json(content) for content in self._contents]

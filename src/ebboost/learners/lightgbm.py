@@ -8,7 +8,6 @@ private hook, with a fallback, is in :func:`_block_dataset`.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.data.lazy import LazyMatrix
+from ebboost.data.once import lazy_property
 from ebboost.data.parquet import ParquetMatrix
 from ebboost.data.schema import require
 from ebboost.data.table import Table
@@ -300,6 +300,7 @@ class LightGBMEnsemble(Ensemble):
         self._text = text
         self._weights = weights
 
+<<<<<<< HEAD
     @property
     def weighted_text(self) -> tuple[str, Sequence[float]]:
         """LightGBM's text, and the weight of each of its trees."""
@@ -308,6 +309,9 @@ class LightGBMEnsemble(Ensemble):
         return self._text, weights[:n_trees]
 
     @cached_property
+=======
+    @lazy_property
+>>>>>>> main
     def booster(self) -> Any:
         """The ``lightgbm.Booster``, for SHAP and other tools that read LightGBM models."""
         lightgbm = import_library("lightgbm", "learner='lightgbm'", "lightgbm")

@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+<<<<<<< HEAD
 from copy import copy
 from functools import cached_property
+=======
+>>>>>>> main
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_xgboost
 from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, as_matrix, import_library
@@ -249,7 +253,7 @@ class XGBoostEnsemble(Ensemble):
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    @cached_property
+    @lazy_property
     def booster(self) -> Any:
         """The ``xgboost.Booster``."""
         return _xgboost().Booster(model_file=bytearray(self._content))

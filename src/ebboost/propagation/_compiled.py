@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost._native import COMPILED, allowed_threads, by_threads
+from ebboost.data.once import lazy_property
 from ebboost.data.types import AnyArray
 from ebboost.propagation._ordering import EIGHT, WINDOW, Order, addresses, padded_length, row_order
 from ebboost.propagation._sweep import Array, Positions, ScipySweep, Steps, Tables, Terms, Vector
@@ -140,27 +141,24 @@ class CompiledSweep(ScipySweep):
         super().__init__(adjacency)
         self._is_unit = bool((adjacency.data == 1.0).all())
         self._order = order
-        self._layouts: dict[np.dtype[Any], Layout] = {}
         self._system: tuple[tuple[Array, ...], Vector] | None = None
-        self._lock = threading.Lock()  # what is made once, is made by one thread
 
-    @property
+    @lazy_property
     def order(self) -> Order:
         """The order in which rows are summed."""
-        with self._lock:
-            if self._order is None:
-                self._order = row_order(self.adjacency, can_share=self._is_unit)
-            return self._order
+        return self._order or row_order(self.adjacency, can_share=self._is_unit)
+
+    @lazy_property
+    def _layout(self) -> Layout:
+        return Layout(self.adjacency, self.order, self._is_unit)
+
+    @lazy_property
+    def _single_layout(self) -> Layout:
+        return self._layout.astype(SINGLE)
 
     def layout(self, dtype: np.dtype[Any]) -> Layout:
         """Return the layout for one column of a float type."""
-        order = self.order
-        with self._lock:
-            if not self._layouts:
-                self._layouts[DOUBLE] = Layout(self.adjacency, order, self._is_unit)
-            if dtype not in self._layouts:
-                self._layouts[dtype] = self._layouts[DOUBLE].astype(dtype)
-            return self._layouts[dtype]
+        return self._single_layout if dtype == SINGLE else self._layout
 
     def _write(self, v: Vector, out: Vector, terms: Terms) -> None:
         terms = [None if term is None else np.ascontiguousarray(term, v.dtype) for term in terms]

@@ -1,6 +1,5 @@
 """The matrix I + λL of equation (3), on either Laplacian, and its largest eigenvalue (Lemma 1)."""
 
-from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from ebboost.data.once import compute_once, lazy_property
 from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 from ebboost.propagation._compiled import sweep_on
@@ -51,7 +51,7 @@ class GraphMatrix(LinearOperator):
         adjacency = abs(self._adjacency) if unsigned else self._adjacency
         return GraphMatrix(adjacency, diagonal, strength, self.root)
 
-    @cached_property
+    @lazy_property
     def csr(self) -> sparse.csr_array:
         """The matrix with every entry stored."""
         edges = self._adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
@@ -101,12 +101,12 @@ class LaplacianSystem:
         parent = self._graph.parent
         eigenvalues = _eigenvalues.setdefault(parent, {})
         key = (self.lam, self.normalized)
-        if key not in eigenvalues:
-            system = self if parent is self._graph else LaplacianSystem(parent, *key)
-            eigenvalues[key] = system._largest_eigenvalue()
-        return eigenvalues[key]
+        return compute_once(eigenvalues, key, self._largest_eigenvalue)
 
     def _largest_eigenvalue(self) -> float:
+        parent = self._graph.parent
+        if parent is not self._graph:
+            return LaplacianSystem(parent, self.lam, self.normalized)._largest_eigenvalue()
         degree = 1.0 if self.normalized else float(self.degrees.max(initial=0.0))
         gershgorin = 1.0 + 2.0 * self.lam * degree
         if self.n_nodes < 50:

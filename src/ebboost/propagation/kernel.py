@@ -6,7 +6,6 @@ product with the graph for each degree.
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 from scipy.fft import dct
 
+from ebboost.data.once import lazy_property
 from ebboost.data.parameters import check_number
 from ebboost.graph import Graph
 from ebboost.propagation._matrix import GraphMatrix, LaplacianSystem
@@ -254,7 +254,7 @@ class KernelPolynomial(SymmetricOperator):
         positive = self._powers is not None and bool(self._powers.min() >= 0)
         self.nonnegative = positive and not system.signed
 
-    @cached_property
+    @lazy_property
     def magnitude(self) -> PropagationOperator | None:
         """Σ_j |w_j| C^j, None if that bound on |P| is of no use."""
         if self.nonnegative or self._powers is None:

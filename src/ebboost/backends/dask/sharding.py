@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -12,6 +11,7 @@ from scipy import sparse
 
 from ebboost.backends.dask.collectives import Collective
 from ebboost.data.fingerprint import fingerprint_of
+from ebboost.data.once import lazy_property
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
@@ -90,7 +90,7 @@ class BlockGraph:
         """The graph itself: it is not a subgraph."""
         return self
 
-    @cached_property
+    @lazy_property
     def unsigned(self) -> "BlockGraph":
         """The same graph with all weights positive."""
         if not self.is_signed:
@@ -118,7 +118,7 @@ class RowBlock:
         """Return a function of the adjacency's rows, computed by each worker for its own."""
         return self.collective.allreduce(self.rows.expand(self.rows.select(compute(self.block))))
 
-    @cached_property
+    @lazy_property
     def sweep(self) -> "BlockSweep":
         """The sweep over these rows, shared by all operators."""
         return BlockSweep(self)

@@ -1,13 +1,13 @@
 """What the panels of the report are made from."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.data.labels import one_hot
+from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
 from ebboost.inspection import diagnostics
 from ebboost.inspection.data_audit import correlation_if_enough
@@ -59,7 +59,7 @@ class Context:
         """The classes of a classifier."""
         return self.state.classes
 
-    @cached_property
+    @lazy_property
     def labels(self) -> NDArray[np.float64]:
         """Known labels: numbers, or positions of classes."""
         target = self.state.labels.target
@@ -67,7 +67,7 @@ class Context:
             return target[:, 0]
         return one_hot(target).argmax(axis=1).astype(np.float64)
 
-    @cached_property
+    @lazy_property
     def error_correlation(self) -> float | None:
         """Correlation of residuals between neighbours, None if too few are linked."""
         if self.held_out is None or self.state.graph is None:
