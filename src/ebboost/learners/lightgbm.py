@@ -300,7 +300,6 @@ class LightGBMEnsemble(Ensemble):
         self._text = text
         self._weights = weights
 
-<<<<<<< HEAD
     @property
     def weighted_text(self) -> tuple[str, Sequence[float]]:
         """LightGBM's text, and the weight of each of its trees."""
@@ -308,10 +307,7 @@ class LightGBMEnsemble(Ensemble):
         weights = [1.0] * n_trees if self._weights is None else [*self._weights, *[0.0] * n_trees]
         return self._text, weights[:n_trees]
 
-    @cached_property
-=======
     @lazy_property
->>>>>>> main
     def booster(self) -> Any:
         """The ``lightgbm.Booster``, for SHAP and other tools that read LightGBM models."""
         lightgbm = import_library("lightgbm", "learner='lightgbm'", "lightgbm")

@@ -2,11 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-<<<<<<< HEAD
 from copy import copy
-from functools import cached_property
-=======
->>>>>>> main
 from typing import Any, ClassVar
 
 import numpy as np
