@@ -7,6 +7,7 @@ import joblib
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_info
 
+from ebboost._native import is_forked
 from ebboost.data.table import Table
 
 #: Tables of fewer entries are trained with one thread: starting more costs more than they gain.
@@ -17,6 +18,8 @@ MAX_THREADS = 4 * (os.cpu_count() or 1)
 
 def threads_for(n_jobs: int | None, table: Table | None) -> int:
     """Return how many threads the parameter ``n_jobs`` stands for with this table."""
+    if is_forked():
+        return 1
     if n_jobs is None:
         is_small = table is None or table.values.size < SINGLE_THREAD_ENTRIES
         return 1 if is_small else usable(only_physical=True)
