@@ -71,13 +71,15 @@ def test_a_worker_thread_of_joblib_takes_one(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_jobs", "entries", "expected"), [(None, 10, 1), (None, 10**9, 6), (-1, 10, 7), (3, 10, 3)]
+    ("n_jobs", "entries", "expected"),
+    [(None, 10, 1), (None, 10**9, 6), (-1, 10, 1), (-1, 350, 4), (-1, 10**9, 7), (3, 10, 3)],
 )
 def test_a_number_that_is_given_is_taken_and_small_tables_get_one(
     n_jobs, entries, expected, monkeypatch
 ):
     monkeypatch.setattr(cores, "usable", lambda only_physical=False: 6 if only_physical else 7)
     monkeypatch.setattr(thread_counts, "SINGLE_THREAD_ENTRIES", 100)
+    monkeypatch.setattr(thread_counts, "ENTRIES_PER_THREAD", 100)
     seen = thread_counts.threads_for(
         n_jobs, type("T", (), {"values": np.broadcast_to(0.0, (entries, 1))})()
     )
@@ -100,6 +102,18 @@ def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monk
     model.explain([0])
     assert seen == [1, n_jobs, n_jobs]
     assert allowed_threads() == 1
+
+
+@pytest.mark.parametrize("policy", [None, "ACTIVE"])
+def test_threads_of_openmp_wait_without_spinning_unless_the_environment_says_otherwise(policy):
+    environment = {name: text for name, text in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    if policy is not None:
+        environment["OMP_WAIT_POLICY"] = policy
+    code = "import sys, os, ebboost; assert 'lightgbm' not in sys.modules\n"
+    code += "print(os.environ['OMP_WAIT_POLICY'])"
+    command = [sys.executable, "-c", code]
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == (policy or "PASSIVE")
 
 
 # ---------------------------------------------------------------------- many at once

@@ -41,6 +41,9 @@ _SIGNATURES = {
 _TYPES = {"i": ctypes.c_int64, "p": ctypes.c_void_p, "d": ctypes.c_double}
 _REALS = {"float": ctypes.c_float, "double": ctypes.c_double}
 
+# OpenMP reads it when it is loaded, with the first tree library: threads that wait by spinning slow
+# down each other and all other processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _allowed: ContextVar[int] = ContextVar("allowed", default=1)
 _pool: ThreadPoolExecutor | None = None
 _forked = False
