@@ -1,5 +1,8 @@
 """Threads: no more than are ours, and one model used by many at once."""
 
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -68,13 +71,15 @@ def test_a_worker_thread_of_joblib_takes_one(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_jobs", "entries", "expected"), [(None, 10, 1), (None, 10**9, 6), (-1, 10, 7), (3, 10, 3)]
+    ("n_jobs", "entries", "expected"),
+    [(None, 10, 1), (None, 10**9, 6), (-1, 10, 1), (-1, 350, 4), (-1, 10**9, 7), (3, 10, 3)],
 )
 def test_a_number_that_is_given_is_taken_and_small_tables_get_one(
     n_jobs, entries, expected, monkeypatch
 ):
     monkeypatch.setattr(cores, "usable", lambda only_physical=False: 6 if only_physical else 7)
     monkeypatch.setattr(thread_counts, "SINGLE_THREAD_ENTRIES", 100)
+    monkeypatch.setattr(thread_counts, "ENTRIES_PER_THREAD", 100)
     seen = thread_counts.threads_for(
         n_jobs, type("T", (), {"values": np.broadcast_to(0.0, (entries, 1))})()
     )
@@ -97,6 +102,18 @@ def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monk
     model.explain([0])
     assert seen == [1, n_jobs, n_jobs]
     assert allowed_threads() == 1
+
+
+@pytest.mark.parametrize("policy", [None, "ACTIVE"])
+def test_threads_of_openmp_wait_without_spinning_unless_the_environment_says_otherwise(policy):
+    environment = {name: text for name, text in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    if policy is not None:
+        environment["OMP_WAIT_POLICY"] = policy
+    code = "import sys, os, ebboost; assert 'lightgbm' not in sys.modules\n"
+    code += "print(os.environ['OMP_WAIT_POLICY'])"
+    command = [sys.executable, "-c", code]
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == (policy or "PASSIVE")
 
 
 # ---------------------------------------------------------------------- many at once
@@ -134,7 +151,43 @@ def test_threads_that_share_a_loaded_model_compute_the_same(learner, tmp_path):
             np.testing.assert_allclose(answer, expected[name], rtol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+FORKED = """
+import multiprocessing, sys
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+import ebboost as eb
+
+X = np.random.default_rng(0).normal(size=(3000, 3))
+y = X[:, 0].copy()
+y[::3] = np.nan
+graph = eb.Graph.build_knn(X[:, :1], k=5)
+known = {"graph": graph, "new_labels": ([], [])}
+
+def fit(learner):
+    model = eb.EBBSRegressor(3, learner=learner, labels="field", n_jobs=2, random_state=0)
+    return model.set_params(smoothing=eb.Laplacian(1.0, 2)).fit(X, y, graph=graph)
+
+def use(learner, model):
+    return fit(learner).predict(), model.predict(-X, **known), model.predictor().predict([4])
+
+pool = multiprocessing.get_context("fork").Pool
+for learner in ["lightgbm", "xgboost", "catboost", HistGradientBoostingRegressor(max_iter=2)]:
+    model = fit(learner)
+    expected = use(learner, model)
+    with pool(1) as children:
+        for one, other in zip(children.apply(use, (learner, model)), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_process_fits_and_predicts_after_fits_with_two_threads():
+    # Python 3.12 warns of any fork of a process that has threads.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    subprocess.run(command, check=True, timeout=120)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_fits_at_the_same_time_are_those_fitted_alone(backend):
     seeds = range(3)
     alone = [fitted(random_state=seed).predict() for seed in seeds]

@@ -231,3 +231,10 @@ def test_an_unnamed_first_column_holds_ids_or_is_left_out(tmp_path):
 def test_an_invalid_table_raises_an_error_that_names_it(tmp_path, text, words):
     with pytest.raises(ValueError, match=rf"nodes\.csv.*({words})"):
         read(tmp_path, text, "u,v\n1,2\n", node_id="id" if "id" in text else None)
+
+
+def test_directions_of_edges_are_kept_on_request(tmp_path):
+    edges = "source,target\na,b\nc,b\n"
+    data, _, notes = read(tmp_path, TWO, edges, directed=True)
+    assert data.graph.outgoing.toarray().tolist() == [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
+    assert read(tmp_path, TWO, edges)[0].graph.outgoing is None and not notes

@@ -43,11 +43,11 @@ def test_feature_names_name_statistic_and_column():
         "a",
         "kind",
         "mean(a)",
-        "mean(kind)",
+        "share(kind=x)",
         "degree",
         "mean(degree)",
     ]
-    np.testing.assert_array_equal(features.transform(frame)[:, 2:4], [[2.0, 1.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(features.transform(frame)[:, 2:4], [[2.0, 0.0], [1.0, 1.0]])
 
 
 def test_sparse_tables_stay_sparse():

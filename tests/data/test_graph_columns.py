@@ -6,7 +6,7 @@ import pytest
 import ebboost as eb
 from ebboost.data import lazy
 from ebboost.data import table as table_module
-from ebboost.data.graph_columns import neighbor_columns, smoothed_columns
+from ebboost.data.graph_columns import frequent_levels, neighbor_columns, smoothed_columns
 from ebboost.data.table import Table
 from tests.strategies import random_graph
 
@@ -14,7 +14,8 @@ STATISTICS = ("mean", "min", "max")
 
 
 def with_statistics(table, graph, statistics=STATISTICS):
-    return table.with_columns(*neighbor_columns(table, graph, statistics, True))
+    levels = frequent_levels(table)
+    return table.with_columns(*neighbor_columns(table, graph, statistics, True, levels))
 
 
 def with_smoothed(table, graph):
@@ -70,7 +71,9 @@ def test_columns_computed_in_blocks_equal_those_of_all_rows(
     X = np.asarray(rng.normal(size=(60, 5)).astype(dtype), order=order)
     if missing:
         X[rng.random(X.shape) < 0.3] = np.nan
-    table = Table(X, tuple("abcde"), (1,), (0, 1, 2, 3, 4))
+    X[:, 1] = np.where(np.isnan(X[:, 1]), np.nan, rng.integers(0, 15, 60))
+    categories = {1: [f"level {i}" for i in range(15)]}
+    table = Table(X, tuple("abcde"), (1,), (0, 1, 2, 3, 4), categories=categories)
     expected = add_columns(table, graph).values
     monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)
     monkeypatch.setattr(lazy, "BLOCK_SIZE", 1)
@@ -81,3 +84,71 @@ def test_columns_computed_in_blocks_equal_those_of_all_rows(
         blocks = np.concatenate([block.values for block in wider.blocks()])
         np.testing.assert_array_equal(blocks, expected)
         wider.release()
+
+
+def shares_by_loop(codes, adjacency, levels):
+    """The share of each level among the neighbours with a known one, a node at a time."""
+    shares = np.full((len(codes), len(levels)), np.nan)
+    for node, weights in enumerate(adjacency):
+        near = np.flatnonzero((weights > 0) & ~np.isnan(codes))
+        if near.size:
+            others = ~np.isin(codes[near], [level for level in levels if level >= 0])
+            for column, level in enumerate(levels):
+                chosen = others if level < 0 else codes[near] == level
+                shares[node, column] = weights[near][chosen].sum() / weights[near].sum()
+    return shares
+
+
+@pytest.mark.parametrize("n_levels", [2, 5, 14])
+def test_text_among_neighbours_has_the_share_of_each_frequent_level(n_levels):
+    rng = np.random.default_rng(n_levels)
+    codes = np.minimum(rng.geometric(0.25, 80) - 1.0, n_levels - 1)
+    codes[:n_levels] = np.arange(n_levels)
+    codes[rng.random(80) < 0.2] = np.nan
+    graph = random_graph(80, 90)
+    names = [f"level {i}" for i in range(n_levels)]
+    table = Table(codes[:, None], ("kind",), (0,), (0,), categories={0: names})
+    levels = frequent_levels(table)[0]
+    counts = np.bincount(codes[~np.isnan(codes)].astype(int), minlength=n_levels)
+    expected = np.argsort(-counts, kind="stable").tolist()
+    expected = {2: expected[:1], 5: expected, 14: [*expected[:9], -1]}[n_levels]
+    assert levels.tolist() == [level for level in expected if level < 0 or counts[level]]
+    wider = with_statistics(table, graph)
+    shares = wider.values[:, 1 : 1 + levels.size]
+    adjacency = graph.adjacency.toarray()
+    np.testing.assert_allclose(shares, shares_by_loop(codes, adjacency, levels.tolist()))
+    assert wider.names[1] == f"share(kind=level {levels[0]})"
+    assert wider.names[levels.size + 1 :] == ("degree", "mean(degree)")
+    assert ("share(kind=others)" in wider.names) == (n_levels == 14)
+
+
+def test_categories_that_are_numbers_have_statistics():
+    table = Table(np.array([[0.0], [1.0], [1.0]]), ("code",), (0,), (0,), categories={0: [7, 9]})
+    graph = eb.Graph.from_edges([0, 1], [1, 2])
+    wider = with_statistics(table, graph, ("mean",))
+    assert wider.names[1] == "mean(code)" and wider.values[:, 1].tolist() == [1.0, 0.5, 1.0]
+
+
+def test_directed_graphs_have_columns_of_incoming_and_outgoing_neighbours():
+    rng = np.random.default_rng(0)
+    one_way = np.where(rng.random((30, 30)) < 0.15, rng.uniform(0.5, 2.0, (30, 30)), 0.0)
+    np.fill_diagonal(one_way, 0.0)
+    graph = eb.Graph.from_scipy(one_way, directed=True)
+    values = np.column_stack([rng.normal(size=30), rng.integers(0, 3, 30)])
+    table = Table(values, ("x", "kind"), (1,), (0, 1), categories={1: ["a", "b", "c"]})
+    wider = with_statistics(table, graph, ("mean", "max"))
+    columns = dict(zip(wider.names, wider.values.T, strict=True))
+    for direction, weights in (("_in", one_way.T), ("_out", one_way)):
+        total = weights.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            mean = weights @ values[:, 0] / total
+        np.testing.assert_allclose(columns[f"mean{direction}(x)"], mean)
+        largest = [values[row > 0, 0].max(initial=-np.inf) for row in weights]
+        largest = np.where(np.isinf(largest), np.nan, largest)
+        np.testing.assert_allclose(columns[f"max{direction}(x)"], largest)
+        levels = [0, 1, 2]
+        shares = shares_by_loop(values[:, 1], weights, levels)
+        for level, name in enumerate("abc"):
+            np.testing.assert_allclose(columns[f"share{direction}(kind={name})"], shares[:, level])
+        np.testing.assert_allclose(columns[f"degree{direction}"], total)
+    assert wider.origin == (0, 1, *(0, 0, 1, 1, 1, -1, -1) * 2)

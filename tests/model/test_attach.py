@@ -108,3 +108,26 @@ def test_attach_needs_new_rows_and_a_graph(tmp_path):
     model.save(tmp_path / "m.ebb", table=True)
     again = eb.load(tmp_path / "m.ebb").predict(X[OLD:], attach=GRAPH)
     np.testing.assert_allclose(again, model.predict(X[OLD:], attach=GRAPH))
+
+
+def test_directions_of_attached_rows_are_those_of_the_joined_graph():
+    rng = np.random.default_rng(0)
+    one_way = sparse.random_array((N, N), density=0.03, rng=rng, format="lil")
+    one_way.setdiag(0.0)
+    one_way[:OLD, OLD:] = 0.0  # edges between the parts lead from new rows to fitted nodes
+    one_way = sparse.csr_array(one_way)
+    joined = eb.Graph.from_scipy(one_way, directed=True)
+    fitted_graph = eb.Graph.from_scipy(one_way[:OLD][:, :OLD], directed=True)
+    between = eb.Graph.from_scipy(one_way[OLD:][:, OLD:], directed=True)
+    block = one_way[OLD:][:, :OLD].tocoo()
+    y = Y + one_way.T @ X[:, 1]
+    parts = {"smoothing": None, "neighbor_features": eb.NeighborFeatures(), "labels": "field"}
+    model = eb.EBBSRegressor(10, random_state=0, **parts).fit(X[:OLD], y[:OLD], graph=fitted_graph)
+    expected = model.predict(X, graph=joined, new_labels=(np.arange(OLD), y[:OLD]))[OLD:]
+    pairs = (*block.coords, block.data)
+    for options in ({"attach": pairs, "graph": between}, {"attach": joined}):
+        np.testing.assert_allclose(model.predict(X[OLD:], **options), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="must be directed, as the graph of the fit is"):
+        model.predict(X[OLD:], attach=pairs, graph=BETWEEN)
+    with pytest.raises(ValueError, match="graph must be made with directed=True"):
+        model.predict(X, graph=GRAPH)

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -107,3 +108,35 @@ def test_models_without_labels_take_new_tables_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted("none").predict(X[:50], graph=eb.Graph.build_knn(X[:50], 3))
+
+
+def test_directions_inform_predictions_and_are_saved(tmp_path):
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(0, 400, (2, 1600))
+    X = rng.normal(size=(400, 2))
+    graph = eb.Graph.from_edges(source, target, n_nodes=400, directed=True)
+    y = graph.outgoing.T @ X[:, 0]  # of incoming neighbours
+    train, test = np.arange(300), np.arange(300, 400)
+    errors = {}
+    for name, one in (("directed", graph), ("undirected", eb.Graph(graph.adjacency))):
+        model = eb.EBBSRegressor(60, labels="none", random_state=0, **PARTS | {"smoothing": None})
+        model.fit(X, y[train], nodes=train, graph=one)
+        errors[name] = np.mean((model.predict(nodes=test) - y[test]) ** 2)
+        if name == "directed":
+            model.save(tmp_path / "m.ebb", table=True)
+            loaded = eb.load(tmp_path / "m.ebb")
+            np.testing.assert_allclose(loaded.predict(X, graph=graph), model.predict())
+            assert (loaded.graph_.outgoing != graph.outgoing).nnz == 0
+            some = model.predict(X, graph=graph, nodes=[5, 2])
+            np.testing.assert_allclose(some, model.predict()[[5, 2]])
+    assert errors["directed"] < 0.8 * errors["undirected"]
+
+
+def test_shares_of_categories_are_saved(tmp_path):
+    kinds = pd.DataFrame({"x": X[:, 0], "kind": np.array(list("abcdefghijkl"))[np.arange(N) % 12]})
+    model = eb.EBBSRegressor(10, random_state=0, **PARTS | {"labels": "field"})
+    model.fit(kinds, Y[TRAIN], nodes=TRAIN, graph=GRAPH)
+    model.save(tmp_path / "m.ebb", table=True)
+    loaded = eb.load(tmp_path / "m.ebb")
+    np.testing.assert_allclose(loaded.predict(kinds, graph=GRAPH), model.predict())
+    assert any(name.startswith("share(kind=") for name in loaded.explain([0])[0].own)

@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 #: Raised with the one in `kernels.c` whenever a signature changes: a stale library is not used.
 VERSION = 6
 FOLDER = Path(__file__).parent
@@ -39,8 +41,13 @@ _SIGNATURES = {
 _TYPES = {"i": ctypes.c_int64, "p": ctypes.c_void_p, "d": ctypes.c_double}
 _REALS = {"float": ctypes.c_float, "double": ctypes.c_double}
 
+# OpenMP reads it when it is loaded, with the first tree library: threads that wait by spinning slow
+# down each other and all other processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 _allowed: ContextVar[int] = ContextVar("allowed", default=1)
 _pool: ThreadPoolExecutor | None = None
+_forked = False
+_limit: threadpool_limits | None = None
 
 
 def _load() -> Any:
@@ -79,7 +86,18 @@ def threads(count: int) -> Iterator[None]:
 
 def allowed_threads() -> int:
     """Return the number of threads of the innermost :func:`threads`, one outside of any."""
-    return _allowed.get()
+    return 1 if is_forked() else _allowed.get()
+
+
+def is_forked() -> bool:
+    """Return whether this is a forked process, after limiting OpenMP to one thread in it.
+
+    OpenMP does not notice that its threads have not survived the fork, and would wait for them.
+    """
+    global _limit
+    if _forked and _limit is None:
+        _limit = threadpool_limits(1, user_api="openmp")
+    return _forked
 
 
 def by_threads(loop: Callable[..., None], ends: Sequence[int], arguments: Sequence[object]) -> None:
@@ -98,10 +116,11 @@ def _workers() -> ThreadPoolExecutor:
     return _pool
 
 
-def _forget_workers() -> None:
-    global _pool
-    _pool = None  # threads do not survive a fork
+def _after_fork() -> None:
+    global _pool, _forked
+    _pool = None
+    _forked = True
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_workers)
+    os.register_at_fork(after_in_child=_after_fork)

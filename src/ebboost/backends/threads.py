@@ -7,20 +7,28 @@ import joblib
 from joblib.parallel import get_active_backend
 from threadpoolctl import threadpool_info
 
+from ebboost._native import is_forked
 from ebboost.data.table import Table
 
 #: Tables of fewer entries are trained with one thread: starting more costs more than they gain.
 SINGLE_THREAD_ENTRIES = 4_000_000
+#: Entries for each thread of n_jobs=-1. With 200 000 entries two threads take as long as one, and
+#: where OpenMP's threads spin and other processes use the cores, ten times as long.
+ENTRIES_PER_THREAD = 250_000
 #: LightGBM ends the process when it is asked for tens of thousands of threads.
 MAX_THREADS = 4 * (os.cpu_count() or 1)
 
 
 def threads_for(n_jobs: int | None, table: Table | None) -> int:
     """Return how many threads the parameter ``n_jobs`` stands for with this table."""
+    if is_forked():
+        return 1
+    n_entries = 0 if table is None else table.values.size
     if n_jobs is None:
-        is_small = table is None or table.values.size < SINGLE_THREAD_ENTRIES
-        return 1 if is_small else usable(only_physical=True)
-    return usable() if n_jobs == -1 else min(int(n_jobs), MAX_THREADS)
+        return 1 if n_entries < SINGLE_THREAD_ENTRIES else usable(only_physical=True)
+    if n_jobs == -1:
+        return min(usable(), 1 + n_entries // ENTRIES_PER_THREAD)
+    return min(int(n_jobs), MAX_THREADS)
 
 
 def usable(only_physical: bool = False) -> int:

@@ -62,6 +62,7 @@ def read_nodes_and_edges(
     node_id: str | None = None,
     columns: EdgeColumns | None = None,
     skip_unknown: bool = False,
+    directed: bool = False,
     fitted_ids: Ids | None = None,
 ) -> NodesAndEdges:
     """Read a table of nodes and a file of edges: a table, or GraphML.
@@ -79,31 +80,33 @@ def read_nodes_and_edges(
         tables.check_column(names, node_id, "--id", nodes)
     candidates = _id_candidates(names) if node_id is None else [node_id] * (not by_row)
     header = _has_header(edges, nodes, candidates, more_ids)
-    ends, weights = _read_edges(edges, columns or EdgeColumns(), header)
+    names_of_ends, weights = _read_edges(edges, columns or EdgeColumns(), header)
     id_name = None if by_row else node_id
     if node_id is None:
-        id_name = _find_id_column(nodes, names, ends, more_ids, edges)
+        id_name = _find_id_column(nodes, names, names_of_ends, more_ids, edges)
     table = tables.read_table(nodes, text=[] if id_name is None else [id_name])
     if not len(table):
         raise ValueError(f"{nodes} has a header but no rows.")
     if id_name is None:
         _warn(f"{edges.name} holds row numbers of {nodes.name}, counted from 0.")
         ids: Ids = np.arange(len(table))
-        positions = [_row_numbers(end, len(table)) for end in ends]
+        positions = [_row_numbers(end, len(table)) for end in names_of_ends]
     else:
         ids = table.pop(id_name).to_numpy(dtype=object)
-        positions = _match_ids(ids, more_ids, ends, id_name, nodes)
+        positions = _match_ids(ids, more_ids, names_of_ends, id_name, nodes)
     if names[0].startswith("unnamed ") and names[0] in table.columns:
         _warn(f"The first column of {nodes.name} has no name and is left out.")
         del table[names[0]]
-    known = _known_edges(nodes, edges, id_name, ends, positions, skip_unknown, header)
+    known = _known_edges(nodes, edges, id_name, names_of_ends, positions, skip_unknown, header)
     weights = None if weights is None else weights[known]
     n_nodes = ids.size + more_ids.size
-    graph = Graph.from_edges(positions[0][known], positions[1][known], weights, n_nodes)
+    source, target = (position[known] for position in positions)
+    graph = Graph.from_edges(source, target, weights, n_nodes, directed)
     if graph.n_edges == 0:
         raise ValueError(f"{edges} connects no two different nodes of {nodes.name}.")
     if id_name is not None:
-        graph = Graph(graph.adjacency, np.concatenate([more_ids, ids]))
+        all_ids = np.concatenate([more_ids, ids])
+        graph = Graph(graph.adjacency, all_ids, outgoing=graph.outgoing)
     return NodesAndEdges(table, ids, id_name, graph)
 
 

@@ -57,6 +57,7 @@ _DISTANCE = "Column of EDGES with distances d: an edge weighs 1 / (1 + d / media
 _SQL = "NODES is a database, SQLite or DuckDB: the query that returns the table."
 _EDGES_SQL = "EDGES is a database: the query that returns the edges."
 _COORDINATES = "Two columns of NODES, such as lon lat, in place of EDGES: the nearest rows connect."
+_DIRECTED = "Edges have directions: incoming and outgoing neighbours have columns of their own."
 _SKIP = "Leave out edges of nodes that are not in NODES."
 _TASK = "regression, classification or auto."
 _DROP = "Column to leave out; may be repeated."
@@ -85,6 +86,7 @@ class GraphOptions:
     ] = None
     sql: Annotated[str | None, option("--sql", "QUERY", _SQL)] = None
     edges_sql: Annotated[str | None, option("--edges-sql", "QUERY", _EDGES_SQL)] = None
+    directed: Annotated[bool, option("--directed", None, _DIRECTED)] = False
     skip_unknown: Annotated[bool, option("--skip-unknown", None, _SKIP)] = False
 
     def table(self, nodes: Path) -> TableSource:
@@ -105,6 +107,7 @@ class GraphOptions:
                 node_id=self.node_id,
                 columns=EdgeColumns(self.edge_from, self.edge_to, self.weight, self.distance),
                 skip_unknown=self.skip_unknown,
+                directed=self.directed,
                 fitted_ids=fitted_ids,
             )
 

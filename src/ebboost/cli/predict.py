@@ -113,6 +113,8 @@ def _read_new(
     if edges is None:
         return read_nodes(options.table(nodes), options.node_id)
     fitted_ids = inputs.node_ids(model)
+    directed = model.graph_ is not None and model.graph_.outgoing is not None
+    options = replace(options, directed=directed)
     if attached:
         if model.graph_ is None:
             raise ValueError("--attach needs a model that was fitted on a graph.")

@@ -10,12 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ebboost.data.graph_columns import (
-    STATISTICS,
-    available_statistics,
-    neighbor_columns,
-    neighbor_names,
-)
+from ebboost.data.graph_columns import STATISTICS, frequent_levels, neighbor_columns, neighbor_names
 from ebboost.data.low_rank import Seed, singular_vectors
 from ebboost.data.parameters import check_number
 from ebboost.data.reader import TableReader
@@ -95,8 +90,10 @@ class NeighborFeatures(_GraphTransformer):
     Parameters
     ----------
     statistics : sequence of {"mean", "min", "max"}, default=("mean", "min", "max")
-        Statistics over the neighbours of a node, for every column; categories count by the rank of
-        their value. Sparse tables stay sparse and get means only.
+        Statistics over the neighbours of a node, for every column of numbers, also where these are
+        categories. Categories of text have the share of each of their ten most frequent levels, or
+        of nine and the others together, if "mean" is listed. Sparse tables stay sparse and get
+        means only. Of a directed graph, incoming and outgoing neighbours have their own columns.
     degree : bool, default=True
         Add the degree of a node and the mean degree of its neighbours.
 
@@ -137,7 +134,13 @@ class NeighborFeatures(_GraphTransformer):
 
     def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
         self.check()
-        return super().fit(X, y, graph=graph)
+        super().fit(X, y, graph=graph)
+        table = self._reader.read(X)
+        self._levels = frequent_levels(table)
+        directed = self.graph_.outgoing is not None
+        wanted = (self.statistics, self.degree, self._levels, directed)
+        self._names = neighbor_names(table, *wanted)
+        return self
 
     def transform(self, X: object, *, graph: Graph | None = None) -> Matrix:
         """Return ``X`` with the statistics of neighbours as further columns.
@@ -155,12 +158,12 @@ class NeighborFeatures(_GraphTransformer):
             The columns named by :meth:`get_feature_names_out`.
         """
         table = self._read(X, graph)
-        added = neighbor_columns(table, graph or self.graph_, self.statistics, self.degree)
+        wanted = (self.statistics, self.degree, self._levels)
+        added = neighbor_columns(table, graph or self.graph_, *wanted)
         return table.with_columns(*added).materialize().values
 
     def _added_names(self) -> list[str]:
-        statistics = available_statistics(self.statistics, self._reader.is_sparse)
-        return neighbor_names(self._reader.names, statistics, self.degree)
+        return self._names
 
 
 class SpectralFeatures(_GraphTransformer):

@@ -1,6 +1,6 @@
 """Columns computed from neighbours: statistics, and the smoothed features P_x X of [X, P_x X]."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,12 @@ from ebboost.propagation import Propagation, sweep_on
 
 Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
+# RMSE, mean of 6 seeds. Lucas County, whose categories are text: shares of up to 10 levels .2795,
+# of 6 .2802, statistics of codes .2803. Avazu, with categories of numbers: shares .1047, codes
+# .1045.
+MAX_LEVELS = 10
+OTHERS = -1
+Levels = Mapping[int, NDArray[np.int64]]
 #: The arguments of :meth:`Table.with_columns`.
 NewColumns = tuple[list[Columns], list[str], list[int]]
 
@@ -117,51 +123,152 @@ def _smooth(smoother: Propagation, values: NDArray[Any]) -> NDArray[Any]:
     return smoother.apply(values.astype(np.float64))
 
 
-def neighbor_columns(
-    table: Table, graph: Graph, statistics: Sequence[str], degree: bool
-) -> NewColumns:
-    """Return statistics over neighbours of every column, and the degrees.
+def frequent_levels(table: Table) -> Levels:
+    """Return, for each column of text, the codes of the categories that get a share of neighbours.
 
-    Category codes are ranks of sorted values and are treated as numbers. A sparse table stays
-    sparse and has means only, as nearly every minimum is 0.
+    These are the most frequent ones; ``OTHERS`` stands for the rest together. Of two levels one is
+    enough. Categories that are numbers have an order, and statistics as other numbers.
     """
-    weights = _weights_and_sums(graph)
+    levels: dict[int, NDArray[np.int64]] = {}
+    for column in () if table.on_disk else table.categorical:
+        categories = table.categories.get(column, ())
+        if not any(isinstance(level, str) for level in categories):
+            continue
+        counts = np.zeros(len(categories), dtype=np.int64)
+        for batch in table.batches([column]):
+            values = batch.values[:, 0]
+            codes = values[~np.isnan(values)].astype(np.int64)
+            counts = np.bincount(codes, minlength=counts.size)
+        codes = np.argsort(-counts, kind="stable")
+        codes = codes[counts[codes] > 0]
+        if codes.size > MAX_LEVELS:
+            codes = np.append(codes[: MAX_LEVELS - 1], OTHERS)
+        levels[column] = codes[: 1 if codes.size == 2 else None]
+    return levels
+
+
+def neighbor_columns(
+    table: Table, graph: Graph, statistics: Sequence[str], degree: bool, levels: Levels
+) -> NewColumns:
+    """Return statistics over neighbours of numeric columns, shares of categories, and degrees.
+
+    Of a directed graph, those of incoming and of outgoing neighbours. A sparse table stays sparse
+    and has means only, as nearly every minimum is 0.
+    """
+    names = neighbor_names(table, statistics, degree, levels, graph.outgoing is not None)
     statistics = available_statistics(statistics, table.is_sparse)
-    origin = [*table.origin] * len(statistics) + [-1, -1] * degree
+    numeric = [column for column in range(len(table.names)) if column not in levels]
+    shares = levels if "mean" in statistics else {}
+    own = [table.origin[column] for column in numeric] * len(statistics)
+    own += [table.origin[column] for column, codes in shares.items() for _ in codes]
     blocks: list[Any] = []
-    if statistics and table.is_distributed:
+    origin: list[int] = []
+    for weights, sums in _directions(graph):
+        if statistics and numeric:
+            blocks += _statistics(table, numeric, weights, sums, statistics)
+        for column, codes in shares.items():
+            for batch in table.batches([column]):
+                block = NeighborShares(batch.values, weights, codes)
+                blocks.append(table.local_rows(_all_rows(block)) if table.is_distributed else block)
+        if degree:
+            blocks += _degrees(table, graph, weights, sums)
+        origin += [*own, *[-1, -1] * degree]
+    return blocks, names, origin
+
+
+def _statistics(
+    table: Table, numeric: Sequence[int], weights: Any, sums: Array, statistics: Sequence[str]
+) -> list[Any]:
+    if table.is_distributed:
         # One column after the other: a worker must not hold many columns of all rows.
         columns = [
-            table.local_rows(_all_rows(NeighborColumns(batch.values, *weights, statistics)))
-            for batch in table.batches(range(len(table.names)))
+            table.local_rows(_all_rows(NeighborColumns(batch.values, weights, sums, statistics)))
+            for batch in table.batches(numeric)
         ]
-        blocks = [np.column_stack([c[:, i] for c in columns]) for i in range(len(statistics))]
-    elif statistics and table.is_sparse:
-        adjacency, sums = weights
+        return [np.column_stack([c[:, i] for c in columns]) for i in range(len(statistics))]
+    if table.is_sparse:
         scale = sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0))
-        blocks = [scale @ (adjacency @ table.values)] * len(statistics)
-    elif statistics:
-        blocks = [NeighborColumns(table.values, *weights, statistics)]
-    if degree:
-        degrees = np.minimum(graph.degrees, MAX_VALUE)[:, None]
-        mean = NeighborColumns(degrees, *weights, ["mean"], missing=0.0)
-        if table.is_distributed or table.is_sparse:
-            both = np.hstack([degrees, _all_rows(mean)])
-            blocks.append(sparse.csr_array(both) if table.is_sparse else table.local_rows(both))
-        else:
-            blocks += [degrees, mean]
-    return blocks, neighbor_names(table.names, statistics, degree), origin
+        return [scale @ (weights @ table.values)] * len(statistics)
+    return [NeighborColumns(table.select(numeric).values, weights, sums, statistics)]
 
 
-def neighbor_names(names: Sequence[str], statistics: Sequence[str], degree: bool) -> list[str]:
+def _degrees(table: Table, graph: Graph, weights: Any, sums: Array) -> list[Any]:
+    """Return the degree of each node and the mean degree of its neighbours."""
+    own = np.minimum(graph.degrees if graph.outgoing is None else sums, MAX_VALUE)[:, None]
+    degrees = np.minimum(graph.degrees, MAX_VALUE)[:, None]
+    mean = NeighborColumns(degrees, weights, sums, ["mean"], missing=0.0)
+    if table.is_distributed or table.is_sparse:
+        both = np.hstack([own, _all_rows(mean)])
+        return [sparse.csr_array(both) if table.is_sparse else table.local_rows(both)]
+    return [own, mean]
+
+
+def neighbor_names(
+    table: Table, statistics: Sequence[str], degree: bool, levels: Levels, directed: bool
+) -> list[str]:
     """Return the names of the columns that :func:`neighbor_columns` adds."""
-    added = [f"{statistic}({name})" for statistic in statistics for name in names]
-    return added + ["degree", "mean(degree)"] * degree
+    statistics = available_statistics(statistics, table.is_sparse)
+    numeric = [name for column, name in enumerate(table.names) if column not in levels]
+    names = []
+    for direction in ("_in", "_out") if directed else ("",):
+        names += [f"{statistic}{direction}({name})" for statistic in statistics for name in numeric]
+        for column, codes in levels.items() if "mean" in statistics else ():
+            categories = table.categories.get(column, ())
+            for code in codes:
+                level = "others" if code == OTHERS else categories[code]
+                names.append(f"share{direction}({table.names[column]}={level})")
+        names += [f"degree{direction}", f"mean{direction}(degree)"] * degree
+    return names
 
 
 def available_statistics(statistics: Sequence[str], is_sparse: bool) -> list[str]:
     """Return those of the statistics that are computed: of a sparse table the mean only."""
     return [statistic for statistic in statistics if statistic == "mean" or not is_sparse]
+
+
+@dataclass(eq=False)
+class NeighborShares:
+    """Shares of the categories of one column among the neighbours, as :class:`LazyColumns`.
+
+    Neighbours whose category is missing are ignored; without a known one the value is NaN.
+    """
+
+    values: NDArray[Any]  # codes, one column
+    adjacency: Any
+    levels: NDArray[np.int64]
+    dtype = np.dtype(np.float64)
+
+    def __post_init__(self) -> None:
+        self._slot: NDArray[np.int64] | None = None
+        self.shape = (len(self.values), self.levels.size)
+
+    def write(self, rows: NDArray[np.int64], out: Array) -> None:
+        """Write the values of these rows into ``out``."""
+        if self._slot is None:
+            self._slot = self._slots()
+        near = self.adjacency[rows]
+        row = np.repeat(np.arange(rows.size), np.diff(near.indptr))
+        slot = self._slot[near.indices]
+        n_slots = self.levels.size + 2  # the last two: a level without a column, and missing
+        sums = np.bincount(row * n_slots + slot, near.data, rows.size * n_slots)
+        sums = sums.reshape(rows.size, n_slots)[:, :-1]
+        total = sums.sum(axis=1, keepdims=True)
+        out[...] = np.nan
+        np.divide(sums[:, :-1], total, out=out, where=total > 0)
+
+    def _slots(self) -> NDArray[np.int64]:
+        """The column of each row's category."""
+        codes = np.nan_to_num(self.values[:, 0], nan=-1.0).astype(np.int64)
+        position = {int(code): column for column, code in enumerate(self.levels)}
+        without = position.pop(OTHERS, self.levels.size)
+        slot_of = np.full(max(codes.max(initial=0), self.levels.max(initial=0)) + 2, without)
+        slot_of[list(position)] = list(position.values())
+        slot_of[-1] = self.levels.size + 1  # missing
+        return slot_of[codes]
+
+    def release(self) -> None:
+        """Free the columns of the rows."""
+        self._slot = None
 
 
 @dataclass(eq=False)
@@ -201,7 +308,7 @@ class NeighborColumns:
         self._contiguous = None
 
 
-def _all_rows(columns: NeighborColumns) -> Array:
+def _all_rows(columns: NeighborColumns | NeighborShares) -> Array:
     """Return the columns for all rows; each worker computes its rows of a distributed graph."""
 
     def compute(block: sparse.csr_array) -> Array:
@@ -214,13 +321,21 @@ def _all_rows(columns: NeighborColumns) -> Array:
     return compute(columns.adjacency) if by_rows is None else by_rows(compute)
 
 
-def _weights_and_sums(graph: Graph) -> tuple[sparse.csr_array, Array]:
+def _directions(graph: Graph) -> list[tuple[Any, Array]]:
+    """Return weights and their sums: of all edges or, if directed, of incoming and outgoing."""
+    if graph.outgoing is None:
+        return [_scaled(graph.adjacency, graph.degrees)]
+    pairs = []
+    for one_way in (graph.outgoing.T.tocsr(), graph.outgoing):
+        pairs.append(_scaled(one_way, np.asarray(one_way.sum(axis=1)).ravel()))
+    return pairs
+
+
+def _scaled(adjacency: Any, sums: Array) -> tuple[Any, Array]:
     """Return weights for means, and their sums; shares where products with weights may overflow."""
-    adjacency = graph.adjacency
-    degrees = graph.degrees
     weights = adjacency.data if sparse.issparse(adjacency) else np.ones(1)
     if weights.max(initial=0.0) < 1e100 and weights.min(initial=1.0) > 1e-100:
-        return adjacency, degrees
-    shares = adjacency.data / np.repeat(degrees, np.diff(adjacency.indptr))
+        return adjacency, sums
+    shares = adjacency.data / np.repeat(sums, np.diff(adjacency.indptr))
     shared = sparse.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-    return shared, (degrees > 0).astype(np.float64)
+    return shared, (sums > 0).astype(np.float64)

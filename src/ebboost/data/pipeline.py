@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.data.features import NeighborFeatures
-from ebboost.data.graph_columns import neighbor_columns, smoothed_columns
+from ebboost.data.graph_columns import Levels, frequent_levels, neighbor_columns, smoothed_columns
 from ebboost.data.labels import Labels
 from ebboost.data.low_rank import LowRank
 from ebboost.data.table import Table
@@ -25,6 +25,8 @@ class FeaturePipeline:
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None  # P_x of [X, P_x X]
     low_rank: LowRank | None = None  # of a sparse table; replaces all of the above
+    #: Categories with a column for their share among neighbours; set by ``fit_transform``.
+    levels: Levels | None = None
     #: For learners without native categories; set by ``fit_transform`` where it is needed.
     encoder: OrderedTargetEncoder | None = None
     #: Smooth encoded categories too, as published, although this propagates labels to neighbours.
@@ -49,6 +51,8 @@ class FeaturePipeline:
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
             encoded = self.encoder.fit_transform(table, training, seed)
+        if self.neighbor_features is not None:
+            self.levels = frequent_levels(encoded if self.smooths_encodings else table)
         return self._add_graph_columns(table, encoded, graph)
 
     def transform(self, table: Table, graph: Graph | None) -> Table:
@@ -99,7 +103,8 @@ class FeaturePipeline:
         features = self.neighbor_features
         if features is not None:
             features.check()
-            columns = neighbor_columns(source, graph, features.statistics, features.degree)
+            wanted = (features.statistics, features.degree, self.levels or {})
+            columns = neighbor_columns(source, graph, *wanted)
             encoded = encoded.with_columns(*columns)
         if self.feature_smoothing is not None:
             operator = partial(self.feature_smoothing.operator, graph)

@@ -144,13 +144,16 @@ class TableReader:
                 values[:, position] = _numbers(column, name)
         _check_range(values, list(columns))
         categorical = tuple(sorted(self.categories))
-        return Table(values, tuple(columns), categorical, tuple(range(len(columns))))
+        origin = tuple(range(len(columns)))
+        return Table(values, tuple(columns), categorical, origin, categories=self.categories)
 
     def _read_parquet(self, X: ParquetTable) -> Table:
         if not X.shape[0] or not X.shape[1]:
             raise ValueError(f"{X!r} is empty: a table needs a row and a column.")
         values = ParquetMatrix(X, self._read_block)
-        return Table(values, X.names, tuple(sorted(self.categories)), (*range(X.shape[1]),))
+        origin = tuple(range(X.shape[1]))
+        categorical = tuple(sorted(self.categories))
+        return Table(values, X.names, categorical, origin, categories=self.categories)
 
     def _read_block(self, block: TableLike) -> Array:
         values: Array = self._read_columns(_dataframe_columns(block) or {}).values

@@ -1,7 +1,7 @@
 """The table: one matrix of numbers for dataframes, arrays, sparse matrices and Parquet files."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ class Table:
     names: tuple[str, ...]
     categorical: tuple[int, ...] = ()  # positions of the columns that hold category codes
     origin: tuple[int, ...] = ()  # for each column, that of the user's table it was computed from
+    categories: Mapping[int, Sequence[Any]] = field(default_factory=dict, kw_only=True)
 
     @property
     def n_rows(self) -> int:

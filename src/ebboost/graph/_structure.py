@@ -49,6 +49,9 @@ class GraphStructure:
         self._node_ids = None if node_ids is None else _read_only(node_ids.copy())
         self._part_of = part_of
         self._outgoing = outgoing
+        if outgoing is not None:
+            for array in (outgoing.data, outgoing.indices, outgoing.indptr):
+                array.flags.writeable = False
         self._similar: dict[int, Self] = {}
         if not np.isfinite(self.degrees).all():
             node = np.flatnonzero(~np.isfinite(self.degrees))[0]
@@ -100,6 +103,8 @@ class GraphStructure:
         """
         one = self._adjacency
         two = other._adjacency
+        if (self._outgoing is None) != (other._outgoing is None):
+            return False
         arrays = ((one.indptr, two.indptr), (one.indices, two.indices), (one.data, two.data))
         return self is other or all(np.array_equal(*pair) for pair in arrays)
 

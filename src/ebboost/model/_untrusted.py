@@ -16,7 +16,7 @@ from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.coordinates import Coordinates
-from ebboost.data.graph_columns import STATISTICS
+from ebboost.data.graph_columns import MAX_LEVELS, OTHERS, STATISTICS
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
 from ebboost.data.schema import LARGEST, Integers, is_integer, match, require
@@ -224,12 +224,17 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
     pairs = [(getattr(adjacency, part), getattr(transpose, part)) for part in CSR]
     symmetric = all(np.array_equal(*pair) for pair in pairs) and transpose.has_canonical_format
     require(symmetric and not adjacency.diagonal().any(), "the graph must be symmetric, no loops")
+    outgoing = None
+    if "outgoing_indptr" in arrays:
+        outgoing = csr(arrays, "outgoing", (n_nodes, n_nodes))
+        finite = outgoing.dtype == np.float64 and np.isfinite(outgoing.data).all()
+        require(finite and (outgoing.data >= 0).all(), "outgoing_data must be finite, from 0 up")
     if node_ids is None:
-        return Graph(adjacency)
+        return Graph(adjacency, outgoing=outgoing)
     fits = isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,)
     require(fits, f"node_ids must be {n_nodes} ids")
     check_unique_ids(node_ids)
-    return Graph(adjacency, node_ids)
+    return Graph(adjacency, node_ids, outgoing=outgoing)
 
 
 def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | None:
@@ -276,7 +281,8 @@ def read_tables(
         columns = {field: tuple(part[field]) for field in TABLE_FIELDS}
         width = len(columns["names"])
         dense = arrays.get(f"{name}_values")
-        table = Table(csr(arrays, name, (n_nodes, width)) if dense is None else dense, **columns)
+        values = csr(arrays, name, (n_nodes, width)) if dense is None else dense
+        table = Table(values, **columns, categories=reader.categories if name == "fitted" else {})
         entries = table.values.data if table.is_sparse else table.values
         if name == "fitted":
             same = tuple(columns.values()) == fitted and table.is_sparse == reader.is_sparse
@@ -292,9 +298,17 @@ def read_tables(
     return tables
 
 
-def read_pipeline(candidate: Candidate, arrays: Arrays) -> FeaturePipeline:
+def read_pipeline(candidate: Candidate, arrays: Arrays, reader: TableReader) -> FeaturePipeline:
     """Return the pipeline of a candidate with its learned arrays."""
     pipeline = candidate.pipeline()
+    if pipeline.neighbor_features is not None:
+        names = [name for name in arrays if name.startswith("levels_")]
+        pipeline.levels = {int(name.removeprefix("levels_")): arrays[name] for name in names}
+        for column, codes in pipeline.levels.items():
+            n_categories = len(reader.categories.get(column, ()))
+            fits = codes.ndim == 1 and codes.dtype.kind == "i" and codes.size <= MAX_LEVELS
+            fits = fits and bool(((codes >= OTHERS) & (codes < n_categories)).all())
+            require(fits, f"levels_{column} must be codes of categories")
     if pipeline.low_rank is not None:
         directions = numbers(arrays, "directions", None, candidate.low_rank)
         pipeline.low_rank.rarity = numbers(arrays, "rarity", len(directions))
@@ -335,8 +349,11 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
     dense = pipeline.low_rank is None or reader.is_sparse
     require(dense, "low-rank directions are for sparse tables")
     values = sparse.csr_array((2, width)) if reader.is_sparse else np.zeros((2, width))
-    rows = Table(values, reader.names, tuple(sorted(reader.categories)), tuple(range(width)))
-    graph = None if state.graph is None else Graph.from_edges([0], [1])
+    columns = (reader.names, tuple(sorted(reader.categories)), tuple(range(width)))
+    rows = Table(values, *columns, categories=reader.categories)
+    graph = None
+    if state.graph is not None:
+        graph = Graph.from_edges([0], [1], directed=state.graph.outgoing is not None)
     features = pipeline.transform(rows, graph)
     require(features.origin == state.column_origin, "the trees were grown on other columns")
     scores = np.zeros((2, state.n_outputs))

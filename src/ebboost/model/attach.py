@@ -1,10 +1,10 @@
 """New rows connected to the nodes of a fitted graph."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ebboost.data import validation as checks
@@ -20,7 +20,8 @@ def attached_graph(
 ) -> Graph:
     """Return the graph of the fitted nodes followed by ``n_new`` rows.
 
-    ``graph`` has the edges between the new rows; those of the fit are always included.
+    ``graph`` has the edges between the new rows; those of the fit are always included. If it is
+    directed, pairs lead from a row to a fitted node.
     """
     n_nodes = fitted.n_nodes + n_new
     if isinstance(attach, Graph):
@@ -29,20 +30,32 @@ def attached_graph(
         if attach.n_nodes != n_nodes:
             expected = f"{fitted.n_nodes} fitted nodes followed by the {n_new} rows of X"
             raise ValueError(f"attach must have the {expected}, got {attach.n_nodes} nodes.")
-        new = attach.adjacency
+        cross = attach
     else:
         rows, nodes, weight = _pairs(fitted, n_new, attach)
-        cross = Graph.from_edges(fitted.n_nodes + rows, nodes, weight, n_nodes)
-        new = cross.adjacency
-    blocks = [fitted.adjacency, sparse.csr_array((n_new, n_new))]
-    if graph is not None:
-        checks.check_graph(graph, n_new, None)
-        blocks[1] = graph.adjacency
-    old = sparse.block_diag(blocks, format="csr")
-    return Graph(sparse.csr_array(old.maximum(new)))
+        ends = (fitted.n_nodes + rows, nodes)
+        cross = Graph.from_edges(*ends, weight, n_nodes, directed=fitted.outgoing is not None)
+    if graph is None:
+        empty: list[int] = []
+        graph = Graph.from_edges(empty, empty, n_nodes=n_new, directed=cross.outgoing is not None)
+    checks.check_graph(graph, n_new, None)
+    parts = (fitted, graph, cross)
+    if fitted.outgoing is None:
+        return Graph(_joined(*(part.adjacency for part in parts)))
+    matrices = [part.outgoing for part in parts]
+    if any(matrix is None for matrix in matrices):
+        raise ValueError("attach and graph must be directed, as the graph of the fit is.")
+    return Graph.from_scipy(_joined(*matrices), directed=True)
 
 
-def _pairs(fitted: Graph, n_new: int, attach: Sequence[ArrayLike]) -> tuple:
+def _joined(fitted: Any, new: Any, cross: Any) -> sparse.csr_array:
+    """Return one adjacency matrix; where two have an edge, the larger weight."""
+    return sparse.csr_array(sparse.block_diag([fitted, new], format="csr").maximum(cross))
+
+
+def _pairs(
+    fitted: Graph, n_new: int, attach: Sequence[ArrayLike]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None]:
     """Return rows of X, fitted nodes and weights; nodes may be named by their ids."""
     if not isinstance(attach, (tuple, list)) or len(attach) not in (2, 3):
         raise ValueError(

@@ -399,7 +399,13 @@ def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) 
     if isinstance(graph, Mapping) and strengths is not None and set(graph) != set(strengths):
         text = f"graph must have the relations of the fit, {list(strengths)}, got {list(graph)}."
         raise ValueError(text)
-    return mix_relations(graph, strengths)
+    one_graph = mix_relations(graph, strengths)
+    if state.graph is not None and one_graph is not None:
+        uses_directions = state.pipeline.neighbor_features is not None
+        directed = one_graph.outgoing is not None
+        if uses_directions and directed != (state.graph.outgoing is not None):
+            raise ValueError(f"graph must be made with directed={not directed}, as at fit.")
+    return one_graph
 
 
 def mix_relations(graph: Graphs | None, strengths: Mapping[str, float] | None) -> Graph | None:

@@ -146,6 +146,8 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
     matrices = {name: table.values for name, table in tables.items()}
     if state.graph is not None:
         matrices["graph"] = state.graph.adjacency
+        if state.graph.outgoing is not None:
+            matrices["outgoing"] = state.graph.outgoing
     for name, matrix in matrices.items():
         if sparse.issparse(matrix):
             arrays |= {f"{name}_{part}": getattr(matrix, part) for part in untrusted.CSR}
@@ -159,6 +161,8 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
     if pipeline.encoder is not None:
         arrays["encoder_prior"] = pipeline.encoder.prior
         arrays |= {f"encoder_{column}": means for column, means in pipeline.encoder.means.items()}
+    if pipeline.levels is not None:
+        arrays |= {f"levels_{column}": codes for column, codes in pipeline.levels.items()}
     if pipeline.low_rank is not None:
         arrays["rarity"] = pipeline.low_rank.rarity
         arrays["directions"] = pipeline.low_rank.directions
@@ -223,7 +227,7 @@ def load_state(
             reader=reader,
             graph=untrusted.graph(arrays, codec.decode(manifest["node_ids"]), n_nodes),
             candidate=candidate,
-            pipeline=untrusted.read_pipeline(candidate, arrays),
+            pipeline=untrusted.read_pipeline(candidate, arrays, reader),
             column_origin=tuple(section["origin"]),
             ensemble=ensemble,
             environment=manifest["environment"],

@@ -14,7 +14,7 @@ import ebboost as eb
 from ebboost.backends.dask import cluster as dask_cluster
 from ebboost.backends.dask.sharding import BlockGraph, GraphRows, RowBlock, Rows, Shard
 from ebboost.boosting.latent_field import LatentField
-from ebboost.data.graph_columns import neighbor_columns, smoothed_columns
+from ebboost.data.graph_columns import frequent_levels, neighbor_columns, smoothed_columns
 from ebboost.data.table import Table
 from ebboost.propagation import sweep_on
 
@@ -173,13 +173,16 @@ def test_columns_of_neighbours_are_made_column_by_column_in_the_same_order():
     X[::7, 1] = np.nan
     everyone, collective = Rows(((0, 1200),), 1200), Alone()
     block = BlockGraph(GraphRows.cut(graph, everyone), everyone, collective)
-    names = tuple("abcd")
-    table, shard = (
-        Table(X, names, (3,), (0, 1, 2, 3)),
-        Shard(X, names, (3,), (0, 1, 2, 3), everyone, collective),
-    )
-    whole = table.with_columns(*neighbor_columns(table, graph, ("mean", "min", "max"), True))
-    parts = shard.with_columns(*neighbor_columns(shard, block, ("mean", "min", "max"), True))
+    X[:, 3] = np.random.default_rng(0).integers(0, 12, 1200)
+    columns = (tuple("abcd"), (3,), (0, 1, 2, 3))
+    categories = {3: [f"level {i}" for i in range(12)]}
+    table = Table(X, *columns, categories=categories)
+    shard = Shard(X, *columns, everyone, collective, categories=categories)
+    levels = frequent_levels(table)
+    assert all((levels[3] == codes).all() for codes in frequent_levels(shard).values())
+    wanted = (("mean", "min", "max"), True, levels)
+    whole = table.with_columns(*neighbor_columns(table, graph, *wanted))
+    parts = shard.with_columns(*neighbor_columns(shard, block, *wanted))
     assert parts.names == whole.names and parts.origin == whole.origin
     np.testing.assert_allclose(parts.values, whole.values)
     smoother = eb.Laplacian()

@@ -60,6 +60,8 @@ class GraphRows:
     @classmethod
     def cut(cls, graph: Graph, rows: Rows) -> "GraphRows":
         """Return the rows of a graph; other rows are empty, so that nodes keep their numbers."""
+        if graph.outgoing is not None:
+            raise ValueError("A directed graph this large cannot be sharded: use directed=False.")
         adjacency = graph.adjacency
         lengths = np.zeros(graph.n_nodes, dtype=np.int64)
         parts = [slice(*adjacency.indptr[[start, stop]]) for start, stop in rows.ranges]
@@ -84,6 +86,7 @@ class BlockGraph:
         self.degrees = part.degrees
         self.is_signed = part.is_signed
         self.adjacency = RowBlock(part.adjacency, rows, collective)
+        self.outgoing: None = None  # directed graphs are not sharded
 
     @property
     def parent(self) -> "BlockGraph":
@@ -236,7 +239,8 @@ class Shard(Table):
     @property
     def local(self) -> Table:
         """The rows of this worker as a table."""
-        return Table(self.values, self.names, self.categorical, self.origin)
+        columns = (self.names, self.categorical, self.origin)
+        return Table(self.values, *columns, categories=self.categories)
 
     @property
     def is_distributed(self) -> bool:
@@ -279,9 +283,9 @@ def read_shard(
             "X holds sparse blocks: on a cluster it must be dense. Use X.map_blocks(lambda b: "
             "b.toarray())."
         )
-    columns = collective.allgather_objects([(own.names, own.categories) for own in readers])
+    of_all = collective.allgather_objects([(own.names, own.categories) for own in readers])
     reader.names = readers[0].names
-    for names, categories in chain.from_iterable(columns):
+    for names, categories in chain.from_iterable(of_all):
         if names != reader.names:
             raise ValueError(
                 f"X has blocks with other columns: {list(names)} and {list(reader.names)}."
@@ -301,8 +305,8 @@ def read_shard(
         ]
     values = np.concatenate([table.values for table in tables])
     categorical_columns = tuple(sorted(reader.categories))
-    shard = Shard(values, reader.names, categorical_columns, tables[0].origin, rows, collective)
-    return reader, shard
+    columns = (reader.names, categorical_columns, tables[0].origin)
+    return reader, Shard(values, *columns, rows, collective, categories=reader.categories)
 
 
 def _read_block(read: Callable[[Any], Table], block: TableLike, start: int) -> Table:
