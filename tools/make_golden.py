@@ -150,7 +150,10 @@ def predictions(model: Any, X: Any, graph: Any) -> dict[str, Any]:
     path = None if graph is None else eb.Graph.from_edges(*EDGES, n_nodes=NEW)
     path = dict.fromkeys(graph, path) if isinstance(graph, dict) else path
     call = model.predict_proba if hasattr(model, "predict_proba") else model.predict
-    predicted = {"fitted": call().tolist(), "new": call(new, graph=path).tolist()}
+    arguments = {"graph": path}
+    if model.labels_ is not None:
+        arguments["new_labels"] = ([], [])
+    predicted = {"fitted": call().tolist(), "new": call(new, **arguments).tolist()}
     if call == model.predict:
         predicted["lower"] = model.predict(interval=0.8).lower.tolist()
     if sparse.issparse(X):

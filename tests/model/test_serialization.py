@@ -69,9 +69,11 @@ def test_a_loaded_model_predicts_the_same(tmp_path, kind, learner, graph, column
     assert np.ptp(model.propagated_scores_) > 0 and np.ptp(model.ensemble_.importances()) > 0
     for call in ("predict", "predict_proba") if kind is eb.EBBSClassifier else ("predict",):
         assert (getattr(loaded, call)() == getattr(model, call)()).all()
+        arguments = {"graph": new_graph}
+        if model.labels_ is not None:
+            arguments["new_labels"] = ([], [])
         assert (
-            getattr(loaded, call)(new, graph=new_graph)
-            == getattr(model, call)(new, graph=new_graph)
+            getattr(loaded, call)(new, **arguments) == getattr(model, call)(new, **arguments)
         ).all()
     assert loaded.get_params() == model.get_params()
     assert loaded.feature_names_in_.tolist() == columns

@@ -19,7 +19,8 @@ def problem():
 
 
 def small(kind=eb.EBBSRegressor, **changes):
-    return kind(**({"n_estimators": 10, "n_jobs": 1, "learning_rate": 0.1} | changes))
+    settings = {"n_estimators": 10, "n_jobs": 1, "learning_rate": 0.1, "n_folds": 1}
+    return kind(**(settings | changes))
 
 
 def search(model=None, *, n_trials=4, graph="problem", **changes):
@@ -202,9 +203,9 @@ def test_integers_and_block_folds_are_accepted_as_cv(cv):
 
 def test_with_few_labels_the_rounds_of_the_best_trial_are_used():
     X, y, graph = problem()
-    few = np.where(np.arange(150) < 30, y, np.nan)
+    few = np.where(np.arange(150) < 9, y, np.nan)
     best = tune(
-        small(n_estimators=300, n_iter_no_change=5, learning_rate=0.5),
+        small(n_estimators=300, n_iter_no_change=5, learning_rate=0.5, n_folds="auto"),
         X,
         few,
         graph,

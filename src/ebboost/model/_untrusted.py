@@ -162,7 +162,7 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
         high = np.inf if name == "conformity_scores" else LARGEST
         numbers(arrays, name, *shape, high=high)
     compared = arrays["validation_without_graph"]
-    numbers({"": np.nan_to_num(compared)}, "", n_validation, n_classes)
+    numbers({"": np.nan_to_num(compared)}, "", *shapes["validation_prediction"])
     weight = arrays["label_weight"]
     require((weight >= 0).all() and weight.any(), "label_weight must be positive at some label")
     errors = arrays["conformity_scores"]

@@ -47,8 +47,8 @@ FEATURE_SMOOTHING = (20.0, 5)
 LOW_RANK = 128
 
 #: Without held-out labels the graph is used if the neighbour correlation of the labels exceeds this
-#: many times 1/√n_labels.
-CORRELATION_STANDARD_ERRORS = 2.0
+#: many times 1/√n_labels, of which √2 are due to pairs that are each other's neighbours.
+CORRELATION_STANDARD_ERRORS = 3.0
 #: Parts that the search adds or removes, in this order.
 SEARCH_ORDER = (
     "labels",

@@ -219,7 +219,7 @@ class Runner:
         run = self._build(candidate, fold)
         history = History()
         watchers: list[Callback] = [history, *self.callbacks]
-        if run.objective.validation is not None:
+        if run.objective.validation is not None and self.problem.settings.early_stopping:
             watchers.append(early_stopping(self.problem))
         states: Sequence[dict[str, Any]] = ()
         after: list[Callback] = [self.interrupt]
