@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.boosting.callbacks import History
+from ebboost.boosting.callbacks import History, RoundInfo, StopBehind
+from ebboost.boosting.iterate import Iterate
 from tests.problems import fixed_regressor, neighbor_sums
 
 
@@ -142,3 +143,15 @@ def test_history_records_increasing_seconds():
     fixed_regressor().fit(X, y, graph=graph, callbacks=[history])
     assert len(history.losses["seconds"]) == 25
     assert (np.diff(history.losses["seconds"]) > 0).all()
+
+
+@pytest.mark.parametrize(("final", "stops"), [(0.5, False), (0.99, True)])
+def test_a_model_stops_only_where_it_cannot_reach_the_loss_of_another(final, stops):
+    callback = StopBehind(loss=0.6, patience=5)
+    callback.before_training(100)
+    losses = final + (1.0 - final) * 0.9 ** np.arange(60)
+    model = Iterate(np.zeros((1, 1)), np.zeros((1, 1)))
+    infos = [RoundInfo(t, 100, 0.0, loss, model, 1.0, 1.0) for t, loss in enumerate(losses)]
+    rounds = [info.round for info in infos if callback.after_round(info)]
+    assert bool(rounds) == stops
+    assert all(number >= 10 for number in rounds)  # not before two times the patience

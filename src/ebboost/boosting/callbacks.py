@@ -199,6 +199,35 @@ class EarlyStopping(Callback):
         return model if self._best is None else self._best
 
 
+class StopBehind(Callback):
+    """Stop a model whose validation loss cannot come down to that of another candidate.
+
+    It has no chance where as many times ``patience`` rounds as ``horizon`` says, each with the gain
+    of the last ``patience`` rounds, would not be enough. Gains decrease, so that this is cautious.
+    """
+
+    reason = "its loss could not come down to that of another candidate"
+    state_names = ("_best_losses",)
+
+    def __init__(self, loss: float, patience: int, horizon: int = 10) -> None:
+        self.loss = loss
+        self.patience = patience
+        self.horizon = horizon
+
+    def before_training(self, n_rounds: int) -> None:  # noqa: D102
+        self._best_losses: list[float] = []
+
+    def after_round(self, info: RoundInfo) -> bool:  # noqa: D102
+        if info.validation_loss is None:
+            return False
+        best = min([info.validation_loss, *self._best_losses[-1:]])
+        self._best_losses.append(best)
+        if len(self._best_losses) <= 2 * self.patience:
+            return False
+        gain = self._best_losses[-1 - self.patience] - best
+        return best - self.horizon * gain > self.loss
+
+
 class Interrupt(Callback):
     """Context in which the first Ctrl-C stops training after the round; the second raises at once.
 

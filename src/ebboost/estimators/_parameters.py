@@ -6,7 +6,7 @@ PARAMETERS = """n_estimators : int, default=3000
         Maximum number of rounds of each model; early stopping usually ends earlier.
     learning_rate : float, optional
         Share of the line-search step that is taken, in (0, 1]. Default: 0.3 for classes; else 0.05
-        below 5 000 labels (not for sparse tables) and 0.1 above.
+        for 1 000 to 5 000 labels (not for sparse tables), else 0.1.
     smoothing : Smoother, "auto" or None, default="auto"
         Propagation of the scores over the graph, e.g. ``eb.Laplacian(lam=2.0, n_steps=5)``,
         ``eb.Kernel("diffusion")``, or ``eb.Robust()`` where some edges are wrong. None: no
@@ -41,20 +41,21 @@ PARAMETERS = """n_estimators : int, default=3000
     early_stopping : bool, default=True
         Stop when the validation loss has not improved for ``n_iter_no_change`` rounds, and restore
         the best round. False: one model, trained on all labels for ``n_estimators`` rounds.
-    selection : {{"search", "rules"}}, default="search"
+    selection : {{"search", "rules", "thorough"}}, default="search"
         How the parts that are ``"auto"`` are selected. ``"search"`` adds one part after another and
-        keeps it if it lowers the loss at held-out labels by more than a standard error, with
-        strengths of the field estimated from out-of-fold residuals. ``"rules"`` uses all parts if
-        neighbours have similar labels, else none, without any comparison.
+        keeps it if it lowers the loss at held-out labels, with strengths of the field estimated
+        from out-of-fold predictions; ``"thorough"`` compares candidates on all folds, and averages
+        those that are better together. ``"rules"``: all parts but smoothed columns if neighbours
+        have similar labels, else none, without any comparison.
     n_folds : int or "auto", default="auto"
         Folds of the labels. A model is trained for each, without its labels, and the final model is
         their mean. 1: one model, for which a share ``validation_fraction`` is held out. ``"auto"``:
-        8 up to 5 000 labels (4 up to 20), 5 up to 50 000, else 3; 1 for classes, for learners that
+        5 up to 500 labels, 8 up to 5 000, 5 up to 50 000, else 3; 1 for classes, for learners that
         encode categories, and where neither ``smoothing`` nor ``labels`` is ``"auto"``.
     validation_fraction : float, default=0.1
         Share of the labelled nodes that is held out for one model without ``eval_set``.
     n_iter_no_change : int, optional
-        Rounds of early stopping. Default: 10 for classes, 50 below 5 000 labels, else 25.
+        Rounds of early stopping. Default: 10 for classes, 50 for 1 000 to 5 000 labels, else 25.
     categorical_features : "auto" or list, default="auto"
         Columns that hold categories, by name or position; text and category columns always
         do.{extra}

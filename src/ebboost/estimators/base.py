@@ -34,7 +34,7 @@ from ebboost.training.trainer import Trainer
 Array = NDArray[np.float64]
 PRESETS: dict[str, Mapping[str, Any]] = {
     "fast": {"selection": "rules", "n_folds": 1},
-    "best": {"n_folds": 10, "learning_rate": 0.05, "n_iter_no_change": 50},
+    "best": {"selection": "thorough", "n_folds": 10, "learning_rate": 0.05, "n_iter_no_change": 50},
 }
 
 
@@ -57,7 +57,7 @@ class BaseEBBS(FittedModel):
         "penalty": [Interval(Real, 0, 1e30, closed="both")],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "selection": [StrOptions({"search", "rules"})],
+        "selection": [StrOptions({"rules", "search", "thorough"})],
         "n_folds": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "categorical_features": "no_validation",
@@ -121,8 +121,8 @@ class BaseEBBS(FittedModel):
         Parameters
         ----------
         name : {"fast", "best", "paper"}
-            One model with parts selected by rules; ten models with a small learning rate; the
-            settings of the published experiments, with CatBoost.
+            One model with parts selected by rules; ten folds with a small learning rate, and an
+            average over candidates; the settings of the published experiments, with CatBoost.
         **changes
             Constructor parameters that differ from the preset.
 

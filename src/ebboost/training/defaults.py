@@ -26,10 +26,13 @@ class SizeDefaults:
 
 
 CLASSES = SizeDefaults(15, 10, 5.0, 1.0, 0.3, 127, 0.3, 10)
+FEWEST_LABELS = SizeDefaults(15, 10, 5.0, 5.0, 0.5, 127, 0.1, 25)
 FEW_LABELS = SizeDefaults(15, 10, 5.0, 5.0, 0.5, 127, 0.05, 50)
 MANY_LABELS = SizeDefaults(31, 20, 20.0, 20.0, 0.5, 255, 0.1, 25)
 #: Number of labels from which on these are many. 1 000: 0 to +0.6 %, 20 000: −1.3 to 0 %.
 MANY_LABELS_FROM = 5_000
+#: Number of labels from which on a smaller learning rate is worth its rounds; not measured.
+FEW_LABELS_FROM = 1_000
 #: −: −1.8 to +0.2 %, +: −0.8 to 0 %.
 MAX_BIN_WITH_GRAPH = 127
 #: Rows that determine the bins where labels are many. −: −0.7 to 0 %, all rows: −0.6 to +0.1 %.
@@ -75,7 +78,7 @@ ENOUGH_HELD_OUT = 4_000
 CLEARLY_WORSE = 3.0
 
 #: Folds of cross-fitting up to a number of labels; more models average out more noise.
-FOLDS = ((20, 4), (5_000, 8), (50_000, 5))
+FOLDS = ((500, 5), (5_000, 8), (50_000, 5))
 FOLDS_BEYOND = 3
 #: Fewest labels for folds, below which this many rounds are trained on all; and labels that must
 #: remain to train on where a share is held out.
@@ -89,6 +92,8 @@ def for_size(classes: bool, n_labels: int) -> SizeDefaults:
     """Return the defaults for a task and a number of labels."""
     if classes:
         return CLASSES
+    if n_labels < FEW_LABELS_FROM:
+        return FEWEST_LABELS
     return FEW_LABELS if n_labels < MANY_LABELS_FROM else MANY_LABELS
 
 

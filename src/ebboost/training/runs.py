@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ebboost.backends import Backend
 from ebboost.backends.threads import threads_for
-from ebboost.boosting.callbacks import Callback, EarlyStopping, History, Interrupt
+from ebboost.boosting.callbacks import Callback, EarlyStopping, History, Interrupt, StopBehind
 from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.loop import Boosting, BoostingResult, boost
 from ebboost.boosting.momentum import as_momentum
@@ -186,11 +186,14 @@ class Runner:
         """Rounds of all models so far."""
         return sum(model.n_trained for model in self.models.values())
 
-    def model(self, candidate: Candidate, fold: int) -> FoldModel:
-        """Return the model of a candidate and a fold, trained on first use."""
+    def model(self, candidate: Candidate, fold: int, rival: FoldModel | None = None) -> FoldModel:
+        """Return the model of a candidate and a fold, trained on first use.
+
+        It is not trained to its end if it cannot be as good as its ``rival`` of the same fold.
+        """
         key = (candidate.name, fold)
         if key not in self.models:
-            self.models[key] = self._train(candidate, fold)
+            self.models[key] = self._train(candidate, fold, rival)
         return self.models[key]
 
     def discard(self, candidate: Candidate) -> None:
@@ -214,13 +217,17 @@ class Runner:
             self.features.append(run.features)
         return run
 
-    def _train(self, candidate: Candidate, fold: int) -> FoldModel:
+    def _train(self, candidate: Candidate, fold: int, rival: FoldModel | None = None) -> FoldModel:
         start = time.perf_counter()
         run = self._build(candidate, fold)
         history = History()
         watchers: list[Callback] = [history, *self.callbacks]
         if run.objective.validation is not None and self.problem.settings.early_stopping:
-            watchers.append(early_stopping(self.problem))
+            stopping = early_stopping(self.problem)
+            watchers.append(stopping)
+            if rival is not None and rival.history.get("validation"):
+                least = min(rival.history["validation"])
+                watchers.append(StopBehind(least, stopping.n_iter_no_change))
         states: Sequence[dict[str, Any]] = ()
         after: list[Callback] = [self.interrupt]
         session = self.session

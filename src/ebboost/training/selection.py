@@ -241,19 +241,22 @@ class Search:
         n_held_out = max(int((labels.fold == 0).sum()), 1)
         if not labels.is_cross_fitted:
             return 1
+        if self.problem.settings.selection == "thorough":
+            return labels.n_folds
         return int(np.clip(np.ceil(defaults.ENOUGH_HELD_OUT / n_held_out), 1, labels.n_folds))
 
-    def _train(self, candidate: Candidate, folds: range) -> None:
+    def _train(self, candidate: Candidate, folds: range, rival: Candidate | None = None) -> None:
         self.tried[candidate.name] = candidate
+        rivals = {} if rival is None else self.models(rival)
         for fold in folds:
             if self.runner.interrupt.is_set and self.models(candidate):
                 break
-            self.runner.model(candidate, fold)
+            self.runner.model(candidate, fold, rivals.get(fold))
 
     def _is_better(self, candidate: Candidate, current: Candidate) -> bool:
         """Train a candidate until it is clearly worse or better than the current one."""
         for fold in range(self._n_compared()):
-            self._train(candidate, range(fold + 1))
+            self._train(candidate, range(fold + 1), current)
             result = compare(self.problem, self.models(current), self.models(candidate))
             if self.runner.interrupt.is_set or result.in_errors < -defaults.CLEARLY_WORSE:
                 break
@@ -344,9 +347,10 @@ class Parts:
     steps: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def all_added(self) -> Candidate:
-        """The candidate with all optional parts."""
-        return named(replace(self.plain, **self.optional))  # type: ignore[arg-type]
+    def by_rules(self) -> Candidate:
+        """The candidate with all optional parts but smoothed columns, which double the table."""
+        parts = {name: part for name, part in self.optional.items() if name != "feature_smoothing"}
+        return named(replace(self.plain, **parts))  # type: ignore[arg-type]
 
 
 def parts_of(problem: Problem) -> Parts:

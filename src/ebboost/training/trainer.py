@@ -176,7 +176,7 @@ def select(problem: Problem, runner: Runner) -> Search:
             problem.graph, problem.labels.labels.nodes, problem.labels.labels.target
         )
         threshold = defaults.CORRELATION_STANDARD_ERRORS / np.sqrt(problem.n_labels)
-        parts = Parts(parts.all_added if correlation > threshold else parts.plain)
+        parts = Parts(parts.by_rules if correlation > threshold else parts.plain)
     search = Search(problem, runner, parts)
     search.run()
     return search
