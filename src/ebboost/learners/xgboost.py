@@ -11,6 +11,7 @@ from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_xgboost
 from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, as_matrix, import_library
+from ebboost.learners.constraints import INTERACTION, MONOTONE, translate_constraints
 from ebboost.propagation import allowed_threads
 
 COPIED_AT_ONCE = 16_000_000  # entries of a table moved to the GPU
@@ -42,7 +43,7 @@ class XGBoost(Learner):
         Largest number of bins of a column.
     params : dict, optional
         Further parameters of XGBoost by its own names; only the booster ``gbtree`` with one tree a
-        round is supported.
+        round is supported. Constraints as for :class:`LightGBM`.
 
     Examples
     --------
@@ -102,7 +103,12 @@ class XGBoost(Learner):
             "disable_default_eval_metric": True,
             "verbosity": 0,
         }
-        return XGBoostGrower(table, {**params, **(self.params or {})}, n_outputs)
+        params |= translate_constraints(self.params, table)
+        # XGBoost takes names and its own notation only.
+        for name, kind in ((MONOTONE, tuple), (INTERACTION, str)):
+            if params.get(name) is not None:
+                params[name] = kind(params[name])
+        return XGBoostGrower(table, params, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "XGBoostEnsemble":
