@@ -22,13 +22,7 @@ def test_check_warns_of_a_target_leak_and_estimates_the_gain(folder, tmp_path):
     )
     assert result["autocorrelation"]["value"] > 0.5 and result["n_nodes"] == SIDE * SIDE
     printed = run(
-        "check",
-        tmp_path / "nodes.csv",
-        folder / "edges.csv",
-        "-t",
-        "price",
-        "--drop",
-        "asked",
+        "check", tmp_path / "nodes.csv", folder / "edges.csv", "-t", "price", "--drop", "asked"
     ).stdout
     assert printed.startswith("The graph helps")
     assert "Moran's I" in printed and "±" in printed and "selected" in printed

@@ -104,10 +104,11 @@ class XGBoost(Learner):
             "verbosity": 0,
         }
         params |= translate_constraints(self.params, table)
-        # XGBoost takes names and its own notation only.
-        for name, kind in ((MONOTONE, tuple), (INTERACTION, str)):
-            if params.get(name) is not None:
-                params[name] = kind(params[name])
+        # XGBoost takes lists for names.
+        if params.get(MONOTONE) is not None:
+            params[MONOTONE] = tuple(params[MONOTONE])
+        if params.get(INTERACTION) is not None:
+            params[INTERACTION] = str(params[INTERACTION])
         return XGBoostGrower(table, params, n_outputs)
 
     @classmethod
