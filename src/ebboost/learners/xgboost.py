@@ -84,7 +84,7 @@ class XGBoost(Learner):
     ) -> "XGBoostGrower":
         """Bin the table; see :meth:`Learner.start`."""
         self.check(device)
-        params = {
+        params: dict[str, Any] = {
             "device": device,
             "tree_method": "hist",
             "eta": 1.0,  # the loop chooses the step
