@@ -22,6 +22,7 @@ from ebboost.learners.base import (
     import_library,
     newton_target,
 )
+from ebboost.learners.constraints import MONOTONE, translate_constraints
 from ebboost.propagation import allowed_threads
 
 
@@ -46,7 +47,8 @@ class CatBoost(Learner):
         Subtract the mean of the negative gradient before a tree is grown and add it to the tree,
         as CatBoost's ``boost_from_average`` does in the published implementation.
     params : dict, optional
-        Further parameters of CatBoost by its own names.
+        Further parameters of CatBoost by its own names; ``monotone_constraints`` as for
+        :class:`LightGBM`.
 
     Examples
     --------
@@ -90,7 +92,9 @@ class CatBoost(Learner):
             "verbose": False,
             "allow_writing_files": False,
         }
-        params |= self.params or {}
+        params |= translate_constraints(self.params, table)
+        if params.get(MONOTONE) is not None:  # CatBoost would shrink models, and cannot here
+            params.setdefault("model_shrink_rate", 0.0)
         return CatBoostGrower(table, params, n_outputs, seed, self.newton, self.from_average)
 
     @classmethod

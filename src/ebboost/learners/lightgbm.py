@@ -21,6 +21,7 @@ from ebboost.data.schema import require
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_lightgbm
 from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, as_matrix, import_library
+from ebboost.learners.constraints import translate_constraints
 from ebboost.propagation import allowed_threads
 
 FEW_ROWS = 200  # predicted sooner by one thread than by several
@@ -68,7 +69,8 @@ class LightGBM(Learner):
         Largest number of bins of a column.
     params : dict, optional
         Further parameters of LightGBM by its own names; ``linear_tree``, DART and random forests
-        are not supported.
+        are not supported. Constraints name columns of X:
+        ``{"monotone_constraints": {"area": 1}, "interaction_constraints": [["x", "y"]]}``.
 
     Examples
     --------
@@ -138,7 +140,7 @@ class LightGBM(Learner):
             "num_threads": n_jobs,
             "verbosity": -1,
         }
-        return LightGBMGrower(table, {**params, **(self.params or {})}, n_outputs)
+        return LightGBMGrower(table, params | translate_constraints(self.params, table), n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "LightGBMEnsemble":

@@ -11,6 +11,7 @@ from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_xgboost
 from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, as_matrix, import_library
+from ebboost.learners.constraints import INTERACTION, MONOTONE, translate_constraints
 from ebboost.propagation import allowed_threads
 
 COPIED_AT_ONCE = 16_000_000  # entries of a table moved to the GPU
@@ -42,7 +43,7 @@ class XGBoost(Learner):
         Largest number of bins of a column.
     params : dict, optional
         Further parameters of XGBoost by its own names; only the booster ``gbtree`` with one tree a
-        round is supported.
+        round is supported. Constraints as for :class:`LightGBM`.
 
     Examples
     --------
@@ -83,7 +84,7 @@ class XGBoost(Learner):
     ) -> "XGBoostGrower":
         """Bin the table; see :meth:`Learner.start`."""
         self.check(device)
-        params = {
+        params: dict[str, Any] = {
             "device": device,
             "tree_method": "hist",
             "eta": 1.0,  # the loop chooses the step
@@ -102,7 +103,13 @@ class XGBoost(Learner):
             "disable_default_eval_metric": True,
             "verbosity": 0,
         }
-        return XGBoostGrower(table, {**params, **(self.params or {})}, n_outputs)
+        params |= translate_constraints(self.params, table)
+        # XGBoost takes lists for names.
+        if params.get(MONOTONE) is not None:
+            params[MONOTONE] = tuple(params[MONOTONE])
+        if params.get(INTERACTION) is not None:
+            params[INTERACTION] = str(params[INTERACTION])
+        return XGBoostGrower(table, params, n_outputs)
 
     @classmethod
     def load(cls, files: dict[str, bytes]) -> "XGBoostEnsemble":

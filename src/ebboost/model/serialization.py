@@ -266,7 +266,7 @@ def _load_member(
     member = replace(
         first,
         candidate=candidate,
-        pipeline=untrusted.read_pipeline(candidate, arrays),
+        pipeline=untrusted.read_pipeline(candidate, arrays, first.reader),
         column_origin=tuple(facts["origin"]),
         ensemble=ensemble,
         rounds=rounds,
