@@ -346,10 +346,25 @@ def plots() -> plt.Figure:
     return figure
 
 
+def selection() -> plt.Figure:
+    """The candidates of the default on the Lucas houses."""
+    X, y, graph, splits = eb.datasets.load_lucas()
+    train = splits[0]["train"]
+    model = eb.EBBSRegressor(random_state=0, n_jobs=1)
+    model.fit(X, y[train], nodes=train, graph=graph)
+    n_lines = sum(
+        1 + str(name).count(" + ") for name in model.selection_["candidate"]
+    )
+    figure, axes = plt.subplots(figsize=(9, 0.9 + 0.26 * n_lines), layout="constrained")
+    eb.plot.candidates(model, axes)
+    return figure
+
+
 FIGURES: dict[str, Callable[[], plt.Figure]] = {
     "sharing": sharing, "field": field, "leakage": leakage, "graphs": graphs,
     "frequencies": frequencies,
     "prediction": prediction, "architecture": architecture, "plots": plots,
+    "selection": selection,
 }  # fmt: skip
 
 

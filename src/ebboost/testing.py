@@ -238,6 +238,8 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "momentum": st.sampled_from([False, True, "simple", eb.CorrectedMomentum(0.1)]),
     "penalty": st.sampled_from([0.0, 0.1]),
     "early_stopping": st.booleans(),
+    "selection": st.sampled_from(["search", "rules"]),
+    "n_folds": st.sampled_from(["auto", 1, 2]),
     "validation_fraction": st.sampled_from([0.1, 0.3]),
     "n_iter_no_change": st.sampled_from([None, 1, 5]),
     "categorical_features": st.sampled_from(["auto", [0]]),

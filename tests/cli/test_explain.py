@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from tests.cli.commands import error_line, run
+import ebboost as eb
+from tests.cli.commands import error_line, grid, run
 
 
 def test_an_explanation_adds_up_and_names_nodes_by_their_ids(folder):
@@ -61,8 +62,15 @@ def test_printed_parts_add_up_to_the_printed_score(folder):
         assert round(sum(map(float, parts)), decimals) == float(score)
 
 
-def test_the_sum_of_other_columns_says_that_neighbours_columns_are_included(folder):
-    own = json.loads(run("explain", folder / "price.ebb", "004", "--json").stdout)[0]["own_columns"]
-    printed = run("explain", folder / "price.ebb", "004", "--top", 1).stdout
+def test_the_sum_of_other_columns_says_that_neighbours_columns_are_included(tmp_path):
+    nodes, edges = grid()
+    graph = eb.Graph.from_dataframe(edges, nodes=nodes["id"])
+    parts = {"smoothing": None, "labels": "none", "neighbor_features": eb.NeighborFeatures()}
+    model = eb.EBBSRegressor(5, random_state=0, **parts)
+    model.fit(nodes[["size", "rooms", "kind"]], nodes["price"], graph=graph)
+    path = tmp_path / "m.ebb"
+    model.save(path, table=True, source={"id": "id", "target": "price"})
+    own = json.loads(run("explain", path, "004", "--json").stdout)[0]["own_columns"]
+    printed = run("explain", path, "004", "--top", 1).stdout
     assert len(own) > 3
     assert f"{len(own) - 1} other columns, neighbours' columns included" in printed

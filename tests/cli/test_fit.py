@@ -91,6 +91,18 @@ def test_fit_prints_held_out_metrics(folder, tmp_path):
         and "optimistic" in printed
         and "Next: ebboost predict" in printed
     )
+    assert "without the graph," in printed and "with it: -" in printed
+    assert facts["rounds"] == list(model.rounds_) and facts["gain"] == vars(model.gain_)
+    for name in model.selection_["candidate"]:
+        assert name == "none" or name.partition(" + ")[0] in printed
+
+
+def test_presets_are_those_of_the_library(folder, tmp_path):
+    words = ("fit", folder / "nodes.csv", folder / "edges.csv", "-t", "price", "--rounds", 5)
+    run(*words, "-o", tmp_path / "m.ebb", "--preset", "fast")
+    model = eb.load(tmp_path / "m.ebb")
+    assert (model.selection, model.n_folds, len(model.rounds_)) == ("rules", 1, 1)
+    assert "fast" in run(*words, "--preset", "slow", code=2).stderr
 
 
 def test_weights_categories_and_dropped_columns_reach_the_model(folder, tmp_path):
@@ -186,10 +198,11 @@ def test_ctrl_c_stops_a_fit_and_leaves_no_file(tmp_path):
     for name, frame in zip(("nodes.csv", "edges.csv"), grid(), strict=True):
         frame.to_csv(tmp_path / name, index=False)
     slowly = (
-        "import sys, time; from ebboost.cli.app import app; from ebboost.cli.fit import RoundsBar\n"
+        "import sys, time; from ebboost.cli.app import app\n"
+        "from ebboost.cli.console import ModelsBar\n"
     )
     slowly += "def slow(self, progress): print('round', flush=True); time.sleep(0.2)\n"
-    slowly += "RoundsBar.after_round = slow; app(sys.argv[1:], prog_name='ebboost')"
+    slowly += "ModelsBar.after_round = slow; app(sys.argv[1:], prog_name='ebboost')"
     words = ["fit", "nodes.csv", "edges.csv", "-t", "price", "-o", "m.ebb"]
     with subprocess.Popen(
         [sys.executable, "-c", slowly, *words],

@@ -370,6 +370,22 @@ def test_validation_nodes_survive(tmp_path, kind):
     assert loaded.rounds_ == model.rounds_
 
 
+def test_members_of_an_average_survive_with_what_their_columns_learned(tmp_path):
+    model = fit(smoothing=None, labels="field", neighbor_features=eb.NeighborFeatures())
+    other = fit(smoothing=eb.Laplacian(), labels="none", neighbor_features=eb.NeighborFeatures())
+    average = type(model).from_state(model.state_.with_members((model.state_, other.state_)))
+    average.save(tmp_path / "m.ebb")
+    loaded = eb.load(tmp_path / "m.ebb")
+    new = {"graph": SMALL_GRAPH, "new_labels": ([], [])}
+    rows = TABLE.iloc[:5].reset_index(drop=True)
+    expected = (model.predict(rows, **new) + other.predict(rows, graph=SMALL_GRAPH)) / 2
+    assert loaded.predict() == pytest.approx((model.predict() + other.predict()) / 2)
+    assert average.predict(rows, **new) == pytest.approx(expected)
+    assert loaded.predict(rows, **new) == pytest.approx(expected)
+    assert loaded.state_.candidate_names == ["as given", "as given"]
+    assert loaded.rounds_ == model.rounds_ + other.rounds_
+
+
 def test_describe_returns_names_and_sizes(tmp_path):
     X, graph = (
         np.random.default_rng(0).normal(size=(60, 2)),

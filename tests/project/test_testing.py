@@ -93,7 +93,7 @@ def test_labels_of_every_kind_are_drawn():
 @pytest.mark.parametrize("classifier", [False, True])
 def test_every_parameter_of_an_estimator_is_drawn(classifier):
     kind = eb.EBBSClassifier if classifier else eb.EBBSRegressor
-    examples, plain = drawn(testing.estimators(classifier)), kind().get_params(deep=False)
+    examples, plain = drawn(testing.estimators(classifier), 300), kind().get_params(deep=False)
     seen = {
         name
         for name in plain

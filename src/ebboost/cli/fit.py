@@ -55,19 +55,15 @@ def fit(
     if tables.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
-    estimator = EBBSClassifier if task == "classification" else EBBSRegressor
-    options: dict[str, Any] = {"n_estimators": rounds, "random_state": seed}
-    model = estimator(**options)
-    if preset != "default":
-        model = estimator.from_preset(preset, **options)
+    model = _estimator(task, preset, n_estimators=rounds, random_state=seed)
     with console.progress("selecting how to use the graph") as update:
-        options = {"checkpoint": checkpoint, "resume": resume}
+        options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
         options["callbacks"] = [console.ModelsBar(update)]
         if graph_options.coordinates is None:
             model.fit(X, y, graph=data.graph, **options)
         else:  # the same graph, without ids
             model.fit(X, y, coordinates=graph_options.coordinates, **options)
-            model = estimator.from_state(replace(model.state_, graph=data.graph))
+            model = model.from_state(replace(model.state_, graph=data.graph))
         if model.stop_reason_ == Interrupt.reason:
             if checkpoint is not None:
                 console.print_note("the same command with --resume continues.")
@@ -77,16 +73,10 @@ def fit(
     known = pd.notna(y)
     facts = {
         "task": task,
-        "nodes": len(X),
         "columns": X.shape[1],
-        "edges": 0 if model.graph_ is None else model.graph_.n_edges,
-        "labels": int(known.sum()),
-        "best_candidate": model.best_candidate_,
-        "selection": model.selection_,
-        "gain": None if model.gain_ is None else vars(model.gain_),
-        "rounds": model.rounds_,
         "model": str(output),
         "bytes": output.stat().st_size,
+        **_model_facts(model.state_),
         **_held_out_metrics(model, y[known], interval),
     }
     if as_json:
@@ -99,6 +89,25 @@ def fit(
     if known.all():
         command = f"explain {file} {shlex.quote(str(data.ids[0]))}"
     print(f"\nNext: ebboost {command}\n      ebboost report {file} --open")
+
+
+def _estimator(task: str, preset: Preset, **parameters: Any) -> inputs.Model:
+    """The unfitted estimator of a task and a preset."""
+    kind = EBBSClassifier if task == "classification" else EBBSRegressor
+    return kind(**parameters) if preset == "default" else kind.from_preset(preset, **parameters)
+
+
+def _model_facts(state: FittedState) -> dict[str, Any]:
+    """Sizes, the selected candidates, and what the graph is worth."""
+    return {
+        "nodes": state.n_nodes,
+        "edges": 0 if state.graph is None else state.graph.n_edges,
+        "labels": int(state.labels.nodes.size),
+        "candidates": state.candidate_names,
+        "selection": state.selection,
+        "gain": None if state.gain is None else vars(state.gain),
+        "rounds": state.rounds,
+    }
 
 
 def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dict[str, Any]:

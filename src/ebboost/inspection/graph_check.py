@@ -152,7 +152,10 @@ class GraphCheck:
             compared = f"{figure(e.without)} without the graph, {figure(e.with_graph)} with it"
             lines = [e.verdict, *lines, f"{e.metric:<15}{compared}"]
             lines.append(f"{'gain':<15}{e.gain_text}, {count(e.n_labels, 'held-out label')}")
-            lines.append(f"{'selected':<15}{e.choice}")
+            names = e.choice.split("; ")
+            lines += [
+                f"{'' if number else 'selected':<15}{name}" for number, name in enumerate(names)
+            ]
         lines += [f"! {warning}" for warning in self.warnings]
         return "\n".join(lines)
 

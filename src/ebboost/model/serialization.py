@@ -26,6 +26,7 @@ from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
+from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.schema import is_integer, match, require
 from ebboost.data.table import Table
 from ebboost.learners import Learner
@@ -89,6 +90,7 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
     entries = {"arrays.npz": _pack(_arrays(first, tables)), **first.ensemble.files()}
     for number, member in enumerate(others, 1):
         arrays = {name: getattr(member, name) for name in _MEMBER_ARRAYS}
+        arrays |= _pipeline_arrays(member.pipeline)
         files = {"arrays.npz": _pack(arrays), **member.ensemble.files()}
         entries |= {f"member{number}-{name}": content for name, content in files.items()}
     manifest = _manifest(first, tables) | {"members": [_member(one) for one in others]}
@@ -157,7 +159,12 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
         arrays["coordinates_points"] = state.coordinates.points
         arrays["coordinates_scale"] = np.array([state.coordinates.scale])
         arrays["coordinates_columns"] = np.array(state.coordinates.columns, dtype=np.int64)
-    pipeline = state.pipeline
+    return arrays | _pipeline_arrays(state.pipeline)
+
+
+def _pipeline_arrays(pipeline: FeaturePipeline) -> untrusted.Arrays:
+    """What a pipeline has learned."""
+    arrays: untrusted.Arrays = {}
     if pipeline.encoder is not None:
         arrays["encoder_prior"] = pipeline.encoder.prior
         arrays |= {f"encoder_{column}": means for column, means in pipeline.encoder.means.items()}

@@ -200,7 +200,16 @@ class FittedState:
         return self.init_score + offset
 
     def with_members(self, members: "tuple[FittedState, ...]") -> "FittedState":
-        """Return the average of several states of one fit; this one's other facts stay."""
+        """Return the average of several states of one fit; this one's other facts stay.
+
+        Parameters
+        ----------
+        members : tuple of FittedState
+
+        Returns
+        -------
+        FittedState
+        """
         first = members[0]
         own = {name: getattr(first, name) for name in MEMBER_FIELDS}
         if len(members) == 1:

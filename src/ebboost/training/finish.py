@@ -113,7 +113,7 @@ def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:
     plain = search.tried.get("none")
     if plain is None or problem.graph is None or problem.labels.validation(0) is None:
         return None
-    models = (search.models(plain), search.models(search.selected))
+    models = (search.models(plain), search.mean_models(search.averaged))
     folds = [fold for fold in models[0] if fold in models[1]]
     losses = [losses_of(problem, one, folds) for one in models]
     if type(problem.output.loss) is SquaredError:

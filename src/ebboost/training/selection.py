@@ -219,8 +219,13 @@ class Search:
 
     def _average_loss(self, candidates: Sequence[Candidate]) -> float:
         """Loss of the mean prediction of candidates, all of whose models are trained."""
+        mean = self.mean_models(candidates)
+        return float(losses_of(self.problem, mean, list(mean)).mean())
+
+    def mean_models(self, candidates: Sequence[Candidate]) -> dict[int, FoldModel]:
+        """Return models with the mean prediction of candidates, by fold."""
         models = [self.models(one) for one in candidates]
-        mean = {
+        return {
             fold: replace(
                 model,
                 held_out=np.mean([one[fold].held_out for one in models], axis=0),
@@ -228,7 +233,6 @@ class Search:
             )
             for fold, model in models[0].items()
         }
-        return float(losses_of(self.problem, mean, list(mean)).mean())
 
     def models(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models of a candidate by fold."""
