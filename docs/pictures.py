@@ -352,9 +352,7 @@ def selection() -> plt.Figure:
     train = splits[0]["train"]
     model = eb.EBBSRegressor(random_state=0, n_jobs=1)
     model.fit(X, y[train], nodes=train, graph=graph)
-    n_lines = sum(
-        1 + str(name).count(" + ") for name in model.selection_["candidate"]
-    )
+    n_lines = sum(1 + str(name).count(" + ") for name in model.selection_["candidate"])
     figure, axes = plt.subplots(figsize=(9, 0.9 + 0.26 * n_lines), layout="constrained")
     eb.plot.candidates(model, axes)
     return figure

@@ -114,7 +114,8 @@ def test_candidates_are_compared_on_sparse_tables_too(kind, tmp_path):
     assert m.best_candidate_ != "none"
     assert m.score(None, y, nodes=np.setdiff1d(np.arange(400), train)) > 0.8
     assert m.feature_importances_.shape == (300,)
-    assert m.feature_importances_.sum() == pytest.approx(1.0)
+    has_trees = any(one.ensemble.importances().any() for one in m.state_.candidates)
+    assert m.feature_importances_.sum() == pytest.approx(float(has_trees))
     m.save(tmp_path / "m.ebb")
     again = eb.load(tmp_path / "m.ebb")
     X = sparse.csr_array(words.astype(float))
