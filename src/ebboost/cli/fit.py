@@ -73,11 +73,8 @@ def fit(
     column_options = loss_options.complete(column_options, names, nodes)
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
     estimator = EBBSClassifier if task == "classification" else EBBSRegressor
-    options: dict[str, Any] = {
-        "n_estimators": rounds,
-        "random_state": seed,
-        "loss": loss_options.name,
-    }
+    options: dict[str, Any] = {"n_estimators": rounds, "random_state": seed}
+    options["loss"] = loss_options.name
     model = estimator(**options)
     if preset != "default":
         model = estimator.from_preset(preset, **options)
