@@ -2,13 +2,13 @@
 
     python -m benchmarks.counts [--splits 0 1 …] [--coordinates] [--write FILE]
 
-Mean deviance at the test nodes of the five splits, of a negative binomial distribution whose θ is
-estimated on training rows around out-of-fold scores of LightGBM; half of it, as the loss is. Rivals are
-LightGBM's Poisson objective with the logarithm of the exposure as initial score, stopped on the
-validation nodes and trained again on all known labels: on the covariates, with means of the
-neighbours' covariates, and with their smoothed rates too (counts and exposures of labelled
-neighbours at one and two hops, the own label excluded, shrunk towards the overall rate). GPBoost,
-if it is installed, adds a Gaussian process of the coordinates. All get the same columns and labels.
+Half the mean deviance at the test nodes of the five splits, of a negative binomial distribution
+whose θ is estimated on training rows around out-of-fold scores of LightGBM. Rivals are LightGBM's
+Poisson objective with the logarithm of the exposure as initial score, stopped on the validation
+nodes and trained again on all known labels: on the covariates, with means of the neighbours'
+covariates, and with their smoothed rates too (counts and exposures of labelled neighbours at one
+and two hops, the own label excluded, shrunk towards the overall rate). GPBoost, if it is installed,
+adds a Gaussian process of the coordinates. All get the same columns and labels.
 """
 
 import argparse

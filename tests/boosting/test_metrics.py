@@ -93,8 +93,10 @@ def test_score_takes_a_metric_by_name_or_function():
 @pytest.mark.parametrize("eval_metric", ["rmse", "r2", metrics.mean_absolute_error], ids=str)
 def test_eval_metric_is_what_early_stopping_follows(eval_metric):
     X, y, graph = homophilous(300)
-    m = eb.EBBSRegressor(40, random_state=0, n_jobs=1, eval_metric=eval_metric, labels="none")
-    m.fit(X, y[:200], nodes=np.arange(200), graph=graph, eval_set=(np.arange(200, 300), y[200:]))
+    m = eb.EBBSRegressor(40, n_folds=1, eval_metric=eval_metric, labels="none", smoothing=None)
+    m.set_params(random_state=0, n_jobs=1).fit(
+        X, y[:200], nodes=np.arange(200), graph=graph, eval_set=(np.arange(200, 300), y[200:])
+    )
     history = m.history_["validation"]
     assert m.n_iter_ == int(np.argmin(history)) + 1
     metric = as_metric(eval_metric, classes=False)

@@ -95,20 +95,8 @@ def fit(
         source = {"id": data.id_name or "row", "target": target, **loss_options.columns}
         model.save(output, table=True, source=source)
     known = pd.notna(y)
-    facts = {
-        "task": task,
-        "nodes": len(X),
-        "columns": X.shape[1],
-        "edges": 0 if model.graph_ is None else model.graph_.n_edges,
-        "labels": int(known.sum()),
-        "best_candidate": model.best_candidate_,
-        "selection": model.selection_,
-        "gain": None if model.gain_ is None else vars(model.gain_),
-        "rounds": model.rounds_,
-        "model": str(output),
-        "bytes": output.stat().st_size,
-        **_held_out_metrics(model, y[known], interval),
-    }
+    facts = {"task": task, "nodes": len(X), "columns": X.shape[1], **_facts(model, output)}
+    facts |= {"labels": int(known.sum()), **_held_out_metrics(model, y[known], interval)}
     if as_json:
         console.print_json(facts)
         return
@@ -119,6 +107,19 @@ def fit(
     if known.all():
         command = f"explain {file} {shlex.quote(str(data.ids[0]))}"
     print(f"\nNext: ebboost {command}\n      ebboost report {file} --open")
+
+
+def _facts(model: inputs.Model, output: Path) -> dict[str, Any]:
+    """What was selected, and the size of the model."""
+    return {
+        "edges": 0 if model.graph_ is None else model.graph_.n_edges,
+        "best_candidate": model.best_candidate_,
+        "selection": model.selection_,
+        "gain": None if model.gain_ is None else vars(model.gain_),
+        "rounds": model.rounds_,
+        "model": str(output),
+        "bytes": output.stat().st_size,
+    }
 
 
 def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dict[str, Any]:
