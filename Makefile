@@ -17,7 +17,7 @@ SOURCES = pyproject.toml hatch_build.py src/ebboost/_native/kernels.c
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo report test fuzz faults coverage mutate audit test-lowest test-newest test-gnn bench bench-quick bench-speed figures docs lock clean
+.PHONY: help setup demo report test fuzz faults coverage mutate audit test-lowest test-newest test-gnn bench bench-quick bench-speed bench-default figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -116,6 +116,9 @@ bench-quick: $(VENV)/.ready  ## two data sets, two splits, one configuration eac
 
 bench-speed: $(VENV)/.ready  ## time and memory of a fit against LightGBM and others: a quarter of an hour
 	$(BENCH) -m benchmarks.speed $(ARGS)
+
+bench-default: $(VENV)/.ready  ## the default against fixed configurations: hours (ARGS="--datasets county --splits 0")
+	$(BENCH) -m benchmarks.regret $(ARGS)
 
 $(GNN)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(GNN)

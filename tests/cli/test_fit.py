@@ -246,3 +246,50 @@ def test_coordinates_take_the_place_of_edges(tmp_path):
 def test_new_rows_without_edges_need_a_model_with_coordinates(folder):
     line = error_line("predict", folder / "price.ebb", "--nodes", folder / "nodes.csv", code=2)
     assert "--nodes needs --edges: the model has no coordinates" in line
+
+
+@pytest.fixture
+def counts(tmp_path):
+    """Files of a table with counts, a column they are proportional to, and edges."""
+    nodes, edges = grid()
+    random = np.random.default_rng(0)
+    nodes["people"] = random.integers(50, 2000, len(nodes))
+    nodes["cases"] = random.poisson(nodes["people"] * np.exp(0.5 * nodes["size"] - 4)).astype(float)
+    nodes.loc[::4, "cases"] = np.nan
+    nodes.drop(columns="price").to_csv(tmp_path / "nodes.csv", index=False)
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    return tmp_path
+
+
+def test_counts_are_fitted_and_predicted_with_their_exposure(counts):
+    files = (counts / "nodes.csv", counts / "edges.csv")
+    words = ["fit", *files, "-t", "cases", "--exposure", "people", "-o", counts / "m.ebb"]
+    facts = json.loads(run(*words, "--rounds", 20, "--json").stdout)
+    assert facts["task"] == "regression" and facts["deviance"] > 0 and facts["d2"] <= 1
+    model = eb.load(counts / "m.ebb")
+    nodes = pd.read_csv(files[0], dtype={"id": str})
+    assert isinstance(model.loss_, eb.NegativeBinomial)
+    assert "people" not in model.feature_names_in_
+    np.testing.assert_allclose(np.exp(model.state_.offset[:, 0]), nodes["people"])
+    assert "held-out D²" in run(*words, "--rounds", 20, "--loss", "poisson").stdout
+    new = ("predict", counts / "m.ebb", "--nodes", files[0], "--edges", files[1])
+    written = pd.read_csv(pd.io.common.StringIO(run(*new, "--all").stdout))
+    nodes["people"] *= 2
+    nodes.to_csv(files[0], index=False)
+    doubled = pd.read_csv(pd.io.common.StringIO(run(*new, "--all").stdout))
+    assert doubled["prediction"].sum() > 1.3 * written["prediction"].sum()
+    nodes.drop(columns="people").to_csv(files[0], index=False)
+    assert "people" in error_line(*new)
+
+
+def test_an_unknown_exposure_is_reported_before_the_files_are_read(counts):
+    words = ["fit", counts / "nodes.csv", counts / "edges.csv", "-t", "cases"]
+    assert "no column 'peple'" in error_line(*words, "--exposure", "peple")
+    assert "loss must be one of" in error_line(*words, "--loss", "normal")
+
+
+def test_metrics_of_two_classes_are_printed(folder, tmp_path):
+    words = ["fit", folder / "kinds.csv", folder / "edges.csv", "-t", "kind", "--drop", "price"]
+    facts = json.loads(run(*words, "--rounds", 20, "-o", tmp_path / "m.ebb", "--json").stdout)
+    assert 0.0 <= facts["brier"] <= 1.0 and 0.5 < facts["roc_auc"] <= 1.0
+    assert facts["log_loss"] > 0.0 and facts["average_precision"] > 0.5

@@ -1,5 +1,6 @@
 """Turnout by US county and house sales in Lucas County."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,34 @@ def test_elect80_keeps_the_original_columns_and_edges():
     np.testing.assert_allclose(y, original["pc_turnout"], rtol=1e-6)
     edges = pd.read_csv(SHARED / "elect80/edges.csv")
     assert (graph.adjacency[edges["src"].to_numpy(), edges["dst"].to_numpy()] == 1).all()
+
+
+def test_ncovr_has_the_size_of_its_source():
+    X, y, graph, splits = eb.datasets.load_ncovr(coordinates=True)
+    assert X.shape == (3085, 14) and (graph.n_nodes, graph.n_edges) == (3085, 9084)
+    assert X.index.tolist() == graph.node_ids.tolist() and np.isfinite(X.to_numpy()).all()
+    assert (X["population"] > 0).all() and (y >= 0).all() and (y % 1 == 0).all()
+    assert [[split[part].size for part in split] for split in splits] == 5 * [[1851, 617, 617]]
+    assert eb.datasets.load_ncovr()[0].columns.tolist() == X.columns.tolist()[:-2]
+
+
+@pytest.mark.skipif(
+    not (SHARED / "ncovr").exists(), reason="the original data set is not available"
+)
+def test_ncovr_keeps_the_original_columns_edges_and_splits():
+    X, y, graph, splits = eb.datasets.load_ncovr(coordinates=True)
+    original = pd.read_csv(SHARED / "ncovr/nodes.csv", dtype={"FIPS": str})
+    columns = X.columns.drop("population")
+    np.testing.assert_allclose(X[columns], original[columns], rtol=1e-6)
+    np.testing.assert_array_equal(X["population"], 3 * original["PO90"])
+    np.testing.assert_array_equal(y, np.round(3 * original["HC90"]))
+    edges = pd.read_csv(SHARED / "ncovr/edges.csv", dtype=str)
+    ends = [graph.index_of(edges[end].to_numpy()) for end in ("source", "target")]
+    assert (graph.adjacency[ends[0], ends[1]] == 1).all()
+    masks = json.loads((SHARED / "ncovr/masks.json").read_text())
+    for number, split in enumerate(splits):
+        for part, nodes in split.items():
+            assert nodes.tolist() == sorted(masks[str(number)][part])
 
 
 @pytest.mark.parametrize("task", ["price", "wall"])

@@ -27,8 +27,9 @@ def every_node(y):
     return Labels(np.arange(y.size), y[:, None], np.ones(y.size))
 
 
-def small(**parameters):
-    return eb.EBBSRegressor(25, learning_rate=0.3, random_state=0, n_jobs=1, **parameters)
+def small(kind=eb.EBBSRegressor, **changes):
+    parameters = {"smoothing": eb.Laplacian(1.0, 2), "labels": "none", "early_stopping": False}
+    return kind(25, learning_rate=0.3, random_state=0, n_jobs=1, **parameters | changes)
 
 
 def test_a_mixture_adds_weights_times_strengths():
@@ -151,7 +152,7 @@ def test_estimated_strengths_beat_equal_strengths():
 @pytest.mark.parametrize("kind", ["regression", "classes"])
 def test_a_model_of_relations_is_used_like_any_other(kind, tmp_path):
     X, y, relations = town(300)
-    model = small() if kind == "regression" else eb.EBBSClassifier(10, random_state=0, n_jobs=1)
+    model = small(eb.EBBSRegressor if kind == "regression" else eb.EBBSClassifier)
     target = y if kind == "regression" else np.where(y > 0, "dear", "cheap")
     model.fit(X, target[:200], nodes=np.arange(200), graph=relations)
     assert model.relation_strengths_["rival"] < 0

@@ -74,6 +74,8 @@ class Objective(Resumable):
         known_offset = None if offset is None else offset[labels.nodes]
         self.init_score = loss.initial(labels.target, labels.weight, known_offset)
         self.double_precision = trains_in_double_precision(operator.shape[0])
+        #: Of the scores of the validation nodes, smaller is better; None for the loss.
+        self.eval_metric: Callable[[Array], float] | None = None
         self._fixed_curvature: Array | None = None
         self._fixed_loss_curvature: Array | None = None
         self._linearization: tuple[Iterate, PropagationOperator] | None = None
@@ -150,10 +152,12 @@ class Objective(Resumable):
         return -gradient / curvature if curvature > 0 else 0.0
 
     def validation_value(self, point: Iterate) -> float | None:
-        """Return the mean loss over the validation nodes, or None if there are none."""
+        """Return the mean loss or metric of the validation nodes, or None if there are none."""
         if self.validation is None:
             return None
         scores = self.predict(point)[self.validation.index]
+        if self.eval_metric is not None:
+            return self.eval_metric(scores)
         return self._total_loss(self.validation, scores) / self.validation.total_weight
 
     def gradient(self, point: Iterate) -> Array:

@@ -46,6 +46,7 @@ def _as_dict(explanation: Explanation, model: inputs.Model, ids: list[str]) -> d
         "node": ids[explanation.node],
         "score": explanation.score,
         "base": explanation.base,
+        "offset": explanation.offset,
         "own_columns": explanation.own,
         "neighbour_columns": {ids[row]: value for row, value in explanation.neighbors.items()},
         "labels": {ids[row]: value for row, value in explanation.labels.items()},
@@ -71,6 +72,8 @@ def _print_explanation(result: dict[str, Any], top: int, n_features: int) -> Non
     own = result["own_columns"]
     neighbours = ", neighbours' columns included" if len(own) > n_features else ""
     parts: list[Part] = [("base", "the same for every node", result["base"])]
+    if result["offset"]:
+        parts.append(("offset", "of this node", result["offset"]))
     parts += _largest("column", own, top, "other column", neighbours)
     parts += _largest("score of node", result["neighbour_columns"], top, "other node")
     parts += _largest("label of node", result["labels"], top, "other node")

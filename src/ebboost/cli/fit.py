@@ -1,6 +1,7 @@
 """``ebboost fit``: train on a table and its edges, and write a model file."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,8 @@ import typer
 from numpy.typing import NDArray
 
 from ebboost.boosting.callbacks import Interrupt
+from ebboost.boosting.losses import SquaredError
+from ebboost.boosting.metrics import METRICS, Scored
 from ebboost.cli import console, inputs, tables
 from ebboost.data.labels import one_hot
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
@@ -29,6 +32,17 @@ _PRESET = "fast: one model, no comparisons; best: more models, smaller steps."
 _LEVEL = "Share of true values that prediction intervals contain."
 _FOLDER = "Write a checkpoint there every 30 seconds, for --resume."
 _RESUME = "Continue from --checkpoint after a crash or Ctrl-C, to the same model."
+NUMBER_METRICS = ("deviance", "d2")
+#: By the number of classes, 3 for more.
+CLASS_METRICS = {2: ("log_loss", "brier", "roc_auc", "average_precision"), 3: ("log_loss", "brier")}
+METRIC_TITLES = {
+    "deviance": "mean deviance",
+    "d2": "D²",
+    "log_loss": "log-loss",
+    "brier": "Brier score",
+    "roc_auc": "AUC",
+    "average_precision": "average precision",
+}
 _INTERVAL = inputs.option("--interval", "SHARE", _LEVEL, min=0.01, max=0.999)
 
 
@@ -38,6 +52,7 @@ def fit(
     target: inputs.Target,
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
+    loss_options: inputs.LossOptions,
     edges: inputs.EdgesFile = None,
     output: Annotated[Path, inputs.option("--output -o", "FILE", _OUTPUT)] = Path("model.ebb"),
     rounds: Annotated[int, inputs.option("--rounds", "NUMBER", _ROUNDS, min=1)] = 3000,
@@ -54,11 +69,15 @@ def fit(
     tables.check_writable(output)
     if tables.is_special(output):
         raise ValueError(f"{output} is not a file that a model could be written to.")
+    names = tables.column_names(graph_options.table(nodes))
+    column_options = loss_options.complete(column_options, names, nodes)
     data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
-    model = _estimator(task, preset, n_estimators=rounds, random_state=seed)
+    parameters = {"n_estimators": rounds, "random_state": seed, "loss": loss_options.name}
+    model = _estimator(task, preset, **parameters)
     with console.progress("selecting how to use the graph") as update:
         options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
         options["callbacks"] = [console.ModelsBar(update)]
+        options |= inputs.role_columns(data.table, loss_options.columns, nodes)
         if graph_options.coordinates is None:
             model.fit(X, y, graph=data.graph, **options)
         else:  # the same graph, without ids
@@ -69,7 +88,8 @@ def fit(
                 console.print_note("the same command with --resume continues.")
             raise KeyboardInterrupt
     with console.progress(f"writing {output.name}"):
-        model.save(output, table=True, source={"id": data.id_name or "row", "target": target})
+        source = {"id": data.id_name or "row", "target": target, **loss_options.columns}
+        model.save(output, table=True, source=source)
     known = pd.notna(y)
     facts = {
         "task": task,
@@ -124,8 +144,10 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
             "accuracy": accuracy(truth, decode(model.validation_prediction_)),
             "accuracy_of_commonest_class": accuracy(truth, classes[counts.argmax()]),
             "calibration_error": model.calibration_error_,
+            **_validation_metrics(model.state_, CLASS_METRICS[min(len(classes), 3)]),
         }
     truth = model.validation_target_[:, 0]
+    is_squared = isinstance(model.loss_, SquaredError)
     return {
         "held_out": n_errors,
         "rmse": rmse(model.conformity_scores_),
@@ -133,7 +155,19 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
         "mae": mae(model.conformity_scores_),
         "interval": level,
         "half_width": half_width(model.state_, level),
+        **_validation_metrics(model.state_, () if is_squared else NUMBER_METRICS),
     }
+
+
+def _validation_metrics(state: FittedState, names: Sequence[str]) -> dict[str, float]:
+    """Metrics of the validation nodes by name."""
+    record = state.validation
+    if not record.nodes.size:
+        return {}
+    offset = None if state.offset is None else state.offset[record.nodes]
+    scores = record.prediction / state.output.temperature
+    scored = Scored(state.loss, scores, record.target, np.ones(record.nodes.size), offset)
+    return {name: METRICS[name].compute(scored) for name in names}
 
 
 def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]]:
@@ -156,6 +190,11 @@ def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]
         rows.append(("held-out accuracy", shares))
         if (error := facts["calibration_error"]) is not None:
             rows.append(("calibration error", f"{error:.3f} on average"))
+    rows += [
+        (f"held-out {title}", f"{facts[name]:.4g}")
+        for name, title in METRIC_TITLES.items()
+        if name in facts
+    ]
     measured = "nothing: too few labels to hold some out"
     if n := facts["held_out"]:
         measured = f"{n:,} labels, each by a model that was not trained on it; they also chose "

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,6 +23,7 @@ from ebboost.cli.graph_files import (
     read_nodes,
     read_nodes_and_edges,
 )
+from ebboost.cli.text_columns import as_numbers
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
@@ -62,6 +63,9 @@ _SKIP = "Leave out edges of nodes that are not in NODES."
 _TASK = "regression, classification or auto."
 _DROP = "Column to leave out; may be repeated."
 _MISSING = "Value of the target that means unknown, such as -999; may be repeated."
+_LOSS = "poisson, negative_binomial, gamma, tweedie, huber, quantile or squared_error."
+_EXPOSURE = "Column that counts or amounts are proportional to, such as population."
+_OFFSET = "Column that is added to the score of each row."
 _CATEGORICAL = "Column whose numbers are codes of categories; may be repeated."
 
 NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV, Parquet, Excel …")]
@@ -120,6 +124,45 @@ class ColumnOptions:
     drop: Annotated[list[str] | None, option("--drop", "COLUMN", _DROP)] = None
     categorical: Annotated[list[str] | None, option("--categorical", "COLUMN", _CATEGORICAL)] = None
     missing: Annotated[list[str] | None, option("--missing", "VALUE", _MISSING)] = None
+
+
+@dataclass(frozen=True)
+class LossOptions:
+    """Options that say how counts and amounts are predicted."""
+
+    loss: Annotated[str | None, option("--loss", "NAME", _LOSS)] = None
+    exposure: Annotated[str | None, option("--exposure", "COLUMN", _EXPOSURE)] = None
+    offset: Annotated[str | None, option("--offset", "COLUMN", _OFFSET)] = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Names of the columns of exposure and offset, where there are such."""
+        names = {"exposure": self.exposure, "offset": self.offset}
+        return {role: name for role, name in names.items() if name is not None}
+
+    @property
+    def name(self) -> str:
+        """The name of the loss; counts with exposure are negative binomial."""
+        return self.loss or ("negative_binomial" if self.exposure else "auto")
+
+    def complete(self, columns: ColumnOptions, names: Sequence[str], path: Path) -> ColumnOptions:
+        """Return options of columns in which these are no features, and a loss means numbers."""
+        for role, name in self.columns.items():
+            tables.check_column(names, name, f"--{role}", path)
+        numbers = self.name != "auto" and columns.task == "auto"
+        task = "regression" if numbers else columns.task
+        return replace(columns, task=task, drop=[*(columns.drop or []), *self.columns.values()])
+
+
+def role_columns(
+    table: pd.DataFrame, columns: Mapping[str, str], path: Path
+) -> dict[str, NDArray[np.float64]]:
+    """Return exposure and offset as numbers, by the arguments of ``fit`` and ``predict``."""
+    result = {}
+    for role, name in columns.items():
+        tables.check_column(list(table.columns), name, f"--{role}", path)
+        result[role] = as_numbers(table[name]).to_numpy(dtype=np.float64)
+    return result
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

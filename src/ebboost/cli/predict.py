@@ -149,6 +149,9 @@ def _new_rows(
     if not rows.size:
         raise ValueError(f"{path}: the target is known in every row: --all predicts them anyway.")
     arguments = {"X": X, "attach" if attached else "graph": data.graph, "nodes": rows}
+    roles = {role: inputs.column_name(model, role) for role in ("exposure", "offset")}
+    roles = {role: name for role, name in roles.items() if name}
+    arguments |= inputs.role_columns(table, roles, path)
     if model.labels_ is not None:
         known = y.dropna()
         dtype = object if is_classifier(model) else np.float64

@@ -1,4 +1,4 @@
-"""The data sets that ship with the package: R's spData::elect80 and spData::house, CC0."""
+"""The data sets of the package, all CC0: R's spData::elect80, spData::house, geodaData::ncovr."""
 
 from importlib import resources
 from typing import Any
@@ -58,6 +58,55 @@ def load_elect80() -> Dataset:
     for seed in range(N_SPLITS):
         order = np.random.RandomState(seed).permutation(y.size)
         splits.append({"train": np.sort(order[:n_train]), "test": np.sort(order[n_train:])})
+    return X, y, Graph(graph.adjacency, codes), splits
+
+
+def load_ncovr(*, coordinates: bool = False) -> Dataset:
+    """Load homicides of three years around 1990 in 3 085 US counties, with their population.
+
+    Parameters
+    ----------
+    coordinates : bool, default=False
+        Whether to keep ``lon`` and ``lat`` among the columns.
+
+    Returns
+    -------
+    X : pandas.DataFrame
+        ``population``, in person-years, which is the exposure: take it out before you fit. Then 11
+        covariates: resource deprivation ``RD90``, population structure ``PS90``, unemployment
+        ``UE90``, divorces ``DV90``, median age ``MA90``, log population density ``DNL90``, median
+        income ``MFIL89``, families in poverty ``FP89``, share of Black inhabitants ``BLK90``, Gini
+        index ``GI89``, female-headed households ``FH90``. The index is the FIPS code.
+    y : ndarray
+        Number of homicides. Complete: remove the test labels before you fit.
+    graph : Graph
+        Counties that share a border; ``node_ids`` are FIPS codes.
+    splits : list of dict
+        Five random splits, 60 % ``"train"``, 20 % ``"val"`` and 20 % ``"test"``; the source has
+        none.
+
+    Examples
+    --------
+    >>> import ebboost as eb
+    >>> X, y, g, splits = eb.datasets.load_ncovr()
+    >>> exposure = X.pop("population")
+    >>> X.shape, g.n_edges, f"{1e5 * y.sum() / exposure.sum():.1f} per 100 000 a year"
+    ((3085, 11), 9084, '9.9 per 100 000 a year')
+    """
+    pandas = import_pandas("load_ncovr")
+    arrays, graph = _read_archive("ncovr.npz")
+    codes = np.array([f"{code:05d}" for code in arrays.pop("fips").tolist()], dtype=object)
+    parts = arrays.pop("splits:part")
+    y = arrays.pop("homicides").astype(np.float64)
+    columns = {"population": 3.0 * arrays.pop("population")}
+    columns |= {name: values.astype(np.float64) for name, values in arrays.items()}
+    X = pandas.DataFrame(columns, index=pandas.Index(codes, name="fips"))
+    if not coordinates:
+        X = X.drop(columns=["lon", "lat"])
+    names = ("train", "val", "test")
+    splits = [
+        {name: np.flatnonzero(split == code) for code, name in enumerate(names)} for split in parts
+    ]
     return X, y, Graph(graph.adjacency, codes), splits
 
 

@@ -15,6 +15,7 @@ from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.boosting.metrics import MetricFunction, Scored, as_metric
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import split_geometry
@@ -56,6 +57,7 @@ class BaseEBBS(FittedModel):
         "momentum": [Momentum, "boolean", StrOptions({"simple", "corrected"})],
         "penalty": [Interval(Real, 0, 1e30, closed="both")],
         "early_stopping": ["boolean"],
+        "eval_metric": [str, callable],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "selection": [StrOptions({"rules", "search", "thorough"})],
         "n_folds": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -84,6 +86,7 @@ class BaseEBBS(FittedModel):
         early_stopping: bool = True,
         selection: str = "search",
         n_folds: int | str = "auto",
+        eval_metric: str | MetricFunction = "loss",
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
         categorical_features: Any = "auto",
@@ -106,6 +109,7 @@ class BaseEBBS(FittedModel):
         self.early_stopping = early_stopping
         self.selection = selection
         self.n_folds = n_folds
+        self.eval_metric = eval_metric
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.categorical_features = categorical_features
@@ -281,8 +285,9 @@ class BaseEBBS(FittedModel):
         nodes: Any = None,
         offset: Any = None,
         exposure: Any = None,
+        metric: str | MetricFunction | None = None,
     ) -> float:
-        """Return R² of a regressor's predictions, or the accuracy of a classifier's.
+        """Return R² of a regressor's predictions, the accuracy of a classifier's, or a metric.
 
         Parameters
         ----------
@@ -291,16 +296,54 @@ class BaseEBBS(FittedModel):
         y : array-like
             Labels; NaN and None are left out.
         sample_weight : array-like, optional
+        metric : str or function, optional
+            ``"deviance"``, ``"d2"`` (the share of the deviance explained), for numbers also
+            ``"r2"``, ``"rmse"``, ``"mae"``, for classes ``"accuracy"``, ``"log_loss"``,
+            ``"brier"``, ``"roc_auc"``, ``"average_precision"`` (of the second of two classes, else
+            the mean over classes); or a function ``metric(y_true, y_predicted)`` of numbers, or of
+            class indices and probabilities.
 
         Returns
         -------
         float
         """
+        if metric is not None:
+            return self._metric(metric, X, y, sample_weight, graph, nodes, Offset(offset, exposure))
         predictions = self.predict(X, graph=graph, offset=offset, exposure=exposure)
         classes = self.state_.is_classifier
         scored = checks.scored_labels(y, sample_weight, nodes, predictions, classes)
-        metric = accuracy_score if classes else r2_score
-        return float(metric(scored[0], scored[1], sample_weight=scored[2]))
+        compute = accuracy_score if classes else r2_score
+        return float(compute(scored[0], scored[1], sample_weight=scored[2]))
+
+    def _metric(
+        self,
+        metric: str | MetricFunction,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        graph: Graphs | None,
+        nodes: Any,
+        offset: Offset,
+    ) -> float:
+        """The metric of predictions at known labels."""
+        state = self.state_
+        one = as_metric(metric, state.is_classifier)
+        raw = predict_raw(state, X, graph, None, None, offset=offset)
+        all_rows = np.arange(len(raw))
+        scored = checks.scored_labels(y, sample_weight, nodes, all_rows, state.is_classifier)
+        truth, rows, weight = scored
+        column = state.offset
+        if X is not None:
+            column = checks.offset_column(*offset, len(raw), state.loss.log_link)
+        return one.compute(
+            Scored(
+                state.loss,
+                raw[rows] / state.output.temperature,
+                state.output.encode(truth, "y"),
+                np.ones(rows.size) if weight is None else weight,
+                None if column is None else column[rows],
+            )
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
+from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
 from ebboost.data.features import NeighborFeatures
 from ebboost.estimators._parameters import CLASS_LOSSES, CLASS_WEIGHT, fill_docstring
@@ -82,6 +83,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         early_stopping: bool = True,
         selection: str = "search",
         n_folds: int | str = "auto",
+        eval_metric: str | MetricFunction = "loss",
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
         categorical_features: Any = "auto",
@@ -106,6 +108,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
             early_stopping=early_stopping,
             selection=selection,
             n_folds=n_folds,
+            eval_metric=eval_metric,
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
             categorical_features=categorical_features,

@@ -220,6 +220,10 @@ def _label_contributions(
     for output in np.unique(outputs):
         chosen = outputs == output
         own = curvature[:, [output]]
-        influence = posterior.solve_system(own, unit_vectors[:, chosen], SOLVE_TOLERANCE)
+        unit = unit_vectors[:, chosen]
+        if state.loss.constant_curvature:  # one system for all outputs, factorised
+            influence = posterior.solve(unit)
+        else:
+            influence = posterior.solve_system(own, unit, SOLVE_TOLERANCE)
         contributions[:, chosen] = weighted[:, [output]] * influence[labels.nodes]
     return contributions

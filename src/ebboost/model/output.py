@@ -23,6 +23,7 @@ class Output:
 
     loss: Loss  # of equation (7), whose inverse link maps scores to predictions
     classes: NDArray[Any] | None = None  # sorted; None for numbers
+    temperature: float = 1.0  # of classes: their probabilities are those of scores divided by it
 
     @classmethod
     def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
@@ -61,7 +62,6 @@ class ClassOutput(Output):
     """Classes: probabilities are those of the scores divided by a temperature."""
 
     classes: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
-    temperature: float = 1.0
 
     @classmethod
     def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:

@@ -111,6 +111,9 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
     codec = PartCodec()
     facts = {name: getattr(state, name) for name in untrusted.FACTS}
     facts["gain"] = None if state.gain is None else vars(state.gain)
+    parameters = dict(state.parameters)
+    if callable(parameters.get("eval_metric")):  # a function, and needed for training only
+        parameters["eval_metric"] = "loss"
     reader = state.reader
     output = state.output
     graph = state.graph
@@ -118,7 +121,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
     categories = {str(column): values for column, values in reader.categories.items()}
     return {
         "estimator": state.estimator,
-        "parameters": codec.encode_items(state.parameters),
+        "parameters": codec.encode_items(parameters),
         "fitted": codec.encode_items(facts),
         "candidate": codec.encode_items(vars(state.candidate)),
         "node_ids": codec.encode(node_ids, "node_ids"),

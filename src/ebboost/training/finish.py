@@ -154,7 +154,7 @@ def _calibrate(state: FittedState) -> FittedState:
         return state
     labels = Labels(record.nodes, record.target, np.ones(record.nodes.size))
     temperature = best_temperature(record.prediction, state.loss, labels)
-    output = replace(state.output, temperature=temperature)  # type: ignore[call-arg]
+    output = replace(state.output, temperature=temperature)
     members = tuple(replace(one, output=output) for one in state.members)
     error = expected_calibration_error(output.apply_link(record.prediction), record.target)
     return replace(state, output=output, members=members, calibration_error=error)

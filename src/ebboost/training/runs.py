@@ -24,6 +24,7 @@ from ebboost.model.predict import propagation_operator
 from ebboost.propagation import Propagation
 from ebboost.training import defaults
 from ebboost.training.checkpoint import CheckpointCallback, CheckpointSession
+from ebboost.training.evaluation import eval_metric
 from ebboost.training.problem import Problem
 
 Array = NDArray[np.float64]
@@ -131,6 +132,8 @@ def build_run(
     use = (candidate.labels, graph, operator, problem.output.loss)
     offset = None if problem.offset is None else backend.to_device(problem.offset)
     objective = objective_for(*use, *on_device, settings.penalty, seed, offset)
+    validation = problem.labels.validation(fold)
+    objective.eval_metric = eval_metric(problem, backend, validation)
     objective = backend.objective(objective)
     if grower is None:
         n_jobs = threads_for(settings.n_jobs, table)

@@ -158,7 +158,8 @@ def evaluation_losses(
 
 def _losses(problem: Problem, labels: Labels, predictions: Array) -> Array:
     share = labels.weight / labels.weight.mean()
-    losses: Array = share * problem.output.loss.value(predictions, labels.target)
+    # Not the loss itself, which has no natural zero: gains are compared with its size.
+    losses: Array = share * 0.5 * problem.output.loss.deviance(predictions, labels.target)
     return losses
 
 

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
 from ebboost.data.features import NeighborFeatures
 from ebboost.model.output import ClassWeight
@@ -34,6 +35,7 @@ class Settings:
     early_stopping: bool
     selection: str
     n_folds: int | str
+    eval_metric: str | MetricFunction
     validation_fraction: float
     n_iter_no_change: int | None
     categorical_features: Any

@@ -27,6 +27,7 @@ from ebboost.propagation import threads
 from ebboost.training import defaults
 from ebboost.training.checkpoint import Checkpoint, CheckpointSession, checkpoint_session
 from ebboost.training.finish import average_models, finish
+from ebboost.training.likelihood import with_estimated_loss
 from ebboost.training.problem import FitData, Problem, check_offset, fold_labels
 from ebboost.training.runs import Runner
 from ebboost.training.selection import Parts, Search, choose_strengths, parts_of
@@ -155,6 +156,7 @@ def train(
     settings = problem.settings
     watchers = [*callbacks, *([ProgressBar()] if settings.verbose else [])]
     interrupt = Interrupt()
+    problem = with_estimated_loss(problem, backend, interrupt)
     runner = Runner(problem, backend, watchers, session, interrupt)
     search = select(problem, runner)
     if interrupt.is_set:

@@ -1,0 +1,37 @@
+"""Parameters of the likelihood, estimated from out-of-fold scores of plain boosting."""
+
+from dataclasses import replace
+
+from ebboost.backends import Backend
+from ebboost.boosting.callbacks import Interrupt
+from ebboost.boosting.field_estimation import estimate_field
+from ebboost.boosting.losses import regression_loss
+from ebboost.training.problem import Problem
+from ebboost.training.runs import Runner, out_of_fold
+from ebboost.training.selection import parts_of
+
+
+def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt) -> Problem:
+    """Return the problem with the parameters of its loss that the user left open.
+
+    From labels alone the spread of their means counts as dispersion, and large counts weigh too
+    little. Out-of-fold scores leave what columns do not explain, and a field of their own what
+    neighbours do not explain either.
+    """
+    if problem.classes:
+        return problem
+    loss = regression_loss(problem.settings.loss)
+    if None not in loss.get_params().values() or problem.labels.held_out(0).nodes.size == 0:
+        return problem
+    parts = parts_of(problem)
+    runner = Runner(problem, backend, (), None, interrupt)
+    folds = range(problem.labels.n_folds)
+    models = {fold: runner.model(parts.plain, fold) for fold in folds if not interrupt.is_set}
+    if not models:
+        return problem
+    labels, scores = out_of_fold(problem, models, "held_out")
+    if "labels" in parts.optional and problem.graph is not None:
+        loss = estimate_field(problem.graph, labels, scores, loss, seed=problem.seed).loss
+    else:
+        loss = loss.prepared(labels.target, labels.weight, scores)
+    return replace(problem, output=replace(problem.output, loss=loss))

@@ -1,0 +1,105 @@
+"""Metrics by name against scikit-learn and closed forms."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+import ebboost as eb
+from ebboost.boosting.metrics import METRICS, Scored, as_metric
+from tests.problems import homophilous, loss_data
+
+RANDOM = np.random.default_rng(0)
+WEIGHT = RANDOM.random(200) + 0.1
+
+
+def value(name, loss, scores, target, offset=None):
+    return METRICS[name].compute(Scored(loss, scores, target, WEIGHT, offset))
+
+
+@pytest.mark.parametrize("loss", [eb.LogLoss(), eb.Softmax()], ids=repr)
+def test_metrics_of_classes_are_those_of_scikit_learn(loss):
+    scores, target = loss_data(loss, 0, 200)
+    stated = loss.inverse_link(scores)
+    two = stated.shape[1] == 2
+    index = target[:, 0] if two else target.argmax(axis=1)
+    weight = {"sample_weight": WEIGHT}
+    expected = {
+        "log_loss": metrics.log_loss(index, stated, **weight),
+        "deviance": 2 * metrics.log_loss(index, stated, **weight),
+        "accuracy": metrics.accuracy_score(index, stated.argmax(axis=1), **weight),
+    }
+    if two:
+        stated = stated[:, 1]
+        expected["brier"] = metrics.brier_score_loss(index, stated, **weight)
+        expected["roc_auc"] = metrics.roc_auc_score(index, stated, **weight)
+    else:
+        expected["brier"] = np.average(((target - stated) ** 2).sum(axis=1), weights=WEIGHT)
+        options = {"multi_class": "ovr", "average": "macro"} | weight
+        expected["roc_auc"] = metrics.roc_auc_score(index, stated, **options)
+    expected["average_precision"] = metrics.average_precision_score(target, stated, **weight)
+    for name, number in expected.items():
+        assert value(name, loss, scores, target) == pytest.approx(number), name
+
+
+def test_metrics_of_numbers_are_those_of_scikit_learn():
+    scores, target = loss_data(eb.Poisson(), 0, 200)
+    predicted = np.exp(scores)
+    weight = {"sample_weight": WEIGHT}
+    expected = {
+        "deviance": metrics.mean_poisson_deviance(target, predicted, **weight),
+        "d2": metrics.d2_tweedie_score(target, predicted, power=1, **weight),
+        "r2": metrics.r2_score(target, predicted, **weight),
+        "rmse": metrics.root_mean_squared_error(target, predicted, **weight),
+        "mae": metrics.mean_absolute_error(target, predicted, **weight),
+    }
+    for name, number in expected.items():
+        assert value(name, eb.Poisson(), scores, target) == pytest.approx(number), name
+
+
+def test_d2_compares_with_the_best_constant_rate():
+    offset = RANDOM.normal(size=(200, 1))
+    target = RANDOM.poisson(3.0 * np.exp(offset)).astype(float)
+    rate = np.log((WEIGHT[:, None] * target).sum() / (WEIGHT[:, None] * np.exp(offset)).sum())
+    assert value("d2", eb.Poisson(), rate + offset, target, offset) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_unknown_metrics_are_rejected_with_those_of_the_task():
+    with pytest.raises(ValueError, match=r"metric of a regressor must be one of \['deviance', 'd2"):
+        as_metric("roc_auc", classes=False)
+    with pytest.raises(ValueError, match="eval_metric of a classifier must be one of"):
+        as_metric("rmse", classes=True, name="eval_metric")
+
+
+def test_score_takes_a_metric_by_name_or_function():
+    X, y, graph = homophilous(300)
+    known, test = np.arange(200), np.arange(200, 300)
+    m = eb.EBBSRegressor(20, random_state=0, n_jobs=1).fit(X, y[known], nodes=known, graph=graph)
+    predicted = m.predict(nodes=test)
+    assert m.score(None, y, nodes=test) == pytest.approx(metrics.r2_score(y[test], predicted))
+    expected = metrics.root_mean_squared_error(y[test], predicted)
+    assert m.score(None, y, nodes=test, metric="rmse") == pytest.approx(expected)
+    largest = m.score(None, y, nodes=test, metric=metrics.max_error)
+    assert largest == pytest.approx(np.abs(y[test] - predicted).max())
+    classes = np.where(y > 0, "yes", "no")
+    c = eb.EBBSClassifier(20, random_state=0, n_jobs=1)
+    c.fit(X, classes[known], nodes=known, graph=graph)
+    stated = c.predict_proba(nodes=test)
+    expected = metrics.roc_auc_score(classes[test] == "yes", stated[:, 1])
+    assert c.score(None, classes, nodes=test, metric="roc_auc") == pytest.approx(expected)
+    expected = metrics.log_loss(classes[test], stated)
+    assert c.score(None, classes, nodes=test, metric="log_loss") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("eval_metric", ["rmse", "r2", metrics.mean_absolute_error], ids=str)
+def test_eval_metric_is_what_early_stopping_follows(eval_metric):
+    X, y, graph = homophilous(300)
+    m = eb.EBBSRegressor(40, n_folds=1, eval_metric=eval_metric, labels="none", smoothing=None)
+    m.set_params(random_state=0, n_jobs=1).fit(
+        X, y[:200], nodes=np.arange(200), graph=graph, eval_set=(np.arange(200, 300), y[200:])
+    )
+    history = m.history_["validation"]
+    assert m.n_iter_ == int(np.argmin(history)) + 1
+    metric = as_metric(eval_metric, classes=False)
+    held_out = (m.validation_prediction_, m.validation_target_)
+    value = metric.compute(Scored(m.loss_, *held_out, np.ones(m.validation_nodes_.size)))
+    assert (-value if metric.greater_is_better else value) == pytest.approx(min(history))
