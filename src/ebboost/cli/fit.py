@@ -105,9 +105,8 @@ def fit(
     console.print_facts(f"{target}, {task}", _fit_rows(facts, model.state_))
     _print_candidates(model.state_)
     file = shlex.quote(str(output))
-    command = f"predict {file} -o predictions.csv"
-    if known.all():
-        command = f"explain {file} {shlex.quote(str(data.ids[0]))}"
+    explain = f"explain {file} {shlex.quote(str(data.ids[0]))}"
+    command = explain if known.all() else f"predict {file} -o predictions.csv"
     print(f"\nNext: ebboost {command}\n      ebboost report {file} --open")
 
 
