@@ -114,3 +114,15 @@ def test_misuse_of_groups_is_named():
     plain = regressor().fit(X, Y, graph=eb.Graph.build_knn(X.to_numpy(), 3))
     with pytest.raises(ValueError, match="fitted without groups"):
         plain.predict(X[:5], groups=GROUPS[:5])
+
+
+def test_propagation_is_the_identity_with_groups():
+    smooth = {"smoothing": eb.Laplacian(), "feature_smoothing": eb.Laplacian(20.0, 5)}
+    model = regressor(**smooth).fit(X, Y, groups=GROUPS, graph=BETWEEN)
+    assert np.array_equal(
+        model.predict(), regressor().fit(X, Y, groups=GROUPS, graph=BETWEEN).predict()
+    )
+    assert np.array_equal(model.propagated_scores_, model.scores_)
+    predictor = model.predictor()
+    predictor.update([3], X[3:4] + 1.0)
+    assert predictor.predict([3]) != model.predict(nodes=[3])

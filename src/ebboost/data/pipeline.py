@@ -108,7 +108,7 @@ class FeaturePipeline:
             wanted = (features.statistics, features.degree, self.levels or {})
             columns = neighbor_columns(source, graph, *wanted)
             encoded = encoded.with_columns(*columns)
-        if self.feature_smoothing is not None:
+        if self.feature_smoothing is not None and graph.groups is None:
             operator = partial(self.feature_smoothing.operator, graph)
             encoded = encoded.with_columns(*smoothed_columns(source, operator))
         return encoded

@@ -436,8 +436,8 @@ def mix_relations(graph: Graphs | None, strengths: Mapping[str, float] | None) -
 def propagation_operator(
     smoothing: Smoother | None, graph: Graph | None, n_rows: int
 ) -> Propagation:
-    """Return P on a graph, the identity without a graph or without smoothing."""
-    if smoothing is None or graph is None:
+    """Return P on a graph, the identity without a graph, without smoothing, or with groups."""
+    if smoothing is None or graph is None or graph.groups is not None:
         return IdentityOperator(n_rows)
     return smoothing.operator(graph)
 
@@ -445,4 +445,6 @@ def propagation_operator(
 def propagation_hops(state: FittedState, graph: Graph | None) -> int | None:
     """Return how many edges away P reaches; None without a limit."""
     smoothing = state.candidate.smoothing
-    return 0 if graph is None or smoothing is None else smoothing.hops(graph)
+    if graph is None or graph.groups is not None or smoothing is None:
+        return 0
+    return smoothing.hops(graph)
