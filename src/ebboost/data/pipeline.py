@@ -67,8 +67,8 @@ class FeaturePipeline:
         """Return how many edges away the rows are that a row's features depend on; None: any."""
         if graph is None or self.low_rank is not None:
             return 0
-        if graph.groups is not None and self.neighbor_features is not None:
-            return None
+        if graph.groups is not None:
+            return 0 if self.neighbor_features is None else None
         statistics = 0 if self.neighbor_features is None else 1
         smoothing = self.feature_smoothing
         smoothed = 0 if smoothing is None else smoothing.hops(graph.unsigned)
