@@ -5,8 +5,8 @@
 *Regret*: eight fixed configurations (with and without propagation, latent field and neighbour
 columns; learning rate 0.05, patience 50) are fitted on the training labels and stopped on the
 validation nodes, as are the default, its presets and LightGBM. The best of the eight is chosen by
-its test error: an oracle. *Rewired*: the same with edges shuffled, over LightGBM. *Few labels*: 100,
-300 and 1 000 labels of Lucas. *Spatial*: a simulated field on points of the unit square.
+its test error: an oracle. *Rewired*: the same with edges shuffled, over LightGBM. *Few labels*:
+100, 300 and 1 000 labels of Lucas. *Spatial*: a simulated field on points of the unit square.
 """
 
 import argparse
