@@ -131,6 +131,8 @@ class EdgesElsewhere(CudaSweep):
 class GraphElsewhere(CudaGraph):
     """A graph whose numbers lie elsewhere."""
 
+    groups = None
+
     def __init__(self, host: eb.Graph) -> None:
         self.host, self.n_nodes, self.is_signed = host, host.n_nodes, host.is_signed
         self.degrees, self.adjacency = Elsewhere(host.degrees), EdgesElsewhere(host.adjacency)

@@ -13,6 +13,8 @@ Both are fixed quadratics in f, so that every round descends:
   update: e_i − z_i^(−i) = (e_i − z_i)/(1 − w_i K_ii). Two solves a round and the diagonal of K.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -116,6 +118,11 @@ class LatentField(BaseEstimator):
             raise ValueError("LatentField(leave_one_out=True) needs unlabelled=0.")
         if self.similarity:
             graph = graph.similar_neighborhoods()
+        if graph.groups is not None:
+            # Imported when used: it is a subclass of what this module defines.
+            from ebboost.boosting.grouped_field import GroupedPosterior
+
+            return GroupedPosterior(graph, nodes, weight, self)
         return FieldPosterior(graph, nodes, weight, self)
 
 
@@ -158,7 +165,7 @@ class FieldPosterior:
         prior[nodes] = 0.0
         prior += tau + lam * row_sums
         #: Precision matrix of the prior, λL + τI, and ``unlabelled`` at nodes without a label.
-        self.prior = GraphMatrix(graph.adjacency, prior, lam, root)
+        self.prior: Any = GraphMatrix(graph.adjacency, prior, lam, root)
         matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * row_sums, lam, root)
         # w_i + τ, by which each row of K⁻¹ exceeds its off-diagonal entries.
         self._dominance = on_nodes + tau

@@ -17,6 +17,7 @@ from ebboost.boosting.metrics import METRICS, Scored
 from ebboost.cli import console, inputs, tables
 from ebboost.data.labels import one_hot
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
+from ebboost.graph import Graph
 from ebboost.inspection.diagnostics import selection_rows
 from ebboost.inspection.formatting import figure, file_size, percent
 from ebboost.inspection.metrics import accuracy, mae, rmse
@@ -78,11 +79,7 @@ def fit(
         options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
         options["callbacks"] = [console.ModelsBar(update)]
         options |= inputs.role_columns(data.table, loss_options.columns, nodes)
-        if graph_options.coordinates is None:
-            model.fit(X, y, graph=data.graph, **options)
-        else:  # the same graph, without ids
-            model.fit(X, y, coordinates=graph_options.coordinates, **options)
-            model = model.from_state(replace(model.state_, graph=data.graph))
+        model = _train(model, X, y, data.graph, graph_options.coordinates, options)
         if model.stop_reason_ == Interrupt.reason:
             if checkpoint is not None:
                 console.print_note("the same command with --resume continues.")
@@ -108,6 +105,21 @@ def fit(
     explain = f"explain {file} {shlex.quote(str(data.ids[0]))}"
     command = explain if known.all() else f"predict {file} -o predictions.csv"
     print(f"\nNext: ebboost {command}\n      ebboost report {file} --open")
+
+
+def _train(
+    model: inputs.Model,
+    X: pd.DataFrame,
+    y: NDArray[Any],
+    graph: Graph | None,
+    coordinates: tuple[str, str] | None,
+    options: dict[str, Any],
+) -> inputs.Model:
+    """The fitted model; ``graph`` is that of the coordinates, with ids."""
+    if coordinates is None:
+        return model.fit(X, y, graph=graph, **options)
+    model.fit(X, y, coordinates=coordinates, **options)
+    return model.from_state(replace(model.state_, graph=graph))
 
 
 def _estimator(task: str, preset: Preset, **parameters: Any) -> inputs.Model:

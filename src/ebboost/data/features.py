@@ -93,7 +93,9 @@ class NeighborFeatures(_GraphTransformer):
         Statistics over the neighbours of a node, for every column of numbers, also where these are
         categories. Categories of text have the share of each of their ten most frequent levels, or
         of nine and the others together, if "mean" is listed. Sparse tables stay sparse and get
-        means only. Of a directed graph, incoming and outgoing neighbours have their own columns.
+        means only. Of a directed graph, incoming and outgoing neighbours have their own columns. Of
+        rows with groups, numeric columns have the mean of the group, and neighbouring groups
+        statistics of these means.
     degree : bool, default=True
         Add the degree of a node and the mean degree of its neighbours.
 
@@ -137,9 +139,11 @@ class NeighborFeatures(_GraphTransformer):
         super().fit(X, y, graph=graph)
         table = self._reader.read(X)
         self._levels = frequent_levels(table)
-        directed = self.graph_.outgoing is not None
-        wanted = (self.statistics, self.degree, self._levels, directed)
-        self._names = neighbor_names(table, *wanted)
+        wanted = (self.statistics, self.degree, self._levels)
+        if self.graph_.groups is not None:
+            self._names = neighbor_columns(table, self.graph_, *wanted)[1]
+        else:
+            self._names = neighbor_names(table, *wanted, self.graph_.outgoing is not None)
         return self
 
     def transform(self, X: object, *, graph: Graph | None = None) -> Matrix:

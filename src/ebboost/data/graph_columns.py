@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.data.table import MAX_VALUE, Columns, Table
-from ebboost.graph import Graph
+from ebboost.graph import Graph, Groups
 from ebboost.propagation import Propagation, sweep_on
 
 Array = NDArray[np.float64]
@@ -155,6 +155,8 @@ def neighbor_columns(
     Of a directed graph, those of incoming and of outgoing neighbours. A sparse table stays sparse
     and has means only, as nearly every minimum is 0.
     """
+    if graph.groups is not None:
+        return _group_columns(table, graph.groups, statistics, degree)
     names = neighbor_names(table, statistics, degree, levels, graph.outgoing is not None)
     statistics = available_statistics(statistics, table.is_sparse)
     numeric = [column for column in range(len(table.names)) if column not in levels]
@@ -174,6 +176,29 @@ def neighbor_columns(
             blocks += _degrees(table, graph, weights, sums)
         origin += [*own, *[-1, -1] * degree]
     return blocks, names, origin
+
+
+def _group_columns(
+    table: Table, groups: Groups[Graph], statistics: Sequence[str], degree: bool
+) -> NewColumns:
+    """Return means over the rows of each group, statistics of neighbouring groups, and sizes."""
+    graph, group_of = groups
+    numeric = [column for column in range(len(table.names)) if column not in table.categorical]
+    values = np.asarray(table.select(numeric).values, dtype=np.float64)
+    known = ~np.isnan(values)
+    sums = _sums_by_group(np.where(known, values, 0.0), group_of, graph.n_nodes)
+    counts = _sums_by_group(known.astype(np.float64), group_of, graph.n_nodes)
+    means = np.full_like(sums, np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    of_groups = Table(means, table.select(numeric).names, (), table.select(numeric).origin)
+    blocks, names, origin = neighbor_columns(of_groups, graph, statistics, degree, {})
+    wider = of_groups.with_columns(blocks, names, origin).materialize()
+    own = [f"group_mean({name})" for name in of_groups.names]
+    return [wider.values[group_of]], [*own, *names], list(wider.origin)
+
+
+def _sums_by_group(values: Array, group_of: NDArray[np.int64], n_groups: int) -> Array:
+    return np.column_stack([np.bincount(group_of, column, n_groups) for column in values.T])
 
 
 def _statistics(

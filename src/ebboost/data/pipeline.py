@@ -67,6 +67,8 @@ class FeaturePipeline:
         """Return how many edges away the rows are that a row's features depend on; None: any."""
         if graph is None or self.low_rank is not None:
             return 0
+        if graph.groups is not None:
+            return 0 if self.neighbor_features is None else None
         statistics = 0 if self.neighbor_features is None else 1
         smoothing = self.feature_smoothing
         smoothed = 0 if smoothing is None else smoothing.hops(graph.unsigned)
@@ -106,7 +108,7 @@ class FeaturePipeline:
             wanted = (features.statistics, features.degree, self.levels or {})
             columns = neighbor_columns(source, graph, *wanted)
             encoded = encoded.with_columns(*columns)
-        if self.feature_smoothing is not None:
+        if self.feature_smoothing is not None and graph.groups is None:
             operator = partial(self.feature_smoothing.operator, graph)
             encoded = encoded.with_columns(*smoothed_columns(source, operator))
         return encoded

@@ -167,6 +167,17 @@ def count_rows(X: TableLike) -> int | None:
     return int(X.shape[0]) if has_shape and len(X.shape) == 2 else None
 
 
+def group_column(X: TableLike, groups: Any) -> Any:
+    """Return the group of each row: a column of ``X`` by its name, or as it was passed."""
+    if not isinstance(groups, str):
+        return groups
+    columns = None if isinstance(X, ParquetTable) else _dataframe_columns(X)
+    if columns is None or groups not in columns:
+        names = [] if columns is None else list(columns)
+        raise ValueError(f"groups={groups!r} is not a column of X; there are {names}.")
+    return columns[groups].to_list()
+
+
 def rows_of(X: TableLike, rows: NDArray[np.int64]) -> Any:
     """Return some rows of a table in its own type; of Parquet files, as a pyarrow table."""
     if isinstance(X, ParquetTable):

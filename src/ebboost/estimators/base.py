@@ -157,6 +157,7 @@ class BaseEBBS(FittedModel):
         coordinates: Any = None,
         offset: Any = None,
         exposure: Any = None,
+        groups: Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         resume: bool = False,
@@ -184,6 +185,9 @@ class BaseEBBS(FittedModel):
         eval_set : (nodes, y), optional
             Nodes like those to predict, for model selection and early stopping, in addition to the
             labels that each fold holds out.
+        groups : column name or array-like of shape (n_rows,), optional
+            The node of ``graph`` that each row belongs to, where several rows share one: the latent
+            field has a value for each group. Without ``graph``, groups have independent effects.
         coordinates : two column names, array of shape (n_nodes, 2) or GeoSeries, optional
             In place of ``graph``: rows are connected to their 5 nearest, with weights
             1 / (1 + d / median d). Great-circle distances are used for columns named latitude and
@@ -215,10 +219,10 @@ class BaseEBBS(FittedModel):
         task = (type(self).__name__, Settings.parameters_of(self), self._output_type)
         trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume)
         X, geometry = split_geometry(X)
-        if coordinates is None and graph is None:
+        if coordinates is None and graph is None and groups is None:
             coordinates = geometry
-        data = FitData(X, y, sample_weight, graph, nodes, eval_set, coordinates, offset, exposure)
-        self._state = trainer.fit(data)
+        rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups)
+        self._state = trainer.fit(FitData(X, y, sample_weight, *rows))
         return self
 
     def predict(
@@ -233,6 +237,7 @@ class BaseEBBS(FittedModel):
         interval: float | None = None,
         offset: Any = None,
         exposure: Any = None,
+        groups: Any = None,
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
@@ -259,6 +264,9 @@ class BaseEBBS(FittedModel):
             ``graph``. As a Graph: of the fitted nodes followed by the rows of ``X``.
         coordinates : array of shape (n, 2) or GeoSeries, optional
             Of new rows, where the model was fitted on coordinates that are not columns of ``X``.
+        groups : column name or array-like of shape (n,), optional
+            The group of each new row, where the model was fitted with groups: a known group has its
+            field, a new one none.
         interval : float, optional
             For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
             split conformal, from residuals at labels that were not trained on.
@@ -271,7 +279,7 @@ class BaseEBBS(FittedModel):
         ndarray of shape (n,), or Intervals(prediction, lower, upper)
         """
         state = self.state_
-        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure))
+        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure), groups)
         predictions = state.output.decode(predict_raw(state, *rows))
         return predictions if interval is None else with_intervals(state, predictions, interval)
 

@@ -129,19 +129,20 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         attach: Any = None,
         coordinates: Any = None,
         offset: Any = None,
+        groups: Any = None,
     ) -> Array:
         """Return the probability of every class, in the order of ``classes_``.
 
         Parameters
         ----------
-        X, graph, nodes, new_labels, attach, coordinates, offset
+        X, graph, nodes, new_labels, attach, coordinates, offset, groups
             As in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
         """
-        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset))
+        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset), groups)
         return self.state_.output.apply_link(predict_raw(self.state_, *rows))
 
     score = BaseEBBS.score  # that of the mixin takes no graph

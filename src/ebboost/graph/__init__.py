@@ -3,12 +3,13 @@
 from ebboost.graph._edges import distance_weights
 from ebboost.graph._neighbors import as_points
 from ebboost.graph._relations import check_relations, check_strengths
-from ebboost.graph._structure import Neighborhood
+from ebboost.graph._structure import Groups, Neighborhood
 from ebboost.graph.base import Graph, Graphs
 
 __all__ = [
     "Graph",
     "Graphs",
+    "Groups",
     "Neighborhood",
     "as_points",
     "check_relations",

@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from ebboost.data.once import lazy_property
+from ebboost.graph._groups import group_ids, positions, row_adjacency, unique_ids
 from ebboost.graph._similarity import similarity_weights
 from ebboost.graph._subgraph import surroundings
 from ebboost.graph.ids import Ids, as_id_array, lookup
@@ -26,6 +27,13 @@ class Neighborhood(NamedTuple, Generic[G]):
     distance: NDArray[np.int32]
 
 
+class Groups(NamedTuple, Generic[G]):
+    """A graph of groups, and the group of each row, as a position in it."""
+
+    graph: G
+    group_of: NDArray[np.int64]
+
+
 class GraphStructure:
     """Symmetric adjacency of an undirected weighted graph, and its node ids: see ``Graph``."""
 
@@ -35,6 +43,7 @@ class GraphStructure:
         node_ids: Ids | None = None,
         part_of: tuple[Self, NDArray[np.int64]] | None = None,
         outgoing: sparse.csr_array | None = None,
+        groups: Groups[Self] | None = None,
     ) -> None:
         adjacency.sort_indices()
         indices = adjacency.indices
@@ -49,6 +58,7 @@ class GraphStructure:
         self._node_ids = None if node_ids is None else _read_only(node_ids.copy())
         self._part_of = part_of
         self._outgoing = outgoing
+        self._groups = groups
         if outgoing is not None:
             for array in (outgoing.data, outgoing.indices, outgoing.indptr):
                 array.flags.writeable = False
@@ -58,7 +68,8 @@ class GraphStructure:
             raise ValueError(f"weight overflows at node {node}, added up: rescale the weights.")
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickle restores arrays as writeable
-        return type(self), (self._adjacency, self._node_ids, self._part_of, self._outgoing)
+        parts = (self._part_of, self._outgoing, self._groups)
+        return type(self), (self._adjacency, self._node_ids, *parts)
 
     @property
     def adjacency(self) -> sparse.csr_array:
@@ -69,6 +80,49 @@ class GraphStructure:
     def outgoing(self) -> sparse.csr_array | None:
         """Weights of the edges from row to column of a directed graph; None if undirected."""
         return self._outgoing
+
+    @classmethod
+    def from_groups(cls, groups: Iterable[object], graph: Self | None = None) -> Self:
+        """Return the graph of rows of which several share a node.
+
+        A latent field has one value for all rows of a group; neighbour columns are means over
+        groups. The edges of this graph only represent that: the rows of a group are a chain.
+
+        Parameters
+        ----------
+        groups : sequence
+            The group of each row.
+        graph : Graph, optional
+            Edges between groups, whose ids are its node ids, or its positions if it has none. Ids
+            that it lacks are groups without edges. Default: no group has edges.
+
+        Returns
+        -------
+        Graph
+
+        Examples
+        --------
+        >>> import ebboost as eb
+        >>> rows = eb.Graph.from_groups(["a", "b", "a", "c"])
+        >>> rows.groups.group_of.tolist(), rows.n_components
+        ([0, 1, 0, 2], 3)
+        """
+        ids = group_ids(groups)
+        known = unique_ids(ids)
+        adjacency = sparse.csr_array((known.size, known.size))
+        if graph is not None:
+            new = known[positions(graph.node_ids, known) < 0]
+            known = as_id_array([*graph.node_ids.tolist(), *new.tolist()], "groups")
+            parts = [graph.adjacency, sparse.csr_array((new.size, new.size))]
+            adjacency = sparse.csr_array(sparse.block_diag(parts, format="csr"))
+        group_of = positions(known, ids)
+        between = cls(adjacency, known)
+        return cls(row_adjacency(group_of, adjacency), groups=Groups(between, group_of))
+
+    @property
+    def groups(self) -> Groups[Self] | None:
+        """The graph of groups and the group of each node: see :meth:`from_groups`."""
+        return self._groups
 
     @property
     def n_nodes(self) -> int:

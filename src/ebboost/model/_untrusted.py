@@ -22,7 +22,7 @@ from ebboost.data.reader import TableReader
 from ebboost.data.schema import LARGEST, Integers, is_integer, match, require
 from ebboost.data.table import Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
-from ebboost.graph import Graph, check_strengths
+from ebboost.graph import Graph, Groups, check_strengths
 from ebboost.graph.ids import check_unique_ids
 from ebboost.model.candidate import Candidate
 from ebboost.model.state import FittedState, GraphGain
@@ -212,29 +212,42 @@ def csr(arrays: Arrays, name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
 
 
 def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
-    """Return the graph fitted on: symmetric, with finite weights and no loops."""
+    """Return the graph fitted on, of rows or of their groups, with directions if it has them."""
     if "graph_indptr" not in arrays:
         require(node_ids is None, "node_ids need a graph")
         return None
-    adjacency = csr(arrays, "graph", (n_nodes, n_nodes))
-    finite = adjacency.dtype == np.float64 and np.isfinite(adjacency.data).all()
-    require(finite, "graph_data must be finite")
-    # The transpose has sorted, unique columns: only a matrix that has them too is equal to it.
-    transpose = adjacency.T.tocsr()
-    pairs = [(getattr(adjacency, part), getattr(transpose, part)) for part in CSR]
-    symmetric = all(np.array_equal(*pair) for pair in pairs) and transpose.has_canonical_format
-    require(symmetric and not adjacency.diagonal().any(), "the graph must be symmetric, no loops")
+    adjacency = symmetric(arrays, "graph", n_nodes)
+    group_of = arrays.get("group_of")
+    n_ids = n_nodes if group_of is None else arrays["groups_indptr"].size - 1
+    if node_ids is not None:
+        fits = isinstance(node_ids, np.ndarray) and node_ids.shape == (n_ids,)
+        require(fits, f"node_ids must be {n_ids} ids")
+        check_unique_ids(node_ids)
+    if group_of is not None:
+        fits = group_of.shape == (n_nodes,) and group_of.dtype.kind == "i"
+        fits = fits and bool(((group_of >= 0) & (group_of < n_ids)).all())
+        require(fits, f"group_of must be from 0 to {n_ids - 1}")
+        between = Graph(symmetric(arrays, "groups", n_ids), node_ids)
+        return Graph(adjacency, groups=Groups(between, group_of))
     outgoing = None
     if "outgoing_indptr" in arrays:
         outgoing = csr(arrays, "outgoing", (n_nodes, n_nodes))
         finite = outgoing.dtype == np.float64 and np.isfinite(outgoing.data).all()
         require(finite and (outgoing.data >= 0).all(), "outgoing_data must be finite, from 0 up")
-    if node_ids is None:
-        return Graph(adjacency, outgoing=outgoing)
-    fits = isinstance(node_ids, np.ndarray) and node_ids.shape == (n_nodes,)
-    require(fits, f"node_ids must be {n_nodes} ids")
-    check_unique_ids(node_ids)
     return Graph(adjacency, node_ids, outgoing=outgoing)
+
+
+def symmetric(arrays: Arrays, name: str, n_nodes: int) -> sparse.csr_array:
+    """Return an adjacency matrix: symmetric, with finite weights and no loops."""
+    adjacency = csr(arrays, name, (n_nodes, n_nodes))
+    finite = adjacency.dtype == np.float64 and np.isfinite(adjacency.data).all()
+    require(finite, f"{name}_data must be finite")
+    # The transpose has sorted, unique columns: only a matrix that has them too is equal to it.
+    transpose = adjacency.T.tocsr()
+    pairs = [(getattr(adjacency, part), getattr(transpose, part)) for part in CSR]
+    is_same = all(np.array_equal(*pair) for pair in pairs) and transpose.has_canonical_format
+    require(is_same and not adjacency.diagonal().any(), f"the {name} must be symmetric, no loops")
+    return adjacency
 
 
 def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | None:
@@ -354,6 +367,8 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
     graph = None
     if state.graph is not None:
         graph = Graph.from_edges([0], [1], directed=state.graph.outgoing is not None)
+        if state.graph.groups is not None:
+            graph = Graph.from_groups([0, 1])
     features = pipeline.transform(rows, graph)
     require(features.origin == state.column_origin, "the trees were grown on other columns")
     scores = np.zeros((2, state.n_outputs))

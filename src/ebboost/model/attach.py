@@ -1,6 +1,6 @@
 """New rows connected to the nodes of a fitted graph."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +24,8 @@ def attached_graph(
     directed, pairs lead from a row to a fitted node.
     """
     n_nodes = fitted.n_nodes + n_new
+    if isinstance(attach, Graph) and attach.groups is not None and attach.n_nodes == n_nodes:
+        return attach
     if isinstance(attach, Graph):
         if graph is not None:
             raise ValueError("attach is a graph of all nodes: leave graph= out.")
@@ -46,6 +48,14 @@ def attached_graph(
     if any(matrix is None for matrix in matrices):
         raise ValueError("attach and graph must be directed, as the graph of the fit is.")
     return Graph.from_scipy(_joined(*matrices), directed=True)
+
+
+def attached_groups(fitted: Graph | None, groups: Iterable[object]) -> Graph:
+    """Return the graph of the fitted rows followed by new ones, by the groups of all."""
+    if fitted is None or fitted.groups is None:
+        raise ValueError("groups was given, but this model was fitted without groups.")
+    between, group_of = fitted.groups
+    return Graph.from_groups([*between.node_ids[group_of].tolist(), *groups], between)
 
 
 def _joined(fitted: Any, new: Any, cross: Any) -> sparse.csr_array:

@@ -18,12 +18,12 @@ from ebboost.data import validation as checks
 from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import Labels
 from ebboost.data.parquet import ParquetTable
-from ebboost.data.reader import count_rows, rows_of
+from ebboost.data.reader import count_rows, group_column, rows_of
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
-from ebboost.model.attach import Attachment, attached_graph
+from ebboost.model.attach import Attachment, attached_graph, attached_groups
 from ebboost.model.state import FittedState
 from ebboost.propagation import IdentityOperator, Propagation, Smoother, threads
 
@@ -63,6 +63,7 @@ def predict_raw(
     attach: Attachment | None = None,
     coordinates: Any = None,
     offset: Offset = NO_OFFSET,
+    groups: Any = None,
 ) -> Array:
     """Return raw predictions of all or some nodes; rows beyond the reach of these are not read."""
     if state.members:
@@ -71,6 +72,8 @@ def predict_raw(
     if X is not None:
         X, geometry = split_geometry(X)
         coordinates = geometry if coordinates is None else coordinates
+    if groups is not None:
+        attach = attached_groups(state.graph, group_column(X, groups))
     has_no_edges = X is not None and graph is None and attach is None
     is_plain = has_no_edges and all(part is None for part in (new_labels, *offset))
     if is_plain and is_fitted_table(state, X, coordinates):
@@ -386,6 +389,11 @@ def check_feature_names(state: FittedState, X: object) -> None:
 
 def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) -> Graph | None:
     """Return the graph of another table, checked to be there if and only if the fit had one."""
+    if state.graph is not None and state.graph.groups is not None:
+        raise ValueError(
+            "This model was fitted with groups: call predict() for the fitted rows, or "
+            "predict(X_new, groups=...) with the group of each new row."
+        )
     if state.graph is not None and graph is None:
         raise ValueError(
             "This model was fitted on a graph, so a prediction needs one: call predict() for the "
@@ -428,8 +436,8 @@ def mix_relations(graph: Graphs | None, strengths: Mapping[str, float] | None) -
 def propagation_operator(
     smoothing: Smoother | None, graph: Graph | None, n_rows: int
 ) -> Propagation:
-    """Return P on a graph, the identity without a graph or without smoothing."""
-    if smoothing is None or graph is None:
+    """Return P on a graph, the identity without a graph, without smoothing, or with groups."""
+    if smoothing is None or graph is None or graph.groups is not None:
         return IdentityOperator(n_rows)
     return smoothing.operator(graph)
 
@@ -437,4 +445,6 @@ def propagation_operator(
 def propagation_hops(state: FittedState, graph: Graph | None) -> int | None:
     """Return how many edges away P reaches; None without a limit."""
     smoothing = state.candidate.smoothing
-    return 0 if graph is None or smoothing is None else smoothing.hops(graph)
+    if graph is None or graph.groups is not None or smoothing is None:
+        return 0
+    return smoothing.hops(graph)

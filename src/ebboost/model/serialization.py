@@ -117,6 +117,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
     reader = state.reader
     output = state.output
     graph = state.graph
+    graph = graph.groups.graph if graph is not None and graph.groups is not None else graph
     node_ids = graph.node_ids if graph is not None and graph.has_ids else None
     categories = {str(column): values for column, values in reader.categories.items()}
     return {
@@ -153,6 +154,9 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
         matrices["graph"] = state.graph.adjacency
         if state.graph.outgoing is not None:
             matrices["outgoing"] = state.graph.outgoing
+        if state.graph.groups is not None:
+            matrices["groups"] = state.graph.groups.graph.adjacency
+            arrays["group_of"] = state.graph.groups.group_of
     for name, matrix in matrices.items():
         if sparse.issparse(matrix):
             arrays |= {f"{name}_{part}": getattr(matrix, part) for part in untrusted.CSR}

@@ -15,7 +15,7 @@ from ebboost.data import validation as checks
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
-from ebboost.data.reader import TableReader
+from ebboost.data.reader import TableReader, group_column
 from ebboost.data.splitting import assign_folds, hold_out
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
@@ -42,15 +42,27 @@ class FitData(NamedTuple):
     coordinates: Any = None
     offset: Any = None
     exposure: Any = None
+    groups: Any = None
 
     def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
         """Return the data with the graph of the coordinates, and these, where they were passed."""
+        if self.groups is not None:
+            return self._replace(graph=self._row_graph(table.n_rows)), None
         if self.coordinates is None:
             return self, None
         if self.graph is not None:
             raise ValueError("graph and coordinates exclude each other: pass one of them.")
         coordinates, graph = Coordinates.fit(self.coordinates, reader.names, table)
         return self._replace(graph=graph), coordinates
+
+    def _row_graph(self, n_rows: int) -> Graph:
+        """The graph of the rows, of which several share a group."""
+        if self.coordinates is not None or isinstance(self.graph, Mapping):
+            raise ValueError("groups takes one graph of the groups, no coordinates or relations.")
+        graph = Graph.from_groups(group_column(self.X, self.groups), self.graph)
+        if graph.n_nodes != n_rows:
+            raise ValueError(f"groups has {graph.n_nodes} entries, X has {n_rows} rows.")
+        return graph
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ class GraphRows:
     @classmethod
     def cut(cls, graph: Graph, rows: Rows) -> "GraphRows":
         """Return the rows of a graph; other rows are empty, so that nodes keep their numbers."""
-        if graph.outgoing is not None:
-            raise ValueError("A directed graph this large cannot be sharded: use directed=False.")
+        if graph.outgoing is not None or graph.groups is not None:
+            raise ValueError("A graph with directions or groups this large cannot be sharded.")
         adjacency = graph.adjacency
         lengths = np.zeros(graph.n_nodes, dtype=np.int64)
         parts = [slice(*adjacency.indptr[[start, stop]]) for start, stop in rows.ranges]
@@ -86,7 +86,8 @@ class BlockGraph:
         self.degrees = part.degrees
         self.is_signed = part.is_signed
         self.adjacency = RowBlock(part.adjacency, rows, collective)
-        self.outgoing: None = None  # directed graphs are not sharded
+        self.outgoing: None = None  # graphs with directions or groups are not sharded
+        self.groups: None = None
 
     @property
     def parent(self) -> "BlockGraph":

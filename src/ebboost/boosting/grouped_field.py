@@ -1,0 +1,108 @@
+"""The latent field where several rows share a node: η = f + S z, with S the group of each row.
+
+The rows of a group have one value of the field: K⁻¹ = SᵀWS + λL + τI on the groups. Values on rows
+are those of their groups, and sums over rows are sums over groups, so that the objectives need not
+know about groups.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import splu
+from sklearn.base import clone
+
+from ebboost.boosting.latent_field import SOLVE_TOLERANCE, FieldPosterior, LatentField
+from ebboost.boosting.objective import relative_weights
+from ebboost.data.once import lazy_property
+from ebboost.graph import Graph
+from ebboost.propagation import GraphMatrix
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class GroupedPosterior(FieldPosterior):
+    """The posterior of a field on the groups of rows; its values are those of the rows."""
+
+    def __init__(self, graph: Graph, nodes: IntArray, weight: Array, field: LatentField) -> None:
+        if field.unlabelled:
+            raise ValueError("LatentField(unlabelled=...) is not supported with groups.")
+        assert graph.groups is not None
+        self._graph = graph.groups.graph
+        self._group_of = graph.groups.group_of
+        self.nodes = nodes
+        self.n_nodes = graph.n_nodes
+        self.unlabelled = 0.0
+        self.tau = field.tau
+        self.weight = relative_weights(weight)
+        self.signed = False
+        total = self._sums(nodes, self.weight[:, None])[:, 0]
+        self._labelled = np.flatnonzero(total)
+        # Weights are taken relative to their mean, so the strengths are too; K is times the mean.
+        self._scale = float(total[self._labelled].mean())
+        scaled = clone(field).set_params(lam=field.lam / self._scale, tau=field.tau / self._scale)
+        self._groups = FieldPosterior(self._graph, self._labelled, total[self._labelled], scaled)
+        self.prior = _GroupedPrior(self._groups.prior, self._group_of, self._scale)
+
+    def _sums(self, rows: IntArray, values: Array) -> Array:
+        """Sums of values of rows over the groups."""
+        group = self._group_of[rows]
+        size = self._graph.n_nodes
+        return np.column_stack([np.bincount(group, column, size) for column in values.T])
+
+    def solve_labelled(self, values: Array, tolerance: float = SOLVE_TOLERANCE) -> Array:
+        """Return K v on all rows, for v of shape (m, c) at the labelled rows."""
+        on_groups = self._sums(self.nodes, values)[self._labelled]
+        return self._groups.solve_labelled(on_groups / self._scale, tolerance)[self._group_of]
+
+    def solve(self, values: Array) -> Array:
+        """Return K v on all rows, for v on all rows."""
+        on_groups = self._sums(np.arange(self.n_nodes), values)
+        return self._groups.solve(on_groups / self._scale)[self._group_of]
+
+    def solve_system(self, curvature: Array, right: Array, tolerance: float) -> Array:
+        """Return (SᵀHS + λL + τI)⁻¹ Sᵀb on all rows, with H at the labelled ones."""
+        of_groups = self._sums(self.nodes, curvature)[self._labelled] / self._scale
+        on_groups = self._sums(np.arange(self.n_nodes), right) / self._scale
+        return self._groups.solve_system(of_groups, on_groups, tolerance)[self._group_of]
+
+    def solve_local(
+        self, nodes: IntArray, values: Array, tolerance: float
+    ) -> tuple[IntArray, Array]:
+        """Return all rows, and K v there."""
+        return np.arange(self.n_nodes), self.solve(self._on_all_nodes(nodes, values))
+
+    @lazy_property
+    def diagonal(self) -> Array:
+        """The variance K of the group of each labelled row."""
+        of_groups = np.zeros(self._graph.n_nodes)
+        of_groups[self._labelled] = self._groups.diagonal / self._scale
+        return of_groups[self._group_of[self.nodes]]
+
+
+class _GroupedPrior:
+    """λL + τI of the groups as a function of rows: zᵀ times(z) is that of the groups' values.
+
+    Groups without rows have the values that minimise the energy, given those of the others.
+    """
+
+    def __init__(self, prior: GraphMatrix, group_of: IntArray, scale: float) -> None:
+        self._matrix = prior.csr * scale
+        self._group_of = group_of
+        self._n_rows = np.bincount(group_of, minlength=prior.shape[0])
+        self._first = np.full(prior.shape[0], -1)
+        self._first[group_of[::-1]] = np.arange(group_of.size)[::-1]
+        self._empty = np.flatnonzero(self._n_rows == 0)
+        if self._empty.size:
+            of_empty = self._matrix[self._empty]
+            self._solve = splu(sparse.csc_matrix(of_empty[:, self._empty])).solve
+            self._of_empty = of_empty
+
+    def times(self, z: Array) -> Array:
+        """Return the product, each group's divided among its rows."""
+        values = z[self._first]
+        if self._empty.size:
+            values[self._empty] = 0.0
+            values[self._empty] = -self._solve(np.ascontiguousarray(self._of_empty @ values))
+        product = (self._matrix @ values) / np.maximum(self._n_rows, 1)[:, None]
+        return np.asarray(product[self._group_of])

@@ -1,0 +1,84 @@
+"""The field of groups of rows, against dense matrices."""
+
+import numpy as np
+import pytest
+
+import ebboost as eb
+from tests.strategies import random_graph
+
+N = 60
+M = 12
+RNG = np.random.default_rng(0)
+GROUPS = RNG.integers(0, M - 2, N)  # two groups have no rows
+BETWEEN = random_graph(M, 20)
+S = np.eye(M)[GROUPS]
+LABELLED = np.sort(RNG.permutation(N)[:40])
+WEIGHT = RNG.uniform(0.5, 2.0, 40)
+WEIGHT /= WEIGHT.mean()
+FIELD = eb.LatentField(lam=1.5, tau=0.1)
+POSTERIOR = FIELD.operator(eb.Graph.from_groups(GROUPS, BETWEEN), LABELLED, WEIGHT)
+
+
+def prior():
+    root = np.diag(1 / np.sqrt(np.where(BETWEEN.degrees > 0, BETWEEN.degrees, 1.0)))
+    normalized = root @ BETWEEN.adjacency.toarray() @ root
+    row_sums = np.where(BETWEEN.degrees > 0, normalized.sum(axis=1), 1.0)
+    return 1.5 * (np.diag(row_sums) - normalized) + 0.1 * np.eye(M)
+
+
+def on_rows(values):
+    full = np.zeros((N, values.shape[1]))
+    full[LABELLED] = values
+    return full
+
+
+def covariance(weight):
+    """S K Sᵀ, the posterior covariance of the rows' values."""
+    diagonal = on_rows(weight[:, None])[:, 0]
+    return S @ np.linalg.inv(S.T @ np.diag(diagonal) @ S + prior()) @ S.T
+
+
+def test_posterior_means_are_those_of_the_dense_matrices():
+    residuals = RNG.normal(size=(40, 2))
+    expected = covariance(WEIGHT) @ on_rows(WEIGHT[:, None] * residuals)
+    np.testing.assert_allclose(POSTERIOR.posterior_mean(residuals), expected, atol=1e-9)
+    right = RNG.normal(size=(N, 2))
+    np.testing.assert_allclose(POSTERIOR.solve(right), covariance(WEIGHT) @ right, atol=1e-9)
+    nodes, local = POSTERIOR.solve_local(LABELLED[:3], residuals[:3], 1e-8)
+    expected = covariance(WEIGHT)[:, LABELLED[:3]] @ residuals[:3]
+    np.testing.assert_allclose(local, expected[nodes], atol=1e-7)
+
+
+def test_a_system_with_the_curvature_of_a_likelihood_is_solved():
+    curvature = RNG.uniform(0.2, 1.0, (40, 1))
+    right = RNG.normal(size=(N, 2))
+    expected = covariance(curvature[:, 0]) @ right
+    np.testing.assert_allclose(POSTERIOR.solve_system(curvature, right, 1e-12), expected, atol=1e-9)
+
+
+def test_leave_one_out_residuals_are_those_without_the_row():
+    residuals = RNG.normal(size=(40, 1))
+    left_out = POSTERIOR.leave_one_out(residuals)
+    for row in (0, 7, 39):
+        weight = WEIGHT.copy()
+        weight[row] = 0.0
+        z = covariance(weight) @ on_rows(weight[:, None] * residuals)
+        np.testing.assert_allclose(left_out[row], residuals[row] - z[LABELLED[row]], atol=1e-9)
+
+
+def test_the_energy_of_the_prior_is_that_of_the_groups():
+    of_groups = RNG.normal(size=(M, 1))
+    z = of_groups[GROUPS]
+    has_rows = np.isin(np.arange(M), GROUPS)
+    Q = prior()
+    between = Q[np.ix_(has_rows, ~has_rows)]
+    reduced = Q[np.ix_(has_rows, has_rows)]
+    reduced = reduced - between @ np.linalg.solve(Q[np.ix_(~has_rows, ~has_rows)], between.T)
+    expected = of_groups[has_rows].T @ reduced @ of_groups[has_rows]
+    assert float((z * POSTERIOR.prior.times(z)).sum()) == pytest.approx(float(expected[0, 0]))
+
+
+def test_a_weight_of_unlabelled_rows_is_rejected():
+    field = eb.LatentField(unlabelled=1.0)
+    with pytest.raises(ValueError, match="not supported with groups"):
+        field.operator(eb.Graph.from_groups(GROUPS), LABELLED, WEIGHT)
