@@ -21,7 +21,7 @@ from benchmarks.data import Data, load
 from ebboost.training import defaults
 
 RESULT = Path(__file__).parent / "results" / "defaults.md"
-SIZES = ("CLASSES", "FEW_LABELS", "MANY_LABELS")
+SIZES = ("CLASSES", "FEWEST_LABELS", "FEW_LABELS", "MANY_LABELS")
 #: Numbers of the module: lower and higher.
 NUMBERS: dict[str, tuple[Any, Any]] = {
     "MANY_LABELS_FROM": (1_000, 20_000),
@@ -31,16 +31,16 @@ NUMBERS: dict[str, tuple[Any, Any]] = {
     "PROPAGATION, steps": ((1.0, 1), (1.0, 4)),
     "FEATURE_SMOOTHING": ((10.0, 5), (40.0, 5)),
     "FEATURE_SMOOTHING, steps": ((20.0, 2), (20.0, 10)),
-    "MIN_CORRELATION": (0.0, 0.3),
-    "LOW_CORRELATION": (0.0, 0.6),
     "MIN_GAIN": (0.0, 0.02),
-    "FIRST_STANDARD_ERRORS": (0.0, 2.0),
+    "STANDARD_ERRORS": (0.0, 1.0),
+    "GRAPH_STANDARD_ERRORS": (0.5, 2.0),
+    "ENOUGH_HELD_OUT": (2_000, 8_000),
+    "MAX_AVERAGED": (1, 8),
 }
 CLASS_NUMBERS: dict[str, tuple[Any, Any]] = {
     "CLASS_PROPAGATION": ((1.0, 5), (4.0, 5)),
     "CLASS_PROPAGATION, steps": ((2.0, 2), (2.0, 10)),
     "LOW_RANK": (64, 256),
-    "LATER_STANDARD_ERRORS": (0.0, 1.0),
 }
 
 
@@ -78,9 +78,7 @@ def alternatives(classes: bool, size: str) -> dict[str, tuple[str, list[Any]]]:
     base = getattr(defaults, size)
     for field in fields(base):
         value = getattr(base, field.name)
-        if field.name == "stages":
-            values = [tuple(max(1, n // 2) for n in value), tuple(2 * n for n in value)]
-        elif isinstance(value, int):
+        if isinstance(value, int):
             values = [max(1, value // 2), 2 * value]
         else:
             values = [0.5 * value, min(2.0 * value, 1.0) if value <= 1.0 else 2.0 * value]

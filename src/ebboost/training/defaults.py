@@ -2,7 +2,8 @@
 
 Percentages are the change of the error on the official validation nodes of County, Avazu, House and
 Lucas with that number halved (−) and doubled (+), from the least to the greatest of the four data
-sets (``python -m benchmarks.defaults``; the table is ``benchmarks/results/defaults.md``).
+sets (``python -m benchmarks.defaults``; the table is ``benchmarks/results/defaults.md``). They were
+measured with one model and without a search; averages over folds depend less on them.
 """
 
 from dataclasses import dataclass
