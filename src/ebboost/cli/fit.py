@@ -184,7 +184,7 @@ def _validation_metrics(state: FittedState, names: Sequence[str]) -> dict[str, f
 def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]]:
     """The metrics and facts of a fit in words."""
     sizes = (f"{facts[name]:,} {name}" for name in ("nodes", "columns", "edges", "labels"))
-    rows = [("data", ", ".join(sizes)), ("graph", "; ".join(graph_use(state)))]
+    rows = [("data", ", ".join(sizes)), ("graph", graph_use(state)[0])]
     if state.gain is not None:
         rows.append(("error", error_text(state.gain)))
     if "rmse" in facts:
