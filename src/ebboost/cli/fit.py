@@ -90,7 +90,6 @@ def fit(
     known = pd.notna(y)
     facts = {
         "task": task,
-        "columns": X.shape[1],
         "model": str(output),
         "bytes": output.stat().st_size,
         **_model_facts(model.state_),
@@ -132,6 +131,7 @@ def _model_facts(state: FittedState) -> dict[str, Any]:
     """Sizes, the selected candidates, and what the graph is worth."""
     return {
         "nodes": state.n_nodes,
+        "columns": state.n_features,
         "edges": 0 if state.graph is None else state.graph.n_edges,
         "labels": int(state.labels.nodes.size),
         "candidates": state.candidate_names,
