@@ -33,8 +33,9 @@ def test_without_validation_nodes_a_weak_but_significant_correlation_uses_the_gr
 def test_predictions_do_not_depend_on_the_scale_of_sample_weights(changes):
     X, y, graph = homophilous(400)
     weight = np.random.default_rng(0).random(400) + 0.5
+    changes = {"smoothing": eb.Laplacian(1.0, 2), **changes}
     models = [
-        eb.EBBSRegressor(40, random_state=0, n_jobs=1, **changes)
+        eb.EBBSRegressor(20, random_state=0, n_jobs=1, **changes)
         .fit(X, y, scale * weight, graph=graph)
         .predict()
         for scale in (1.0, 1e-3, 1e4)
@@ -48,8 +49,11 @@ def test_predictions_do_not_depend_on_the_scale_of_sample_weights(changes):
 )
 def test_predictions_scale_with_the_labels(loss, scale):
     X, y, graph = homophilous(400)
+    parts = {"smoothing": eb.Laplacian(1.0, 2), "labels": "none"}
     plain, scaled = (
-        eb.EBBSRegressor(30, loss=loss, random_state=0, n_jobs=1).fit(X, s * y, graph=graph)
+        eb.EBBSRegressor(15, loss=loss, random_state=0, n_jobs=1, **parts).fit(
+            X, s * y, graph=graph
+        )
         for s in (1.0, scale)
     )
     assert plain.n_iter_ > 0

@@ -126,3 +126,15 @@ def test_propagation_is_the_identity_with_groups():
     predictor = model.predictor()
     predictor.update([3], X[3:4] + 1.0)
     assert predictor.predict([3]) != model.predict(nodes=[3])
+
+
+def test_the_default_averages_models_with_groups(tmp_path):
+    model = eb.EBBSRegressor(30, random_state=0, n_jobs=1)
+    model.fit(X[OLD], Y[OLD], groups=GROUPS[OLD], graph=BETWEEN)
+    assert model.state_.members and isinstance(model.labels_, eb.LatentField)
+    predicted = model.predict(X[NEW], groups=GROUPS[NEW])
+    plain = eb.EBBSRegressor(30, random_state=0, n_jobs=1).fit(X[OLD], Y[OLD])
+    assert error(predicted) < 0.6 * error(plain.predict(X[NEW]))
+    model.save(tmp_path / "m.ebb", table=True)
+    loaded = eb.load(tmp_path / "m.ebb")
+    np.testing.assert_allclose(loaded.predict(X[NEW], groups=GROUPS[NEW]), predicted)

@@ -47,6 +47,13 @@ def test_contiguity_helps_to_predict_polygons(printed_by):
     assert with_graph < without
 
 
+def test_neighbours_help_to_predict_counts(printed_by):
+    with_graph, without = map(
+        float, re.findall(r"counties (\d\.\d+)", printed_by("disease_mapping"))
+    )
+    assert with_graph < without
+
+
 def test_error_on_a_new_graph_falls_with_the_number_of_labels(printed_by):
     errors = list(map(float, re.findall(r"RMSE (0\.\d+)", printed_by("new_town"))))
     assert len(errors) >= 5 and errors[-1] < errors[2] < errors[0]

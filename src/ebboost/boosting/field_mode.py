@@ -23,12 +23,14 @@ Array = NDArray[np.float64]
 # relative accuracy of their solves. A quantile has no derivative at its labels: there steps end
 # when E falls by less than MIN_DECREASE of itself.
 MAX_STEPS = 100
-MODE_TOLERANCE = 1e-9
+MODE_TOLERANCE = 1e-8
 STEP_TOLERANCE = 0.05
 MIN_DECREASE = 1e-12
 MAX_HALVINGS = 30
+# Least accuracy of the response of z to a tree: E is computed with the z that results.
+RESPONSE_TOLERANCE = 1e-3
 # In training z is corrected if ∂E/∂z exceeds this share of ∂ℓ/∂η, by a step of this accuracy.
-MIN_CORRECTION = 1e-3
+MIN_CORRECTION = 0.03
 CORRECTION_TOLERANCE = 0.1
 
 
@@ -57,16 +59,21 @@ class FieldEnergy:
         gradient[self.labels.index] += self.labels.weighted(of_loss)
         return gradient
 
-    def step(self, scores: Array, z: Array, gradient: Array, tolerance: float) -> Array:
-        """Return z after a Newton step, halved until E does not rise; z itself if none helps."""
+    def step(
+        self, scores: Array, z: Array, gradient: Array, tolerance: float, before: float
+    ) -> tuple[Array, float]:
+        """Return z and E after a Newton step, halved until E is not above ``before``, its value.
+
+        If no step helps, these are as they were.
+        """
         curvature = self.labels.weight[:, None] * self._evaluate("curvature", scores, z)
         move = self.field.solve_system(curvature, -gradient, tolerance)
-        before = self.value(scores, z)
         for halvings in range(MAX_HALVINGS):
             moved: Array = z + 0.5**halvings * move
-            if self.value(scores, moved) <= before:
-                return moved
-        return z
+            value = self.value(scores, moved)
+            if value <= before:
+                return moved, value
+        return z, before
 
 
 def posterior_mode(
@@ -89,9 +96,8 @@ def posterior_mode(
         limit = tolerance * size if limit is None else limit
         if size <= limit:
             break
-        z = energy.step(scores, z, gradient, STEP_TOLERANCE)
         before = value
-        value = energy.value(scores, z)
+        z, value = energy.step(scores, z, gradient, STEP_TOLERANCE, before)
         if before - value <= MIN_DECREASE * abs(before):
             break
     return z
@@ -122,13 +128,14 @@ class LikelihoodFieldObjective(Objective):
         offset: Array | None = None,
     ) -> None:
         self.field = field
-        self.tolerance = training_tolerance(field)
         labels = Labels(labels.nodes, labels.target, field.weight)
         self._energy = FieldEnergy(field, loss, labels)
         self._remainder = np.zeros((field.n_nodes, labels.target.shape[1]), like=labels.target)
         super().__init__(operator, loss, labels, validation, penalty, offset)
+        curvature = float(np.mean(self._loss_curvature(self.start()))) or 1.0
+        self.tolerance = max(training_tolerance(field, curvature), RESPONSE_TOLERANCE)
         start = np.broadcast_to(self.fixed_scores(labels.nodes), labels.target.shape)
-        self._remainder = posterior_mode(field, loss, start, labels.target)
+        self._remainder = posterior_mode(field, loss, start, labels.target, self.tolerance)
 
     def _augment(self, smoothed: Array) -> Array:
         return np.hstack([smoothed, np.zeros_like(smoothed)])
@@ -170,9 +177,10 @@ class LikelihoodFieldObjective(Objective):
         z = self._z(point)
         gradient = self._energy.gradient(scores, z)
         of_loss = self._loss_gradient(point)
-        allowed = max(self.tolerance, MIN_CORRECTION) ** 2 * float((of_loss * of_loss).sum())
+        allowed = max(2.0 * self.tolerance, MIN_CORRECTION) ** 2 * float((of_loss * of_loss).sum())
         if float((gradient * gradient).sum()) > allowed:
-            moved = self._energy.step(scores, z, gradient, CORRECTION_TOLERANCE)
+            value = self._energy.value(scores, z)
+            moved, _ = self._energy.step(scores, z, gradient, CORRECTION_TOLERANCE, value)
             self._remainder = self._remainder + (moved - z)
             point.cache.clear()
         return super().gradient(point)

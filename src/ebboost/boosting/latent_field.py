@@ -279,11 +279,11 @@ class FieldPosterior:
         return np.clip(total / self.probes, least, 1.0 / self._dominance)[self.nodes]
 
 
-def training_tolerance(field: FieldPosterior) -> float:
-    """Return the relative accuracy of solves in training."""
+def training_tolerance(field: FieldPosterior, curvature: float = 1.0) -> float:
+    """Return the relative accuracy of solves in training, for a mean curvature of the loss."""
     if trains_in_double_precision(field.n_nodes):
         return TRAINING_TOLERANCE
-    return min(LOOSE_SHARE_OF_TAU * field.tau, MAX_TRAINING_TOLERANCE)
+    return min(LOOSE_SHARE_OF_TAU * field.tau / curvature, MAX_TRAINING_TOLERANCE)
 
 
 class FieldObjective(Objective):

@@ -67,7 +67,7 @@ def predict_raw(
 ) -> Array:
     """Return raw predictions of all or some nodes; rows beyond the reach of these are not read."""
     if state.members:
-        arguments = (X, graph, nodes, new_labels, attach, coordinates, offset)
+        arguments = (X, graph, nodes, new_labels, attach, coordinates, offset, groups)
         return np.mean([predict_raw(one, *arguments) for one in state.members], axis=0)
     if X is not None:
         X, geometry = split_geometry(X)
