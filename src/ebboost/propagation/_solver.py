@@ -37,7 +37,8 @@ class SparseSolver:
             )
         if matrix.strength != 0.0:  # see _one_column
             self._size = matrix.strength * matrix.root
-            self._diagonal = matrix.diagonal / (self._size * matrix.root)
+            with np.errstate(over="ignore"):  # a field that is shrunk to nothing
+                self._diagonal = matrix.diagonal / (self._size * matrix.root)
             self._inverse = 1.0 / self._diagonal
         self._factor: SuperLU | None = None
         small = matrix.shape[0] <= self.direct_up_to
