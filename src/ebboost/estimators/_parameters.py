@@ -74,8 +74,7 @@ PARAMETERS = """n_estimators : int, default=3000
         1 shows a progress bar."""
 LOSSES = """str or Loss, default="auto"
         ``"squared_error"``, ``"huber"``, ``"quantile"``, ``"poisson"``, ``"negative_binomial"``,
-        ``"gamma"``, ``"tweedie"``, or a :class:`Loss`. With ``labels="auto"`` only squared error
-        uses the labels of neighbours, with ``labels=eb.LatentField(...)`` all losses do."""
+        ``"gamma"``, ``"tweedie"``, or a :class:`Loss`. All use the labels of neighbours."""
 CLASS_LOSSES = """"auto", "log_loss" or Loss, default="auto"
         Log loss on one score for two classes, cross-entropy on a score for each class for more."""
 CLASS_WEIGHT = """

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import SquaredError
+from ebboost.boosting.losses.base import initial_scores
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
@@ -418,6 +419,20 @@ def requested_parts(problem: Problem) -> dict[str, object]:
     return parts
 
 
+def _default_field(problem: Problem) -> LatentField:
+    """The default field, its strengths in units of the loss's mean curvature at the start."""
+    labels = problem.labels.labels
+    offset = None if problem.offset is None else problem.offset[labels.nodes]
+    loss = problem.output.loss
+    start = initial_scores(loss, labels.target, labels.weight, offset)
+    with np.errstate(all="ignore"):
+        unit = float(np.mean(loss.curvature(start, labels.target)))
+    field = LatentField()
+    if not loss.curvature_has_units or not 1e-6 < unit < 1e6:  # the latter: extreme labels
+        return field
+    return LatentField(unit * field.lam, unit * field.tau)
+
+
 def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
     """The use of labels that the ``labels`` parameter names."""
     settings = problem.settings
@@ -427,6 +442,8 @@ def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
     use: LatentField | MaskedLabels | None
     if isinstance(labels, (LatentField, MaskedLabels)):
         use = labels
+    elif isinstance(labels, str) and labels == "field":
+        use = _default_field(problem)
     elif isinstance(labels, str) and labels in LABEL_USES:
         use = None if LABEL_USES[labels] is None else clone(LABEL_USES[labels])
     elif isinstance(labels, str) and labels == "auto":
