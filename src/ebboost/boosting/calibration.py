@@ -8,8 +8,9 @@ from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels, one_hot
 
 Array = NDArray[np.float64]
-# Bounds of the temperature. Beyond them scores have no relation to the labels.
-TEMPERATURES = (0.2, 5.0)
+# Bounds of the temperature. Below, scores that few labels support would be sharpened too much once
+# more labels are known; beyond, scores have no relation to the labels.
+TEMPERATURES = (0.7, 5.0)
 
 
 def best_temperature(scores: Array, loss: Loss, labels: Labels) -> float:
