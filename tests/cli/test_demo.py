@@ -34,14 +34,14 @@ def test_demo_writes_files_that_the_other_commands_take(tmp_path):
 
 def test_demo_compares_without_and_with_the_graph_and_writes_the_model(tmp_path, monkeypatch):
     X, y, graph, splits = eb.datasets.load_lucas()
-    rows = np.sort(np.random.default_rng(0).permutation(len(X))[:2000])
+    rows = np.sort(np.random.default_rng(0).permutation(len(X))[:500])
     small = eb.Graph.from_scipy(graph.adjacency[rows][:, rows])
     parts = {name: np.flatnonzero(np.isin(rows, part)) for name, part in splits[0].items()}
     dataset = (X.iloc[rows].reset_index(drop=True), y[rows], small, [parts])
     monkeypatch.setattr("ebboost.cli.demo.load_lucas", lambda: dataset)
     out = tmp_path / "houses.ebb"
     facts = json.loads(run("demo", "-o", out, "--json").stdout)
-    assert facts["houses"] == 2000 and facts["to_predict"] == parts["test"].size
+    assert facts["houses"] == 500 and facts["to_predict"] == parts["test"].size
     predicted = eb.load(out).predict(nodes=parts["test"])
     residuals = y[rows][parts["test"]] - predicted
     explained = 1 - (residuals**2).mean() / y[rows][parts["test"]].var()
