@@ -28,10 +28,9 @@ STEP_TOLERANCE = 0.05
 MIN_DECREASE = 1e-12
 MAX_HALVINGS = 30
 # Least accuracy of the response of z to a tree: E is computed with the z that results.
-RESPONSE_TOLERANCE = 1e-3
-# In training z is corrected if ∂E/∂z exceeds this share of ∂ℓ/∂η, by a step of this accuracy.
+RESPONSE_TOLERANCE = 1e-5
+# In training z is corrected if ∂E/∂z exceeds this share of ∂ℓ/∂η.
 MIN_CORRECTION = 0.03
-CORRECTION_TOLERANCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class LikelihoodFieldObjective(Objective):
         curvature = float(np.mean(self._loss_curvature(self.start()))) or 1.0
         self.tolerance = max(training_tolerance(field, curvature), RESPONSE_TOLERANCE)
         start = np.broadcast_to(self.fixed_scores(labels.nodes), labels.target.shape)
-        self._remainder = posterior_mode(field, loss, start, labels.target, self.tolerance)
+        self._remainder = posterior_mode(field, loss, start, labels.target, self.tolerance**2)
 
     def _augment(self, smoothed: Array) -> Array:
         return np.hstack([smoothed, np.zeros_like(smoothed)])
@@ -180,7 +179,7 @@ class LikelihoodFieldObjective(Objective):
         allowed = max(2.0 * self.tolerance, MIN_CORRECTION) ** 2 * float((of_loss * of_loss).sum())
         if float((gradient * gradient).sum()) > allowed:
             value = self._energy.value(scores, z)
-            moved, _ = self._energy.step(scores, z, gradient, CORRECTION_TOLERANCE, value)
+            moved, _ = self._energy.step(scores, z, gradient, self.tolerance, value)
             self._remainder = self._remainder + (moved - z)
             point.cache.clear()
         return super().gradient(point)
