@@ -90,7 +90,9 @@ def test_score_takes_a_metric_by_name_or_function():
     assert c.score(None, classes, nodes=test, metric="log_loss") == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("eval_metric", ["rmse", "r2", metrics.mean_absolute_error], ids=str)
+@pytest.mark.parametrize(
+    "eval_metric", ["rmse", "r2", metrics.mean_absolute_error], ids=["rmse", "r2", "function"]
+)
 def test_eval_metric_is_what_early_stopping_follows(eval_metric):
     X, y, graph = homophilous(300)
     m = eb.EBBSRegressor(40, n_folds=1, eval_metric=eval_metric, labels="none", smoothing=None)

@@ -163,6 +163,7 @@ class LightGBMGrower(TreeGrower):
         categories = list(table.categorical)
         data = dataset(values, label=label, categorical_feature=categories, params=params)
         self._data = data.construct()
+        self._data.is_binned = True
         # A table without a column to split on is a fatal error to LightGBM, printed as one too.
         columns = range(table.values.shape[1])
         self._constant = not any(self._data.feature_num_bin(column) for column in columns)
@@ -403,8 +404,12 @@ def _block_dataset(values: ParquetMatrix | LazyMatrix) -> tuple[Any, Any]:
     sequence = BlockSequence()
 
     class BlockDataset(lightgbm.Dataset):
+        is_binned = False
+
         def get_params(self) -> dict[str, Any]:
-            return dict(self.params)  # rows are then sampled as from a table in memory
+            # All of them, so that rows are sampled as from a table in memory. Boosters on the same
+            # bins have seeds of their own.
+            return {k: v for k, v in self.params.items() if k != "seed" or not self.is_binned}
 
         def _create_sample_indices(self, *args: Any, **kwargs: Any) -> NDArray[np.int32]:
             indices: NDArray[np.int32] = super()._create_sample_indices(*args, **kwargs)
