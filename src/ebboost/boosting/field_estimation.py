@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.boosting.field_mode import posterior_mode
-from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels
 from ebboost.graph import Graph
@@ -69,6 +69,8 @@ class _Search:
         self._scale = scale
 
     def _in_range(self, lam: float, tau: float) -> bool:
+        if tau < MIN_TAU:
+            return False
         size = lam / (START[0] * self._scale)
         ratio = tau / (START[1] * lam)
         return ENDS[0] <= size <= ENDS[1] and RATIO_ENDS[0] <= ratio <= RATIO_ENDS[1]
@@ -153,7 +155,11 @@ def estimate_field(
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = float(np.mean(fitted.curvature(scores, labels.target)))
     search = _Search(graph, labels, scores, fold, curvature)
-    field = start or LatentField(START[0] * curvature, START[0] * START[1] * curvature)
+    strengths = (START[0] * curvature, START[0] * START[1] * curvature)
+    if start is None and strengths[1] < MIN_TAU:  # labels in a unit beyond that of any field
+        without = search.deviance(fitted, search.predict(fitted, None))
+        return FieldEstimate(None, fitted, without, without, search.predict(fitted, None))
+    field = start or LatentField(*strengths)
     predicted = scores
     for _ in range(ROUNDS):
         field, predicted = search.best(fitted, field)

@@ -87,6 +87,8 @@ MIN_LABELS_FOR_FOLDS = 10
 ROUNDS_WITHOUT_VALIDATION = 50
 MIN_LABELS_TO_HOLD_OUT = 50
 MIN_LABELS_TO_TRAIN = 10
+#: Fewest held-out labels that the temperature of probabilities is chosen on; not tuned.
+MIN_LABELS_TO_CALIBRATE = 50
 
 
 def for_size(classes: bool, n_labels: int) -> SizeDefaults:

@@ -16,6 +16,7 @@ from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput
 from ebboost.model.predict import propagation_operator, with_labels
 from ebboost.model.state import FittedState, GraphGain, ValidationRecord
+from ebboost.training import defaults
 from ebboost.training.problem import LabelFolds, Problem
 from ebboost.training.runs import FoldModel, out_of_fold
 from ebboost.training.selection import Search, losses_of, selection_row
@@ -153,7 +154,9 @@ def _calibrate(state: FittedState) -> FittedState:
     if not record.nodes.size:
         return state
     labels = Labels(record.nodes, record.target, np.ones(record.nodes.size))
-    temperature = best_temperature(record.prediction, state.loss, labels)
+    temperature = 1.0
+    if record.nodes.size >= defaults.MIN_LABELS_TO_CALIBRATE:
+        temperature = best_temperature(record.prediction, state.loss, labels)
     output = replace(state.output, temperature=temperature)
     members = tuple(replace(one, output=output) for one in state.members)
     error = expected_calibration_error(output.apply_link(record.prediction), record.target)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ebboost.boosting.field_estimation import estimate_field
-from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.losses.base import initial_scores
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -307,7 +307,7 @@ class Search:
             return start or LatentField()
         arguments = (problem.graph, labels, scores, problem.output.loss)
         field = estimate_field(*arguments, seed=problem.seed, start=start).field
-        if field is None:
+        if field is None or field.tau < MIN_TAU:
             return start
         return LatentField(float(f"{field.lam:.2g}"), float(f"{field.tau:.2g}"))
 
