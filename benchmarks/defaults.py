@@ -34,7 +34,7 @@ NUMBERS: dict[str, tuple[Any, Any]] = {
     "MIN_GAIN": (0.0, 0.02),
     "STANDARD_ERRORS": (0.0, 1.0),
     "GRAPH_STANDARD_ERRORS": (0.5, 2.0),
-    "ENOUGH_HELD_OUT": (1_000, 4_000),
+    "ENOUGH_HELD_OUT": (2_000, 8_000),
     "MAX_AVERAGED": (1, 8),
 }
 CLASS_NUMBERS: dict[str, tuple[Any, Any]] = {

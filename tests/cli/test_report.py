@@ -56,7 +56,7 @@ def test_inspect_shows_the_contents_without_loading_the_model(folder, monkeypatc
 
 def test_inspect_shows_versions_and_no_control_characters(folder, tmp_path):
     printed = run("inspect", folder / "price.ebb").stdout
-    assert f"ebboost {eb.__version__}" in printed.replace("\n", " ") and "threads" in printed
+    assert f"ebboost {eb.__version__}" in " ".join(printed.split()) and "threads" in printed
     model = eb.EBBSRegressor(2).fit(pd.DataFrame({"\x1b[31mred\x07": [0.0, 1.0]}), [0.0, 1.0])
     model.save(tmp_path / "m.ebb")
     printed = run("inspect", tmp_path / "m.ebb").stdout

@@ -47,14 +47,20 @@ class StumpRegressor(eb.EBBSRegressor):
 
     def __init__(self, n_estimators=5, note="none"):
         stumps = eb.LightGBM(num_leaves=2)
-        super().__init__(n_estimators, learner=stumps, smoothing=None, labels="none", n_jobs=1)
+        fixed = {"smoothing": None, "labels": "none", "n_jobs": 1, "random_state": 0}
+        super().__init__(n_estimators, learner=stumps, **fixed)
         self.note = note
 
 
 def test_a_subclass_may_fix_settings_and_add_parameters(tmp_path):
     model = StumpRegressor(note="own").fit(X, Y, graph=GRAPH)
     fixed = eb.EBBSRegressor(
-        5, learner=eb.LightGBM(num_leaves=2), smoothing=None, labels="none", n_jobs=1
+        5,
+        learner=eb.LightGBM(num_leaves=2),
+        smoothing=None,
+        labels="none",
+        n_jobs=1,
+        random_state=0,
     )
     np.testing.assert_array_equal(model.predict(), fixed.fit(X, Y, graph=GRAPH).predict())
     model.save(tmp_path / "model.ebb")

@@ -54,7 +54,7 @@ def test_training_labels_alone_reproduce_the_validation_predictions(fit):
     before = with_labels(state, state.training_labels)
     nodes = state.validation.nodes
     # The field of classes is a Newton iterate in training, and the mode in a prediction.
-    allowed = 0.02 if fit is fitted_classes else 1e-6
+    allowed = 0.05 if fit is fitted_classes else 1e-6
     assert before.raw_predictions[nodes] == pytest.approx(state.validation.prediction, abs=allowed)
     if fit is fitted:  # the final model uses those labels
         assert state.raw_predictions[nodes] != pytest.approx(state.validation.prediction)

@@ -21,7 +21,7 @@ def test_a_grower_with_shared_bins_grows_the_trees_of_one_with_its_own(freed):
         first.grow(gradient, np.ones((300, 1)))
     if freed:
         first.free()
-    clone = first.clone_with_shared_bins()
+    clone = first.clone_with_shared_bins(3)
     for step in range(4):
         grown = [
             growing.grow(gradient - 0.1 * step, np.ones((300, 1))) for growing in (clone, alone)
@@ -41,14 +41,14 @@ def test_growers_on_shared_bins_are_restored_independently():
     first = start(learner, table)
     states = []
     for n_rounds in (3, 2):
-        grower = first.clone_with_shared_bins()
+        grower = first.clone_with_shared_bins(3)
         for gradient in gradients[:n_rounds]:
             grower.grow(gradient, one)
         states.append(grower.state())
-    resumed = [first.clone_with_shared_bins() for _ in states]
+    resumed = [first.clone_with_shared_bins(3) for _ in states]
     for grower, state in zip(resumed, states, strict=True):
         grower.restore(state)
-    fresh = first.clone_with_shared_bins()
+    fresh = first.clone_with_shared_bins(3)
     resumed[1].grow(gradients[2], one)
     for gradient in gradients[:3]:
         fresh.grow(gradient, one)

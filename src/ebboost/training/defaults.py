@@ -75,7 +75,7 @@ MAX_AVERAGED = 4
 MAX_STORED_SCORES = 30_000_000
 #: Candidates are compared at this many held-out labels if there are as many, and no longer once one
 #: is worse by this many standard errors.
-ENOUGH_HELD_OUT = 2_000
+ENOUGH_HELD_OUT = 4_000
 CLEARLY_WORSE = 3.0
 
 #: Folds of cross-fitting up to a number of labels; more models average out more noise.

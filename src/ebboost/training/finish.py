@@ -140,11 +140,15 @@ def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedSt
 
 
 def _with_conformity_scores(state: FittedState, labels: LabelFolds) -> FittedState:
+    """Store residuals at labels not trained on; those of ``eval_set`` alone, if there is one."""
     record = state.validation
     if not record.nodes.size:
         return state
     residuals = np.abs(record.target - state.loss.inverse_link(record.prediction))[:, 0]
     source = "labelled nodes, out of fold" if labels.is_cross_fitted else "validation nodes"
+    if labels.evaluation is not None:
+        residuals = residuals[-labels.evaluation.nodes.size :]
+        source = "validation nodes"
     return replace(state, conformity_scores=np.sort(residuals), conformity_source=source)
 
 
