@@ -281,7 +281,7 @@ def test_a_fit_from_files_resumes_only_on_equal_files(files, learner, tmp_path):
     X, table, y = files
     graph = random_graph(600, 1500)
     checkpoint = eb.Checkpoint(tmp_path / "kept", every=2)
-    model = eb.EBBSRegressor(40, learner=learner, random_state=0)
+    model = eb.EBBSRegressor(40, n_folds=1, learner=learner, random_state=0)
     expected = model.fit(X, y, graph=graph).predict()
     with pytest.raises(RuntimeError, match="lights"):
         model.fit(X, y, graph=graph, checkpoint=checkpoint, callbacks=[Raising()])

@@ -55,7 +55,9 @@ def outputs(model, X, graph):
 
 @pytest.mark.parametrize("kind", ["float64", "float32", "missing", "categories"])
 @pytest.mark.parametrize(
-    "parameters", [{}, GIVEN, {"learner": eb.LightGBM(7), **GIVEN}], ids=["auto", "given", "other"]
+    "parameters",
+    [{"n_folds": 2}, GIVEN, {"learner": eb.LightGBM(7), **GIVEN}],
+    ids=["auto", "given", "other"],
 )
 def test_a_regressor_is_the_same_whatever_the_blocks(kind, parameters, row_by_row):
     X, y, graph = problem(kind=kind)

@@ -20,11 +20,11 @@ y = X["x"].to_numpy() + random.normal(0.0, 0.1, 300)
 y[::3] = np.nan
 classes = np.where(np.isnan(y), None, np.where(y > 0, "high", "low"))
 models = {
-    "numbers": (eb.EBBSRegressor(15, n_jobs=1), y),
-    "two-threads": (eb.EBBSRegressor(15, n_jobs=2), y),
+    "numbers": (eb.EBBSRegressor(15, n_jobs=1, n_folds=2), y),
+    "two-threads": (eb.EBBSRegressor(15, n_jobs=2, n_folds=2), y),
     "classes": (eb.EBBSClassifier(5, n_jobs=1), classes),
-    "xgboost": (eb.EBBSRegressor(5, n_jobs=1, learner="xgboost"), y),
-    "catboost": (eb.EBBSRegressor(5, n_jobs=1, learner="catboost"), y),
+    "xgboost": (eb.EBBSRegressor(5, n_jobs=1, learner="xgboost", n_folds=2), y),
+    "catboost": (eb.EBBSRegressor(5, n_jobs=1, learner="catboost", n_folds=2), y),
 }
 for name, (model, labels) in models.items():
     path = f"{sys.argv[1]}/{name}.ebb"

@@ -491,7 +491,8 @@ def test_the_map_is_drawn_and_a_click_inspects(browser, tmp_path):
 def test_25_000_nodes_stay_under_3_megabytes(browser, tmp_path):
     X, y, graph, splits = eb.datasets.load_lucas(coordinates=True)
     train = splits[0]["train"]
-    model = eb.EBBSRegressor(8, random_state=0, n_jobs=1).fit(X, y[train], nodes=train, graph=graph)
+    fast = eb.EBBSRegressor.from_preset("fast", n_estimators=8, random_state=0, n_jobs=1)
+    model = fast.fit(X, y[train], nodes=train, graph=graph)
     write_report(model, tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size < 3_000_000
     browser.open(tmp_path / "r.html")

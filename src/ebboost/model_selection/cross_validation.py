@@ -87,7 +87,7 @@ def cross_validate(
     >>> points = np.random.default_rng(0).random((300, 2))
     >>> X, y = points[:, :1], np.sin(6 * points[:, 0])
     >>> g = eb.Graph.build_knn(points, k=6)
-    >>> m = eb.EBBSRegressor(n_estimators=30, n_jobs=1, random_state=0)
+    >>> m = eb.EBBSRegressor(n_estimators=30, n_folds=1, n_jobs=1, random_state=0)
     >>> gaps = eb.cross_validate(m, X, y, g, scoring="r2", random_state=0)
     >>> bool(gaps["test_score"].mean() > 0.9)
     True
