@@ -17,7 +17,7 @@ SOURCES = pyproject.toml hatch_build.py src/ebboost/_native/kernels.c
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo report test fuzz faults coverage mutate audit test-lowest test-newest test-gnn bench bench-quick bench-speed bench-default figures docs lock clean
+.PHONY: help setup demo report test test-docs fuzz faults coverage mutate audit test-lowest test-newest test-gnn bench bench-quick bench-speed bench-default figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -56,6 +56,9 @@ test: $(VENV)/.ready  ## style, types, import layers, tests
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist worksteal $(ARGS)
+
+test-docs: $(VENV)/.ready  ## run every page of the documentation, those with long fits too
+	EBBOOST_SLOW_TESTS=1 $(RUN) -m pytest -n 2 --dist worksteal tests/project/test_docs.py $(ARGS)
 
 coverage: $(VENV)/.ready  ## the tests with line and branch coverage; fails below 95 %
 	$(RUN) -m coverage erase

@@ -1,5 +1,6 @@
 """Python blocks and commands of the documentation run, and print the output shown below them."""
 
+import os
 import re
 import runpy
 from pathlib import Path
@@ -13,6 +14,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 OUTPUTS = runpy.run_path(str(DOCS / "outputs.py"))
 # Pages that print the number of models; the others run with fewer, in a third of the time.
+SLOW = {"classification", "faq", "graphs", "index", "intervals", "labels", "lightgbm", "new_nodes"}
+SLOW |= {"default", "own_csv", "report", "start"}
 SHOW_FOLDS = {"default", "faq", "own_csv", "report", "start"}
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -43,6 +46,8 @@ def agree(expected, printed):
     "page", [p for p in PAGES if OUTPUTS["BLOCK"].search(p.read_text())], ids=lambda p: p.stem
 )
 def test_page_runs_and_prints_its_output(page, tmp_path, monkeypatch):
+    if page.stem in SLOW and "EBBOOST_SLOW_TESTS" not in os.environ:
+        pytest.skip("make test-docs runs the pages with long fits")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     if page.stem not in SHOW_FOLDS:
