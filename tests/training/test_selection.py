@@ -290,6 +290,16 @@ def test_categories_that_are_encoded_with_labels_are_trained_once():
     table = pandas.DataFrame({"number": X[:, 0], "text": np.where(X[:, 1] > 0, "a", "b")})
     m = auto(learner="catboost", n_folds="auto", n_estimators=3).fit(table, y, graph=graph)
     assert len(m.state_.rounds) == 1
+    with pytest.raises(ValueError, match="n_folds must be 1 or 'auto' with learner='catboost'"):
+        auto(learner="catboost", n_folds=2).fit(table, y, graph=graph)
+
+
+def test_few_labels_to_hold_out_limit_the_rounds():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    learner = eb.LightGBM(2, min_child_samples=1, max_bin=15)
+    m = eb.EBBSRegressor(learner=learner, random_state=0).fit(X, X[:8, 0], nodes=np.arange(8))
+    assert 0 < m.n_iter_ <= defaults.ROUNDS_WITHOUT_VALIDATION
 
 
 def test_parts_follow_what_was_requested():

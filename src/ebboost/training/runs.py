@@ -104,6 +104,7 @@ def build_run(
     """Bin the features of a candidate, or share those of ``others``, and set up its objective."""
     settings = problem.settings
     training = problem.labels.training(fold)
+    validation = problem.labels.validation(fold)
     n_outputs = training.target.shape[1]
     seed = problem.seed + fold
     learner = defaults.learner(settings.learner, problem.n_labels, candidate, problem.classes)
@@ -128,7 +129,7 @@ def build_run(
     backend.expect_table(candidate.name, table.n_rows, len(table.names), n_outputs)
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
-    on_device = (backend.labels(training), backend.labels(problem.labels.validation(fold)))
+    on_device = (backend.labels(training), backend.labels(validation))
     use = (candidate.labels, graph, operator, problem.output.loss)
     offset = None if problem.offset is None else backend.to_device(problem.offset)
     objective = objective_for(*use, *on_device, settings.penalty, seed, offset)
@@ -144,10 +145,13 @@ def build_run(
     rate = rate or defaults.learning_rate(
         problem.classes, problem.n_labels, problem.table.is_sparse
     )
+    n_rounds = settings.n_estimators
+    if settings.early_stopping and validation is None:  # too few labels to hold any out
+        n_rounds = min(n_rounds, defaults.ROUNDS_WITHOUT_VALIDATION)
     boosting = Boosting(
         objective,
         grower,
-        n_rounds=settings.n_estimators,
+        n_rounds=n_rounds,
         learning_rate=rate,
         momentum=as_momentum(settings.momentum),
         candidate=candidate.name,

@@ -2,8 +2,8 @@
 
 A search adds one part after another to plain boosting, or removes one, and keeps what lowers the
 loss. Every candidate is trained to its end, on all labels but those of a fold, and compared at the
-labels of that fold and of ``eval_set``, node by node. A part is added if the gain
-exceeds a share of its standard error, the first part that uses the graph only beyond one.
+labels of that fold and of ``eval_set``, node by node. A part is added if the gain exceeds a share
+of its standard error, the first part that uses the graph only beyond one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -260,7 +260,7 @@ class Search:
             self.runner.model(candidate, fold, rivals.get(fold))
 
     def _is_better(self, candidate: Candidate, current: Candidate) -> bool:
-        """Train a candidate until it is clearly worse or better than the current one."""
+        """Train a candidate, until it is clearly worse, and compare it with the current one."""
         for fold in range(self._n_compared()):
             self._train(candidate, range(fold + 1), current)
             result = compare(self.problem, self.models(current), self.models(candidate))
@@ -304,7 +304,7 @@ class Search:
         assert problem.graph is not None
         labels, scores = out_of_fold(problem, self.models(current), "held_out_scores")
         if labels.nodes.size < defaults.MIN_LABELS_FOR_FOLDS:  # eval_set alone is held out
-            return start or LatentField()
+            return start or _default_field(problem)
         arguments = (problem.graph, labels, scores, problem.output.loss)
         field = estimate_field(*arguments, seed=problem.seed, start=start).field
         if field is None or field.tau < MIN_TAU:
@@ -373,7 +373,8 @@ def parts_of(problem: Problem) -> Parts:
     table = problem.table
     classes = problem.classes
     propagation = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
-    optional: dict[str, object] = {"smoothing": Laplacian(*propagation), "labels": LatentField()}
+    optional: dict[str, object] = {"smoothing": Laplacian(*propagation)}
+    optional["labels"] = _default_field(problem)
     if table.is_sparse and classes:
         is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
         adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))

@@ -129,15 +129,20 @@ def _n_folds(
     if not settings.early_stopping:
         return 0
     n_folds = settings.n_folds
+    # Categories encoded with the labels of a fold belong to the model of that fold alone.
+    encodes = bool(table.categorical) and not as_learner(settings.learner).takes_categories
     if not isinstance(n_folds, str):
+        if n_folds > 1 and encodes:
+            raise ValueError(
+                f"n_folds must be 1 or 'auto' with learner={settings.learner!r} and columns of "
+                f"categories, which it encodes with the labels of a fold; got {n_folds}."
+            )
         if n_folds > 1 and n_labels < 2 * n_folds:
             raise ValueError(
                 f"n_folds={n_folds} needs at least {2 * n_folds} labels, got {n_labels}: use fewer."
             )
         return n_folds
     is_fixed = settings.smoothing != "auto" and settings.labels != "auto"
-    # Categories encoded with the labels of a fold belong to the model of that fold alone.
-    encodes = bool(table.categorical) and not as_learner(settings.learner).takes_categories
     if is_fixed or classes or encodes:
         if n_labels >= defaults.MIN_LABELS_TO_HOLD_OUT or has_eval_set:
             return 1
