@@ -24,7 +24,7 @@ models = {
     "two-threads": (eb.EBBSRegressor(15, n_jobs=2, n_folds=2), y),
     "classes": (eb.EBBSClassifier(5, n_jobs=1), classes),
     "xgboost": (eb.EBBSRegressor(5, n_jobs=1, learner="xgboost", n_folds=2), y),
-    "catboost": (eb.EBBSRegressor(5, n_jobs=1, learner="catboost", n_folds=2), y),
+    "catboost": (eb.EBBSRegressor(5, n_jobs=1, learner="catboost"), y),
 }
 for name, (model, labels) in models.items():
     path = f"{sys.argv[1]}/{name}.ebb"
