@@ -1,5 +1,7 @@
 """The models of a fit: folds, early stopping, and what a checkpoint stores of them."""
 
+import signal
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -47,3 +49,65 @@ def test_members_have_seeds_of_their_own():
     assert len(trees) == sum(m.state_.rounds)
     splits = [tree["tree_structure"].get("split_feature") for tree in trees]
     assert splits[: m.state_.rounds[0]] != splits[m.state_.rounds[0] :]
+
+
+class Watcher(eb.Callback):
+    """The threads that call it, and for each model the rounds that it has seen."""
+
+    is_concurrent = True
+
+    def __init__(self):
+        self.threads = set()
+        self.rounds = []
+
+    def after_round(self, info):
+        self.threads.add(threading.current_thread().name)
+        self.rounds.append((info.candidate, info.fold, info.round))
+
+
+def spatial_problem():
+    rng = np.random.default_rng(0)
+    points = rng.uniform(size=(150, 2))
+    y = np.sin(6.0 * points[:, 0]) + 0.1 * rng.normal(size=150)
+    return rng.normal(size=(150, 2)), y, eb.Graph.build_knn(points, k=4)
+
+
+def test_models_trained_at_once_are_those_trained_one_after_another():
+    X, y, graph = spatial_problem()
+    watchers = [Watcher(), Watcher()]
+    models = [
+        eb.EBBSRegressor(6, n_folds=3, n_jobs=n_jobs, random_state=0).fit(
+            X, y, graph=graph, callbacks=[watcher]
+        )
+        for n_jobs, watcher in zip((1, 2), watchers, strict=True)
+    ]
+    assert watchers[0].threads == {"MainThread"} and len(watchers[1].threads) > 1
+    assert (models[0].predict() == models[1].predict()).all()
+    tables = [model.selection_ for model in models]
+    assert tables[0]["loss"] == tables[1]["loss"] and models[0].rounds_ == models[1].rounds_
+
+
+def test_callbacks_that_are_not_concurrent_see_one_model_after_another():
+    X, y, graph = spatial_problem()
+    watcher = Watcher()
+    watcher.is_concurrent = False
+    model = eb.EBBSRegressor(4, n_folds=3, n_jobs=2, random_state=0)
+    model.fit(X, y, graph=graph, callbacks=[watcher])
+    assert watcher.threads == {"MainThread"}
+    starts = [position for position, (*_, number) in enumerate(watcher.rounds) if number == 0]
+    models = [
+        {one[:2] for one in watcher.rounds[first:last]}
+        for first, last in zip(starts, [*starts[1:], None], strict=True)
+    ]
+    assert all(len(one) == 1 for one in models)
+
+
+def test_ctrl_c_stops_all_models_that_are_trained_at_once():
+    X, y, graph = spatial_problem()
+    model = eb.EBBSRegressor(500, n_folds=3, n_jobs=2, n_iter_no_change=500, random_state=0)
+    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.warns(UserWarning, match="interrupted"):
+        model.fit(X, y, graph=graph)
+    assert model.stop_reason_ == "it was interrupted" and max(model.rounds_) < 500
+    assert np.isfinite(model.predict()).all()

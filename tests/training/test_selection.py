@@ -161,10 +161,10 @@ def test_only_folds_that_both_candidates_have_are_compared():
 class Scripted(Runner):
     """A runner whose models have given errors, by name of the candidate."""
 
-    def _train(self, candidate, fold, rival=None):
+    def _train(self, run, fold, rival=None):
         target = self.problem.labels.held_out(fold).target[:, 0]
         noise = np.random.default_rng(fold).normal(size=target.size)
-        error = self.errors[candidate.name]
+        error = self.errors[run.features.candidate.name]
         return fold_model(target + (error(noise) if callable(error) else error * noise))
 
 

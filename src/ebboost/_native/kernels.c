@@ -24,7 +24,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebboost_sweep_version(void) { return 6; }
+PUBLIC int64_t ebboost_sweep_version(void) { return 7; }
 
 /* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
 #define WINDOW 4096
@@ -530,4 +530,26 @@ PUBLIC void ebboost_along(int64_t n, const double *restrict gradient, const doub
         if (least > 0) lengths[0] += gradient[i] * gradient[i] / (curvature[i] > least ? curvature[i] : least);
     }
     sums[0] = total(gradients), sums[1] = total(curvatures), sums[2] = total(lengths);
+}
+
+/* Solves P'LDL'P z = right: `value` holds the strictly lower triangle of L by columns from `start`, `inverse` is 1/D, and row k
+   of L belongs to node order[k]. `v` is work space. Columns of a factor end with the same rows as the next ones, so that what
+   they read is in the nearest cache. */
+PUBLIC void ebboost_factor_solve(int64_t n, const int32_t *restrict start, const int32_t *restrict row,
+                                 const double *restrict value, const double *restrict inverse, const int32_t *restrict order,
+                                 const double *restrict right, double *restrict z, double *restrict v) {
+    for (int64_t k = 0; k < n; k++) v[k] = right[order[k]];
+    for (int64_t k = 0; k < n; k++) {
+        const double known = v[k];
+        for (int32_t e = start[k]; e < start[k + 1]; e++) v[row[e]] -= value[e] * known;
+    }
+    for (int64_t k = n - 1; k >= 0; k--) {
+        double sums[4] = {0};
+        int32_t e = start[k];
+        for (; e + 4 <= start[k + 1]; e += 4)
+            for (int i = 0; i < 4; i++) sums[i] += value[e + i] * v[row[e + i]];
+        for (; e < start[k + 1]; e++) sums[0] += value[e] * v[row[e]];
+        v[k] = v[k] * inverse[k] - ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+        z[order[k]] = v[k];
+    }
 }

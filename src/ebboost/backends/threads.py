@@ -24,10 +24,23 @@ def threads_for(n_jobs: int | None, table: Table | None) -> int:
     if is_forked():
         return 1
     n_entries = 0 if table is None else table.values.size
-    if n_jobs is None:
-        return 1 if n_entries < SINGLE_THREAD_ENTRIES else usable(only_physical=True)
-    if n_jobs == -1:
-        return min(usable(), 1 + n_entries // ENTRIES_PER_THREAD)
+    if n_jobs is None and is_small(table):
+        return 1
+    most = max_threads(n_jobs)
+    return min(most, 1 + n_entries // ENTRIES_PER_THREAD) if n_jobs == -1 else most
+
+
+def is_small(table: Table | None) -> bool:
+    """Return whether a table is trained faster by one thread than by several."""
+    return table is None or table.values.size < SINGLE_THREAD_ENTRIES
+
+
+def max_threads(n_jobs: int | None) -> int:
+    """Return how many threads the parameter ``n_jobs`` allows."""
+    if is_forked():
+        return 1
+    if n_jobs is None or n_jobs == -1:
+        return usable(only_physical=n_jobs is None)
     return min(int(n_jobs), MAX_THREADS)
 
 

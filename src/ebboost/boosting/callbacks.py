@@ -70,6 +70,9 @@ class Callback(Resumable):
 
     #: ``stop_reason_`` of a model that this callback stopped.
     reason = "a callback asked to stop"
+    #: Whether threads may call its methods at once, each with rounds of its own model. Otherwise
+    #: models are trained one after another.
+    is_concurrent = False
 
     def before_training(self, n_rounds: int) -> None:
         """Run before the first round.
@@ -256,10 +259,10 @@ class Interrupt(Callback):
 
     def _handle(self, number: int, frame: object) -> None:
         now = time.monotonic()
-        if self.is_set or now - Interrupt._last < self.grace_seconds:
+        if self.is_set or now - self._last < self.grace_seconds:
             raise KeyboardInterrupt
         self.is_set = True
-        Interrupt._last = now
+        type(self)._last = now
 
     def after_round(self, info: RoundInfo) -> bool:  # noqa: D102
         return self.is_set
@@ -286,37 +289,41 @@ class ProgressBar(Callback):
         Where to write; default: standard error.
     """
 
+    is_concurrent = True
+
     def __init__(self, every: float = 0.1, stream: TextIO | None = None) -> None:
         self.every = every
         self.stream = stream
         self.n_models = 0
+        self._model = threading.local()  # models may be trained at once
 
     def before_training(self, n_rounds: int) -> None:  # noqa: D102
         self.n_models += 1
+        self._model.number = self.n_models
+        self._model.start = time.perf_counter()
+        self._model.last = None
+        self._last_update = self._model.start
         self._out = self.stream or sys.stderr
         self._is_terminal = self._out.isatty()
-        self._start = time.perf_counter()
-        self._last_update = self._start
-        self._last: RoundInfo | None = None
 
     def after_round(self, info: RoundInfo) -> None:  # noqa: D102
-        self._last = info
+        self._model.last = info
         now = time.perf_counter()
         if now - self._last_update >= (self.every if self._is_terminal else 50 * self.every):
             self._last_update = now
             self._write(info, now)
 
     def after_training(self, model: Iterate) -> Iterate:  # noqa: D102
-        if self._last is not None:
-            self._write(self._last, time.perf_counter(), done=True)
+        if self._model.last is not None:
+            self._write(self._model.last, time.perf_counter(), done=True)
         return model
 
     def _write(self, info: RoundInfo, now: float, done: bool = False) -> None:
-        parts = [model_text(self.n_models, info), f"round {info.round + 1}"]
+        parts = [model_text(self._model.number, info), f"round {info.round + 1}"]
         parts.append(f"loss {info.training_loss:.5g}")
         if info.validation_loss is not None:
             parts.append(f"validation {info.validation_loss:.5g}")
-        parts.append(f"{now - self._start:.1f} s")
+        parts.append(f"{now - self._model.start:.1f} s")
         line = "  ".join(parts)
         if self._is_terminal:
             self._out.write(f"\r\033[K{line}" + ("\n" if done else ""))

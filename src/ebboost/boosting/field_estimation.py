@@ -28,8 +28,9 @@ MAX_MOVES = 8
 # systems with a small τ are slow to solve.
 ENDS = (1e-3, 1e3)
 RATIO_ENDS = (0.03, 1e3)
-# Accuracy of the modes, whose sampling error is far larger.
+# Accuracy of modes and, where the loss is squared error, of means.
 MODE_TOLERANCE = 1e-2
+MEAN_TOLERANCE = 1e-5
 # Up to this many numbers (labels × outputs) all folds are predicted, beyond only the first.
 ALL_FOLDS_UP_TO = 5_000
 # Rounds of strengths and parameters in turn.
@@ -80,11 +81,12 @@ class _Search:
         result = np.where(self.hidden[:, None], self._scores, np.nan)
         if field is None:
             return result
+        tolerance = MEAN_TOLERANCE if loss.constant_curvature else MODE_TOLERANCE
         for number in self._tested:
             known = self.labels.subset(self._fold != number)
             posterior = field.operator(self._graph, known.nodes, known.weight)
             scores = self._scores[self._fold != number]
-            z = posterior_mode(posterior, loss, scores, known.target, MODE_TOLERANCE)
+            z = posterior_mode(posterior, loss, scores, known.target, tolerance)
             result[self._fold == number] += z[self.labels.nodes[self._fold == number]]
         return result
 

@@ -84,7 +84,7 @@ def posterior_mode(
 ) -> Array:
     """Return the z of least E on all nodes, for scores and labels of the labelled nodes."""
     if loss.constant_curvature:  # the posterior mean
-        return field.posterior_mean(-loss.gradient(scores, target))
+        return field.posterior_mean(-loss.gradient(scores, target), tolerance)
     energy = FieldEnergy(field, loss, Labels(field.nodes, target, field.weight))
     z = np.zeros((field.n_nodes, scores.shape[1]), like=scores)
     value = energy.value(scores, z)

@@ -50,6 +50,10 @@ class GroupedPosterior(FieldPosterior):
         size = self._graph.n_nodes
         return np.column_stack([np.bincount(group, column, size) for column in values.T])
 
+    def factorize(self) -> None:
+        """Prepare for hundreds of solves."""
+        self._groups.factorize()
+
     def solve_labelled(self, values: Array, tolerance: float = SOLVE_TOLERANCE) -> Array:
         """Return K v on all rows, for v of shape (m, c) at the labelled rows."""
         on_groups = self._sums(self.nodes, values)[self._labelled]

@@ -173,6 +173,10 @@ class FieldPosterior:
         self._remedy += "." if normalized else ", or normalized=True."
         self._solver = SparseSolver(matrix, self._remedy, float(self._dominance.min()))
 
+    def factorize(self) -> None:
+        """Prepare for hundreds of solves."""
+        self._solver.factorize()
+
     def posterior_mean(self, residuals: Array, tolerance: float = SOLVE_TOLERANCE) -> Array:
         """Return z = K W e on all nodes, for residuals e of shape (m, c) at the labelled nodes."""
         return self.solve_labelled(self.weight[:, None] * residuals, tolerance)
@@ -309,6 +313,7 @@ class FieldObjective(Objective):
         offset: Array | None = None,
     ) -> None:
         self.field = field
+        field.factorize()
         self.tolerance = training_tolerance(field)
         # Both the field and the loss use weights relative to their mean.
         labels = Labels(labels.nodes, labels.target, field.weight)

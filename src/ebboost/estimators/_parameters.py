@@ -66,8 +66,9 @@ PARAMETERS = """n_estimators : int, default=3000
         Where to train. ``"cuda"``: one NVIDIA GPU, with ``learner="xgboost"`` and CuPy. The fitted
         model needs no GPU.
     n_jobs : int, optional
-        Threads; −1: the cores that this process may use, at most one for 250 000 entries. Default:
-        one for tables of up to four million entries, else the physical cores.
+        Threads; −1: the cores that this process may use. Default: its physical cores. With tables
+        of up to four million entries they train the models of several folds at once, which are
+        then the same for any number; a single model has one thread unless you ask for more.
     random_state : int, RandomState or None, default=None
         Seed. The same seed, data and ``n_jobs`` give the same model, bit for bit.
     verbose : int, default=0

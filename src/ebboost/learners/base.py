@@ -42,6 +42,8 @@ class Learner(BaseEstimator, ABC):
         Whether it bins a table that is read from files block by block.
     same_from_blocks : bool
         Whether bins found from blocks equal those found from the table in memory.
+    is_concurrent : bool
+        Whether threads may grow trees on the same bins at once.
     unsupported : dict
         Values of library parameters under which a model is not a weighted sum of trees.
     """
@@ -51,6 +53,7 @@ class Learner(BaseEstimator, ABC):
     takes_categories = True
     takes_blocks = False
     same_from_blocks = False
+    is_concurrent = False
     unsupported: ClassVar[Mapping[str, Sequence[object]]] = {}
     params: dict[str, Any] | None = None
 

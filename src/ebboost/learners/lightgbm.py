@@ -83,6 +83,7 @@ class LightGBM(Learner):
     name = "lightgbm"
     takes_blocks = True
     same_from_blocks = True
+    is_concurrent = True
     # By every name: trees that later rounds change, averages of trees, linear leaves.
     unsupported: ClassVar[Mapping[str, Sequence[object]]] = {
         **dict.fromkeys(("boosting", "boosting_type", "boost"), ("dart", "rf", "random_forest")),

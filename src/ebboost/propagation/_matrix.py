@@ -30,7 +30,7 @@ class GraphMatrix(LinearOperator):
         self.diagonal = diagonal
         self.strength = strength
         self.root = np.ones_like(diagonal) if root is None else root
-        self._adjacency = adjacency
+        self.adjacency = adjacency
 
     def _matmat(self, X: NDArray[Any]) -> NDArray[Any]:
         scale = like(-self.strength * self.root, X)
@@ -48,13 +48,13 @@ class GraphMatrix(LinearOperator):
 
     def replace(self, diagonal: Array, strength: float, unsigned: bool = False) -> "GraphMatrix":
         """Return the matrix with another diagonal and strength, and |A| for A if ``unsigned``."""
-        adjacency = abs(self._adjacency) if unsigned else self._adjacency
+        adjacency = abs(self.adjacency) if unsigned else self.adjacency
         return GraphMatrix(adjacency, diagonal, strength, self.root)
 
     @lazy_property
     def csr(self) -> sparse.csr_array:
         """The matrix with every entry stored."""
-        edges = self._adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
+        edges = self.adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
         matrix = sparse.csr_array(sparse.diags_array(self.diagonal) - self.strength * edges)
         matrix.sort_indices()
         return matrix

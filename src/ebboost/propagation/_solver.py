@@ -2,11 +2,12 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import SuperLU, splu
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from ebboost.data.warn import warn_caller
 from ebboost.propagation._cg import conjugate_gradients, norms
+from ebboost.propagation._factor import Factor, elimination_order
 from ebboost.propagation._matrix import GraphMatrix, columnwise
 
 Array = NDArray[np.float64]
@@ -15,7 +16,8 @@ Array = NDArray[np.float64]
 class SparseSolver:
     """Solver of M z = b for many b; ``floor`` is a lower bound on the eigenvalues of M.
 
-    A factorisation pays where there are many b: ``direct=False`` for a matrix of one.
+    A factorisation pays where there are many b: ``direct=False`` for a matrix of one,
+    :meth:`factorize` for one of hundreds.
     A condition number beyond double precision, with which any answer would be rounding, raises
     ValueError. That message and the warning about convergence end with the ``remedy``.
     """
@@ -40,11 +42,20 @@ class SparseSolver:
             with np.errstate(over="ignore"):  # a field that is shrunk to nothing
                 self._diagonal = matrix.diagonal / (self._size * matrix.root)
             self._inverse = 1.0 / self._diagonal
-        self._factor: SuperLU | None = None
-        small = matrix.shape[0] <= self.direct_up_to
-        if direct and small and isinstance(matrix.diagonal, np.ndarray):
-            options = {"SymmetricMode": True}
-            self._factor = splu(matrix.csr.tocsc(), "MMD_AT_PLUS_A", 0.0, options=options)
+        self._factor: Factor | None = None
+        if direct and matrix.shape[0] <= self.direct_up_to and self._in_memory:
+            self._factor = Factor(matrix.csr)
+
+    @property
+    def _in_memory(self) -> bool:
+        return isinstance(self.matrix.adjacency, sparse.csr_array)
+
+    def factorize(self) -> None:
+        """Factorise a large matrix too, if it fills in little: for hundreds of b."""
+        if self._factor is None and self._in_memory:
+            order = elimination_order(self.matrix.adjacency, self.matrix.sweep)
+            if order is not None:
+                self._factor = Factor(self.matrix.csr, order)
 
     def solve(self, right: Array, tolerance: float = 1e-10) -> Array:
         """Return the solution of M z = b, of shape (n,) or (n, c).
@@ -53,8 +64,7 @@ class SparseSolver:
         not suffice, a ConvergenceWarning says so.
         """
         if self._factor is not None:
-            solution: Array = self._factor.solve(right)
-            return solution
+            return self._factor.solve(right)
         if right.size == right.shape[0] and self.matrix.strength != 0.0:
             target = tolerance * max(float(norms(right.ravel())), 1e-300)
             solution, length = self._one_column(right, target)

@@ -26,9 +26,8 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
     parts = parts_of(problem)
     runner = Runner(problem, backend, (), None, interrupt)
     folds = range(problem.labels.n_folds)
-    models = {fold: runner.model(parts.plain, fold) for fold in folds if not interrupt.is_set}
-    if not models:
-        return problem
+    runner.train(parts.plain, folds)
+    models = {fold: model for (_, fold), model in runner.models.items()}
     labels, scores = out_of_fold(problem, models, "held_out")
     if "labels" in parts.optional and problem.graph is not None:
         loss = estimate_field(problem.graph, labels, scores, loss, seed=problem.seed).loss

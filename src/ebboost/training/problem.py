@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.backends.threads import threads_for
+from ebboost.backends.threads import is_small, max_threads, threads_for
 from ebboost.boosting.callbacks import Callback
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
@@ -20,6 +20,7 @@ from ebboost.data.splitting import assign_folds, hold_out
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
 from ebboost.graph import Graph, Graphs
+from ebboost.learners import as_learner
 from ebboost.model.codec import describe_parameters
 from ebboost.model.output import Output
 from ebboost.training import defaults
@@ -135,8 +136,23 @@ class Problem:
 
     @property
     def n_threads(self) -> int:
-        """Number of threads."""
-        return threads_for(self.settings.n_jobs, self.table)
+        """Number of threads of one model."""
+        return self.threads_for(self.table)
+
+    def threads_for(self, table: Table) -> int:
+        """Return the number of threads of one model with these columns."""
+        return 1 if self._is_concurrent else threads_for(self.settings.n_jobs, table)
+
+    @property
+    def n_concurrent(self) -> int:
+        """Number of models that may be trained at once."""
+        return max_threads(self.settings.n_jobs) if self._is_concurrent else 1
+
+    @property
+    def _is_concurrent(self) -> bool:
+        """Whether models of several folds are trained at once, with one thread each."""
+        has_folds = self.labels.n_folds > 1 and is_small(self.table)
+        return has_folds and as_learner(self.settings.learner).is_concurrent
 
     def fingerprint(self, callbacks: Sequence[Callback]) -> dict[str, Any]:
         """Return what two fits must share for one to resume the other."""

@@ -1,15 +1,18 @@
 """One model: a candidate trained on all labels but those of a fold."""
 
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.backends import Backend
-from ebboost.backends.threads import threads_for
 from ebboost.boosting.callbacks import Callback, EarlyStopping, History, Interrupt, StopBehind
 from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.loop import Boosting, BoostingResult, boost
@@ -133,32 +136,38 @@ def build_run(
     use = (candidate.labels, graph, operator, problem.output.loss)
     offset = None if problem.offset is None else backend.to_device(problem.offset)
     objective = objective_for(*use, *on_device, settings.penalty, seed, offset)
-    validation = problem.labels.validation(fold)
     objective.eval_metric = eval_metric(problem, backend, validation)
     objective = backend.objective(objective)
     if grower is None:
-        n_jobs = threads_for(settings.n_jobs, table)
-        where: dict[str, Any] = {"n_jobs": n_jobs, "device": settings.device}
+        where: dict[str, Any] = {"n_jobs": problem.threads_for(table), "device": settings.device}
         grower = learner.start(table, n_outputs=n_outputs, seed=seed, **where)
     table.release()  # the bins are enough from here on
+    features = CandidateFeatures(candidate, pipeline, table, grower)
+    return CandidateRun(
+        features, operator, objective, _boosting(problem, features, objective, fold)
+    )
+
+
+def _boosting(
+    problem: Problem, features: CandidateFeatures, objective: Objective, fold: int
+) -> Boosting:
+    settings = problem.settings
     rate = settings.learning_rate
     rate = rate or defaults.learning_rate(
         problem.classes, problem.n_labels, problem.table.is_sparse
     )
     n_rounds = settings.n_estimators
-    if settings.early_stopping and validation is None:  # too few labels to hold any out
+    if settings.early_stopping and problem.labels.validation(fold) is None:  # too few labels
         n_rounds = min(n_rounds, defaults.ROUNDS_WITHOUT_VALIDATION)
-    boosting = Boosting(
+    return Boosting(
         objective,
-        grower,
+        features.grower,
         n_rounds=n_rounds,
         learning_rate=rate,
         momentum=as_momentum(settings.momentum),
-        candidate=candidate.name,
+        candidate=features.candidate.name,
         fold=fold,
     )
-    features = CandidateFeatures(candidate, pipeline, table, grower)
-    return CandidateRun(features, operator, objective, boosting)
 
 
 def early_stopping(problem: Problem) -> EarlyStopping:
@@ -169,9 +178,10 @@ def early_stopping(problem: Problem) -> EarlyStopping:
 
 @dataclass
 class Runner:
-    """Trains the models of a fit one after another; those of a checkpoint are not trained again.
+    """Trains the models of a fit; those of a checkpoint are not trained again.
 
-    Callbacks see the rounds of every model.
+    Models of one candidate are trained at once where threads are allowed. Callbacks see the rounds
+    of every model.
     """
 
     problem: Problem
@@ -183,6 +193,7 @@ class Runner:
     models: dict[tuple[str, int], FoldModel] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._building = threading.Lock()
         if self.session is not None:
             learner = self.problem.settings.learner
             for name, fold, state in self.session.load("models"):
@@ -193,15 +204,59 @@ class Runner:
         """Rounds of all models so far."""
         return sum(model.n_trained for model in self.models.values())
 
-    def model(self, candidate: Candidate, fold: int, rival: FoldModel | None = None) -> FoldModel:
-        """Return the model of a candidate and a fold, trained on first use.
+    @property
+    def n_concurrent(self) -> int:
+        """Number of models that may be trained at once."""
+        is_concurrent = self.session is None and all(one.is_concurrent for one in self.callbacks)
+        return self.problem.n_concurrent if is_concurrent else 1
 
-        It is not trained to its end if it cannot be as good as its ``rival`` of the same fold.
+    def train(
+        self,
+        candidate: Candidate,
+        folds: Iterable[int],
+        rivals: Mapping[int, FoldModel] = MappingProxyType({}),
+    ) -> None:
+        """Train the models of a candidate for folds, until one is interrupted.
+
+        A model is not trained to its end if it cannot be as good as its rival of the same fold.
         """
-        key = (candidate.name, fold)
-        if key not in self.models:
-            self.models[key] = self._train(candidate, fold, rival)
-        return self.models[key]
+        name = candidate.name
+        folds = [fold for fold in folds if (name, fold) not in self.models]
+        n_concurrent = min(self.n_concurrent, len(folds))
+        needs_one = not any(other == name for other, _ in self.models)
+
+        ready = threading.Event()  # the first model has made the bins that all share
+
+        def train(fold: int) -> None:
+            is_first = fold == folds[0]
+            if not is_first:
+                ready.wait()
+            try:
+                if self.interrupt.is_set and not (needs_one and is_first):
+                    return
+                with self._building:
+                    run = self._build(candidate, fold)
+            finally:
+                ready.set()
+            self.models[name, fold] = self._train(run, fold, rivals.get(fold))
+
+        with self.interrupt:
+            if n_concurrent < 2:
+                for fold in folds:
+                    train(fold)
+                return
+            with ThreadPoolExecutor(n_concurrent, "ebboost-model") as pool:
+                jobs = [pool.submit(copy_context().run, train, fold) for fold in folds]
+                for job in jobs:
+                    job.result()
+        for fold in folds:  # in their order, whichever was ready first
+            if (name, fold) in self.models:
+                self.models[name, fold] = self.models.pop((name, fold))
+
+    def drop(self, candidate: Candidate, folds: Iterable[int]) -> None:
+        """Forget models that would not have been trained one after another."""
+        for fold in folds:
+            self.models.pop((candidate.name, fold), None)
 
     def discard(self, candidate: Candidate) -> None:
         """Free the trees of a candidate that cannot be selected any more."""
@@ -224,9 +279,9 @@ class Runner:
             self.features.append(run.features)
         return run
 
-    def _train(self, candidate: Candidate, fold: int, rival: FoldModel | None = None) -> FoldModel:
+    def _train(self, run: CandidateRun, fold: int, rival: FoldModel | None = None) -> FoldModel:
         start = time.perf_counter()
-        run = self._build(candidate, fold)
+        candidate = run.features.candidate
         history = History()
         watchers: list[Callback] = [history, *self.callbacks]
         if run.objective.validation is not None and self.problem.settings.early_stopping:
@@ -258,8 +313,7 @@ class Runner:
 
             where = (candidate.name, fold, self.n_rounds)
             after.insert(0, CheckpointCallback(session, collect, self.interrupt, *where))
-        with self.interrupt:
-            result = boost(run.boosting, watchers, after=after, states=states)
+        result = boost(run.boosting, watchers, after=after, states=states)
         reason = self.interrupt.reason if self.interrupt.is_set else result.stop_reason
         seconds = time.perf_counter() - start
         return self._model(run, fold, replace(result, stop_reason=reason), history, seconds)

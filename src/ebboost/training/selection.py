@@ -254,17 +254,21 @@ class Search:
     def _train(self, candidate: Candidate, folds: range, rival: Candidate | None = None) -> None:
         self.tried[candidate.name] = candidate
         rivals = {} if rival is None else self.models(rival)
-        for fold in folds:
-            if self.runner.interrupt.is_set and self.models(candidate):
-                break
-            self.runner.model(candidate, fold, rivals.get(fold))
+        self.runner.train(candidate, folds, rivals)
 
     def _is_better(self, candidate: Candidate, current: Candidate) -> bool:
         """Train a candidate, until it is clearly worse, and compare it with the current one."""
-        for fold in range(self._n_compared()):
-            self._train(candidate, range(fold + 1), current)
-            result = compare(self.problem, self.models(current), self.models(candidate))
-            if self.runner.interrupt.is_set or result.in_errors < -defaults.CLEARLY_WORSE:
+        n_compared = self._n_compared()
+        ahead = self.runner.n_concurrent
+        for fold in range(n_compared):
+            if fold % ahead == 0:
+                self._train(candidate, range(fold, min(fold + ahead, n_compared)), current)
+            models = {one: model for one, model in self.models(candidate).items() if one <= fold}
+            result = compare(self.problem, self.models(current), models)
+            if self.runner.interrupt.is_set:
+                break
+            if result.in_errors < -defaults.CLEARLY_WORSE:
+                self.runner.drop(candidate, range(fold + 1, n_compared))
                 break
         margin = defaults.STANDARD_ERRORS * result.standard_error
         if not current.uses_graph:
