@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from ebboost.boosting.latent_field import SOLVE_TOLERANCE, FieldPosterior, LatentField
 from ebboost.boosting.objective import relative_weights
+from ebboost.boosting.posterior_variance import Variances
 from ebboost.data.once import lazy_property
 from ebboost.graph import Graph
 from ebboost.propagation import GraphMatrix
@@ -69,6 +70,14 @@ class GroupedPosterior(FieldPosterior):
         of_groups = self._sums(self.nodes, curvature)[self._labelled] / self._scale
         on_groups = self._sums(np.arange(self.n_nodes), right) / self._scale
         return self._groups.solve_system(of_groups, on_groups, tolerance)[self._group_of]
+
+    def variances(self, curvature: Array, nodes: IntArray | None = None) -> Variances:
+        """Return the posterior variances of the groups of rows, in units of the dispersion."""
+        of_groups = self._sums(self.nodes, curvature[:, None])[self._labelled, 0] / self._scale
+        rows = self._group_of if nodes is None else self._group_of[nodes]
+        groups, position = np.unique(rows, return_inverse=True)
+        result = self._groups.variances(of_groups, groups)
+        return Variances(result.values[position] / self._scale, result.relative_error)
 
     def solve_local(
         self, nodes: IntArray, values: Array, tolerance: float

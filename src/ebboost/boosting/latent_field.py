@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import Objective, relative_weights, trains_in_double_precision
+from ebboost.boosting.posterior_variance import Variances, diagonal_of_inverse
 from ebboost.data.labels import Labels
 from ebboost.data.once import lazy_property
 from ebboost.data.parameters import check_number
@@ -45,6 +46,9 @@ FIRST_RADIUS = 8
 # Right-hand sides solved at once for the diagonal of K; they bound the memory. Not tuned.
 EXACT_BATCH = 256
 PROBE_BATCH = 16
+# Nodes up to which posterior variances are solved for one by one, and the accuracy of the solves.
+MAX_EXACT_NODES = 16
+EXACT_TOLERANCE = 1e-6
 # Accuracy of the solves with random probes, whose sampling error is far larger.
 PROBE_TOLERANCE = 1e-4
 
@@ -202,6 +206,24 @@ class FieldPosterior:
             solver = SparseSolver(matrix, self._remedy, self.tau, direct=False)
             solution[:, column] = solver.solve(right[:, column], tolerance)
         return solution
+
+    def variances(self, curvature: Array, nodes: NDArray[np.int64] | None = None) -> Variances:
+        """Return the diagonal of (H + λL + τI)⁻¹, with H of shape (m,) at the labelled nodes.
+
+        These are posterior variances in units of the dispersion. Those of a few ``nodes`` are
+        solved for exactly.
+        """
+        diagonal = self.prior.diagonal.copy()
+        diagonal[self.nodes] += curvature
+        matrix = self.prior.replace(diagonal, self.prior.strength)
+        solver = SparseSolver(matrix, self._remedy, self.tau)
+        if nodes is None or nodes.size > MAX_EXACT_NODES:
+            every = diagonal_of_inverse(matrix.csr, self.tau, solver.solve)
+            return every if nodes is None else Variances(every.values[nodes], every.relative_error)
+        column = np.arange(nodes.size)
+        unit = np.zeros((self.n_nodes, nodes.size))
+        unit[nodes, column] = 1.0
+        return Variances(solver.solve(unit, EXACT_TOLERANCE)[nodes, column], 0.0)
 
     def _on_all_nodes(self, nodes: NDArray[np.int64], values: Array) -> Array:
         on_nodes = np.zeros((self.n_nodes, values.shape[1]), like=values)

@@ -1,0 +1,67 @@
+"""Posterior variances of the latent field against dense inverses."""
+
+import numpy as np
+import pytest
+
+import ebboost as eb
+from ebboost.boosting import posterior_variance
+
+
+def precision(posterior, curvature):
+    matrix = posterior.prior.csr.toarray()
+    matrix[posterior.nodes, posterior.nodes] += curvature
+    return matrix
+
+
+def field_on(graph, n_labels, seed=3):
+    nodes = np.sort(np.random.default_rng(seed).choice(graph.n_nodes, n_labels, replace=False))
+    return eb.LatentField(4.0, 0.1).operator(graph, nodes, np.ones(n_labels))
+
+
+def test_small_graphs_have_exact_variances():
+    graph = eb.Graph.build_knn(np.random.default_rng(1).random((80, 2)), k=4)
+    posterior = field_on(graph, 30)
+    curvature = np.linspace(0.2, 2.0, 30)
+    exact = np.diag(np.linalg.inv(precision(posterior, curvature)))
+    every = posterior.variances(curvature)
+    np.testing.assert_allclose(every.values, exact)
+    assert every.relative_error == 0.0
+    few = posterior.variances(curvature, np.array([5, 70]))
+    np.testing.assert_allclose(few.values, exact[[5, 70]])
+
+
+@pytest.mark.parametrize("kind", ["path", "plane"])
+def test_estimated_variances_are_within_their_stated_error(kind, monkeypatch):
+    points = np.random.default_rng(1).random((1500, 2))
+    graph = eb.Graph.build_knn(points, k=5)
+    if kind == "path":
+        graph = eb.Graph.from_edges(np.arange(1499), np.arange(1, 1500))
+    posterior = field_on(graph, 700)
+    exact = np.diag(np.linalg.inv(precision(posterior, np.ones(700))))
+    monkeypatch.setattr(posterior_variance, "EXACT_UP_TO", 100)
+    estimate = posterior.variances(np.ones(700))
+    error = np.sqrt(np.mean((estimate.values / exact - 1.0) ** 2))
+    assert error < 0.07
+    assert error < 2.0 * estimate.relative_error + 0.01
+
+
+def test_belief_propagation_is_exact_on_a_tree():
+    graph = eb.Graph.from_edges(np.repeat(np.arange(15), 2), np.arange(1, 31))
+    posterior = field_on(graph, 10)
+    matrix = posterior.prior.csr
+    edges = matrix.copy()
+    edges.setdiag(0.0)
+    edges.eliminate_zeros()
+    variances = posterior_variance.belief_propagation(edges, matrix.diagonal())
+    np.testing.assert_allclose(variances, np.diag(np.linalg.inv(matrix.toarray())), rtol=2e-3)
+
+
+def test_rows_of_a_group_share_its_variance():
+    group = np.array([0, 0, 1, 1, 1, 2])
+    graph = eb.Graph.from_groups(group, eb.Graph.from_edges([0, 1], [1, 2]))
+    posterior = eb.LatentField(2.0, 0.5).operator(graph, np.arange(5), np.ones(5))
+    on_groups = eb.LatentField(2.0, 0.5).operator(graph.groups.graph, np.arange(2), np.ones(2))
+    exact = on_groups.prior.csr.toarray()
+    exact[[0, 1], [0, 1]] += [2.0, 3.0]
+    variances = posterior.variances(np.ones(5)).values
+    np.testing.assert_allclose(variances, np.diag(np.linalg.inv(exact))[group])
