@@ -32,8 +32,9 @@ from ebboost.inspection import plots as plot
 from ebboost.inspection.graph_check import GraphCheck, check_graph
 from ebboost.inspection.report import write_report
 from ebboost.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
+from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation
-from ebboost.model.intervals import Intervals
+from ebboost.model.intervals import Intervals, PredictionSets
 from ebboost.model.serialization import ModelFileError
 from ebboost.model.serving import Predictor
 from ebboost.model.state import FittedState
@@ -83,6 +84,8 @@ __all__ = [
     "NeighborFeatures",
     "ParquetTable",
     "Poisson",
+    "PredictionSets",
+    "PredictiveDistribution",
     "Predictor",
     "ProgressBar",
     "PropagationOperator",

@@ -178,7 +178,7 @@ def test_cross_fitting_stays_on_the_device(monkeypatch):
     model = eb.EBBSRegressor(20, learner=eb.XGBoost(2), random_state=0, **SETTINGS["smoothing"])
     here, there, _, fitted = pair(monkeypatch, model, *problem(n_labelled=30))
     np.testing.assert_allclose(there, here, rtol=1e-4)
-    assert fitted.conformity_scores_.size == 30
+    assert fitted.validation_nodes_.size == 30
 
 
 @pytest.mark.parametrize("n_labelled", [150, 30])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
+from ebboost.model.intervals import conformal_ends, scores_of_labels
 from tests.problems import homophilous
 
 
@@ -26,7 +27,7 @@ def test_intervals_of_few_labels_use_out_of_fold_residuals():
         few = np.random.default_rng(seed).choice(800, 45, replace=False)
         m = eb.EBBSRegressor(30, smoothing=None, labels="field", random_state=0, n_jobs=1)
         m.fit(X, y[few], nodes=few, graph=graph)
-        assert "out of fold" in m.conformity_source_
+        assert m.validation_nodes_.size == 45
         intervals = m.predict(interval=0.9)
         rest = np.setdiff1d(np.arange(800), few)
         coverage.append(
@@ -61,7 +62,93 @@ def test_an_interval_must_be_between_0_and_1(interval):
         m.predict(interval=interval)
 
 
-def test_a_classifier_has_no_intervals():
-    X, y, graph = homophilous(100)
-    with pytest.raises(ValueError, match="predict_proba"):
-        eb.EBBSClassifier(5, n_jobs=1).fit(X, y > 0, graph=graph).predict(interval=0.9)
+def local_noise(n=1500, seed=0):
+    """Noise that grows with the second column."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 2))
+    graph = eb.Graph.build_knn(X[:, :1], k=4)
+    return X, X[:, 0] + np.exp(X[:, 1]) * random.normal(size=n), graph
+
+
+FAST = {"smoothing": None, "labels": "none", "random_state": 0, "n_jobs": 1, "n_folds": 2}
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    X, y, graph = local_noise()
+    nodes = np.arange(1000)
+    return eb.EBBSRegressor(15, **FAST).fit(X, y[nodes], nodes=nodes, graph=graph), X, y
+
+
+def covered(intervals, y):
+    return (intervals.lower <= y) & (y <= intervals.upper)
+
+
+def test_intervals_follow_the_local_spread(noisy):
+    m, X, y = noisy
+    test = np.arange(1000, 1500)
+    inside = covered(m.predict(interval=0.9, nodes=test), y[test])
+    for group in (X[test, 1] < -0.5, X[test, 1] > 0.5):
+        assert inside[group].mean() == pytest.approx(0.9, abs=0.08)
+
+
+def test_intervals_of_groups_are_calibrated_by_their_labels(noisy):
+    m, X, _ = noisy
+    group = (X[:, 0] > 0).astype(int)
+    intervals = m.predict(interval=0.8, interval_groups=group)
+    record = m.state_.validation
+    low, high = scores_of_labels(m.state_)
+    for value in (0, 1):
+        chosen = group[record.nodes] == value
+        ends = conformal_ends(low[chosen], high[chosen], 0.8)
+        part = m.predict_distribution(nodes=np.flatnonzero(group == value))
+        np.testing.assert_allclose(intervals.lower[group == value], part.quantile_of_score(ends[0]))
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"), [("area", "not a column of X"), ([1, 2], "array of shape")]
+)
+def test_unknown_interval_groups_raise(noisy, groups, message):
+    with pytest.raises(ValueError, match=message):
+        noisy[0].predict(interval=0.9, interval_groups=groups)
+
+
+def test_skewed_residuals_have_asymmetric_intervals():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 1))
+    y = random.exponential(size=400)
+    intervals = eb.EBBSRegressor(5, **FAST).fit(X, y).predict(X, interval=0.8)
+    above = intervals.upper - intervals.prediction
+    assert np.median(above / (intervals.prediction - intervals.lower)) > 1.4
+
+
+def test_intervals_survive_a_file_and_cover_new_rows(noisy, tmp_path):
+    m, X, _ = noisy
+    m.save(tmp_path / "m.ebb")
+    loaded = eb.load(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(loaded.predict(interval=0.9), m.predict(interval=0.9))
+    edges = (np.arange(20), np.arange(20))
+    new = [one.predict(X[:20], attach=edges, interval=0.9) for one in (m, loaded)]
+    np.testing.assert_array_equal(new[0], new[1])
+    assert np.ptp(new[0].upper - new[0].lower) > 0
+
+
+def test_counts_have_integer_intervals_that_cover():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(900, 1))
+    y = random.poisson(np.exp(1.0 + 0.5 * X[:, 0])).astype(float)
+    m = eb.EBBSRegressor(20, loss="poisson", **FAST).fit(X[:600], y[:600])
+    intervals = m.predict(X[600:], interval=0.9)
+    np.testing.assert_array_equal(intervals.lower, np.round(intervals.lower))
+    np.testing.assert_array_equal(intervals.upper, np.round(intervals.upper))
+    assert 0.87 < covered(intervals, y[600:]).mean() < 0.98
+
+
+def test_prediction_sets_contain_their_share_of_classes():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(900, 2))
+    y = (X[:, 0] + random.normal(size=900) > 0).astype(int) + (X[:, 1] > 1)
+    m = eb.EBBSClassifier(20, **FAST).fit(X[:600], y[:600])
+    sets = m.predict(X[600:], interval=0.8)
+    assert sets.contains[np.arange(300), y[600:]].mean() == pytest.approx(0.8, abs=0.07)
+    np.testing.assert_array_equal(sets.prediction, m.predict(X[600:]))

@@ -262,7 +262,7 @@ def test_few_labels_are_cross_fitted(n_labels, n_residuals):
     m = auto(n_estimators=5, n_folds="auto").fit(
         X, y[:n_labels], nodes=np.arange(n_labels), graph=graph
     )
-    assert m.conformity_scores_.size == n_residuals
+    assert m.validation_nodes_.size == n_residuals
 
 
 def test_rules_use_the_graph_where_neighbours_have_similar_labels():

@@ -21,7 +21,7 @@ from ebboost.graph import Graph
 from ebboost.inspection.diagnostics import selection_rows
 from ebboost.inspection.formatting import figure, file_size, percent
 from ebboost.inspection.metrics import accuracy, mae, rmse
-from ebboost.model.intervals import half_width
+from ebboost.model.intervals import fitted_intervals
 from ebboost.model.state import FittedState
 from ebboost.model.summary import error_text, graph_use, models_text
 
@@ -158,14 +158,16 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
             **_validation_metrics(model.state_, CLASS_METRICS[min(len(classes), 3)]),
         }
     truth = model.validation_target_[:, 0]
+    residual = truth - model.state_.output.decode(model.validation_prediction_)
+    intervals = fitted_intervals(model.state_, level)
     is_squared = isinstance(model.loss_, SquaredError)
     return {
         "held_out": n_errors,
-        "rmse": rmse(model.conformity_scores_),
+        "rmse": rmse(residual),
         "rmse_of_mean": rmse(truth - y.mean()),
-        "mae": mae(model.conformity_scores_),
+        "mae": mae(residual),
         "interval": level,
-        "half_width": half_width(model.state_, level),
+        "half_width": float(np.median(intervals.upper - intervals.lower) / 2.0),
         **_validation_metrics(model.state_, () if is_squared else NUMBER_METRICS),
     }
 
@@ -192,7 +194,9 @@ def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]
         explained = 1.0 - (facts["rmse"] / mean) ** 2 if mean else 0.0
         error = f"{figure(facts['rmse'])}; {figure(mean)} for the mean (R² {explained:.3f})"
         width = facts["half_width"]
-        bounds = f"±{figure(width)}" if np.isfinite(width) else "none: too few held-out labels"
+        bounds = "none: too few held-out labels"
+        if np.isfinite(width):
+            bounds = f"±{figure(width)} or less for half of the nodes"
         rows += [("held-out RMSE", error), ("held-out MAE", figure(facts["mae"]))]
         rows.append((f"{percent(facts['interval'])} interval", bounds))
     if "accuracy" in facts:

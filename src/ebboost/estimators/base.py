@@ -23,9 +23,10 @@ from ebboost.data.features import NeighborFeatures
 from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
 from ebboost.model.fitted import FittedModel
-from ebboost.model.intervals import with_intervals
+from ebboost.model.intervals import calibration_slice, find_groups, with_intervals, with_sets
 from ebboost.model.output import Output
-from ebboost.model.predict import Offset, predict_raw
+from ebboost.model.predict import Offset, predict_raw, predict_rows
+from ebboost.model.spread import spread_of_rows
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
 from ebboost.training.problem import FitData
@@ -235,6 +236,7 @@ class BaseEBBS(FittedModel):
         attach: Any = None,
         coordinates: Any = None,
         interval: float | None = None,
+        interval_groups: Any = None,
         offset: Any = None,
         exposure: Any = None,
         groups: Any = None,
@@ -268,20 +270,37 @@ class BaseEBBS(FittedModel):
             The group of each new row, where the model was fitted with groups: a known group has its
             field, a new one none.
         interval : float, optional
-            For regressors: also return intervals that cover this share of the truth, e.g. 0.9:
-            split conformal, from residuals at labels that were not trained on.
+            Also return intervals that cover this share of labels, e.g. 0.9; of classes, sets.
+            Conformal prediction in units of the local spread (:meth:`predict_distribution`), from
+            labels that were not trained on: those of ``eval_set``, or else all out of fold. Of
+            counts both ends are counts.
+        interval_groups : column name or array-like of shape (n_nodes,), optional
+            Calibrate intervals in each group by its own labels, where there are 50 or more. An
+            array has a group for each fitted node.
         offset, exposure : array-like, optional
             Of the rows of ``X``, as in :meth:`fit`; needed if the model was fitted with one. Fitted
             nodes have theirs.
 
         Returns
         -------
-        ndarray of shape (n,), or Intervals(prediction, lower, upper)
+        ndarray of shape (n,), Intervals(prediction, lower, upper), or for classes
+        PredictionSets(prediction, contains)
         """
         state = self.state_
-        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure), groups)
-        predictions = state.output.decode(predict_raw(state, *rows))
-        return predictions if interval is None else with_intervals(state, predictions, interval)
+        arguments = (graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure))
+        if interval is None:
+            if interval_groups is not None:
+                raise ValueError("interval_groups needs interval, the share of labels to cover.")
+            return state.output.decode(predict_raw(state, X, *arguments, groups))
+        rows = predict_rows(state, X, *arguments, groups)
+        by_group = None
+        if interval_groups is not None:
+            calibration = state.validation.nodes[calibration_slice(state)]
+            by_group = find_groups(state, interval_groups, X, nodes, calibration)
+        if state.is_classifier:
+            return with_sets(state, rows.raw, interval, by_group)
+        spread = spread_of_rows(state, rows, X, nodes)
+        return with_intervals(state, rows, spread, interval, by_group)
 
     def score(
         self,

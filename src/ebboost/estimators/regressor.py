@@ -11,7 +11,6 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.estimators._parameters import LOSSES, fill_docstring
 from ebboost.estimators.base import BaseEBBS
 from ebboost.learners import CatBoost
-from ebboost.model.fitted import learned
 from ebboost.model.output import Output
 from ebboost.propagation import Laplacian
 
@@ -58,5 +57,3 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
     }
 
     score = BaseEBBS.score  # that of the mixin takes no graph
-    conformity_scores_ = learned("conformity_scores", "Sorted absolute residuals, not trained on.")
-    conformity_source_ = learned("conformity_source", "Which labels these residuals are of.")

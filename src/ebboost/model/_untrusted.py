@@ -25,6 +25,7 @@ from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.graph import Graph, Groups, check_strengths
 from ebboost.graph.ids import check_unique_ids
 from ebboost.model.candidate import Candidate
+from ebboost.model.spread import Spread
 from ebboost.model.state import FittedState, GraphGain
 
 Array = NDArray[np.float64]
@@ -45,14 +46,23 @@ MANIFEST = {
     "temperature": float | None,
     "environment": dict,
     "members": list,
+    "spread": dict | None,
 }
+SPREAD = {
+    "dispersion": float,
+    "scale": float,
+    "shape": {"location": float, "scale": float, "skew": float, "df": float},
+    "n_calibration": int,
+    "variance_error": float,
+    "uses_columns": bool,
+}
+SPREAD_ARRAYS = ("factor", "field_variance", "deviation", "size")
 MEMBER = {"candidate": dict, "origin": list, "rounds": dict}
 FACTS = {
     "loss": Loss,
     "classes": np.ndarray | None,
     "feature_names": np.ndarray | None,
     "stop_reason": str,
-    "conformity_source": str,
     "rounds": tuple,
     "history": dict,
     "selection": dict,
@@ -132,6 +142,30 @@ def check_member(
         numbers(arrays, name, *getattr(first, name).shape)
 
 
+def spread_facts(spread: Spread) -> dict[str, Any]:
+    """Return the numbers of a spread."""
+    facts = {name: getattr(spread, name) for name in SPREAD}
+    return facts | {"shape": spread.shape._asdict()}
+
+
+def check_spread(state: FittedState, facts: dict[str, Any], arrays: Arrays) -> None:
+    """Check numbers and arrays of a spread."""
+    match(facts, SPREAD, "spread")
+    values = [facts["dispersion"], facts["scale"], *facts["shape"].values()]
+    require(bool(np.isfinite(values).all()), "spread must hold finite numbers")
+    positive = [*values[:2], *values[3:]]
+    require(min(positive) > 0.0 and facts["shape"]["df"] > 2.0, "spread must be positive")
+    n_labels = state.validation.nodes.size
+    require(is_integer(facts["n_calibration"], 1, n_labels), "spread.n_calibration")
+    require(not state.is_classifier, "spread must be null for a classifier")
+    for name in SPREAD_ARRAYS:
+        size = state.n_nodes if name in ("factor", "field_variance") else n_labels
+        array = numbers(arrays, f"spread_{name}", size)
+        least = array.min(initial=1.0)
+        above = least >= 0.0 if name in ("field_variance", "size") else least > 0.0
+        require(bool(above), f"spread_{name} must not be negative")
+
+
 def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int]:
     """Check classes, scores, predictions and labels; return the numbers of nodes and of outputs."""
     n_nodes, n_outputs = numbers(arrays, "scores", None, None).shape
@@ -154,20 +188,15 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
         "label_weight": (n_labels,),
         "validation_target": (n_validation, n_outputs if n_validation else None),
         "validation_prediction": (n_validation, n_outputs if n_validation else None),
-        "conformity_scores": (None,),
     }
     if "offset" in arrays:
         shapes["offset"] = (n_nodes, 1)
     for name, shape in shapes.items():
-        high = np.inf if name == "conformity_scores" else LARGEST
-        numbers(arrays, name, *shape, high=high)
+        numbers(arrays, name, *shape)
     compared = arrays["validation_without_graph"]
     numbers({"": np.nan_to_num(compared)}, "", *shapes["validation_prediction"])
     weight = arrays["label_weight"]
     require((weight >= 0).all() and weight.any(), "label_weight must be positive at some label")
-    errors = arrays["conformity_scores"]
-    is_sorted = (errors >= 0).all() and (np.diff(errors) >= 0).all()
-    require(classes is not None or is_sorted, "conformity_scores must be sorted, not negative")
     for name in ("label_target", "validation_target"):
         in_range = ((arrays[name] >= 0) & (arrays[name] <= 1 + 1e-6)).all()
         require(classes is None or in_range, f"{name} must be probabilities")

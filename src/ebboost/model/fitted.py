@@ -18,9 +18,11 @@ from ebboost.data import validation as checks
 from ebboost.data.types import TableLike
 from ebboost.graph import Graphs
 from ebboost.model import serialization
+from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation, explain
-from ebboost.model.predict import Offset, fitted_table
+from ebboost.model.predict import Offset, fitted_table, predict_rows
 from ebboost.model.serving import Predictor
+from ebboost.model.spread import class_distribution, distribution_of, require_spread, spread_of_rows
 from ebboost.model.state import FittedState
 from ebboost.model.summary import summarize
 from ebboost.propagation import EdgeWeights, Robust, threads
@@ -75,6 +77,55 @@ class FittedModel(BaseEstimator):
         True
         """
         return Predictor(self.state_, X, graph, new_labels, Offset(offset, exposure))
+
+    def predict_distribution(
+        self,
+        X: Any = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: Any = None,
+        new_labels: Any = None,
+        attach: Any = None,
+        coordinates: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        groups: Any = None,
+    ) -> PredictiveDistribution:
+        """Return the predictive distribution of each node: mean, variance, quantiles, scores.
+
+        The variance adds the noise of the likelihood and the posterior variance of the latent
+        field, times a factor of trees that are grown on the sizes of out-of-fold residuals. Numbers
+        have a Student t distribution with two scales, amounts gamma, counts negative binomial,
+        classes their probabilities.
+
+        Parameters
+        ----------
+        X, graph, nodes, new_labels, attach, coordinates, offset, exposure, groups
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        PredictiveDistribution
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(400, 2))
+        >>> y = X[:, 0] + rng.normal(size=400) * np.exp(X[:, 1])
+        >>> g = eb.Graph.build_knn(X[:, :1], k=5)
+        >>> m = eb.EBBSRegressor(20, selection="rules", random_state=0).fit(X, y, graph=g)
+        >>> distribution = m.predict_distribution()
+        >>> bool(np.corrcoef(distribution.variance, X[:, 1])[0, 1] > 0.5)
+        True
+        """
+        state = self.state_
+        arguments = (graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure))
+        rows = predict_rows(state, X, *arguments, groups)
+        if state.is_classifier:
+            return class_distribution(state, rows.raw)
+        require_spread(state, "predict_distribution")
+        return distribution_of(state, rows.raw, spread_of_rows(state, rows, X, nodes))
 
     def explain(self, nodes: Any, X: TableLike = None) -> list[Explanation]:
         """Return the predictions of fitted nodes as exact sums of contributions.

@@ -1,14 +1,27 @@
-"""Prediction intervals by split conformal prediction."""
+"""Prediction intervals of local width and prediction sets, by conformal prediction.
 
-from typing import NamedTuple
+Labels that were not trained on are ranked within their predictive distributions: z = Φ⁻¹(F(y)).
+The ends of an interval are the quantiles of a node's distribution at conformal quantiles of these
+scores, one for each end. For numbers this is conformal prediction with residuals in units of the
+local spread; of counts the ends are counts.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from ebboost.data.labels import one_hot
 from ebboost.data.parameters import check_number
+from ebboost.data.table import Table
+from ebboost.model.rows import RowPredictions
+from ebboost.model.spread import LocalSpread, distribution_of, held_out_distribution, require_spread
 from ebboost.model.state import FittedState
 
 Array = NDArray[np.float64]
+# Calibration labels of a group, below which it has the interval of all labels.
+MIN_GROUP = 50
 
 
 class Intervals(NamedTuple):
@@ -24,22 +37,150 @@ class Intervals(NamedTuple):
     upper: Array
 
 
-def half_width(state: FittedState, level: float) -> float:
-    """Return the conformal quantile of the residuals, the ⌈(m+1)·level⌉-th smallest or infinity."""
-    residuals = state.conformity_scores
-    if not residuals.size:
+class PredictionSets(NamedTuple):
+    """Predicted classes, and which classes the set of each node contains.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (n,)
+    contains : ndarray of bool, shape (n, n_classes)
+        In the order of ``classes_``. A set may be empty, where no class is probable enough.
+    """
+
+    prediction: NDArray[Any]
+    contains: NDArray[np.bool_]
+
+
+class IntervalGroups(NamedTuple):
+    """Groups of the rows to predict and of the calibration labels."""
+
+    rows: NDArray[Any]
+    calibration: NDArray[Any]
+
+
+def scores_of_labels(state: FittedState) -> tuple[Array, Array]:
+    """Return Φ⁻¹ of P(Y ≤ y) and of P(Y < y) for each label that was not trained on."""
+    distribution = held_out_distribution(state)
+    y = state.validation.target[:, 0]
+    with np.errstate(divide="ignore"):
+        return ndtri(distribution.cdf(y)), -ndtri(distribution.survival(y))
+
+
+def conformal_ends(lower: Array, upper: Array, level: float) -> tuple[float, float]:
+    """Return conformal quantiles of scores, one for each end; infinite if there are too few."""
+    n = lower.size
+    tail = (1.0 - level) / 2.0
+    low_rank = int(np.floor((n + 1) * tail + 1e-9))
+    high_rank = int(np.ceil((n + 1) * (1.0 - tail) - 1e-9))
+    low = float(np.sort(lower)[low_rank - 1]) if low_rank >= 1 else -np.inf
+    high = float(np.sort(upper)[high_rank - 1]) if high_rank <= n else np.inf
+    return low, high
+
+
+def class_threshold(miss: Array, level: float) -> float:
+    """Return the conformal quantile of 1 − p of true classes."""
+    rank = int(np.ceil((miss.size + 1) * level - 1e-9))
+    return float(np.sort(miss)[rank - 1]) if rank <= miss.size else np.inf
+
+
+def find_groups(
+    state: FittedState, values: Any, X: Any, nodes: Any, calibration: NDArray[np.int64]
+) -> IntervalGroups:
+    """Return groups by a column of X, or by an array with a group for each fitted node."""
+    if isinstance(values, str):
+        fitted = _column(state.table, values)
+        rows = fitted if X is None else _column(state.reader.read(X), values)
+    else:
+        fitted = rows = np.asarray(values)
+        if X is not None or fitted.shape != (state.n_nodes,):
+            raise ValueError(
+                f"interval_groups must be a column of X or, to predict fitted nodes, an array of "
+                f"shape ({state.n_nodes},), got shape {fitted.shape}."
+            )
+    return IntervalGroups(rows if nodes is None else rows[nodes], fitted[calibration])
+
+
+def _column(table: Table | None, name: str) -> NDArray[Any]:
+    if table is None or table.on_disk:
         raise ValueError(
-            "interval needs residuals at nodes that were not trained on, and this fit has none: "
-            "pass eval_set=(nodes, y), or leave early_stopping=True with at least 10 labels."
+            f"interval_groups={name!r} needs the table fitted on, which this model does not hold: "
+            "save it with table=True."
         )
-    rank = int(np.ceil((residuals.size + 1) * level))
-    return float(residuals[rank - 1]) if rank <= residuals.size else float("inf")
+    if name not in table.names:
+        raise ValueError(f"interval_groups={name!r} is not a column of X, {list(table.names)}.")
+    column = table.values[:, [table.names.index(name)]]
+    values: NDArray[Any] = (column.toarray() if table.is_sparse else np.asarray(column)).ravel()
+    return values
 
 
-def with_intervals(state: FittedState, predictions: Array, interval: float) -> Intervals:
+def calibration_slice(state: FittedState) -> slice:
+    """Return which labels of the validation record intervals are calibrated on."""
+    n = state.validation.nodes.size
+    spread = state.spread
+    return slice(n - (n if spread is None else spread.n_calibration), n)
+
+
+def with_intervals(
+    state: FittedState,
+    rows: RowPredictions,
+    local: LocalSpread,
+    interval: float,
+    groups: IntervalGroups | None = None,
+) -> Intervals:
     """Return predictions with intervals of the level ``interval``."""
-    if state.is_classifier:
-        raise ValueError(f"interval is not supported by {state.estimator}; use predict_proba().")
     check_number("interval", interval, low=0.0, high=1.0, closed="neither")
-    half = half_width(state, float(interval))
-    return Intervals(predictions, predictions - half, predictions + half)
+    require_spread(state)
+    distribution = distribution_of(state, rows.raw, local)
+    chosen = calibration_slice(state)
+    low, high = (part[chosen] for part in scores_of_labels(state))
+    prediction = state.output.decode(rows.raw)
+    ends = np.empty((2, prediction.size))
+    for of_rows, of_labels in _parts(groups, prediction.size, low.size):
+        part = distribution.subset(of_rows)
+        scores = conformal_ends(low[of_labels], high[of_labels], float(interval))
+        ends[:, of_rows] = [part.quantile_of_score(score) for score in scores]
+    return Intervals(prediction, ends[0], ends[1])
+
+
+def fitted_intervals(state: FittedState, level: float) -> Intervals:
+    """Return the intervals of the fitted nodes."""
+    spread = require_spread(state)
+    local = LocalSpread(spread.field_variance, spread.factor)
+    return with_intervals(state, RowPredictions.of_fitted_nodes(state), local, level)
+
+
+def with_sets(
+    state: FittedState, raw: Array, interval: float, groups: IntervalGroups | None = None
+) -> PredictionSets:
+    """Return predicted classes with sets that contain the true class with this probability."""
+    check_number("interval", interval, low=0.0, high=1.0, closed="neither")
+    record = state.validation
+    if not record.nodes.size:
+        require_spread(state)
+    true_class = one_hot(record.target).argmax(axis=1)
+    chosen = calibration_slice(state)
+    probabilities = held_out_distribution(state).mean
+    miss = (1.0 - probabilities[np.arange(true_class.size), true_class])[chosen]
+    of_rows_all = state.output.apply_link(raw)
+    contains = np.zeros(of_rows_all.shape, dtype=bool)
+    for of_rows, of_labels in _parts(groups, len(raw), miss.size):
+        threshold = class_threshold(miss[of_labels], float(interval))
+        contains[of_rows] = 1.0 - of_rows_all[of_rows] <= threshold
+    return PredictionSets(state.output.decode(raw), contains)
+
+
+def _parts(
+    groups: IntervalGroups | None, n_rows: int, n_labels: int
+) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Masks of rows and of the calibration labels for them; small groups share all labels."""
+    every = np.ones(n_labels, dtype=bool)
+    rest = np.ones(n_rows, dtype=bool)
+    parts = []
+    if groups is not None:
+        for value in np.unique(groups.rows[groups.rows == groups.rows]):
+            of_labels = groups.calibration == value
+            if of_labels.sum() >= MIN_GROUP:
+                of_rows = groups.rows == value
+                parts.append((of_rows, of_labels))
+                rest &= ~of_rows
+    return [*parts, (rest, every)] if rest.any() else parts

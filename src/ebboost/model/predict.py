@@ -24,6 +24,7 @@ from ebboost.data.types import TableLike
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
 from ebboost.model.attach import Attachment, attached_graph, attached_groups
+from ebboost.model.rows import RowPredictions
 from ebboost.model.state import FittedState
 from ebboost.propagation import IdentityOperator, Propagation, Smoother, threads
 
@@ -54,7 +55,12 @@ class TableScores(NamedTuple):
     graph: Graph | None
 
 
-def predict_raw(
+def predict_raw(state: FittedState, *arguments: Any, **options: Any) -> Array:
+    """Return raw predictions; the arguments are those of :func:`predict_rows`."""
+    return predict_rows(state, *arguments, **options).raw
+
+
+def predict_rows(
     state: FittedState,
     X: object,
     graph: Graphs | None,
@@ -64,11 +70,14 @@ def predict_raw(
     coordinates: Any = None,
     offset: Offset = NO_OFFSET,
     groups: Any = None,
-) -> Array:
-    """Return raw predictions of all or some nodes; rows beyond the reach of these are not read."""
+) -> RowPredictions:
+    """Return predictions of all or some nodes; rows beyond the reach of these are not read."""
     if state.members:
         arguments = (X, graph, nodes, new_labels, attach, coordinates, offset, groups)
-        return np.mean([predict_raw(one, *arguments) for one in state.members], axis=0)
+        parts = [predict_rows(one, *arguments) for one in state.members]
+        result = parts[0]._replace(raw=np.mean([part.raw for part in parts], axis=0))
+        known = [part.label_scores for part in parts if part.label_scores is not None]
+        return result._replace(label_scores=np.mean(known, axis=0)) if known else result
     if X is not None:
         X, geometry = split_geometry(X)
         coordinates = geometry if coordinates is None else coordinates
@@ -77,23 +86,25 @@ def predict_raw(
     has_no_edges = X is not None and graph is None and attach is None
     is_plain = has_no_edges and all(part is None for part in (new_labels, *offset))
     if is_plain and is_fitted_table(state, X, coordinates):
-        raw = state.raw_predictions
+        result = RowPredictions.of_fitted_nodes(state)
     elif attach is not None or (has_no_edges and state.coordinates is not None):
-        raw = _predict_attached(state, X, graph, attach, new_labels, coordinates, offset)
+        result = _predict_attached(state, X, graph, attach, new_labels, coordinates, offset)
     else:
         if X is not None and nodes is not None and not _may_use_labels(state, graph, new_labels):
-            rows_raw = _predict_rows(state, X, graph, nodes, offset)
-            if rows_raw is not None:
+            local = _predict_near(state, X, graph, nodes, offset)
+            if local is not None:
                 if state.candidate.labels is not None and new_labels is None:
                     warn_caller(NEW_NODES)
-                return rows_raw
-        raw = state.raw_predictions
+                return local
+        result = RowPredictions.of_fitted_nodes(state)
         if any(part is not None for part in (X, graph, new_labels, *offset)):
             scored = score_table(state, X, graph, offset)
-            raw = apply_labels(state, scored, labels_for(state, X, scored, new_labels))
-    if nodes is None:
-        return raw.copy()
-    return raw[checks.node_positions(nodes, len(raw), repeats=True)]
+            labels = labels_for(state, X, scored, new_labels)
+            raw = apply_labels(state, scored, labels)
+            at_labels = None if labels is None else raw[labels.nodes]
+            rows = np.arange(len(raw))
+            result = RowPredictions(raw, rows, scored.graph, labels, at_labels, X is None)
+    return result.subset(nodes)
 
 
 def is_fitted_table(state: FittedState, X: object, coordinates: Any = None) -> bool:
@@ -144,8 +155,8 @@ def _predict_attached(
     new_labels: object,
     coordinates: Any,
     offset: Offset,
-) -> Array:
-    """Return raw predictions of new rows that are connected to fitted nodes."""
+) -> RowPredictions:
+    """Return predictions of new rows that are connected to fitted nodes."""
     if state.graph is None or X is None:
         raise ValueError("attach needs X, the new rows, and a model that was fitted on a graph.")
     if isinstance(graph, Mapping) or state.relation_strengths is not None:
@@ -173,7 +184,10 @@ def _predict_attached(
         own = _encoded_labels(state, new_labels, table.n_rows, new_nodes)
         own = replace(own, nodes=own.nodes + state.n_nodes)
         labels = own if labels is None else labels.concat(own)
-    return apply_labels(state, scored, labels)[state.n_nodes :]
+    raw = apply_labels(state, scored, labels)
+    at_labels = None if labels is None else raw[labels.nodes]
+    rows = np.arange(state.n_nodes, len(raw))
+    return RowPredictions(raw[state.n_nodes :], rows, joined, labels, at_labels, True)
 
 
 def fixed_scores(state: FittedState, n_rows: int, offset: Offset) -> Array:
@@ -224,10 +238,10 @@ def _propagate(state: FittedState, scores: Array, graph: Graph | None, fixed: Ar
     return TableScores(scores, fixed + operator.apply(scores), graph)
 
 
-def _predict_rows(
+def _predict_near(
     state: FittedState, X: object, graph: Graphs | None, nodes: ArrayLike, offset: Offset
-) -> Array | None:
-    """Raw predictions of some rows computed from the rows in reach only; None without a limit."""
+) -> RowPredictions | None:
+    """Predictions of some rows computed from the rows in reach only; None without a limit."""
     check_feature_names(state, X)
     n_rows = count_rows(X)
     one_graph = None if n_rows is None else graph_for(state, X, n_rows, graph)
@@ -241,7 +255,7 @@ def _predict_rows(
     if one_graph is None:
         scores = tree_scores(state, state.pipeline.transform(read_rows(state, X, center), None))
         raw = apply_labels(state, _propagate(state, scores, None, fixed[center]), None)
-        return raw[np.searchsorted(center, rows)]
+        return RowPredictions(raw[np.searchsorted(center, rows)], rows, None)
     wide = one_graph.neighborhood(center, column_hops + hops)
     table = read_rows(state, X, wide.nodes)
     with threads(threads_for(state.n_jobs, table)):
@@ -250,7 +264,7 @@ def _predict_rows(
         features = features.subset(wide.distance <= hops) if column_hops else features
         scored = _propagate(state, tree_scores(state, features), near.graph, fixed[near.nodes])
     raw = apply_labels(state, scored, None)
-    return raw[np.searchsorted(near.nodes, rows)]
+    return RowPredictions(raw[np.searchsorted(near.nodes, rows)], rows, one_graph)
 
 
 def apply_labels(

@@ -29,13 +29,15 @@ from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.schema import is_integer, match, require
 from ebboost.data.table import Table
-from ebboost.learners import Learner
+from ebboost.learners import Learner, LightGBM
 from ebboost.learners.averaged import load_ensemble
 from ebboost.model import _untrusted as untrusted
 from ebboost.model.candidate import Candidate
 from ebboost.model.codec import PartCodec
 from ebboost.model.container import FileFormat, error_text
+from ebboost.model.distribution import Shape
 from ebboost.model.output import ClassOutput, Output
+from ebboost.model.spread import COLUMNS, Spread
 from ebboost.model.state import FittedState, GraphGain, ValidationRecord
 from ebboost.propagation import Smoother
 
@@ -45,7 +47,8 @@ _MODULES = (features, latent_field, learners, losses, masked_labels, momentum, p
 _PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, NeighborFeatures)
 # What is stored as an array: attributes of the state, and the fields of its records by prefix.
 _MEMBER_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions")
-_ARRAYS = (*_MEMBER_ARRAYS, "conformity_scores")
+_ARRAYS = _MEMBER_ARRAYS
+_SPREAD_TREES = "spread-"  # before the names of the files of the spread's trees
 _RECORDS: dict[str, tuple[str, type[Labels | ValidationRecord]]] = {
     "label": ("labels", Labels),
     "validation": ("validation", ValidationRecord),
@@ -88,6 +91,9 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
     first, *others = state.candidates
     first = replace(state, members=(), raw_predictions=first.raw_predictions, rounds=first.rounds)
     entries = {"arrays.npz": _pack(_arrays(first, tables)), **first.ensemble.files()}
+    if state.spread is not None and state.spread.ensemble is not None:
+        trees = state.spread.ensemble.files().items()
+        entries |= {f"{_SPREAD_TREES}{name}": content for name, content in trees}
     for number, member in enumerate(others, 1):
         arrays = {name: getattr(member, name) for name in _MEMBER_ARRAYS}
         arrays |= _pipeline_arrays(member.pipeline)
@@ -137,6 +143,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
             },
         },
         "temperature": output.temperature if isinstance(output, ClassOutput) else None,
+        "spread": None if state.spread is None else untrusted.spread_facts(state.spread),
         "environment": dict(state.environment),
     }
 
@@ -146,6 +153,9 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
     arrays: untrusted.Arrays = {name: getattr(state, name) for name in _ARRAYS}
     if state.offset is not None:
         arrays["offset"] = state.offset
+    if state.spread is not None:
+        spread = state.spread
+        arrays |= {f"spread_{name}": getattr(spread, name) for name in untrusted.SPREAD_ARRAYS}
     for prefix, (attribute, kind) in _RECORDS.items():
         record = getattr(state, attribute)
         arrays |= {f"{prefix}_{part.name}": getattr(record, part.name) for part in fields(kind)}
@@ -250,12 +260,38 @@ def load_state(
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)
+        state = replace(state, spread=_load_spread(state, manifest["spread"], arrays, entries))
         members = [state]
         for number, facts in enumerate(manifest["members"], 1):
             prefix = f"member{number}-"
             own = {n.removeprefix(prefix): c for n, c in entries.items() if n.startswith(prefix)}
             members.append(_load_member(state, facts, own, codec, learner, os.path.getsize(path)))
         return state.with_members(tuple(members))
+
+
+def _load_spread(
+    state: FittedState,
+    facts: dict[str, Any] | None,
+    arrays: untrusted.Arrays,
+    entries: dict[str, bytes],
+) -> Spread | None:
+    """The spread of residuals, checked."""
+    if facts is None:
+        return None
+    untrusted.check_spread(state, facts, arrays)
+    ensemble = None
+    trees = {
+        name.removeprefix(_SPREAD_TREES): content
+        for name, content in entries.items()
+        if name.startswith(_SPREAD_TREES)
+    }
+    if trees:
+        ensemble = load_ensemble(LightGBM(), trees)
+        own = state.n_features if facts["uses_columns"] else 0
+        categories = {column: len(values) for column, values in state.reader.categories.items()}
+        ensemble.check(own + len(COLUMNS), 1, categories if own else {})
+    parts: dict[str, Any] = {name: arrays[f"spread_{name}"] for name in untrusted.SPREAD_ARRAYS}
+    return Spread(**facts | parts | {"shape": Shape(**facts["shape"])}, ensemble=ensemble)
 
 
 def _load_member(

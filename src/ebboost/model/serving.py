@@ -17,9 +17,10 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
+from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
 from ebboost.graph import Graphs
-from ebboost.model.intervals import Intervals, with_intervals
+from ebboost.model.intervals import Intervals, PredictionSets, with_intervals, with_sets
 from ebboost.model.predict import (
     NO_OFFSET,
     Offset,
@@ -32,6 +33,8 @@ from ebboost.model.predict import (
     score_table,
     tree_scores,
 )
+from ebboost.model.rows import RowPredictions
+from ebboost.model.spread import LocalSpread, spread_of_rows
 from ebboost.model.state import FittedState
 
 Array = NDArray[np.float64]
@@ -99,6 +102,8 @@ class Predictor:
         offset: Offset = NO_OFFSET,
     ) -> None:
         self._state = state
+        self._X = X
+        self._is_fitted = X is None and new_labels is None
         arguments = (X, graph, new_labels, offset)
         self._members = [Predictor(one, *arguments) for one in state.members]
         self._writing = Lock()
@@ -114,7 +119,7 @@ class Predictor:
         self._scores = scored.scores.copy()
         self._propagated = scored.propagated
         self._labels = labels_for(state, X, scored, new_labels)
-        is_fitted = X is None and new_labels is None
+        is_fitted = self._is_fitted
         raw = state.raw_predictions if is_fitted else apply_labels(state, scored, self._labels)
         self._raw = raw.copy()
         self._field: _CachedField | None = None  # from the first update on
@@ -148,23 +153,43 @@ class Predictor:
 
     def predict(
         self, nodes: ArrayLike | None = None, *, interval: float | None = None
-    ) -> NDArray[Any] | Intervals:
+    ) -> NDArray[Any] | Intervals | PredictionSets:
         """Return what the model's ``predict`` returns, for these nodes or for all.
 
         Parameters
         ----------
         nodes : array-like of int or bool, optional
         interval : float, optional
-            As in :meth:`EBBSRegressor.predict`.
+            As in :meth:`EBBSRegressor.predict`; the local spread is that of the rows that this
+            predictor was created with.
 
         Returns
         -------
-        ndarray of shape (n,), or Intervals
+        ndarray of shape (n,), Intervals or PredictionSets
         """
-        predictions = self._state.output.decode(self._look_up(nodes))
+        raw = self._look_up(nodes)
         if interval is None:
-            return predictions
-        return with_intervals(self._state, predictions, interval)
+            return self._state.output.decode(raw)
+        if self._state.is_classifier:
+            return with_sets(self._state, raw, interval)
+        rows = self._rows().subset(nodes)
+        selected = rows.position
+        local = LocalSpread(*(part[selected] for part in self._spread))
+        return with_intervals(self._state, rows._replace(raw=raw), local, interval)
+
+    def _rows(self) -> RowPredictions:
+        """The predictions of all rows, and what they depend on."""
+        if self._is_fitted:
+            return RowPredictions.of_fitted_nodes(self._state)
+        one = self._members[0] if self._members else self
+        labels = one._labels
+        at_labels = None if labels is None else self._raw[labels.nodes]
+        rows = np.arange(len(self._raw))
+        return RowPredictions(self._raw, rows, one._graph, labels, at_labels, self._X is None)
+
+    @lazy_property
+    def _spread(self) -> LocalSpread:
+        return spread_of_rows(self._state, self._rows(), self._X, None)
 
     def predict_proba(self, nodes: ArrayLike | None = None) -> Array:
         """Return the probability of every class, for these nodes or for all.

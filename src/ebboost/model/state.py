@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from ebboost.graph import Graph
 from ebboost.learners import Ensemble
 from ebboost.model.candidate import Candidate
 from ebboost.model.output import Output
+
+if TYPE_CHECKING:
+    from ebboost.model.spread import Spread
 
 Array = NDArray[np.float64]
 
@@ -138,10 +141,8 @@ class FittedState:
     gain : GraphGain or None
         What the graph is worth.
     validation : ValidationRecord
-    conformity_scores : ndarray
-        Sorted absolute residuals at labels that were not trained on.
-    conformity_source : str
-        Which labels these are.
+    spread : Spread or None
+        Spread of residuals at labels that were not trained on; None for classes or no such label.
     calibration_error : float or None
         Expected calibration error at the validation nodes, of a classifier.
     environment : dict
@@ -182,8 +183,7 @@ class FittedState:
     members: tuple["FittedState", ...] = ()
     offset: Array | None = None
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
-    conformity_scores: Array = field(default_factory=lambda: np.zeros(0))
-    conformity_source: str = "none"
+    spread: "Spread | None" = None
     calibration_error: float | None = None
     environment: Mapping[str, str | int | None] = field(default_factory=dict)
     cluster: Mapping[str, int] | None = None

@@ -4,7 +4,7 @@ import numpy as np
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import SquaredError
-from ebboost.model.intervals import half_width
+from ebboost.model.intervals import fitted_intervals
 from ebboost.model.output import ClassOutput
 from ebboost.model.state import FittedState, GraphGain
 
@@ -140,8 +140,10 @@ def _output_rows(state: FittedState) -> Rows:
             text = f"expected error {state.calibration_error:.3f} on the validation nodes"
             rows.append(("calibration", text))
         return rows
-    if not state.conformity_scores.size:
+    if state.spread is None:
         return [("intervals", "none: every label was trained on")]
-    half = half_width(state, 0.9)
-    text = f"90 % within ±{half:.4g}, from the residuals of {state.conformity_source}"
-    return [("intervals", text)]
+    intervals = fitted_intervals(state, 0.9)
+    widths = (intervals.upper - intervals.lower) / 2.0
+    low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9], method="nearest")
+    text = f"90 % within ±{middle:.4g} ({low:.4g} to {high:.4g} for most nodes), calibrated on "
+    return [("intervals", f"{text}{state.spread.n_calibration:,} labels not trained on")]

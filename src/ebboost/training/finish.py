@@ -20,6 +20,7 @@ from ebboost.training import defaults
 from ebboost.training.problem import LabelFolds, Problem
 from ebboost.training.runs import FoldModel, out_of_fold
 from ebboost.training.selection import Search, losses_of, selection_row
+from ebboost.training.spread import with_spread
 
 Array = NDArray[np.float64]
 
@@ -131,25 +132,13 @@ def _gain(metric: str, levels: list[float], influence: list[Array]) -> GraphGain
 
 
 def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
-    """Return the final state: predictions with labels, calibration, conformity scores."""
+    """Return the final state: predictions with labels, calibration, spread of residuals."""
     if isinstance(state.output, ClassOutput):
-        state = _calibrate(state)
-    else:
-        state = _with_conformity_scores(state, labels)
-    return with_labels(state, labels.labels, backend)
-
-
-def _with_conformity_scores(state: FittedState, labels: LabelFolds) -> FittedState:
-    """Store residuals at labels not trained on; those of ``eval_set`` alone, if there is one."""
+        return with_labels(_calibrate(state), labels.labels, backend)
+    state = with_labels(state, labels.labels, backend)
+    evaluation = labels.evaluation
     record = state.validation
-    if not record.nodes.size:
-        return state
-    residuals = np.abs(record.target - state.loss.inverse_link(record.prediction))[:, 0]
-    source = "labelled nodes, out of fold" if labels.is_cross_fitted else "validation nodes"
-    if labels.evaluation is not None:
-        residuals = residuals[-labels.evaluation.nodes.size :]
-        source = "validation nodes"
-    return replace(state, conformity_scores=np.sort(residuals), conformity_source=source)
+    return with_spread(state, (record if evaluation is None else evaluation).nodes.size)
 
 
 def _calibrate(state: FittedState) -> FittedState:

@@ -199,6 +199,21 @@ class Loss(BaseEstimator, ABC):
         """
         return 1.0
 
+    def variance(self, scores: Array, dispersion: float) -> Array:
+        """Return the variance of labels of nodes with these scores.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (m, c)
+        dispersion : float
+            φ of :meth:`dispersion`.
+
+        Returns
+        -------
+        ndarray of shape (m, c)
+        """
+        return np.full_like(scores, dispersion)
+
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return random labels of nodes with these scores.
 

@@ -84,6 +84,10 @@ class Poisson(_LogLink):
         """Return the second derivative exp(s): no parabola lies above this loss."""
         return np.exp(scores)
 
+    def variance(self, scores: Array, dispersion: float) -> Array:
+        """Return the mean."""
+        return np.exp(scores)
+
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return Poisson counts."""
         return random.poisson(np.exp(scores)).astype(np.float64)
@@ -143,6 +147,11 @@ class NegativeBinomial(_LogLink):
         share = self._share(scores)
         return (target + self.theta) * share * (1.0 - share)
 
+    def variance(self, scores: Array, dispersion: float) -> Array:
+        """Return μ + μ²/θ."""
+        means = np.exp(scores)
+        return means + means**2 / self.theta
+
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return counts: Poisson, with means that vary as a gamma distribution."""
         means = random.gamma(self.theta, np.exp(scores) / self.theta)
@@ -179,6 +188,10 @@ class Gamma(_LogLink):
             excess = np.log(shape) - digamma(shape) - half
             shape *= np.exp(excess / (shape * polygamma(1, shape) - 1.0))
         return float(1.0 / shape)
+
+    def variance(self, scores: Array, dispersion: float) -> Array:
+        """Return φμ²."""
+        return dispersion * np.exp(2.0 * scores)
 
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return amounts of variance φμ²."""
@@ -238,6 +251,10 @@ class Tweedie(_LogLink):
         """Return the mean squared Pearson residual."""
         squares = (target - np.exp(scores)) ** 2 * np.exp(-self.power * scores)
         return float(np.average(squares.mean(axis=1), weights=weight))
+
+    def variance(self, scores: Array, dispersion: float) -> Array:
+        """Return φμᵖ."""
+        return dispersion * np.exp(self.power * scores)
 
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return sums of a Poisson number of gamma amounts."""

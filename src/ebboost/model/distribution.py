@@ -1,0 +1,504 @@
+"""Predictive distributions of nodes, for every likelihood."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special, stats
+from scipy.optimize import minimize
+from sklearn.utils import check_random_state
+
+from ebboost.data.parameters import check_number
+
+Array = NDArray[np.float64]
+# Quantiles over which the CRPS is integrated, and rows that are integrated at once.
+CRPS_LEVELS = 200
+CRPS_ROWS = 5_000
+# Bisections of a quantile, and terms of the sum over the number of events of a Tweedie amount.
+BISECTIONS = 60
+MAX_EVENTS = 2_000
+# Least degrees of freedom: the variance must exist; the start of their estimate, in excess of it.
+MIN_DF = 2.1
+START_DF = 8.0
+# Residuals below which the shape is that of a normal distribution, and those used at most.
+FEW_RESIDUALS = 50
+MAX_RESIDUALS = 5_000
+# Least probability whose logarithm is taken.
+TINY = 1e-300
+
+
+class Shape(NamedTuple):
+    """The distribution of standardised residuals: a Student t with two scales.
+
+    Its scale is ``scale`` times ``skew`` above ``location``, and divided by ``skew`` below
+    (Fernández and Steel, 1998).
+    """
+
+    location: float = 0.0
+    scale: float = 1.0
+    skew: float = 1.0
+    df: float = 1e6
+
+
+class PredictiveDistribution(ABC):
+    """The predictive distribution of each of n nodes; see ``model.predict_distribution()``.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> model = eb.EBBSRegressor(20, n_folds=3, random_state=0).fit(X, X[:, 0])
+    >>> distribution = model.predict_distribution(X[:5])
+    >>> distribution.quantile([0.05, 0.95]).shape
+    (5, 2)
+    """
+
+    @property
+    @abstractmethod
+    def mean(self) -> Array:
+        """Mean of each node."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Array:
+        """Variance of each node."""
+
+    @abstractmethod
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return P(Y ≤ y) of each node.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+
+    @abstractmethod
+    def survival(self, y: ArrayLike) -> Array:
+        """Return P(Y ≥ y) of each node.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+
+    @abstractmethod
+    def _quantile(self, lower: float, upper: float) -> Array:
+        """The quantile at the level ``lower`` = 1 − ``upper``."""
+
+    @abstractmethod
+    def log_density(self, y: ArrayLike) -> Array:
+        """Return the log of the density, of counts of the probability, at y.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+
+    @abstractmethod
+    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
+        """Draws, a row for each node."""
+
+    @abstractmethod
+    def subset(self, rows: Any) -> "PredictiveDistribution":
+        """Return the distributions of some rows.
+
+        Parameters
+        ----------
+        rows : slice, or ndarray of int or bool
+
+        Returns
+        -------
+        PredictiveDistribution
+        """
+
+    def quantile(self, levels: ArrayLike) -> Array:
+        """Return quantiles of each node.
+
+        Parameters
+        ----------
+        levels : float or array-like of shape (k,)
+            Between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, k)
+        """
+        several = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        for level in several:
+            check_number("levels", float(level), low=0.0, high=1.0, closed="neither")
+        columns = [self._quantile(float(level), 1.0 - float(level)) for level in several]
+        return columns[0] if np.ndim(levels) == 0 else np.column_stack(columns)
+
+    def quantile_of_score(self, score: float) -> Array:
+        """Return the quantile at the level Φ(score) of each node.
+
+        Parameters
+        ----------
+        score : float
+            A quantile of the standard normal distribution; may be infinite.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return self._quantile(float(special.ndtr(score)), float(special.ndtr(-score)))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Return random labels of each node, independent of those of the others.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int or RandomState, optional
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+        """
+        check_number("n_samples", n_samples, integer=True, low=1)
+        return self._sample(check_random_state(random_state), (self.mean.shape[0], n_samples))
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the continuous ranked probability score of each label; less is better.
+
+        Twice the mean pinball loss of 200 quantiles.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        y = np.asarray(y, dtype=np.float64)
+        levels = (np.arange(CRPS_LEVELS) + 0.5) / CRPS_LEVELS
+        total = np.zeros(y.size)
+        for start in range(0, y.size, CRPS_ROWS):
+            rows = slice(start, start + CRPS_ROWS)
+            difference = y[rows, None] - self.subset(rows).quantile(levels)
+            total[rows] = 2.0 * np.maximum(levels * difference, (levels - 1) * difference).mean(1)
+        return total
+
+
+@dataclass(frozen=True)
+class NumberDistribution(PredictiveDistribution):
+    """Location, scale, and the shape of standardised residuals."""
+
+    location: Array
+    scale: Array
+    shape: Shape
+
+    @property
+    def mean(self) -> Array:  # noqa: D102
+        return self.location + self.scale * self._moments[0]
+
+    @property
+    def variance(self) -> Array:  # noqa: D102
+        return self.scale**2 * self._moments[1]
+
+    @property
+    def _moments(self) -> tuple[float, float]:
+        """Mean and variance of standardised residuals."""
+        location, scale, skew, df = self.shape
+        log_ratio = special.gammaln((df - 1.0) / 2.0) - special.gammaln(df / 2.0)
+        first = np.sqrt(df / np.pi) * np.exp(log_ratio) * (skew - 1.0 / skew)
+        second = df / (df - 2.0) * (skew**3 + skew**-3) / (skew + 1.0 / skew)
+        return location + scale * first, scale**2 * (second - first**2)
+
+    def _standardised(self, y: ArrayLike) -> Array:
+        residual = (np.asarray(y, dtype=np.float64) - self.location) / self.scale
+        return (residual - self.shape.location) / self.shape.scale
+
+    def cdf(self, y: ArrayLike) -> Array:  # noqa: D102
+        return _split_cdf(self._standardised(y), self.shape.skew, self.shape.df)
+
+    def survival(self, y: ArrayLike) -> Array:  # noqa: D102
+        return _split_cdf(-self._standardised(y), 1.0 / self.shape.skew, self.shape.df)
+
+    def _quantile(self, lower: float, upper: float) -> Array:
+        skew = self.shape.skew
+        below = 1.0 / (1.0 + skew**2)
+        if lower < below:
+            value = special.stdtrit(self.shape.df, lower / (2.0 * below)) / skew
+        else:
+            value = -special.stdtrit(self.shape.df, upper / (2.0 * (1.0 - below))) * skew
+        if lower == 0.0 or upper == 0.0:
+            value = -np.inf if lower == 0.0 else np.inf
+        return self.location + self.scale * (self.shape.location + self.shape.scale * value)
+
+    def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
+        return _split_log_density(self._standardised(y), self.shape) - np.log(self.scale)
+
+    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
+        location, scale, skew, df = self.shape
+        draws = np.abs(random.standard_t(df, size))
+        above = random.random_sample(size) < skew**2 / (1.0 + skew**2)
+        draws = np.where(above, skew * draws, -draws / skew)
+        return self.location[:, None] + self.scale[:, None] * (location + scale * draws)
+
+    def subset(self, rows: Any) -> "NumberDistribution":  # noqa: D102
+        return NumberDistribution(self.location[rows], self.scale[rows], self.shape)
+
+
+def _split_cdf(x: Array, skew: float, df: float) -> Array:
+    below = 1.0 / (1.0 + skew**2)
+    left = 2.0 * below * special.stdtr(df, skew * np.minimum(x, 0.0))
+    right = 2.0 * (1.0 - below) * special.stdtr(df, -np.maximum(x, 0.0) / skew)
+    return np.where(x < 0.0, left, 1.0 - right)
+
+
+def _split_log_density(x: Array, shape: Shape) -> Array:
+    """Log density of standardised residuals, less that of their scale."""
+    _, scale, skew, df = shape
+    scaled = np.where(x < 0.0, x * skew, x / skew)
+    constant = special.gammaln((df + 1.0) / 2.0) - special.gammaln(df / 2.0)
+    constant += np.log(2.0 / (skew + 1.0 / skew)) - 0.5 * np.log(df * np.pi) - np.log(scale)
+    return constant - 0.5 * (df + 1.0) * np.log1p(scaled**2 / df)
+
+
+def fit_shape(residuals: Array) -> Shape:
+    """Return the shape of greatest likelihood of standardised residuals; of few, a normal one."""
+    center = float(np.median(residuals))
+    spread = float(np.sqrt(np.mean((residuals - center) ** 2))) or 1.0
+    if residuals.size < FEW_RESIDUALS:
+        return Shape(center, spread)
+    if residuals.size > MAX_RESIDUALS:
+        random = np.random.default_rng(0)
+        residuals = random.choice(residuals, MAX_RESIDUALS, replace=False)
+
+    def shape_of(parameters: Array) -> Shape:
+        location, log_scale, log_skew, log_df = np.clip(parameters, -12.0, 12.0)
+        df = MIN_DF + np.exp(log_df)
+        return Shape(
+            center + spread * float(location),
+            spread * float(np.exp(log_scale)),
+            float(np.exp(log_skew)),
+            float(df),
+        )
+
+    def minus_log_likelihood(parameters: Array) -> float:
+        shape = shape_of(parameters)
+        x = (residuals - shape.location) / shape.scale
+        return -float(_split_log_density(x, shape).mean())
+
+    start = np.array([0.0, -0.2, 0.0, np.log(START_DF)])
+    options = {"xatol": 1e-3, "fatol": 1e-6, "maxiter": 600}
+    best = minimize(minus_log_likelihood, start, method="Nelder-Mead", options=options)
+    return shape_of(best.x)
+
+
+@dataclass(frozen=True)
+class _ByMoments(PredictiveDistribution):
+    """A family with a mean and a variance for each node."""
+
+    means: Array
+    variances: Array
+
+    @property
+    def mean(self) -> Array:
+        return self.means
+
+    @property
+    def variance(self) -> Array:
+        return self.variances
+
+    def subset(self, rows: Any) -> "PredictiveDistribution":
+        kind = type(self)
+        rest = [value for name, value in vars(self).items() if name not in ("means", "variances")]
+        return kind(self.means[rows], self.variances[rows], *rest)
+
+
+@dataclass(frozen=True)
+class AmountDistribution(_ByMoments):
+    """Gamma distributions."""
+
+    @property
+    def _frozen(self) -> Any:
+        return stats.gamma(self.means**2 / self.variances, scale=self.variances / self.means)
+
+    def cdf(self, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(self._frozen.cdf(y))
+
+    def survival(self, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(self._frozen.sf(y))
+
+    def _quantile(self, lower: float, upper: float) -> Array:
+        return np.asarray(self._frozen.ppf(lower) if lower < 0.5 else self._frozen.isf(upper))
+
+    def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(self._frozen.logpdf(y))
+
+    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
+        return np.asarray(self._frozen.rvs(size[::-1], random_state=random)).T
+
+
+@dataclass(frozen=True)
+class CountDistribution(_ByMoments):
+    """Negative binomial distributions; where the variance is the mean, nearly Poisson."""
+
+    @property
+    def _frozen(self) -> Any:
+        size = self.means**2 / (self.variances - self.means)
+        return stats.nbinom(size, size / (size + self.means))
+
+    def cdf(self, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(self._frozen.cdf(y))
+
+    def survival(self, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(self._frozen.sf(np.ceil(np.asarray(y, dtype=np.float64)) - 1.0))
+
+    def _quantile(self, lower: float, upper: float) -> Array:
+        if lower == 0.0:
+            return np.zeros_like(self.means)
+        quantile = self._frozen.ppf(lower) if lower < 0.5 else self._frozen.isf(upper)
+        return np.maximum(np.asarray(quantile), 0.0)
+
+    def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(self._frozen.logpmf(y))
+
+    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
+        return np.asarray(self._frozen.rvs(size[::-1], random_state=random), dtype=np.float64).T
+
+
+@dataclass(frozen=True)
+class TweedieDistribution(_ByMoments):
+    """Sums of a Poisson number of gamma amounts; their variance is φ_i μ_i^power."""
+
+    power: float = 1.5
+
+    @property
+    def _events(self) -> tuple[Array, float, Array]:
+        """Expected number of amounts, their shape and their scale."""
+        dispersion = self.variances * self.means**-self.power
+        rest = 2.0 - self.power
+        number = self.means**rest / (dispersion * rest)
+        scale = dispersion * (self.power - 1.0) * self.means ** (self.power - 1.0)
+        return number, rest / (self.power - 1.0), scale
+
+    def _sum(self, function: Any, y: Array) -> Array:
+        """Σ_k P(k events) function(y | k amounts), k ≥ 1."""
+        number, shape, scale = self._events
+        total = np.zeros_like(y)
+        low = max(1, int(number.min() - 10.0 * np.sqrt(number.min())))
+        high = int(min(number.max() + 10.0 * np.sqrt(number.max()) + 20.0, low + MAX_EVENTS))
+        for events in range(low, high):
+            chance = np.exp(-number + events * np.log(number) - special.gammaln(events + 1.0))
+            total += chance * function(y / scale, events * shape)
+        return total
+
+    def cdf(self, y: ArrayLike) -> Array:  # noqa: D102
+        y = np.asarray(y, dtype=np.float64)
+        positive = self._sum(lambda x, a: special.gammainc(a, np.maximum(x, 0.0)), y)
+        return np.where(y < 0.0, 0.0, np.minimum(np.exp(-self._events[0]) + positive, 1.0))
+
+    def survival(self, y: ArrayLike) -> Array:  # noqa: D102
+        y = np.asarray(y, dtype=np.float64)
+        positive = self._sum(lambda x, a: special.gammaincc(a, np.maximum(x, 0.0)), y)
+        return np.where(y <= 0.0, 1.0, np.minimum(positive, 1.0))
+
+    def _quantile(self, lower: float, upper: float) -> Array:
+        if lower == 0.0 or upper == 0.0:
+            return np.full_like(self.means, 0.0 if lower == 0.0 else np.inf)
+        low = np.zeros_like(self.means)
+        high = self.means + 10.0 * np.sqrt(self.variances) / max(upper, 1e-6) ** 0.5
+        is_zero = self.cdf(low) >= lower
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low + high)
+            above = self.survival(middle) < upper
+            high = np.where(above, middle, high)
+            low = np.where(above, low, middle)
+        return np.where(is_zero, 0.0, high)
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return ∫ (F(x) − 1{x ≥ y})² dx of each label, by the midpoint rule."""
+        y = np.asarray(y, dtype=np.float64)
+        unit = self.means + np.sqrt(self.variances)
+        total = np.zeros_like(y)
+        for level in (np.arange(CRPS_LEVELS) + 0.5) / CRPS_LEVELS:
+            x = unit * level / (1.0 - level)
+            step = unit / (CRPS_LEVELS * (1.0 - level) ** 2)
+            total += step * np.where(x >= y, self.survival(x), self.cdf(x)) ** 2
+        return total
+
+    def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
+        y = np.asarray(y, dtype=np.float64)
+        number, _, scale = self._events
+
+        def density(x: Array, shape: float) -> Array:
+            x = np.maximum(x, TINY)
+            return np.exp((shape - 1.0) * np.log(x) - x - special.gammaln(shape))
+
+        positive = np.log(np.maximum(self._sum(density, y) / scale, TINY))
+        return np.where(y > 0.0, positive, np.where(y == 0.0, -number, -np.inf))
+
+    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
+        number, shape, scale = (np.atleast_1d(part)[:, None] for part in self._events)
+        events = random.poisson(np.broadcast_to(number, size))
+        amounts = random.standard_gamma(np.where(events > 0, events * shape, 1.0)) * scale
+        return np.where(events > 0, amounts, 0.0)
+
+
+@dataclass(frozen=True)
+class ClassDistribution(PredictiveDistribution):
+    """Probabilities of classes: the mean and the variance have a column for each class."""
+
+    probabilities: Array
+    classes: NDArray[Any]
+
+    @property
+    def mean(self) -> Array:  # noqa: D102
+        return self.probabilities
+
+    @property
+    def variance(self) -> Array:  # noqa: D102
+        return self.probabilities * (1.0 - self.probabilities)
+
+    def cdf(self, y: ArrayLike) -> Array:  # noqa: D102
+        raise ValueError("Classes have no order, and no cdf: use mean, their probabilities.")
+
+    survival = cdf
+
+    def _quantile(self, lower: float, upper: float) -> Array:
+        raise ValueError("Classes have no quantiles: use predict(interval=0.9), sets of classes.")
+
+    def _codes(self, y: ArrayLike) -> NDArray[np.int64]:
+        values = np.asarray(y)
+        known = np.isin(values, self.classes)
+        if not known.all():
+            unknown = values[~known][0]
+            raise ValueError(f"y must be classes of the model, got {unknown!r}.")
+        return np.searchsorted(self.classes, values).astype(np.int64)
+
+    def log_density(self, y: ArrayLike) -> Array:
+        """Return the log of the probability of each label."""
+        chosen = self.probabilities[np.arange(len(self.probabilities)), self._codes(y)]
+        return np.log(np.maximum(chosen, TINY))
+
+    def crps(self, y: ArrayLike) -> Array:
+        """Return the Brier score of each label, which is the CRPS of an indicator, over classes."""
+        indicator = np.eye(self.classes.size)[self._codes(y)]
+        return ((self.probabilities - indicator) ** 2).sum(axis=1)
+
+    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
+        totals = np.cumsum(self.probabilities, axis=1)
+        draws = random.random_sample(size)[:, :, None]
+        codes = (draws > totals[:, None, :-1]).sum(axis=2)
+        return np.asarray(self.classes)[codes]
+
+    def subset(self, rows: Any) -> "ClassDistribution":  # noqa: D102
+        return ClassDistribution(self.probabilities[rows], self.classes)

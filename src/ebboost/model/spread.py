@@ -1,0 +1,249 @@
+"""The spread of labels around their predictions: noise, latent field, and columns.
+
+The variance of a label is κ² a(x)² (V(μ) + g'(η)² φ v): that of the likelihood at the prediction,
+the posterior variance v of the field, and a factor a(x) of trees that are grown on the sizes of
+out-of-fold residuals.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import Gamma, NegativeBinomial, Poisson, Tweedie
+from ebboost.data.coordinates import split_geometry
+from ebboost.data.labels import Labels
+from ebboost.data.table import Table
+from ebboost.data.validation import node_positions
+from ebboost.graph import Graph
+from ebboost.learners import Ensemble
+from ebboost.model.distribution import (
+    AmountDistribution,
+    ClassDistribution,
+    CountDistribution,
+    NumberDistribution,
+    PredictiveDistribution,
+    Shape,
+    TweedieDistribution,
+)
+from ebboost.model.predict import read_table
+from ebboost.model.rows import RowPredictions
+from ebboost.model.state import FittedState
+
+Array = NDArray[np.float64]
+# Columns of the trees after those of X.
+COLUMNS = ("prediction", "field deviation", "labelled neighbours", "residuals of neighbours")
+# Range of the factor a(x), and by how much the variance of a count exceeds its mean at least.
+FACTORS = (0.05, 20.0)
+OVERDISPERSION = 1e-6
+NO_RESIDUALS = (
+    "needs residuals at nodes that were not trained on, and this fit has none: pass "
+    "eval_set=(nodes, y), or leave early_stopping=True with at least 10 labels."
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is known about residuals that were not trained on.
+
+    Parameters
+    ----------
+    dispersion : float
+        φ of the likelihood, without what the field explains.
+    scale : float
+        κ, the root mean square of residuals in units of their deviation.
+    shape : Shape
+        Distribution of standardised residuals.
+    n_calibration : int
+        The last labels of the validation record, which intervals are calibrated on.
+    variance_error : float
+        Relative error of ``field_variance``.
+    uses_columns : bool
+        Whether the trees use the columns of X.
+    factor, field_variance : ndarray of shape (n_nodes,)
+        a(x), and v in units of φ, of the fitted nodes.
+    deviation, size : ndarray of shape (m,)
+        Of the labels of the validation record: the deviation without κ, and the size of the
+        residual in units of that without a(x).
+    ensemble : Ensemble or None
+        The trees of log a(x).
+    """
+
+    dispersion: float
+    scale: float
+    shape: Shape
+    n_calibration: int
+    variance_error: float
+    uses_columns: bool
+    factor: Array
+    field_variance: Array
+    deviation: Array
+    size: Array
+    ensemble: Ensemble | None = field(default=None, compare=False)
+
+
+class LocalSpread(NamedTuple):
+    """Variance of the field and factor a(x) of rows."""
+
+    field_variance: Array
+    factor: Array
+
+
+def field_variance(
+    state: FittedState,
+    graph: Graph | None,
+    labels: Labels | None,
+    label_scores: Array | None,
+    nodes: NDArray[np.int64] | None = None,
+) -> tuple[Array, float]:
+    """Return the mean posterior variance of the candidates' fields in units of φ, and its error.
+
+    0 without a field. Without labels it is that of the prior.
+    """
+    size = state.n_nodes if nodes is None else nodes.size
+    results = []
+    for one in state.candidates:
+        use = one.candidate.labels
+        if not isinstance(use, LatentField) or graph is None or state.n_outputs > 1:
+            continue
+        if labels is None or not labels.nodes.size:
+            posterior = use.operator(graph, np.zeros(1, dtype=np.int64), np.ones(1))
+            curvature = np.zeros(1)
+        else:
+            posterior = use.operator(graph, labels.nodes, labels.weight)
+            scores = one.raw_predictions[labels.nodes] if label_scores is None else label_scores
+            heights = np.broadcast_to(state.loss.curvature(scores, labels.target), scores.shape)
+            curvature = posterior.weight * heights[:, 0]
+        results.append(posterior.variances(curvature, nodes))
+    if not results:
+        return np.zeros(size), 0.0
+    values: Array = np.mean([one.values for one in results], axis=0)
+    return values, max(one.relative_error for one in results)
+
+
+def neighbor_columns(
+    graph: Graph | None, size: Array, labels: Labels | None, nodes: NDArray[np.int64]
+) -> Array:
+    """Return the number of labelled neighbours, and the mean log size of their residuals.
+
+    ``size`` are those of the first nodes of the graph, NaN where unknown.
+    """
+    columns = np.full((nodes.size, 2), np.nan)
+    columns[:, 0] = 0.0
+    if graph is None or graph.groups is not None or labels is None:
+        return columns
+    labelled = np.zeros(graph.n_nodes)
+    labelled[labels.nodes] = 1.0
+    pattern = sparse.csr_array(graph.unsigned.adjacency[nodes])
+    weights = pattern.copy()
+    pattern.data = np.ones_like(pattern.data)
+    columns[:, 0] = pattern @ labelled
+    known = np.zeros((graph.n_nodes, 2))
+    is_known = np.isfinite(size)
+    known[: size.size][is_known, 0] = 1.0
+    known[: size.size][is_known, 1] = np.log(np.maximum(size[is_known], 1e-3))
+    mass, total = (weights @ known).T
+    np.divide(total, mass, out=columns[:, 1], where=mass > 0)
+    return columns
+
+
+def spread_table(table: Table | None, raw: Array, variance: Array, neighbors: Array) -> Table:
+    """Return the columns of the spread's trees; without those of X where ``table`` is None."""
+    with np.errstate(divide="ignore"):
+        deviation = np.where(variance > 0.0, 0.5 * np.log(variance), np.nan)
+    own = np.column_stack([raw[:, 0], deviation, neighbors])
+    origin = (-1,) * len(COLUMNS)
+    if table is None:
+        return Table(own, COLUMNS, (), origin)
+    values = np.hstack([np.asarray(table.values, dtype=np.float64), own])
+    names = (*table.names, *COLUMNS)
+    categories = {"categories": table.categories}
+    return Table(values, names, table.categorical, (*table.origin, *origin), **categories)
+
+
+def spread_of_rows(
+    state: FittedState, rows: RowPredictions, X: object, nodes: ArrayLike | None
+) -> LocalSpread:
+    """Return the spread of predicted rows; X and nodes are the arguments of the prediction."""
+    spread = require_spread(state)
+    position = rows.position
+    if rows.is_stored:
+        return LocalSpread(spread.field_variance[position], spread.factor[position])
+    at_labels = (rows.labels, rows.label_scores)
+    variance, _ = field_variance(state, rows.graph, *at_labels, position)
+    if X is None:
+        return LocalSpread(variance, spread.factor[position])
+    if spread.ensemble is None:
+        return LocalSpread(variance, np.ones(position.size))
+    size = np.full(state.n_nodes if rows.has_fitted_nodes else 0, np.nan)
+    if rows.has_fitted_nodes:
+        size[state.validation.nodes] = spread.size
+    neighbors = neighbor_columns(rows.graph, size, rows.labels, position)
+    table = None
+    if spread.uses_columns:
+        table = read_table(state, split_geometry(X)[0])
+        table = (
+            table
+            if nodes is None
+            else table.subset(node_positions(nodes, table.n_rows, repeats=True))
+        )
+    features = spread_table(table, rows.raw, variance, neighbors)
+    return LocalSpread(variance, np.exp(spread.ensemble.predict(features)[:, 0]).clip(*FACTORS))
+
+
+def require_spread(state: FittedState, name: str = "interval") -> Spread:
+    """Return the spread, or raise ValueError with a remedy."""
+    if state.spread is None:
+        raise ValueError(f"{name} {NO_RESIDUALS}")
+    return state.spread
+
+
+def model_variance(
+    state: FittedState, raw: Array, dispersion: float, field_variance: Array
+) -> Array:
+    """Return the variance of labels that the likelihood and the field explain."""
+    noise = state.loss.variance(raw, dispersion)[:, 0]
+    rate = np.exp(2.0 * raw[:, 0]) if state.loss.log_link else 1.0
+    return noise + rate * dispersion * field_variance
+
+
+def distribution_of(state: FittedState, raw: Array, local: LocalSpread) -> PredictiveDistribution:
+    """Return the predictive distributions of rows."""
+    spread = require_spread(state, "predict_distribution")
+    variance = model_variance(state, raw, spread.dispersion, local.field_variance)
+    return distribution_with(state, spread, raw, np.sqrt(variance) * local.factor)
+
+
+def held_out_distribution(state: FittedState, name: str = "interval") -> PredictiveDistribution:
+    """Return the predictive distributions of labels by models that were not trained on them."""
+    record = state.validation
+    if state.classes is not None:
+        return class_distribution(state, record.prediction)
+    spread = require_spread(state, name)
+    return distribution_with(state, spread, record.prediction, spread.deviation)
+
+
+def class_distribution(state: FittedState, raw: Array) -> ClassDistribution:
+    """Return the probabilities of classes."""
+    assert state.classes is not None
+    return ClassDistribution(state.output.apply_link(raw), state.classes)
+
+
+def distribution_with(
+    state: FittedState, spread: Spread, raw: Array, deviation: Array
+) -> PredictiveDistribution:
+    """Return distributions with these deviations, without κ."""
+    loss = state.loss
+    if isinstance(loss, (Poisson, NegativeBinomial, Gamma, Tweedie)):
+        means = np.maximum(np.exp(raw[:, 0]), 1e-12)
+        variances = (spread.scale * deviation) ** 2
+        if isinstance(loss, (Poisson, NegativeBinomial)):
+            least = means * (1.0 + OVERDISPERSION * np.maximum(means, 1.0))
+            return CountDistribution(means, np.maximum(variances, least))
+        if isinstance(loss, Gamma):
+            return AmountDistribution(means, variances)
+        return TweedieDistribution(means, variances, loss.power)
+    return NumberDistribution(state.output.apply_link(raw)[:, 0], deviation, spread.shape)

@@ -1,0 +1,134 @@
+"""Spread: noise, shape and trees of the sizes of residuals at labels that were not trained on."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.backends.threads import threads_for
+from ebboost.boosting.callbacks import EarlyStopping
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.loop import Boosting, boost
+from ebboost.boosting.losses import Gamma, Loss
+from ebboost.boosting.objective import Objective, relative_weights
+from ebboost.data.labels import Labels
+from ebboost.data.table import Table
+from ebboost.learners import Ensemble, LightGBM
+from ebboost.learners.averaged import average
+from ebboost.model.distribution import Shape, fit_shape
+from ebboost.model.spread import (
+    FACTORS,
+    Spread,
+    field_variance,
+    model_variance,
+    neighbor_columns,
+    spread_table,
+)
+from ebboost.model.state import FittedState
+from ebboost.propagation import IdentityOperator
+from ebboost.training import defaults
+
+Array = NDArray[np.float64]
+
+
+def with_spread(state: FittedState, n_calibration: int) -> FittedState:
+    """Return the state with the spread of its residuals, calibrated on its last labels.
+
+    ``state.raw_predictions`` use the labels.
+    """
+    record = state.validation
+    if not record.nodes.size or state.is_classifier:
+        return state
+    loss = state.loss
+    variance, variance_error = field_variance(state, state.graph, state.labels, None)
+    left_out = _left_out(state, variance)[record.nodes]
+    weight = np.ones(record.nodes.size)
+    dispersion = 1.0
+    if type(loss).dispersion is not Loss.dispersion:
+        dispersion = loss.dispersion(record.prediction, record.target, weight)
+        dispersion = max(dispersion / (1.0 + float(left_out.mean())), 1e-300)
+    expected = np.sqrt(model_variance(state, record.prediction, dispersion, left_out))
+    residual = (record.target - loss.inverse_link(record.prediction))[:, 0]
+    size = np.abs(residual) / expected
+    table = state.table
+    uses_columns = table is not None and not (table.is_sparse or table.on_disk)
+    on_nodes = np.full(state.n_nodes, np.nan)
+    on_nodes[record.nodes] = size
+    neighbors = neighbor_columns(state.graph, on_nodes, state.labels, np.arange(state.n_nodes))
+    own = table if uses_columns else None
+    features = spread_table(own, state.raw_predictions, variance, neighbors)
+    labelled = spread_table(
+        None if own is None else own.subset(record.nodes),
+        record.prediction,
+        left_out,
+        neighbors[record.nodes],
+    )
+    ensemble, held_out = _grow(state, labelled, size)
+    factor = np.ones(state.n_nodes)
+    if ensemble is not None:
+        factor = np.exp(ensemble.predict(features)[:, 0]).clip(*FACTORS)
+    deviation = expected * held_out
+    standardised = residual / deviation
+    scale = float(np.sqrt(np.mean(standardised**2))) or 1.0
+    shape = Shape() if loss.log_link else fit_shape(standardised)
+    spread = Spread(
+        dispersion=dispersion,
+        scale=scale,
+        shape=shape,
+        n_calibration=n_calibration,
+        variance_error=variance_error,
+        uses_columns=uses_columns,
+        factor=factor,
+        field_variance=variance,
+        deviation=deviation,
+        size=size,
+        ensemble=ensemble,
+    )
+    return replace(state, spread=spread)
+
+
+def _left_out(state: FittedState, variance: Array) -> Array:
+    """Variances of the field without the node's own label: v/(1 − h v)."""
+    uses = any(isinstance(one.candidate.labels, LatentField) for one in state.candidates)
+    if state.graph is None or not uses:
+        return variance
+    labels = state.labels
+    eta = state.raw_predictions[labels.nodes]
+    curvature = np.broadcast_to(state.loss.curvature(eta, labels.target), eta.shape)[:, 0]
+    own = relative_weights(labels.weight) * curvature * variance[labels.nodes]
+    result = variance.copy()
+    result[labels.nodes] /= np.maximum(1.0 - own, defaults.MIN_LEFT_OUT)
+    return result
+
+
+def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | None, Array]:
+    """Trees of the log size of residuals, and exp of their out-of-fold values.
+
+    The mean of a model for each fold, which is stopped at the labels of that fold.
+    """
+    held_out = np.ones(size.size)
+    if size.size < defaults.MIN_LABELS_OF_SPREAD or not size.any():
+        return None, held_out
+    fold = np.random.default_rng(0).permutation(size.size) % defaults.SPREAD_FOLDS
+    learner = LightGBM(
+        num_leaves=defaults.SPREAD_LEAVES,
+        min_child_samples=max(defaults.SPREAD_MIN_LEAF, size.size // 100),
+    )
+    ensembles = []
+    mean = float(size.mean())
+    target = np.maximum(size / mean, 1e-6)[:, None]
+    weight = np.ones(size.size)
+    for number in range(defaults.SPREAD_FOLDS):
+        n_jobs = threads_for(state.n_jobs, features)
+        grower = learner.start(features, n_outputs=1, seed=number, n_jobs=n_jobs, device="cpu")
+        training = np.flatnonzero(fold != number)
+        test = np.flatnonzero(fold == number)
+        known, held = (Labels(part, target[part], weight[part]) for part in (training, test))
+        objective = Objective(IdentityOperator(size.size), Gamma(), known, held)
+        boosting = Boosting(
+            objective, grower, n_rounds=defaults.SPREAD_ROUNDS, learning_rate=defaults.SPREAD_RATE
+        )
+        best = boost(boosting, [EarlyStopping(defaults.SPREAD_PATIENCE)]).best
+        held_out[test] = np.exp(best.scores[test, 0]).clip(*FACTORS)
+        ensembles.append(grower.compile(best.weights))
+    return average(ensembles), held_out
