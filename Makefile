@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
 GNN ?= .venv-gnn
+RELEASE ?= .venv-release
 JOBS ?= 1
 ARGS ?=
 DEMO ?= build/demo
@@ -17,10 +18,10 @@ SOURCES = pyproject.toml hatch_build.py src/ebboost/_native/kernels.c
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo report test test-docs fuzz faults coverage mutate audit test-lowest test-newest test-gnn bench bench-quick bench-speed bench-default figures docs lock clean
+.PHONY: help setup demo report test test-docs fuzz faults coverage mutate audit test-lowest test-newest test-gnn wheels release-check bill bench bench-quick bench-speed bench-default figures docs lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+	@grep -hE '^[a-z0-9.%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
 $(VENV)/.ready: requirements.lock $(SOURCES)
 	$(PYTHON) -c 'import sys; sys.exit("ebboost needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -108,6 +109,33 @@ test-newest:  ## the tests with the newest available versions (ARGS="-x")
 	.venv-newest/bin/python -m pip install --quiet --upgrade --group dev -e .
 	.venv-newest/bin/python -m pytest $(LIBRARY) $(ARGS)
 
+# make test-3.14, with the interpreter python3.14 or another, INTERPRETER=/path/to/python.
+.venv-3.%/.ready: requirements.lock $(SOURCES)
+	$(or $(INTERPRETER),python3.$*) -m venv .venv-3.$*
+	.venv-3.$*/bin/python $(PIP) --require-hashes -r requirements.lock
+	.venv-3.$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+test-3.%: .venv-3.%/.ready  ## the tests with another Python, 3.11 to 3.14 (ARGS="-x")
+	.venv-3.$*/bin/python -m pytest $(LIBRARY) $(ARGS)
+
+$(RELEASE)/.ready: requirements-release.lock
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python $(PIP) --require-hashes -r requirements-release.lock
+	@touch $@
+
+wheels: $(RELEASE)/.ready  ## an sdist, wheels for Linux, macOS and Windows and a pure one, in dist
+	$(RELEASE)/bin/python tools/release.py build
+
+release-check: wheels bill  ## build all files of a release; check, run, install and try them
+	$(RELEASE)/bin/python -m twine check --strict dist/*
+	for wheel in dist/*manylinux*; do $(RELEASE)/bin/python -m auditwheel show $$wheel || exit 1; done
+	$(RELEASE)/bin/python tools/release.py check run smoke
+
+bill: $(RELEASE)/.ready  ## a bill of materials of an installation, in the CycloneDX format, in build
+	@mkdir -p build
+	$(RELEASE)/bin/python -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml -o build/ebboost.cdx.json requirements-demo.lock
+
 bench: $(VENV)/.ready  ## the paper's tables and figures in benchmarks/results; EBBOOST_DATA names the folder of data sets
 	$(BENCH) -m benchmarks run --jobs $(JOBS) $(ARGS)
 	$(BENCH) -m benchmarks run --jobs $(JOBS) --datasets county-rewired avazu-rewired house-rewired lucas-rewired --methods LightGBM EBBS
@@ -150,6 +178,7 @@ lock:  ## write the lock files anew
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs pyproject.toml -c requirements.lock -o requirements-docs.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group demo pyproject.toml -c requirements.lock -o requirements-demo.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --resolution lowest-direct --group dev pyproject.toml -o requirements-lowest.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group release -c requirements.lock -o requirements-release.lock
 
 clean:  ## remove environments and build products
-	rm -rf $(VENV) $(DEMO_VENV) $(GNN) .venv-audit .venv-lowest .venv-newest .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist docs/_build docs/_generated docs/api docs/gallery
+	rm -rf $(VENV) $(DEMO_VENV) $(GNN) .venv-audit $(RELEASE) .venv-lowest .venv-newest .venv-3.* .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist docs/_build docs/_generated docs/api docs/gallery

@@ -1,11 +1,12 @@
 """Fuzz model files: every changed file must be rejected with ModelFileError or predict numbers.
 
-    python tools/fuzz_files.py --seconds 600 [--seed 0] [--keep FOLDER]
+    python tools/fuzz_files.py --seconds 600 [--files 20000] [--seed 0] [--keep FOLDER]
 
 Files of tests/golden are cut, spliced and flipped bit by bit; and, with checksums put right again,
-values of their JSON, entries of their arrays and lines of their trees are changed. A process of its
-own loads each, describes it and predicts. It must say ModelFileError, or give numbers: a signal,
-any other error, ten seconds of work or a gigabyte more than the process began with is a finding.
+values of their JSON, entries of their arrays, lines of their trees and members of the zip are
+changed. A process of its own loads each, describes it and predicts. It must say ModelFileError when
+it loads, or give numbers, and with wrong checksums those of the unchanged file: a signal, any other
+error, ten seconds of work or a gigabyte more than the process began with is a finding.
 Findings are stored, the summary is printed as JSON, and the exit code is 1 if there are any.
 """
 
@@ -86,6 +87,9 @@ HOSTILE = (
     {"array": ["a"] * 9, "dtype": "|O"},
     {"array": [0], "dtype": "<f8"},
 )
+NAMES = ("../x", "/tmp/x", "C:\\x", "trees.txt/", "a/../b", "\u0000", "ü" * 9_000, "", ".", "nul")
+#: Deep JSON, and members that are small in the file and large in memory.
+MEMBERS = (b"[" * 100_000, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, bytes(2**26), b"9" * 2**20)
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:
@@ -287,9 +291,8 @@ def bytes_changed(content: bytes, other: bytes, draw: random.Random) -> bytes:
     return bytes(changed)
 
 
-def mutated(seeds: list[bytes], draw: random.Random) -> tuple[str, bytes]:
+def mutated(seed: bytes, other: bytes, draw: random.Random) -> tuple[str, bytes]:
     """How a file was changed, and the file."""
-    seed, other = draw.choice(seeds), draw.choice(seeds)
     if draw.random() < 0.15:
         return "bytes", bytes_changed(seed, other, draw)
     entries, others = unpacked(seed), unpacked(other)
@@ -300,6 +303,10 @@ def mutated(seeds: list[bytes], draw: random.Random) -> tuple[str, bytes]:
         del entries[name]
     elif what < 0.1:
         entries[draw.choice((name, "extra.json"))] = others.get(name, b"")
+    elif what < 0.12:
+        entries[draw.choice(NAMES)] = entries[name] if draw.random() < 0.5 else entries.pop(name)
+    elif what < 0.14:
+        entries[name] = draw.choice(MEMBERS)
     elif what < 0.2:
         entries[name] = bytes_changed(entries[name], others.get(name, entries[name]), draw)
         return f"bytes of {name[:5]}", packed(entries)
@@ -321,7 +328,7 @@ def mutated(seeds: list[bytes], draw: random.Random) -> tuple[str, bytes]:
 # ---------------------------------------------------------------------- the process that reads them
 
 WORKER = """
-import json, resource, sys, warnings
+import hashlib, json, resource, sys, warnings
 import numpy as np
 from scipy import sparse
 import catboost, lightgbm, xgboost
@@ -367,8 +374,9 @@ def tried(path):
     if model.relation_strengths_ is not None and graph is not None:
         graph = dict.fromkeys(model.relation_strengths_, graph)
     call = getattr(model, "predict_proba", model.predict)
-    for found in (call(), call(rows(model), graph=graph)):
-        assert found.dtype.kind == "f" and not np.isnan(found).any(), found
+    fitted = call()
+    for predictions in (fitted, call(rows(model), graph=graph)):
+        assert predictions.dtype.kind == "f" and not np.isnan(predictions).any(), predictions
     model.predict()
     model.summary()
     repr(model.graph_)
@@ -378,9 +386,9 @@ def tried(path):
         model.explain([0])
     if graph is not None and model.labels_ is not None and not isinstance(graph, dict):
         y = model.classes_[:1] if hasattr(model, "classes_") else [0.5]
-        found = call(rows(model), graph=graph, new_labels=([0], y))
-        assert not np.isnan(found).any(), found
-    return "predicts"
+        predictions = call(rows(model), graph=graph, new_labels=([0], y))
+        assert not np.isnan(predictions).any(), predictions
+    return "predicts " + hashlib.sha256(fitted.tobytes()).hexdigest()
 
 
 print("ready", flush=True)
@@ -471,7 +479,7 @@ class Reader:
 
 def fuzz(seconds: float, seed: int, keep: Path, most: int | None = None) -> dict[str, Any]:
     """Try changed files for so long, or so many; keep those that are findings, and count."""
-    seeds = [path.read_bytes() for path in sorted(GOLDEN.glob("*/*.ebb"))]
+    seeds = sorted(GOLDEN.glob("*/*.ebb"))
     draw, reader = random.Random(seed), Reader()
     keep.mkdir(parents=True, exist_ok=True)
     path = keep / "now.ebb"
@@ -481,12 +489,16 @@ def fuzz(seconds: float, seed: int, keep: Path, most: int | None = None) -> dict
     slowest = 0.0
     try:
         reader.start()
+        unchanged = {seed: reader.tried(seed) for seed in seeds}
         while time.monotonic() < end and (most is None or sum(outcomes.values()) < most):
-            how, content = mutated(seeds, draw)
+            source, other = draw.choice(seeds), draw.choice(seeds)
+            how, content = mutated(source.read_bytes(), other.read_bytes(), draw)
             path.write_bytes(content)
             began = time.monotonic()
             outcome = reader.tried(path)
             slowest = max(slowest, time.monotonic() - began)
+            if how == "bytes" and outcome not in ("refused", unchanged[source]):
+                outcome = f"FINDING other predictions than {source.name}: {outcome}"
             if outcome.startswith("FINDING"):
                 name = f"{seed}-{sum(outcomes.values())}.ebb"
                 path.replace(keep / name)
@@ -505,11 +517,12 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--files", type=int, help="end after so many files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--keep", type=Path, default=Path("build/fuzz-files"), help="folder for findings"
     )
     options = parser.parse_args()
-    summary = fuzz(options.seconds, options.seed, options.keep)
+    summary = fuzz(options.seconds, options.seed, options.keep, options.files)
     print(json.dumps(summary, indent=1))
     sys.exit(1 if summary["findings"] else 0)

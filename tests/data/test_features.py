@@ -78,6 +78,8 @@ def test_invalid_use_raises_errors_with_the_argument():
         eb.NeighborFeatures().fit([[1.0]])
     with pytest.raises(ValueError, match="statistics must be"):
         eb.NeighborFeatures(["median"]).fit([[1.0], [2.0]], graph=eb.Graph.from_edges([0], [1]))
+    with pytest.raises(ValueError, match="degree must be True or False, got 3"):
+        eb.NeighborFeatures(degree=3).fit([[1.0], [2.0]], graph=eb.Graph.from_edges([0], [1]))
     features = eb.NeighborFeatures().fit([[1.0], [2.0]], graph=eb.Graph.from_edges([0], [1]))
     with pytest.raises(ValueError, match="one row per node"):
         features.transform([[1.0]])

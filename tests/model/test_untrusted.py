@@ -108,6 +108,7 @@ def replace_bytes(old, new):
 
 NEIGHBOURS = {"class": "NeighborFeatures", "parameters": {}}
 MANY = {"class": "NeighborFeatures", "parameters": {"statistics": ["mean"] * 999}}
+DEGREES = {"class": "NeighborFeatures", "parameters": {"degree": 2**31 - 1}}
 LAPLACIAN = {"class": "Laplacian", "parameters": {"lam": 1.0, "n_steps": 10**9}}
 HOSTILE = {
     "threads that are text": set_value("parameters", "n_jobs", value="\x00"),
@@ -168,6 +169,10 @@ HOSTILE = {
         "candidate", "neighbor_features", value=NEIGHBOURS
     ),
     "very many statistics": set_value("candidate", "neighbor_features", value=MANY),
+    "very many degrees": set_value("candidate", "neighbor_features", value=DEGREES),
+    "candidates without a loss": set_value(
+        "fitted", "selection", value={"dict": [["candidate", ["none", "field"]]]}
+    ),
     "a column too many": set_value("table", "origin", value=[0, 1, 2, 3, 3]),
     "a column from nowhere": set_value("table", "origin", value=[0, 1, 2, 99]),
     "categories of no column": set_value("table", "categories", value={"-1": ["x"]}),

@@ -15,6 +15,7 @@ def test_one_lock_for_each_environment():
         "requirements-demo.lock",
         "requirements-docs.lock",
         "requirements-lowest.lock",
+        "requirements-release.lock",
     }
 
 

@@ -127,12 +127,14 @@ class NeighborFeatures(_GraphTransformer):
         self.degree = degree
 
     def check(self) -> None:
-        """Raise ValueError if ``statistics`` is not a list of known statistics."""
+        """Raise ValueError if a parameter is not valid."""
         unknown = [name for name in self.statistics if name not in STATISTICS]
         if isinstance(self.statistics, str) or unknown:
             raise ValueError(
                 f"statistics must be a list out of {list(STATISTICS)}, got {self.statistics!r}."
             )
+        if not isinstance(self.degree, bool | np.bool_):
+            raise ValueError(f"degree must be True or False, got {self.degree!r}.")
 
     def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
         self.check()

@@ -71,6 +71,7 @@ FACTS = {
     "relation_strengths": dict | None,
     "calibration_error": float | None,
 }
+SELECTION = {"candidate", "loss", "folds"}  # columns of the table of candidates
 
 
 def check_manifest(manifest: dict[str, Any]) -> None:
@@ -100,6 +101,7 @@ def check_facts(facts: dict[str, Any], candidate: Candidate) -> None:
     table = facts["selection"]
     are_lists = all(isinstance(column, list) for column in table.values())
     require(are_lists and len({len(column) for column in table.values()}) <= 1, "fitted.selection")
+    require(not table or table.keys() >= SELECTION, f"fitted.selection must have {SELECTION}")
     values = [loss for losses in facts["history"].values() for loss in losses]
     values += [value for name, column in table.items() if name != "candidate" for value in column]
     are_numbers = all(type(value) in (int, float) for value in values)
@@ -121,8 +123,10 @@ def check_candidate(candidate: Candidate) -> None:
     match(vars(candidate), {part.name: part.type for part in fields(candidate)}, "candidate")
     require(is_integer(candidate.low_rank, 0, 10**6), "candidate.low_rank must be an integer")
     columns = candidate.neighbor_features
-    few = columns is None or len(columns.statistics) <= len(STATISTICS)
-    require(few, "candidate.neighbor_features must name each statistic once")
+    if columns is not None:
+        few = len(columns.statistics) <= len(STATISTICS)
+        require(few, "candidate.neighbor_features must name each statistic once")
+        columns.check()
 
 
 def check_rounds(rounds: object) -> None:
