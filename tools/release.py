@@ -3,9 +3,9 @@
     python tools/release.py build [--dist FOLDER]  # with Zig's compiler
     python tools/release.py check                  # names, versions, contents, compiled libraries
     python tools/release.py run                    # the libraries, as far as there are emulators
-    python tools/release.py smoke                  # install and fit where there is no compiler
 
-It needs the packages of the dependency group `release`. See docs/contributing.md.
+The variable TAG is compared with the version. It needs the packages of the dependency group
+`release`; tools/smoke.py installs the files. See docs/contributing.md.
 """
 
 import argparse
@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
 from email.parser import BytesParser
 from pathlib import Path
@@ -44,19 +43,6 @@ EMULATORS = {
     "aarch64-linux-gnu": ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"),
     "x86_64-windows": ("wine",),
 }
-SMOKE = """
-import sys, numpy as np, ebboost as eb
-from ebboost import _native
-compiled, version = sys.argv[1:]
-assert eb.__version__ == version, eb.__version__
-assert (_native.COMPILED is not None) == (compiled == "compiled"), _native.COMPILED
-X, y, graph, splits = eb.datasets.load_elect80()
-train, test = splits[0]["train"], splits[0]["test"]
-model = eb.EBBSRegressor.from_preset("fast", n_estimators=50, random_state=0)
-model.fit(X, y[train], nodes=train, graph=graph).save("model.ebb")
-assert np.array_equal(eb.load("model.ebb").predict(), model.predict())
-print(round(model.score(y=y[test], nodes=test), 3))
-"""
 
 
 def wheels(dist: Path) -> dict[str, Path]:
@@ -89,6 +75,8 @@ def build(dist: Path) -> None:
 
 def check(dist: Path) -> None:
     """Check versions, contents and libraries."""
+    tag = os.environ.get("TAG") or f"v{VERSION}"
+    require(tag == f"v{VERSION}", f"the tag is {tag}, the version {VERSION}")
     sources = {
         str(path.relative_to(ROOT / "src")): path.read_bytes()
         for path in subprocess_lines("git", "ls-files", "src")
@@ -197,39 +185,11 @@ def run(dist: Path) -> None:
     require(len(set(results.values())) == 1, f"results differ: {results}")
 
 
-def smoke(dist: Path) -> None:
-    """Install one file after the other into a clean environment, and fit without a compiler."""
-    paths = wheels(dist)
-    own = "x86_64-linux-gnu.2.17"
-    with TemporaryDirectory() as folder:
-        venv.create(folder, with_pip=True)
-        python = str(Path(folder, "bin/python"))
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--only-binary", ":all:", str(paths[own]), "pandas"], check=True)
-        scores = {}
-        for kind, path in {
-            "compiled": paths[own],
-            "pure": paths["pure"],
-            "sdist": dist / f"ebboost-{VERSION}.tar.gz",
-        }.items():
-            again = [*pip, "--force-reinstall", "--no-deps", str(path)]
-            subprocess.run(again, check=True)
-            state = "pure" if kind == "pure" else "compiled"
-            command = [python, "-c", SMOKE, state, VERSION]
-            bare = {"PATH": str(Path(folder, "bin")), "HOME": folder}
-            done = subprocess.run(
-                command, cwd=folder, env=bare, check=True, capture_output=True, text=True
-            )
-            scores[kind] = float(done.stdout)
-            print(f"installed and fitted: {path.name}, R² {scores[kind]}")
-    require(max(scores.values()) - min(scores.values()) < 0.01, f"scores differ: {scores}")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    steps = {step.__name__: step for step in (build, check, run, smoke)}
+    steps = {step.__name__: step for step in (build, check, run)}
     parser.add_argument("steps", nargs="+", choices=steps)
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
     options = parser.parse_args()

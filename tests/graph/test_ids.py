@@ -7,7 +7,9 @@ import pytest
 from ebboost.graph.ids import as_id_array, check_unique_ids, is_default, is_missing, lookup
 
 
-@pytest.mark.parametrize("value", [None, np.nan, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")])
+@pytest.mark.parametrize(
+    "value", [None, np.nan, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT", "D")]
+)
 def test_every_marker_of_a_missing_value_is_missing(value):
     assert is_missing(value)
 
