@@ -19,8 +19,6 @@ MAX_FUNCTION_LINES = 60
 LONG_CLASSES = {"Graph"}
 # Private names of third-party libraries for which there is no public equivalent.
 THIRD_PARTY = {
-    "_LIB",  # lightgbm.basic: the C interface
-    "_safe_call",  # lightgbm.basic: raises the error of a C call
     "_check_feature_names",  # sklearn.utils.validation, as the next three
     "_check_method_params",
     "_get_feature_names",
