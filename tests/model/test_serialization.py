@@ -418,7 +418,7 @@ def test_describe_returns_names_and_sizes(tmp_path):
 
 def test_a_file_has_the_versions_of_the_fit(tmp_path):
     path = tmp_path / "m.ebb"
-    fit(n_jobs=2).save(path)
+    fit(n_jobs=2, n_folds=1).save(path)
     facts = describe(path)["environment"]
     assert (
         facts["threads"] == 2

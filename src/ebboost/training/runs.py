@@ -24,7 +24,7 @@ from ebboost.data.table import Table
 from ebboost.learners import Ensemble, Pickled, TreeGrower, as_learner
 from ebboost.model.candidate import Candidate
 from ebboost.model.predict import propagation_operator
-from ebboost.propagation import Propagation
+from ebboost.propagation import Propagation, sweep_on
 from ebboost.training import defaults
 from ebboost.training.checkpoint import CheckpointCallback, CheckpointSession
 from ebboost.training.evaluation import eval_metric
@@ -194,6 +194,9 @@ class Runner:
 
     def __post_init__(self) -> None:
         self._building = threading.Lock()
+        graph = self.backend.graph(self.problem.graph)
+        # Layouts of the edges live as long as this, and all models share them.
+        self._sweep = None if graph is None else sweep_on(graph.adjacency)
         if self.session is not None:
             learner = self.problem.settings.learner
             for name, fold, state in self.session.load("models"):
