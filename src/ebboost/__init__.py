@@ -39,7 +39,7 @@ from ebboost.model.serialization import ModelFileError
 from ebboost.model.serving import Predictor
 from ebboost.model.state import FittedState
 from ebboost.model_selection.cross_validation import cross_validate
-from ebboost.model_selection.splitters import GraphBlockFold
+from ebboost.model_selection.splitters import GraphBlockFold, TimeSplit
 from ebboost.model_selection.tuning import tune
 from ebboost.propagation import (
     EdgeWeights,
@@ -97,6 +97,7 @@ __all__ = [
     "Softmax",
     "SpectralFeatures",
     "SquaredError",
+    "TimeSplit",
     "Tweedie",
     "XGBoost",
     "check_graph",

@@ -293,3 +293,62 @@ def test_metrics_of_two_classes_are_printed(folder, tmp_path):
     facts = json.loads(run(*words, "--rounds", 20, "-o", tmp_path / "m.ebb", "--json").stdout)
     assert 0.0 <= facts["brier"] <= 1.0 and 0.5 < facts["roc_auc"] <= 1.0
     assert facts["log_loss"] > 0.0 and facts["average_precision"] > 0.5
+
+
+@pytest.fixture
+def policies(tmp_path):
+    """Rows in towns, whose effects vary along a path of towns, and edges between these."""
+    random = np.random.default_rng(0)
+    town = random.integers(0, 20, 300)
+    rows = pd.DataFrame({"town": [f"{one:02d}" for one in town], "age": random.normal(size=300)})
+    rows["sold"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(300) // 10, unit="D")
+    rows["cost"] = 3.0 * np.sin(town / 3.0) + rows["age"] + 0.1 * random.normal(size=300)
+    rows[rows["town"] != "07"].iloc[:250].to_csv(tmp_path / "rows.csv", index=False)
+    rows.iloc[250:].to_csv(tmp_path / "new.csv", index=False)
+    names = [f"{one:02d}" for one in range(20)]
+    towns = pd.DataFrame({"from": names[:-1], "to": names[1:]})
+    towns.to_csv(tmp_path / "towns.csv", index=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("edges", [["towns.csv"], []])
+def test_rows_in_groups_are_fitted_and_new_rows_predicted(policies, edges):
+    words = ["fit", policies / "rows.csv", *(policies / name for name in edges), "-t", "cost"]
+    words += ["--groups", "town", "--rounds", 30, "--preset", "fast", "-o", policies / "m.ebb"]
+    run(*words)
+    model = eb.load(policies / "m.ebb")
+    assert "town" not in model.feature_names_in_
+    new = pd.read_csv(policies / "new.csv", dtype={"town": str}, parse_dates=["sold"])
+    output = run("predict", policies / "m.ebb", "--nodes", policies / "new.csv", "--all").stdout
+    predicted = pd.read_csv(pd.io.common.StringIO(output))["prediction"]
+    known = new["town"] != "07"
+    assert np.corrcoef(predicted[known], new["cost"][known])[0, 1] > 0.8
+    expected = model.predict(new[["age", "sold"]], groups=new["town"], new_labels=([], []))
+    assert np.corrcoef(predicted, expected)[0, 1] > 0.9
+
+
+def test_a_column_of_times_holds_out_the_latest_rows(policies):
+    words = ["fit", policies / "rows.csv", policies / "towns.csv", "-t", "cost", "--groups", "town"]
+    words += ["--rounds", 10, "--time", "sold", "--causal", "-o", policies / "m.ebb"]
+    run(*words)
+    model = eb.load(policies / "m.ebb")
+    assert model.validation_nodes_.min() >= 0.75 * len(model.scores_)
+    assert model.state_.is_causal
+    new = ("predict", policies / "m.ebb", "--nodes", policies / "new.csv", "--all")
+    assert len(run(*new).stdout.splitlines()) == 51
+
+
+def test_wrong_groups_and_times_are_reported(policies):
+    words = ["fit", policies / "rows.csv", policies / "towns.csv", "-t", "cost"]
+    assert "no column 'twn'" in error_line(*words, "--groups", "twn")
+    assert "--causal needs --time" in error_line(*words, "--causal", code=2)
+    assert "excludes" in error_line(*words, "--groups", "town", "--directed", code=2)
+    assert "names no group" in error_line(*words, "--groups", "age")
+
+
+def test_fit_says_that_a_column_copies_the_target(folder, tmp_path):
+    nodes = pd.read_csv(folder / "nodes.csv", dtype={"id": str})
+    nodes.assign(asked=3.0 * nodes["price"]).to_csv(tmp_path / "nodes.csv", index=False)
+    words = ["fit", tmp_path / "nodes.csv", folder / "edges.csv", "-t", "price", "--rounds", 5]
+    note = run(*words, "--preset", "fast", "-o", tmp_path / "m.ebb").stderr
+    assert "copies the target: 'asked'" in " ".join(note.split())

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.model_selection import cross_val_score
@@ -25,7 +27,7 @@ def regressor(**options):
 
 
 def weights(points, metric="euclidean"):
-    return eb.Graph.build_knn(points, 5, metric, "distance").adjacency.toarray()
+    return eb.Graph.build_knn(points, 8, metric, "distance").adjacency.toarray()
 
 
 @pytest.mark.parametrize("coordinates", [["east", "north"], [1, 2], POINTS, POINTS.tolist()])
@@ -33,7 +35,18 @@ def test_rows_are_connected_to_their_nearest(coordinates):
     X = PLANE.to_numpy() if len(coordinates) == 2 and 1 in coordinates else PLANE
     model = regressor().fit(X, Y, coordinates=coordinates)
     np.testing.assert_allclose(model.graph_.adjacency.toarray(), weights(POINTS))
-    assert model.n_features_in_ == 3
+    assert model.n_features_in_ == (3 if len(coordinates) == 2 else 5)  # the trees see points, too
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray, pl.DataFrame, pa.table])
+def test_an_array_of_points_is_appended_to_the_table(kind):
+    frame = PLANE[["noise"]].set_axis(np.arange(N)[::-1])
+    X = kind(frame if kind in (pd.DataFrame, np.asarray) else {"noise": NOISE})
+    model = regressor(labels="none").fit(X, Y, coordinates=POINTS)
+    named = regressor(labels="none").fit(PLANE, Y, coordinates=["east", "north"])
+    np.testing.assert_allclose(model.predict(), named.predict())
+    np.testing.assert_array_equal(model.predict(X, coordinates=POINTS), model.predict())
+    np.testing.assert_array_equal(model.predict(X), model.predict())
 
 
 def test_columns_of_latitude_and_longitude_are_degrees_in_either_order():
@@ -55,13 +68,13 @@ def test_new_rows_need_only_their_coordinates(by_name, features, tmp_path):
     assert np.corrcoef(predicted, Y[NEW])[0, 1] > 0.9
     old = model.graph_.adjacency.toarray()
     length = np.linalg.norm(POINTS[:, None] - POINTS[OLD][None], axis=2)[OLD][np.triu(old > 0)]
-    nearest = np.argsort(np.linalg.norm(POINTS[NEW][:, None] - POINTS, axis=2), axis=1)[:, 1:6]
+    nearest = np.argsort(np.linalg.norm(POINTS[NEW][:, None] - POINTS, axis=2), axis=1)[:, 1:9]
     joined = np.zeros((N, N))
     joined[OLD, OLD] = old
     for row, others in zip(range(200, N), nearest, strict=True):
         d = np.linalg.norm(POINTS[row] - POINTS[others], axis=1)
         joined[row, others] = joined[others, row] = 1 / (1 + d / np.median(length))
-    by_hand = model.predict(X[NEW], attach=eb.Graph.from_scipy(joined))
+    by_hand = model.predict(X[NEW], attach=eb.Graph.from_scipy(joined), **options)
     np.testing.assert_allclose(predicted, by_hand, rtol=1e-9)
     model.save(tmp_path / "m.ebb", table=True)
     np.testing.assert_allclose(eb.load(tmp_path / "m.ebb").predict(X[NEW], **options), predicted)
@@ -94,7 +107,8 @@ def test_the_geometry_of_a_geodataframe_is_used(crs):
         weights(POINTS[OLD][:, ::-1], "haversine") if crs == "EPSG:4326" else weights(POINTS[OLD])
     )
     np.testing.assert_allclose(model.graph_.adjacency.toarray(), expected, rtol=1e-4)
-    assert model.n_features_in_ == 1
+    names = ["longitude", "latitude"] if crs == "EPSG:4326" else ["x", "y"]
+    assert model.feature_names_in_.tolist() == ["noise", *names]
     assert np.corrcoef(model.predict(frame[NEW]), Y[NEW])[0, 1] > 0.9
     assert np.array_equal(model.predict(frame[OLD]), model.predict())
     with_graph = regressor().fit(frame, Y, graph=eb.Graph.build_knn(POINTS, 3))

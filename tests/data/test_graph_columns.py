@@ -152,3 +152,18 @@ def test_directed_graphs_have_columns_of_incoming_and_outgoing_neighbours():
             np.testing.assert_allclose(columns[f"share{direction}(kind={name})"], shares[:, level])
         np.testing.assert_allclose(columns[f"degree{direction}"], total)
     assert wider.origin == (0, 1, *(0, 0, 1, 1, 1, -1, -1) * 2)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_columns_of_nodes_with_a_time_are_of_earlier_neighbours(directed):
+    time = np.array([0.0, 1.0, 1.0, 2.0])
+    graph = eb.Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0], directed=directed).with_time(time)
+    table = Table(np.array([[1.0], [2.0], [4.0], [8.0]]), ("a",), (), (0,))
+    columns = with_statistics(table, graph, ("mean",)).materialize()
+    values = dict(zip(columns.names, columns.values.T, strict=True))
+    nan = np.nan
+    expected = {"mean_in(a)": [nan, 1.0, nan, 4.0], "mean_out(a)": [nan, nan, nan, 1.0]}
+    if not directed:
+        expected = {"mean(a)": [nan, 1.0, nan, 2.5], "degree": [0.0, 1.0, 0.0, 2.0]}
+    for name, column in expected.items():
+        np.testing.assert_array_equal(values[name], column)

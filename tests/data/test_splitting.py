@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from ebboost.data.splitting import hold_out
+from ebboost.data.splitting import hold_out, latest_blocks
 
 
 @pytest.mark.parametrize("stratify", [False, True])
@@ -41,3 +41,14 @@ def test_classes_that_cannot_be_stratified_are_split_at_random(values):
     plain = hold_out(values, 0.2, seed=1, stratify=False)
     for part, reference in zip(stratified, plain, strict=True):
         np.testing.assert_array_equal(part, reference)
+
+
+@pytest.mark.parametrize("n_times", [2, 7, 1000])
+def test_blocks_in_time_hold_out_the_latest_labels_in_order(n_times):
+    time = np.random.default_rng(0).permutation(200) % float(n_times)
+    block = latest_blocks(time, 0.2, 4)
+    assert set(block) == set(range(-1, block.max() + 1))
+    for number in range(block.max() + 1):
+        assert time[block == number].min() > time[block < number].max()
+    if n_times == 1000:
+        assert (np.bincount(block + 1)[1:] == 10).all()

@@ -379,3 +379,16 @@ def test_test_sets_of_different_folds_may_overlap():
         warnings.simplefilter("error")
         result = cross_validate(Ridge(), X, y, cv=ShuffleSplit(4, random_state=0))
     assert result["test_r2"].shape == (4,)
+
+
+def test_time_split_needs_the_time_and_passes_it_to_fit():
+    X, y, graph = problem()
+    time = np.arange(len(y)) // 10
+    with pytest.raises(ValueError, match="pass time"):
+        cross_validate(small(), X, y, graph, cv=eb.TimeSplit(2))
+    options = {"cv": eb.TimeSplit(2), "time": time, "fit_parameters": {"causal": True}}
+    result = cross_validate(small(), X, y, graph, **options, return_predictions=True)
+    assert result["test_r2"].shape == (2,)
+    assert np.isnan(result["predictions"][time < time.max() / 4]).all()
+    ridge = cross_validate(Ridge(), X, y, cv=eb.TimeSplit(2), time=time)
+    assert ridge["test_r2"].shape == (2,)

@@ -97,3 +97,18 @@ def test_more_blocks_than_nodes_raise_an_error():
         GraphBlockFold(9).blocks(random_graph(4, 3))
     with pytest.raises(TypeError, match="graph must be an ebboost"):
         list(GraphBlockFold(2).split(np.eye(3)))
+
+
+def test_time_split_trains_on_the_past():
+    dates = np.datetime64("2020-01-01") + np.random.default_rng(0).integers(0, 50, 100)
+    nodes = np.arange(10, 100)
+    folds = list(eb.TimeSplit(4).split(dates, nodes))
+    assert len(folds) == 4
+    for train, test in folds:
+        assert dates[train].max() < dates[test].min()
+        assert 10 <= test.size <= 26
+    first = folds[0][0]
+    held_out = np.concatenate([test for _, test in folds])
+    np.testing.assert_array_equal(np.sort(np.append(first, held_out)), nodes)
+    with pytest.raises(ValueError, match="time must differ"):
+        next(eb.TimeSplit(2).split(np.zeros(9)))

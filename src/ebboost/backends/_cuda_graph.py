@@ -37,10 +37,11 @@ class CudaGraph:
     def __init__(self, host: Graph) -> None:
         import cupy
 
-        if host.groups is not None:
-            raise ValueError("groups are not supported on a GPU: use device='cpu'.")
+        if host.groups is not None or host.time is not None:
+            raise ValueError("groups and causal=True are not supported on a GPU: use device='cpu'.")
         self.host = host
         self.groups: None = None
+        self.time: None = None
         self.n_nodes = host.n_nodes
         self.is_signed = host.is_signed
         self.degrees = cupy.asarray(host.degrees)

@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+from ebboost.boosting.causal_field import causal_mode
 from ebboost.boosting.field_mode import posterior_mode
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
@@ -44,6 +45,8 @@ class Backend:
         self, use: LatentField, graph: Graph, labels: Labels, loss: Loss, scores: AnyArray
     ) -> AnyArray:
         """Return the latent field of the labels, for scores at their nodes; host arrays."""
+        if graph.time is not None:
+            return causal_mode(self.field_mode, use, graph, labels, loss, scores)
         posterior = use.operator(graph, labels.nodes, labels.weight)
         return posterior_mode(posterior, loss, scores, labels.target)
 

@@ -16,8 +16,10 @@ from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.metrics import METRICS, Scored
 from ebboost.cli import console, inputs, tables
 from ebboost.data.labels import one_hot
+from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
+from ebboost.inspection.data_audit import leaks
 from ebboost.inspection.diagnostics import selection_rows
 from ebboost.inspection.formatting import figure, file_size, percent
 from ebboost.inspection.metrics import accuracy, mae, rmse
@@ -54,6 +56,7 @@ def fit(
     graph_options: inputs.GraphOptions,
     column_options: inputs.ColumnOptions,
     loss_options: inputs.LossOptions,
+    row_options: inputs.RowOptions,
     edges: inputs.EdgesFile = None,
     output: Annotated[Path, inputs.option("--output -o", "FILE", _OUTPUT)] = Path("model.ebb"),
     rounds: Annotated[int, inputs.option("--rounds", "NUMBER", _ROUNDS, min=1)] = 3000,
@@ -72,20 +75,24 @@ def fit(
         raise ValueError(f"{output} is not a file that a model could be written to.")
     names = tables.column_names(graph_options.table(nodes))
     column_options = loss_options.complete(column_options, names, nodes)
-    data, X, y, task = inputs.read_problem(nodes, edges, target, graph_options, column_options)
-    parameters = {"n_estimators": rounds, "random_state": seed, "loss": loss_options.name}
-    model = _estimator(task, preset, **parameters)
+    column_options = row_options.complete(column_options, names, nodes)
+    options = (graph_options, column_options, row_options.groups)
+    data, X, y, task = inputs.read_problem(nodes, edges, target, *options)
+    roles = loss_options.columns | row_options.columns
+    for finding in leaks(TableReader().fit(X), data.graph, y, task == "classification"):
+        console.print_note(str(finding))
+    model = _estimator(task, preset, rounds, seed, loss_options.name)
     with console.progress("selecting how to use the graph") as update:
-        options: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
-        options["callbacks"] = [console.ModelsBar(update)]
-        options |= inputs.role_columns(data.table, loss_options.columns, nodes)
-        model = _train(model, X, y, data.graph, graph_options.coordinates, options)
+        arguments: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
+        arguments |= {"callbacks": [console.ModelsBar(update)], "causal": row_options.causal}
+        arguments |= inputs.role_columns(data.table, roles, nodes)
+        model = _train(model, X, y, data.graph, graph_options.coordinates, arguments)
         if model.stop_reason_ == Interrupt.reason:
             if checkpoint is not None:
                 console.print_note("the same command with --resume continues.")
             raise KeyboardInterrupt
     with console.progress(f"writing {output.name}"):
-        source = {"id": data.id_name or "row", "target": target, **loss_options.columns}
+        source = {"id": data.id_name or "row", "target": target, **roles}
         model.save(output, table=True, source=source)
     known = pd.notna(y)
     facts = {
@@ -118,11 +125,13 @@ def _train(
     if coordinates is None:
         return model.fit(X, y, graph=graph, **options)
     model.fit(X, y, coordinates=coordinates, **options)
-    return model.from_state(replace(model.state_, graph=graph))
+    assert graph is not None
+    return model.from_state(replace(model.state_, graph=graph.with_time(model.graph_.time)))
 
 
-def _estimator(task: str, preset: Preset, **parameters: Any) -> inputs.Model:
+def _estimator(task: str, preset: Preset, rounds: int, seed: int, loss: str) -> inputs.Model:
     """The unfitted estimator of a task and a preset."""
+    parameters: dict[str, Any] = {"n_estimators": rounds, "random_state": seed, "loss": loss}
     kind = EBBSClassifier if task == "classification" else EBBSRegressor
     return kind(**parameters) if preset == "default" else kind.from_preset(preset, **parameters)
 

@@ -127,6 +127,28 @@ def read_nodes(nodes: TableSource, node_id: str | None = None) -> NodesAndEdges:
     return NodesAndEdges(table, ids, id_name)
 
 
+def read_rows_and_edges(
+    nodes: TableSource, edges: TableSource | None, groups: str, columns: EdgeColumns
+) -> NodesAndEdges:
+    """Read rows, several of which belong to a node of the edges; ids are row numbers."""
+    table = tables.read_table(nodes, text=[groups])
+    if not len(table):
+        raise ValueError(f"{nodes} has a header but no rows.")
+    if line := tables.first_line((table[groups] == "").to_numpy()):
+        raise ValueError(f"{nodes}, line {line}: column {groups!r} is empty. Name the group.")
+    graph = None
+    if edges is not None:
+        header = _has_header(edges, nodes, [groups], np.zeros(0, dtype=object))
+        ends, weights = _read_edges(edges, columns, header)
+        ids = pd.unique(np.concatenate([table[groups].to_numpy(dtype=object), *ends]))
+        source, target = (pd.Index(ids).get_indexer(end) for end in ends)
+        n_groups = table[groups].nunique()
+        if not (np.append(source, target) < n_groups).any():
+            raise ValueError(f"{edges} names no group of column {groups!r} of {nodes.name}.")
+        graph = Graph(Graph.from_edges(source, target, weights, ids.size).adjacency, ids)
+    return NodesAndEdges(table, np.arange(len(table)), None, graph)
+
+
 def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=3)
 

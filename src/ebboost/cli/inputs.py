@@ -22,6 +22,7 @@ from ebboost.cli.graph_files import (
     NodesAndEdges,
     read_nodes,
     read_nodes_and_edges,
+    read_rows_and_edges,
 )
 from ebboost.cli.text_columns import as_numbers
 from ebboost.data.coordinates import Coordinates
@@ -66,6 +67,12 @@ _MISSING = "Value of the target that means unknown, such as -999; may be repeate
 _LOSS = "poisson, negative_binomial, gamma, tweedie, huber, quantile or squared_error."
 _EXPOSURE = "Column that counts or amounts are proportional to, such as population."
 _OFFSET = "Column that is added to the score of each row."
+_GROUPS = (
+    "Column of NODES with the node of EDGES that each row belongs to, for several rows per node; "
+    "without EDGES, groups have independent effects."
+)
+_TIME = "Column of numbers or dates: the latest labels are held out, not random ones."
+_CAUSAL = "With --time: use columns and labels of earlier neighbours only."
 _CATEGORICAL = "Column whose numbers are codes of categories; may be repeated."
 
 NodesFile = Annotated[Path, _file("NODES", "Table with a row for each node: CSV, Parquet, Excel …")]
@@ -96,6 +103,15 @@ class GraphOptions:
     def table(self, nodes: Path) -> TableSource:
         """Return the table of nodes: a file, or a query of a database."""
         return nodes if self.sql is None else Query(nodes, self.sql)
+
+    def read_groups(self, nodes: Path, edges: Path | None, groups: str) -> NodesAndEdges:
+        """Read rows that belong to the nodes of EDGES, if there are edges."""
+        if self.coordinates is not None or self.node_id is not None or self.directed:
+            raise typer.BadParameter("--groups excludes --coordinates, --id and --directed.")
+        columns = EdgeColumns(self.edge_from, self.edge_to, self.weight, self.distance)
+        source = edges if edges is None or self.edges_sql is None else Query(edges, self.edges_sql)
+        with progress(f"reading {nodes.name}"):
+            return read_rows_and_edges(self.table(nodes), source, groups, columns)
 
     def read(self, nodes: Path, edges: Path | None, fitted_ids: Ids | None = None) -> NodesAndEdges:
         """Read the two files, or NODES alone if it has coordinates."""
@@ -154,14 +170,44 @@ class LossOptions:
         return replace(columns, task=task, drop=[*(columns.drop or []), *self.columns.values()])
 
 
+@dataclass(frozen=True)
+class RowOptions:
+    """Options for several rows per node, and for rows with a time."""
+
+    groups: Annotated[str | None, option("--groups", "COLUMN", _GROUPS)] = None
+    time: Annotated[str | None, option("--time", "COLUMN", _TIME)] = None
+    causal: Annotated[bool, option("--causal", None, _CAUSAL)] = False
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Names of the columns of groups and time, where there are such."""
+        names = {"groups": self.groups, "time": self.time}
+        return {role: name for role, name in names.items() if name is not None}
+
+    def complete(self, columns: ColumnOptions, names: Sequence[str], path: Path) -> ColumnOptions:
+        """Return options of columns in which the groups are no feature."""
+        if self.causal and self.time is None:
+            raise typer.BadParameter("--causal needs --time COLUMN.")
+        for role, name in self.columns.items():
+            tables.check_column(names, name, f"--{role}", path)
+        groups = [] if self.groups is None else [self.groups]
+        return replace(columns, drop=[*(columns.drop or []), *groups])
+
+
 def role_columns(
     table: pd.DataFrame, columns: Mapping[str, str], path: Path
-) -> dict[str, NDArray[np.float64]]:
-    """Return exposure and offset as numbers, by the arguments of ``fit`` and ``predict``."""
+) -> dict[str, NDArray[Any]]:
+    """Return the columns that are arguments of ``fit`` and ``predict``, by their names there."""
     result = {}
     for role, name in columns.items():
         tables.check_column(list(table.columns), name, f"--{role}", path)
-        result[role] = as_numbers(table[name]).to_numpy(dtype=np.float64)
+        column = table[name]
+        if role == "groups":
+            result[role] = tables.as_names(column).to_numpy(dtype=object)
+        elif column.dtype.kind == "M":
+            result[role] = column.to_numpy()
+        else:
+            result[role] = as_numbers(column).to_numpy(dtype=np.float64)
     return result
 
 
@@ -191,12 +237,17 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_problem(
-    nodes: Path, edges: Path | None, target: str, graph: GraphOptions, columns: ColumnOptions
+    nodes: Path,
+    edges: Path | None,
+    target: str,
+    graph: GraphOptions,
+    columns: ColumnOptions,
+    groups: str | None = None,
 ) -> tuple[NodesAndEdges, pd.DataFrame, NDArray[Any], str]:
     """Return what the files hold, the features, the labels and the task."""
     # A wrong target is reported before both files are read.
     tables.check_column(tables.column_names(graph.table(nodes)), target, "--target", nodes)
-    data = graph.read(nodes, edges)
+    data = graph.read_groups(nodes, edges, groups) if groups else graph.read(nodes, edges)
     if target == data.id_name:
         raise ValueError(f"--target {target!r} is the column of node ids: name another column.")
     with progress("preparing columns"):

@@ -50,8 +50,10 @@ def predict(
     model = inputs.load_model(model_file)
     if interval is not None and is_classifier(model):
         raise ValueError("--interval is for regression: this model predicts probabilities.")
-    if nodes is not None and edges is None and model.state_.coordinates is None:
-        raise typer.BadParameter("--nodes needs --edges: the model has no coordinates.")
+    state = model.state_
+    has_groups = state.graph is not None and state.graph.groups is not None
+    if nodes is not None and edges is None and state.coordinates is None and not has_groups:
+        raise typer.BadParameter("--nodes needs --edges: the model has no coordinates or groups.")
     if nodes is None:
         ids, arguments = _fitted_rows(model, all_rows)
     else:
@@ -110,6 +112,9 @@ def _read_new(
     id_column = inputs.column_name(model, "id")
     if options.node_id is None and id_column in tables.column_names(options.table(nodes)):
         options = replace(options, node_id=id_column)
+    if groups := inputs.column_name(model, "groups"):
+        tables.check_column(tables.column_names(options.table(nodes)), groups, "--groups", nodes)
+        return options.read_groups(nodes, None, groups)
     if edges is None:
         return read_nodes(options.table(nodes), options.node_id)
     fitted_ids = inputs.node_ids(model)
@@ -149,7 +154,8 @@ def _new_rows(
     if not rows.size:
         raise ValueError(f"{path}: the target is known in every row: --all predicts them anyway.")
     arguments = {"X": X, "attach" if attached else "graph": data.graph, "nodes": rows}
-    roles = {role: inputs.column_name(model, role) for role in ("exposure", "offset")}
+    needed = ("exposure", "offset", "groups", *["time"] * model.state_.is_causal)
+    roles = {role: inputs.column_name(model, role) for role in needed}
     roles = {role: name for role, name in roles.items() if name}
     arguments |= inputs.role_columns(table, roles, path)
     if model.labels_ is not None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.data.table import MAX_VALUE, Columns, Table
-from ebboost.graph import Graph, Groups
+from ebboost.graph import Graph, Groups, earlier_neighbors
 from ebboost.propagation import Propagation, sweep_on
 
 Array = NDArray[np.float64]
@@ -152,7 +152,8 @@ def neighbor_columns(
 ) -> NewColumns:
     """Return statistics over neighbours of numeric columns, shares of categories, and degrees.
 
-    Of a directed graph, those of incoming and of outgoing neighbours. A sparse table stays sparse
+    Of a directed graph, those of incoming and of outgoing neighbours; where nodes have a time, of
+    earlier ones. A sparse table stays sparse
     and has means only, as nearly every minimum is 0.
     """
     if graph.groups is not None:
@@ -219,8 +220,9 @@ def _statistics(
 
 def _degrees(table: Table, graph: Graph, weights: Any, sums: Array) -> list[Any]:
     """Return the degree of each node and the mean degree of its neighbours."""
-    own = np.minimum(graph.degrees if graph.outgoing is None else sums, MAX_VALUE)[:, None]
-    degrees = np.minimum(graph.degrees, MAX_VALUE)[:, None]
+    all_edges = graph.outgoing is None and graph.time is None
+    own = np.minimum(graph.degrees if all_edges else sums, MAX_VALUE)[:, None]
+    degrees = own if graph.time is not None else np.minimum(graph.degrees, MAX_VALUE)[:, None]
     mean = NeighborColumns(degrees, weights, sums, ["mean"], missing=0.0)
     if table.is_distributed or table.is_sparse:
         both = np.hstack([own, _all_rows(mean)])
@@ -347,11 +349,18 @@ def _all_rows(columns: NeighborColumns | NeighborShares) -> Array:
 
 
 def _directions(graph: Graph) -> list[tuple[Any, Array]]:
-    """Return weights and their sums: of all edges or, if directed, of incoming and outgoing."""
-    if graph.outgoing is None:
+    """Return weights and their sums: of all edges or, if directed, of incoming and outgoing.
+
+    Where nodes have a time, of edges to earlier neighbours.
+    """
+    if graph.outgoing is None and graph.time is None:
         return [_scaled(graph.adjacency, graph.degrees)]
+    matrices = [graph.adjacency]
+    if graph.outgoing is not None:
+        matrices = [graph.outgoing.T.tocsr(), graph.outgoing]
     pairs = []
-    for one_way in (graph.outgoing.T.tocsr(), graph.outgoing):
+    for matrix in matrices:
+        one_way = earlier_neighbors(matrix, graph.time)
         pairs.append(_scaled(one_way, np.asarray(one_way.sum(axis=1)).ravel()))
     return pairs
 

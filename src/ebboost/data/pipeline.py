@@ -67,7 +67,7 @@ class FeaturePipeline:
         """Return how many edges away the rows are that a row's features depend on; None: any."""
         if graph is None or self.low_rank is not None:
             return 0
-        if graph.groups is not None:
+        if graph.groups is not None or graph.time is not None:
             return 0 if self.neighbor_features is None else None
         statistics = 0 if self.neighbor_features is None else 1
         smoothing = self.feature_smoothing

@@ -1,4 +1,4 @@
-"""Hold out a share of the labelled nodes: for early stopping, for tuning."""
+"""Hold out labelled nodes, at random or the latest: for early stopping, for tuning."""
 
 from typing import Any
 
@@ -34,3 +34,17 @@ def assign_folds(values: NDArray[Any], n_folds: int, seed: int, stratify: bool) 
     fold = np.empty(values.size, dtype=np.int64)
     fold[order] = np.arange(values.size) % n_folds
     return fold
+
+
+def latest_blocks(time: NDArray[np.float64], share: float, n_blocks: int) -> Positions:
+    """Return the block of each of the latest labels, numbered in the order of time, else −1.
+
+    Blocks hold the same number of labels, ``share`` of all in total, but for labels of one time,
+    which are in one block.
+    """
+    n_held_out = max(round(share * time.size), 1)
+    n_earlier = np.searchsorted(np.sort(time), time)
+    block = np.maximum((n_earlier - (time.size - n_held_out)) * n_blocks // n_held_out, -1)
+    if block.max() < 0:
+        block[time == time.max()] = 0
+    return np.unique(np.append(block, -1), return_inverse=True)[1][:-1] - 1

@@ -417,6 +417,39 @@ def offset_column(offset: object, exposure: object, n_rows: int, log_link: bool)
     return (column if exposure is None else np.log(column))[:, None]
 
 
+def as_times(time: object) -> Array:
+    """Return numbers or dates, one for each row, as numbers: dates as days since 1970."""
+    values = np.asarray(time)
+    must_be = "time must be a number or a date in every row"
+    try:
+        if values.dtype.kind not in "biuf":
+            dates = values.astype("datetime64[us]")
+            values = np.where(np.isnat(dates), np.nan, dates.astype(np.int64) / 86_400e6)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{must_be} ({error}).") from None
+    values = values.astype(np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        row = np.flatnonzero(~np.isfinite(values))
+        problem = f"row {row[0]} has none" if values.ndim == 1 else f"got shape {values.shape}"
+        raise ValueError(f"{must_be}, {problem}.")
+    return values
+
+
+def time_column(time: object, table: Table) -> Array:
+    """Return the time of each row: a column of X by its name, or numbers or dates as passed."""
+    if isinstance(time, str):
+        column = table.names.index(time) if time in table.names else None
+        if column is None or table.is_sparse or table.on_disk or table.is_distributed:
+            raise ValueError(f"time={time!r} is not a column of X in memory: pass an array.")
+        if column in table.categorical:
+            raise ValueError(f"time must be numbers or dates, column {time!r} holds categories.")
+        time = table.values[:, column]
+    values = as_times(time)
+    if values.size != table.n_rows:
+        raise ValueError(f"time must have {table.n_rows} entries, got {values.size}.")
+    return values
+
+
 def check_class_weight(weights: object, classes: NDArray[Any]) -> None:
     """Raise ValueError unless ``weights`` are None, "balanced" or a positive number per class."""
     if not isinstance(weights, Mapping):

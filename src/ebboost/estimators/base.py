@@ -18,14 +18,14 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.metrics import MetricFunction, Scored, as_metric
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import validation as checks
-from ebboost.data.coordinates import split_geometry
+from ebboost.data.coordinates import append_columns, split_geometry
 from ebboost.data.features import NeighborFeatures
 from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
 from ebboost.model.fitted import FittedModel
 from ebboost.model.intervals import calibration_slice, find_groups, with_intervals, with_sets
 from ebboost.model.output import Output
-from ebboost.model.predict import Offset, predict_raw, predict_rows
+from ebboost.model.predict import Offset, predict_raw, predict_rows, with_coordinates
 from ebboost.model.spread import spread_of_rows
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
@@ -159,6 +159,8 @@ class BaseEBBS(FittedModel):
         offset: Any = None,
         exposure: Any = None,
         groups: Any = None,
+        time: Any = None,
+        causal: bool = False,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         resume: bool = False,
@@ -190,15 +192,24 @@ class BaseEBBS(FittedModel):
             The node of ``graph`` that each row belongs to, where several rows share one: the latent
             field has a value for each group. Without ``graph``, groups have independent effects.
         coordinates : two column names, array of shape (n_nodes, 2) or GeoSeries, optional
-            In place of ``graph``: rows are connected to their 5 nearest, with weights
+            In place of ``graph``: rows are connected to their 8 nearest, with weights
             1 / (1 + d / median d). Great-circle distances are used for columns named latitude and
-            longitude (or lat, lon, lng) and for geometry in degrees. Named columns also stay among
-            those of the trees. The geometry of a GeoDataFrame is used by default.
+            longitude (or lat, lon, lng) and for geometry in degrees. Coordinates are columns of the
+            trees, too: an array or geometry is appended to a dataframe or array as x and y, or
+            longitude and latitude (a ``graph`` of :meth:`Graph.build_knn` is not). The geometry of
+            a GeoDataFrame is used by default.
         offset : array-like of shape (n_nodes,), optional
             Added to the score of every node, labelled or not.
         exposure : array-like of shape (n_nodes,), optional
             What counts or amounts are proportional to, such as population or insured years: its
             logarithm is the offset. For losses with a log link.
+        time : column name or array-like of shape (n_rows,), optional
+            Numbers or dates. The latest fifth of the labels is held out for model selection, early
+            stopping and intervals, in blocks, each predicted by models of earlier labels; models
+            of all labels are then averaged.
+        causal : bool, default=False
+            With ``time``: neighbour columns, and the labels that a prediction uses, are those of
+            earlier rows. Scores and columns are not propagated.
         callbacks : sequence of Callback, optional
             On a cluster they run in one of the workers, and their attributes are copied back.
         checkpoint : path or Checkpoint, optional
@@ -222,7 +233,9 @@ class BaseEBBS(FittedModel):
         X, geometry = split_geometry(X)
         if coordinates is None and graph is None and groups is None:
             coordinates = geometry
-        rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups)
+        if coordinates is not None and graph is None and groups is None:
+            X, coordinates = append_columns(X, coordinates)
+        rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
         self._state = trainer.fit(FitData(X, y, sample_weight, *rows))
         return self
 
@@ -240,6 +253,7 @@ class BaseEBBS(FittedModel):
         offset: Any = None,
         exposure: Any = None,
         groups: Any = None,
+        time: Any = None,
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
@@ -269,6 +283,8 @@ class BaseEBBS(FittedModel):
         groups : column name or array-like of shape (n,), optional
             The group of each new row, where the model was fitted with groups: a known group has its
             field, a new one none.
+        time : column name or array-like of shape (n,), optional
+            The time of each new row, where the model was fitted with ``causal=True``.
         interval : float, optional
             Also return intervals that cover this share of labels, e.g. 0.9; of classes, sets.
             Conformal prediction in units of the local spread (:meth:`predict_distribution`), from
@@ -287,12 +303,14 @@ class BaseEBBS(FittedModel):
         PredictionSets(prediction, contains)
         """
         state = self.state_
-        arguments = (graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure))
+        X, coordinates = with_coordinates(state, X, coordinates)
+        edges = (graph, nodes, new_labels, attach, coordinates)
+        arguments = (*edges, Offset(offset, exposure), groups, time)
         if interval is None:
             if interval_groups is not None:
                 raise ValueError("interval_groups needs interval, the share of labels to cover.")
-            return state.output.decode(predict_raw(state, X, *arguments, groups))
-        rows = predict_rows(state, X, *arguments, groups)
+            return state.output.decode(predict_raw(state, X, *arguments))
+        rows = predict_rows(state, X, *arguments)
         by_group = None
         if interval_groups is not None:
             calibration = state.validation.nodes[calibration_slice(state)]

@@ -130,19 +130,20 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         coordinates: Any = None,
         offset: Any = None,
         groups: Any = None,
+        time: Any = None,
     ) -> Array:
         """Return the probability of every class, in the order of ``classes_``.
 
         Parameters
         ----------
-        X, graph, nodes, new_labels, attach, coordinates, offset, groups
+        X, graph, nodes, new_labels, attach, coordinates, offset, groups, time
             As in :meth:`predict`.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
         """
-        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset), groups)
+        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset), groups, time)
         return self.state_.output.apply_link(predict_raw(self.state_, *rows))
 
     score = BaseEBBS.score  # that of the mixin takes no graph

@@ -4,6 +4,7 @@ from ebboost.graph._edges import distance_weights
 from ebboost.graph._neighbors import as_points
 from ebboost.graph._relations import check_relations, check_strengths
 from ebboost.graph._structure import Groups, Neighborhood
+from ebboost.graph._subgraph import earlier_neighbors
 from ebboost.graph.base import Graph, Graphs
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "check_relations",
     "check_strengths",
     "distance_weights",
+    "earlier_neighbors",
 ]

@@ -44,6 +44,7 @@ class GraphStructure:
         part_of: tuple[Self, NDArray[np.int64]] | None = None,
         outgoing: sparse.csr_array | None = None,
         groups: Groups[Self] | None = None,
+        time: NDArray[np.float64] | None = None,
     ) -> None:
         adjacency.sort_indices()
         indices = adjacency.indices
@@ -59,6 +60,7 @@ class GraphStructure:
         self._part_of = part_of
         self._outgoing = outgoing
         self._groups = groups
+        self._time = None if time is None else _read_only(time.copy())
         if outgoing is not None:
             for array in (outgoing.data, outgoing.indices, outgoing.indptr):
                 array.flags.writeable = False
@@ -68,7 +70,7 @@ class GraphStructure:
             raise ValueError(f"weight overflows at node {node}, added up: rescale the weights.")
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickle restores arrays as writeable
-        parts = (self._part_of, self._outgoing, self._groups)
+        parts = (self._part_of, self._outgoing, self._groups, self._time)
         return type(self), (self._adjacency, self._node_ids, *parts)
 
     @property
@@ -123,6 +125,26 @@ class GraphStructure:
     def groups(self) -> Groups[Self] | None:
         """The graph of groups and the group of each node: see :meth:`from_groups`."""
         return self._groups
+
+    def with_time(self, time: NDArray[np.float64] | None) -> Self:
+        """Return the graph with a time for each node, so that only earlier neighbours are used.
+
+        Parameters
+        ----------
+        time : ndarray of shape (n_nodes,) or None
+
+        Returns
+        -------
+        Graph
+        """
+        timed = copy.copy(self)
+        timed._time = None if time is None else _read_only(time.copy())
+        return timed
+
+    @property
+    def time(self) -> NDArray[np.float64] | None:
+        """The time of each node, where only earlier neighbours are used."""
+        return self._time
 
     @property
     def n_nodes(self) -> int:

@@ -56,3 +56,16 @@ def _unique(nodes: NDArray[np.integer], scratch: NDArray[np.int32]) -> IntArray:
     numbers = np.arange(nodes.size, dtype=np.int32)
     scratch[nodes] = numbers
     return nodes[scratch[nodes] == numbers].astype(np.int64)
+
+
+def earlier_neighbors(
+    weights: sparse.csr_array, time: NDArray[np.float64] | None
+) -> sparse.csr_array:
+    """Return the weights of neighbours that are earlier than the node; all without times."""
+    if time is None:
+        return weights
+    edges = weights.tocoo()
+    node, neighbor = edges.coords
+    is_earlier = time[neighbor] < time[node]
+    parts = (edges.data[is_earlier], (node[is_earlier], neighbor[is_earlier]))
+    return sparse.csr_array(sparse.coo_array(parts, shape=weights.shape))

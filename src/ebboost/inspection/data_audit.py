@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from scipy.stats import spearmanr
 from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.table import Table
 from ebboost.graph import Graph
+from ebboost.graph.ids import is_missing
 from ebboost.inspection.formatting import count, percent, shorten
 from ebboost.inspection.metrics import r2
 
@@ -85,6 +87,17 @@ def audit_table(table: Table, nodes: Nodes, labels: Array, classes: bool) -> lis
         rows = f"{count(repeated, 'row')} repeat another row in all columns."
         findings.append(Finding(rows, "Check that rows were not duplicated by a join."))
     return findings
+
+
+def leaks(table: Table, graph: Graph | None, labels: NDArray[Any], classes: bool) -> list[Finding]:
+    """Signs that columns or edges were made from the labels, which have gaps where unknown."""
+    nodes = np.flatnonzero([not is_missing(value) for value in labels.tolist()])
+    known = labels[nodes]
+    values = np.unique(known.astype(str), return_inverse=True)[1] if classes else known
+    findings = audit_table(table, nodes, values.astype(np.float64), classes)
+    if graph is not None and graph.n_nodes == table.n_rows:
+        findings += audit_graph(graph, nodes, values.astype(np.float64), classes)
+    return [one for one in findings if "target leakage" in one.advice]
 
 
 def _column_problem(

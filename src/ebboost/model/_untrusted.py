@@ -245,11 +245,12 @@ def csr(arrays: Arrays, name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
 
 
 def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
-    """Return the graph fitted on, of rows or of their groups, with directions if it has them."""
+    """Return the graph fitted on, of rows or of their groups, with directions and times if any."""
     if "graph_indptr" not in arrays:
         require(node_ids is None, "node_ids need a graph")
         return None
     adjacency = symmetric(arrays, "graph", n_nodes)
+    time = numbers(arrays, "time", n_nodes) if "time" in arrays else None
     group_of = arrays.get("group_of")
     n_ids = n_nodes if group_of is None else arrays["groups_indptr"].size - 1
     if node_ids is not None:
@@ -261,13 +262,13 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
         fits = fits and bool(((group_of >= 0) & (group_of < n_ids)).all())
         require(fits, f"group_of must be from 0 to {n_ids - 1}")
         between = Graph(symmetric(arrays, "groups", n_ids), node_ids)
-        return Graph(adjacency, groups=Groups(between, group_of))
+        return Graph(adjacency, groups=Groups(between, group_of), time=time)
     outgoing = None
     if "outgoing_indptr" in arrays:
         outgoing = csr(arrays, "outgoing", (n_nodes, n_nodes))
         finite = outgoing.dtype == np.float64 and np.isfinite(outgoing.data).all()
         require(finite and (outgoing.data >= 0).all(), "outgoing_data must be finite, from 0 up")
-    return Graph(adjacency, node_ids, outgoing=outgoing)
+    return Graph(adjacency, node_ids, outgoing=outgoing, time=time)
 
 
 def symmetric(arrays: Arrays, name: str, n_nodes: int) -> sparse.csr_array:

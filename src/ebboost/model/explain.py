@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 BATCH = 64
 MAX_LINES = 5  # of each kind of contribution in a printed explanation
+CAUSAL = "With causal=True the labels of earlier nodes are not shown one by one: fit without it."
 ENCODED = (
     "Categories of the fitted nodes were encoded without their own labels, and this model does not "
     "hold those codes: contributions would not add up to the score. Explain before saving, or load "
@@ -123,6 +124,8 @@ def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -
     if isinstance(state.candidate.labels, MaskedLabels):
         text = "A model with labels='masked' is not a sum of contributions"
         raise ValueError(f"{text}; fit with labels='field' or 'none'.")
+    if state.is_causal:
+        raise ValueError(CAUSAL)
     if table is None:
         raise ValueError(
             "This model has no table: it was loaded from a file without one, or fitted from files "

@@ -20,7 +20,7 @@ from ebboost.graph import Graphs
 from ebboost.model import serialization
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation, explain
-from ebboost.model.predict import Offset, fitted_table, predict_rows
+from ebboost.model.predict import Offset, fitted_table, predict_rows, with_coordinates
 from ebboost.model.serving import Predictor
 from ebboost.model.spread import class_distribution, distribution_of, require_spread, spread_of_rows
 from ebboost.model.state import FittedState
@@ -90,6 +90,7 @@ class FittedModel(BaseEstimator):
         offset: Any = None,
         exposure: Any = None,
         groups: Any = None,
+        time: Any = None,
     ) -> PredictiveDistribution:
         """Return the predictive distribution of each node: mean, variance, quantiles, scores.
 
@@ -100,7 +101,7 @@ class FittedModel(BaseEstimator):
 
         Parameters
         ----------
-        X, graph, nodes, new_labels, attach, coordinates, offset, exposure, groups
+        X, graph, nodes, new_labels, attach, coordinates, offset, exposure, groups, time
             As in :meth:`predict`.
 
         Returns
@@ -120,8 +121,9 @@ class FittedModel(BaseEstimator):
         True
         """
         state = self.state_
+        X, coordinates = with_coordinates(state, X, coordinates)
         arguments = (graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure))
-        rows = predict_rows(state, X, *arguments, groups)
+        rows = predict_rows(state, X, *arguments, groups, time)
         if state.is_classifier:
             return class_distribution(state, rows.raw)
         require_spread(state, "predict_distribution")

@@ -15,7 +15,7 @@ from ebboost.backends.threads import threads_for
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
 from ebboost.data import validation as checks
-from ebboost.data.coordinates import split_geometry
+from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_columns, split_geometry
 from ebboost.data.labels import Labels
 from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import count_rows, group_column, rows_of
@@ -70,17 +70,19 @@ def predict_rows(
     coordinates: Any = None,
     offset: Offset = NO_OFFSET,
     groups: Any = None,
+    time: Any = None,
 ) -> RowPredictions:
     """Return predictions of all or some nodes; rows beyond the reach of these are not read."""
     if state.members:
-        arguments = (X, graph, nodes, new_labels, attach, coordinates, offset, groups)
+        arguments = (X, graph, nodes, new_labels, attach, coordinates, offset, groups, time)
         parts = [predict_rows(one, *arguments) for one in state.members]
         result = parts[0]._replace(raw=np.mean([part.raw for part in parts], axis=0))
         known = [part.label_scores for part in parts if part.label_scores is not None]
         return result._replace(label_scores=np.mean(known, axis=0)) if known else result
-    if X is not None:
-        X, geometry = split_geometry(X)
-        coordinates = geometry if coordinates is None else coordinates
+    X, coordinates = with_coordinates(state, X, coordinates)
+    times = _times(state, X, time)
+    if times is not None and isinstance(graph, Graph):
+        graph = graph.with_time(times)
     if groups is not None:
         attach = attached_groups(state.graph, group_column(X, groups))
     has_no_edges = X is not None and graph is None and attach is None
@@ -88,7 +90,7 @@ def predict_rows(
     if is_plain and is_fitted_table(state, X, coordinates):
         result = RowPredictions.of_fitted_nodes(state)
     elif attach is not None or (has_no_edges and state.coordinates is not None):
-        result = _predict_attached(state, X, graph, attach, new_labels, coordinates, offset)
+        result = _predict_attached(state, X, graph, attach, new_labels, coordinates, offset, times)
     else:
         if X is not None and nodes is not None and not _may_use_labels(state, graph, new_labels):
             local = _predict_near(state, X, graph, nodes, offset)
@@ -105,6 +107,42 @@ def predict_rows(
             rows = np.arange(len(raw))
             result = RowPredictions(raw, rows, scored.graph, labels, at_labels, X is None)
     return result.subset(nodes)
+
+
+def with_coordinates(state: FittedState, X: Any, coordinates: Any) -> tuple[Any, Any]:
+    """Return a table with the columns of its coordinates, where the fit appended these.
+
+    The geometry of a GeoDataFrame is removed. The second result are coordinates that are no
+    columns.
+    """
+    if X is None:
+        return X, coordinates
+    X, geometry = split_geometry(X)
+    coordinates = geometry if coordinates is None else coordinates
+    if state.coordinates is None or not state.coordinates.columns:
+        return X, coordinates
+    if np.shape(X)[1:] != (state.n_features - 2,):
+        return X, coordinates
+    if coordinates is not None:
+        return append_columns(X, coordinates)[0], None
+    if state.table is not None and count_rows(X) == state.n_nodes:
+        joined = join_columns(X, state.table.values[:, -2:], state.reader.names[-2:])
+        if is_fitted_table(state, joined):
+            return joined, None
+    raise ValueError(NEEDS_COORDINATES)
+
+
+def _times(state: FittedState, X: object, time: Any) -> Array | None:
+    """The times of the rows of another table; None unless only earlier neighbours are used."""
+    if time is not None and not state.is_causal:
+        raise ValueError("time was given, but this model was not fitted with causal=True.")
+    if X is None or state.graph is None or not state.is_causal:
+        return None
+    if time is not None:
+        return checks.time_column(time, read_table(state, X))
+    if is_fitted_table(state, X):
+        return state.graph.time
+    raise ValueError("This model was fitted with causal=True: pass predict(X_new, time=...).")
 
 
 def is_fitted_table(state: FittedState, X: object, coordinates: Any = None) -> bool:
@@ -155,6 +193,7 @@ def _predict_attached(
     new_labels: object,
     coordinates: Any,
     offset: Offset,
+    times: Array | None,
 ) -> RowPredictions:
     """Return predictions of new rows that are connected to fitted nodes."""
     if state.graph is None or X is None:
@@ -166,6 +205,8 @@ def _predict_attached(
         attach = state.coordinates.attach(table, coordinates)
     assert attach is not None
     joined = attached_graph(state.graph, table.n_rows, attach, graph)
+    if state.graph.time is not None and times is not None:
+        joined = joined.with_time(np.append(state.graph.time, times))
     fixed = np.vstack([state.fixed_scores, fixed_scores(state, table.n_rows, offset)])
     with threads(threads_for(state.n_jobs, table)):
         if state.pipeline.uses_graph:

@@ -162,6 +162,8 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
     matrices = {name: table.values for name, table in tables.items()}
     if state.graph is not None:
         matrices["graph"] = state.graph.adjacency
+        if state.graph.time is not None:
+            arrays["time"] = state.graph.time
         if state.graph.outgoing is not None:
             matrices["outgoing"] = state.graph.outgoing
         if state.graph.groups is not None:

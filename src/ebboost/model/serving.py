@@ -101,6 +101,8 @@ class Predictor:
         new_labels: object,
         offset: Offset = NO_OFFSET,
     ) -> None:
+        if state.is_causal:
+            raise ValueError("predictor() is not supported with causal=True: use predict().")
         self._state = state
         self._X = X
         self._is_fitted = X is None and new_labels is None

@@ -280,6 +280,11 @@ class FittedState:
         return self.graph is not None and self.candidate.uses_graph
 
     @property
+    def is_causal(self) -> bool:
+        """Whether only earlier neighbours are used."""
+        return self.graph is not None and self.graph.time is not None
+
+    @property
     def training_labels(self) -> Labels:
         """The labels trained on: with several models, all."""
         if len(self.rounds) > 1:

@@ -5,8 +5,8 @@ model is fitted on the complete graph without the labels of a fold, and scored o
 """
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,13 @@ from sklearn.utils.validation import _check_method_params, _num_samples, has_fit
 
 from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.data import validation as checks
+from ebboost.data.reader import TableReader
 from ebboost.graph import Graphs
 from ebboost.model_selection.splitters import Fold, Positions, RandomState, labelled_folds
 
 Scorer = Callable[..., float]
+#: Arguments of ``fit`` with an entry for each row, labelled or not.
+OF_ALL_ROWS = ("offset", "exposure", "groups", "coordinates", "time")
 Scoring = str | Scorer | Iterable[str | Scorer] | Mapping[str, str | Scorer]
 
 
@@ -35,6 +38,7 @@ def cross_validate(
     cv: object = 5,
     scoring: Scoring | None = None,
     groups: ArrayLike | None = None,
+    time: Any = None,
     random_state: RandomState = None,
     fit_parameters: Mapping[str, Any] | None = None,
     return_predictions: bool = False,
@@ -53,10 +57,11 @@ def cross_validate(
         Labels, NaN or None where unknown; such nodes are never scored.
     graph : Graph or dict of Graph, optional
         Edges between the rows of X.
-    cv : int, splitter, iterable or GraphBlockFold, default=5
+    cv : int, splitter, iterable, GraphBlockFold or TimeSplit, default=5
         A number of random folds (stratified for classifiers), a scikit-learn splitter such as
         ``GroupKFold(5)``, pairs (train, test) of row positions or masks, or
-        :class:`GraphBlockFold` to measure predictions of a new region rather than of gaps.
+        :class:`GraphBlockFold` to measure predictions of a new region rather than of gaps, or
+        :class:`TimeSplit` for those of the future.
     scoring : str, callable, list or dict, optional
         As in scikit-learn: the name of a scorer, a scorer from ``make_scorer``, a function
         ``scorer(estimator, nodes, y)`` where ``nodes`` are the held-out rows, a list of names or a
@@ -64,11 +69,14 @@ def cross_validate(
         squared error, or accuracy and log loss.
     groups : array-like of shape (n_nodes,), optional
         The group of each node, for a grouped splitter.
+    time : column name or array-like of shape (n_nodes,), optional
+        The time of each node, for :class:`TimeSplit`; also passed to ``model.fit``, if it takes it.
     random_state : int, RandomState or None, default=None
         Fixes the random folds of an integer ``cv``.
     fit_parameters : dict, optional
         More arguments of ``model.fit``. Those with an entry for each row of X, such as
-        ``sample_weight``, are restricted to the training rows, but not ``offset`` and ``exposure``.
+        ``sample_weight``, are restricted to the training rows, but not those of all nodes, such as
+        ``exposure``.
     return_predictions : bool, default=False
         Whether to return the out-of-fold predictions too.
     verbose : int, default=0
@@ -103,7 +111,10 @@ def cross_validate(
     _check_fit_parameters(model, graph, arguments, takes_nodes)
     name = type(model).__name__
     nodes, values, _ = checks.labelled_nodes(y, None, None, n_rows, classifier, name)
-    split = {"stratify": classifier, "groups": groups, "random_state": random_state}
+    if time is not None:
+        time = checks.time_column(time, TableReader().fit(X))
+        arguments |= {"time": time} if takes_nodes else {}
+    split = {"stratify": classifier, "groups": groups, "time": time, "random_state": random_state}
     folds = labelled_folds(cv, nodes, values, graph, n_rows, **split)
     if return_predictions:
         _check_held_out_once(folds)
@@ -116,10 +127,10 @@ def cross_validate(
 
     rows = []
     for number, (train, test) in enumerate(folds, start=1):
-        start = time.perf_counter()
+        start = perf_counter()
         try:
             fitted = _fit(model, X, truth, graph, train, takes_nodes, arguments)
-            fit_end = time.perf_counter()
+            fit_end = perf_counter()
             fold = _NodePredictor(fitted, None if takes_nodes else X, classes)
             scores = {name: float(value) for name, value in scorer(fold, test, truth[test]).items()}
             if return_predictions:
@@ -127,7 +138,7 @@ def cross_validate(
         except Exception as error:
             error.add_note(f"In fold {number} of {len(folds)}, with {train.size} training nodes.")
             raise
-        end = time.perf_counter()
+        end = perf_counter()
         rows.append({"fit_time": fit_end - start, "score_time": end - fit_end})
         rows[-1] |= {f"test_{name}": value for name, value in scores.items()}
         if verbose:
@@ -136,9 +147,7 @@ def cross_validate(
     result = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     if isinstance(scoring, str):
         result["test_score"] = result[f"test_{scoring}"]
-    if return_predictions:
-        result["predictions"] = predictions
-    return result
+    return result | ({"predictions": predictions} if return_predictions else {})
 
 
 def _fit(
@@ -153,9 +162,7 @@ def _fit(
     """A clone of the model, fitted on the labels of the training nodes."""
     fitted = clone(model)
     of_all_rows = {
-        name: arguments[name]
-        for name in ("offset", "exposure")
-        if takes_nodes and name in arguments
+        name: arguments[name] for name in OF_ALL_ROWS if takes_nodes and name in arguments
     }
     arguments = _check_method_params(X, arguments, train) | of_all_rows
     if takes_nodes:

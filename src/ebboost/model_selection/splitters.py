@@ -1,4 +1,4 @@
-"""Folds of labelled nodes: random, by a scikit-learn splitter, or blocks of the graph."""
+"""Folds of labelled nodes: random, by a scikit-learn splitter, blocks of the graph or of time."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 
 from ebboost.data import validation as checks
 from ebboost.data.parameters import check_number
+from ebboost.data.splitting import latest_blocks
 from ebboost.graph import Graph, Graphs
 
 Positions = NDArray[np.int64]
@@ -125,6 +126,59 @@ class GraphBlockFold:
             yield chosen[~in_test], chosen[in_test]
 
 
+@dataclass(frozen=True)
+class TimeSplit:
+    """Folds in the order of time: each block of nodes is held out from training on earlier ones.
+
+    Nodes of one time are in one block, so that all training nodes are earlier than those held out.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 1: the nodes are divided into one block more, the first of which
+        is never held out. Fewer folds if few times differ.
+
+    Examples
+    --------
+    >>> import ebboost as eb
+    >>> for train, test in eb.TimeSplit(2).split([2020, 2021, 2019, 2020, 2021, 2019]):
+    ...     print(train, test)
+    [2 5] [0 3]
+    [0 2 3 5] [1 4]
+    """
+
+    n_splits: int = 5
+
+    def __post_init__(self) -> None:
+        check_number("n_splits", self.n_splits, integer=True, low=1)
+
+    def split(self, time: ArrayLike, nodes: ArrayLike | None = None) -> Iterator[Fold]:
+        """Yield the training and test nodes of each fold.
+
+        Parameters
+        ----------
+        time : array-like of shape (n_nodes,)
+            Numbers or dates.
+        nodes : array-like of int or bool, optional
+            The nodes to divide, such as the labelled ones. Default: all.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Row positions.
+        """
+        values = checks.as_times(time)
+        chosen = np.arange(values.size)
+        if nodes is not None:
+            chosen = checks.node_positions(nodes, values.size)
+        share = self.n_splits / (self.n_splits + 1)
+        block = latest_blocks(values[chosen], share, self.n_splits)
+        if (block >= 0).all():
+            raise ValueError("time must differ among the nodes to divide.")
+        for number in range(block.max() + 1):
+            yield chosen[block < number], chosen[block == number]
+
+
 def _chosen(graph: Graph, nodes: ArrayLike | None) -> Positions:
     """Positions of the nodes that count, by default all."""
     return (
@@ -199,9 +253,14 @@ def labelled_folds(
     *,
     stratify: bool,
     groups: ArrayLike | None = None,
+    time: ArrayLike | None = None,
     random_state: RandomState = None,
 ) -> list[Fold]:
     """Return row positions of labelled nodes to train on and to hold out, fold by fold."""
+    if isinstance(cv, TimeSplit):
+        if time is None:
+            raise ValueError("cv=TimeSplit(...) divides the nodes by time: pass time.")
+        return list(cv.split(time, nodes))
     if groups is not None and (not isinstance(cv, Splitter) or isinstance(cv, GraphBlockFold)):
         raise ValueError(
             f"groups needs a grouped splitter in cv, such as GroupKFold(5), got cv={cv!r}."
@@ -223,7 +282,7 @@ def labelled_folds(
     else:
         raise ValueError(
             "cv must be a number of folds, a scikit-learn splitter, an iterable of (train, test) "
-            f"row positions or GraphBlockFold(), got {cv!r}."
+            f"row positions, GraphBlockFold() or TimeSplit(), got {cv!r}."
         )
     if not folds:
         raise ValueError("cv has no fold: pass at least one pair (train, test).")

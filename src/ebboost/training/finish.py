@@ -41,7 +41,7 @@ def _member(
     problem: Problem, backend: Backend, search: Search, candidate: Candidate
 ) -> FittedState:
     """The mean of the models of one candidate."""
-    models = list(search.models(candidate).values())
+    models = search.final_models(candidate)
     features = search.runner.features_of(candidate)
     scores = np.mean([model.scores for model in models], axis=0)
     graph = backend.graph(problem.graph)

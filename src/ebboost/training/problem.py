@@ -16,7 +16,7 @@ from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader, group_column
-from ebboost.data.splitting import assign_folds, hold_out
+from ebboost.data.splitting import assign_folds, hold_out, latest_blocks
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
 from ebboost.graph import Graph, Graphs
@@ -44,6 +44,8 @@ class FitData(NamedTuple):
     offset: Any = None
     exposure: Any = None
     groups: Any = None
+    time: Any = None
+    causal: bool = False
 
     def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
         """Return the data with the graph of the coordinates, and these, where they were passed."""
@@ -70,13 +72,15 @@ class FitData(NamedTuple):
 class LabelFolds:
     """The known labels, the fold in which each is held out, and the labels of ``eval_set``.
 
-    A model is trained for each fold, on all labels but those of the fold.
+    A model is trained for each fold, on all labels but those of the fold. If ``in_time``, folds are
+    numbered in the order of time, and the model of a fold is trained on earlier labels.
     """
 
     labels: Labels
     validation_weight: Array  # of these labels where they are held out: without class weights
     fold: NDArray[np.int64]  # −1 for labels that are in no fold
     evaluation: Labels | None = None
+    in_time: bool = False
 
     @property
     def n_folds(self) -> int:
@@ -86,11 +90,11 @@ class LabelFolds:
     @property
     def is_cross_fitted(self) -> bool:
         """Whether every label is trained on by all models but one."""
-        return self.n_folds > 1
+        return self.n_folds > 1 and not self.in_time
 
     def training(self, fold: int) -> Labels:
         """Return the labels that the model of a fold is trained on."""
-        return self.labels.subset(self.fold != fold)
+        return self.labels.subset(self.fold < fold if self.in_time else self.fold != fold)
 
     def held_out(self, fold: int) -> Labels:
         """Return the labels of a fold."""
@@ -164,12 +168,13 @@ class Problem:
         classes = () if self.output.classes is None else self.output.classes
         categories = chain.from_iterable(sorted(self.reader.categories.items()))
         blocks = (fingerprint_of(block.values) for block in self.table.blocks())
+        time = () if self.graph is None or self.graph.time is None else (self.graph.time,)
         return {
             "estimator": self.estimator,
             "X": fingerprint_of(*blocks, self.table.names, *categories),
             "y": fingerprint_of(*target, classes),
             "offset": None if self.offset is None else fingerprint_of(self.offset),
-            "graph": None if self.graph is None else fingerprint_of(self.graph.adjacency),
+            "graph": None if self.graph is None else fingerprint_of(self.graph.adjacency, *time),
             "random_state": self.seed,
             "n_jobs": self.n_threads,
             "callbacks": [describe_parameters(one) for one in callbacks if one.has_state],
@@ -185,8 +190,12 @@ def fold_labels(
     n_rows: int,
     seed: int,
     n_folds: int,
+    time: Array | None = None,
 ) -> LabelFolds:
-    """Encode known nodes, values and weights, and hold labels out in ``n_folds`` folds."""
+    """Encode known nodes, values and weights, and hold labels out in ``n_folds`` folds.
+
+    If rows have a time, folds are blocks of the latest labels.
+    """
     nodes, values, weight = known
     classes = output.classes is not None
     weighted = weight * output.label_weights(values, settings.class_weight)
@@ -197,7 +206,11 @@ def fold_labels(
         target = output.encode(held_values, "eval_set")
         evaluation = Labels(held_nodes, target, np.ones(held_nodes.size))
     fold = np.full(values.size, -1)
-    if n_folds > 1:
+    in_time = time is not None and n_folds > 0 and evaluation is None
+    if time is not None:
+        if in_time:
+            fold = _blocks_in_time(time[nodes], settings.validation_fraction, n_folds)
+    elif n_folds > 1:
         fold = assign_folds(values, n_folds, seed, stratify=classes)
     elif n_folds == 1 and evaluation is None:
         fraction = settings.validation_fraction
@@ -207,7 +220,20 @@ def fold_labels(
                 "or to validate on: use something like 0.1, or early_stopping=False."
             )
         fold[hold_out(values, fraction, seed, stratify=classes)[1]] = 0
-    return LabelFolds(labels, weight, fold, evaluation)
+    return LabelFolds(labels, weight, fold, evaluation, in_time)
+
+
+def _blocks_in_time(time: Array, fraction: float, n_blocks: int) -> NDArray[np.int64]:
+    """The block of each of the latest labels, −1 for the others."""
+    share = min(fraction * n_blocks, max(fraction, defaults.MAX_SHARE_IN_TIME))
+    fold = latest_blocks(time, share, n_blocks)
+    n_earlier = int((fold < 0).sum())
+    if n_earlier < defaults.MIN_LABELS_TO_TRAIN:
+        raise ValueError(
+            f"time leaves {n_earlier} labels to train on before those of the latest time, which "
+            "are held out: pass times that differ, or leave time out."
+        )
+    return fold
 
 
 def check_offset(offset: Array | None, labels: Labels, settings: Settings) -> None:
@@ -218,3 +244,22 @@ def check_offset(offset: Array | None, labels: Labels, settings: Settings) -> No
         raise ValueError("offset needs one score for each node: y has more than two classes.")
     if settings.labels == "masked" or isinstance(settings.labels, MaskedLabels):
         raise ValueError("offset is not supported with labels='masked': use labels='field'.")
+
+
+def check_causal(graph: Graph, labels: LabelFolds, settings: Settings) -> None:
+    """Raise ValueError for what would use later nodes."""
+    use = settings.labels
+    parts = {name: getattr(settings, name) for name in ("smoothing", "feature_smoothing")}
+    if graph.groups is not None:
+        parts["neighbor_features"] = settings.neighbor_features
+    for name, part in parts.items():
+        if part not in (None, "auto"):
+            raise ValueError(f"{name} must be None or 'auto' with causal=True, got {part!r}.")
+    if use == "masked" or isinstance(use, MaskedLabels) or getattr(use, "similarity", False):
+        raise ValueError(f"labels={use!r} is not supported with causal=True: use labels='field'.")
+    if graph.is_signed:
+        raise ValueError("causal=True needs relations of positive strength.")
+    if labels.evaluation is not None and graph.time is not None:
+        last = graph.time[labels.labels.nodes].max()
+        if graph.time[labels.evaluation.nodes].min() <= last:
+            raise ValueError("eval_set must be later than all labels with causal=True.")

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from ebboost.backends import Backend
 from ebboost.boosting.callbacks import Callback, EarlyStopping, History, Interrupt, StopBehind
+from ebboost.boosting.causal_field import causal_mode
 from ebboost.boosting.label_use import objective_for
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting, BoostingResult, boost
 from ebboost.boosting.momentum import as_momentum
 from ebboost.boosting.objective import Objective
@@ -256,6 +258,12 @@ class Runner:
             if (name, fold) in self.models:
                 self.models[name, fold] = self.models.pop((name, fold))
 
+    def train_on_all(self, candidate: Candidate, numbers: Iterable[int], n_rounds: int) -> None:
+        """Train models for some rounds on all labels; their numbers are those of no fold."""
+        settings = replace(self.problem.settings, n_estimators=n_rounds, early_stopping=False)
+        problem = replace(self.problem, settings=settings)
+        replace(self, problem=problem).train(candidate, numbers)
+
     def drop(self, candidate: Candidate, folds: Iterable[int]) -> None:
         """Forget models that would not have been trained one after another."""
         for fold in folds:
@@ -269,7 +277,7 @@ class Runner:
 
     def features_of(self, candidate: Candidate) -> CandidateFeatures:
         """Return the columns of a candidate that has been trained, or of a checkpoint's."""
-        for features in self.features:
+        for features in reversed(self.features):  # the last: encoded with all labels, if any was
             if features.candidate.shares_features(candidate):
                 return features
         return self._build(candidate, 0).features
@@ -333,6 +341,13 @@ class Runner:
         propagated = init_score + to_host(run.operator.apply(result.best.scores))
         if self.problem.offset is not None:
             propagated = propagated + self.problem.offset
+        graph = self.problem.graph
+        use = run.features.candidate.labels
+        if graph is not None and graph.time is not None and isinstance(use, LatentField):
+            nodes = held_out if evaluation is None else np.append(held_out, evaluation.nodes)
+            labels = self.problem.labels.training(fold)
+            problem = (graph, labels, self.problem.output.loss, propagated[labels.nodes], nodes)
+            predictions = propagated + causal_mode(self.backend.field_mode, use, *problem)
         return FoldModel(
             ensemble=run.features.grower.compile(result.best.weights),
             init_score=init_score,

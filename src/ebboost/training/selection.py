@@ -195,6 +195,27 @@ class Search:
                 self.runner.discard(candidate)
         self._train(current, range(self.problem.labels.n_folds))
         self.averaged = self._averaged(current)
+        if self.problem.labels.in_time:
+            self._train_on_all_labels()
+
+    def _train_on_all_labels(self) -> None:
+        """Train the models of the selected candidates again, for as many rounds, on all labels."""
+        n_folds = self.problem.labels.n_folds
+        numbers = range(n_folds, n_folds - (-n_folds // len(self.averaged)))
+        for candidate in self.averaged:
+            n_rounds = np.mean([model.n_rounds for model in self.models(candidate).values()])
+            self.runner.train_on_all(candidate, numbers, max(round(n_rounds), 1))
+
+    def final_models(self, candidate: Candidate) -> list[FoldModel]:
+        """Return the models whose scores are averaged: of all folds, or trained on all labels."""
+        models = self.models(candidate)
+        trained = self.runner.models.items()
+        own = [
+            model
+            for (name, fold), model in trained
+            if name == candidate.name and fold not in models
+        ]
+        return own or list(models.values())
 
     def _can_be_averaged(self, candidate: Candidate) -> bool:
         """Whether a candidate has all of its models, and few enough scores to store."""
@@ -239,15 +260,14 @@ class Search:
     def models(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models of a candidate by fold."""
         models = self.runner.models
-        return {fold: model for (name, fold), model in models.items() if name == candidate.name}
+        keys = [(candidate.name, fold) for fold in range(self.problem.labels.n_folds)]
+        return {key[1]: models[key] for key in keys if key in models}
 
     def _n_compared(self) -> int:
         """Folds on which candidates are compared: as many as give enough labels."""
         labels = self.problem.labels
         n_held_out = max(int((labels.fold == 0).sum()), 1)
-        if not labels.is_cross_fitted:
-            return 1
-        if self.problem.settings.selection == "thorough":
+        if labels.in_time or self.problem.settings.selection == "thorough":
             return labels.n_folds
         return int(np.clip(np.ceil(defaults.ENOUGH_HELD_OUT / n_held_out), 1, labels.n_folds))
 
@@ -411,6 +431,9 @@ def requested_parts(problem: Problem) -> dict[str, object]:
         offset = None if problem.offset is None else problem.offset[known.nodes]
         scale = partial(problem.output.loss.label_scale, known.target, known.weight, offset)
         smoothing = smoothing.prepared(scale)
+    graph = problem.graph
+    is_causal = graph is not None and graph.time is not None
+    smoothing = None if is_causal else smoothing
     parts: dict[str, object] = {"smoothing": smoothing, "labels": labels}
     is_fixed = "auto" not in (smoothing, labels)
     if not getattr(settings.feature_smoothing, "linear", True):
@@ -421,6 +444,9 @@ def requested_parts(problem: Problem) -> dict[str, object]:
     for name in ("neighbor_features", "feature_smoothing"):
         part = getattr(settings, name)
         parts[name] = None if is_fixed and isinstance(part, str) else part
+    if graph is not None and is_causal:
+        parts["feature_smoothing"] = None
+        parts |= {} if graph.groups is None else {"neighbor_features": None}
     return parts
 
 

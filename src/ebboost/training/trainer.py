@@ -28,7 +28,7 @@ from ebboost.training import defaults
 from ebboost.training.checkpoint import Checkpoint, CheckpointSession, checkpoint_session
 from ebboost.training.finish import average_models, finish
 from ebboost.training.likelihood import with_estimated_loss
-from ebboost.training.problem import FitData, Problem, check_offset, fold_labels
+from ebboost.training.problem import FitData, Problem, check_causal, check_offset, fold_labels
 from ebboost.training.runs import Runner
 from ebboost.training.selection import Parts, Search, choose_strengths, parts_of
 from ebboost.training.settings import Settings
@@ -97,14 +97,23 @@ class Trainer:
         arguments = (data.y, data.nodes, data.sample_weight)
         known = checks.labelled_nodes(*arguments, table.n_rows, classes, self.estimator)
         output = self.output_type.from_labels(known[1], settings.loss)
+        time = None if data.time is None else checks.time_column(data.time, table)
         n_folds = _n_folds(settings, known[0].size, classes, table, data.eval_set is not None)
-        where = (data.eval_set, table.n_rows, seed, n_folds)
+        if time is not None and n_folds > 1 and settings.n_folds == "auto":
+            n_folds = 1 if data.eval_set is not None else defaults.FOLDS_IN_TIME
+        where = (data.eval_set, table.n_rows, seed, n_folds, time)
         folds = fold_labels(settings, output, known, *where)
         labels = folds.labels
         strengths = choose_strengths(settings.relations, data.graph, labels)
         log_link = output.loss.log_link
         offset = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
         check_offset(offset, labels, settings)
+        graph = mix_relations(data.graph, strengths)
+        if data.causal:
+            if time is None or graph is None:
+                raise ValueError("causal=True needs time, and a graph or coordinates.")
+            graph = graph.with_time(time)
+            check_causal(graph, folds, settings)
         return Problem(
             estimator=self.estimator,
             parameters=self.parameters,
@@ -113,7 +122,7 @@ class Trainer:
             reader=reader,
             table=table,
             feature_names=_get_feature_names(columns),
-            graph=mix_relations(data.graph, strengths),
+            graph=graph,
             relation_strengths=strengths,
             coordinates=coordinates,
             labels=folds,

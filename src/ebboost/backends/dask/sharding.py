@@ -60,8 +60,11 @@ class GraphRows:
     @classmethod
     def cut(cls, graph: Graph, rows: Rows) -> "GraphRows":
         """Return the rows of a graph; other rows are empty, so that nodes keep their numbers."""
-        if graph.outgoing is not None or graph.groups is not None:
-            raise ValueError("A graph with directions or groups this large cannot be sharded.")
+        if any(part is not None for part in (graph.outgoing, graph.groups, graph.time)):
+            raise ValueError(
+                "directed=True, groups and causal=True are not supported for a graph that is "
+                "sharded on a cluster: pass X.compute()."
+            )
         adjacency = graph.adjacency
         lengths = np.zeros(graph.n_nodes, dtype=np.int64)
         parts = [slice(*adjacency.indptr[[start, stop]]) for start, stop in rows.ranges]
@@ -86,8 +89,9 @@ class BlockGraph:
         self.degrees = part.degrees
         self.is_signed = part.is_signed
         self.adjacency = RowBlock(part.adjacency, rows, collective)
-        self.outgoing: None = None  # graphs with directions or groups are not sharded
+        self.outgoing: None = None  # graphs with directions, groups or times are not sharded
         self.groups: None = None
+        self.time: None = None
 
     @property
     def parent(self) -> "BlockGraph":

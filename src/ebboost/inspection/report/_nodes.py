@@ -13,7 +13,7 @@ from ebboost.inspection.diagnostics import Validation
 from ebboost.inspection.formatting import number, percent, shorten
 from ebboost.inspection.layout import layout
 from ebboost.inspection.report._context import NO_TABLE, Context
-from ebboost.model.explain import ENCODED, Explanation, explain
+from ebboost.model.explain import CAUSAL, ENCODED, Explanation, explain
 from ebboost.model.predict import with_labels
 from ebboost.model.state import FittedState
 
@@ -215,6 +215,8 @@ def explanations(context: Context, groups: Mapping[str, list[int]]) -> Json | st
         return (
             "With labels='masked' a score is not a sum of contributions: fit with labels='field'."
         )
+    if state.is_causal:
+        return CAUSAL
     if state.pipeline.encoder is not None and state.encoded_table is None:
         return ENCODED
     nodes = np.asarray([node for group in groups.values() for node in group], dtype=np.int64)

@@ -1,0 +1,115 @@
+"""Rows with a time: the latest labels are held out, and only earlier neighbours are used."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ebboost as eb
+
+N = 400
+RNG = np.random.default_rng(0)
+TIME = 2.0 * RNG.integers(0, 20, N)
+POINTS = RNG.uniform(size=(N, 2))
+X = pd.DataFrame(RNG.normal(size=(N, 2)), columns=["a", "b"]).assign(sold_on=TIME)
+Y = X["a"].to_numpy() + 2.0 * np.sin(6.0 * POINTS[:, 0]) + 0.1 * RNG.normal(size=N)
+GRAPH = eb.Graph.build_knn(POINTS, 6)
+FIELD = {"labels": "field", "neighbor_features": eb.NeighborFeatures(["mean"])}
+
+
+def regressor(**options):
+    return eb.EBBSRegressor(10, random_state=0, n_jobs=1, **options)
+
+
+def test_the_latest_labels_are_held_out_in_blocks_and_then_trained_on():
+    model = regressor(n_folds=3).fit(X, Y, graph=GRAPH, time="sold_on")
+    held_out = model.validation_nodes_
+    share = np.sort(np.delete(TIME, held_out))
+    assert TIME[held_out].min() > share.max()
+    assert 0.15 * N < held_out.size <= 0.25 * N
+    assert len(model.rounds_) == 3
+    one = regressor(n_folds=1, labels="none", smoothing=None).fit(X, Y, graph=GRAPH, time=TIME)
+    all_labels = regressor(early_stopping=False, labels="none", smoothing=None)
+    all_labels.set_params(n_estimators=one.rounds_[0], random_state=0).fit(X, Y, graph=GRAPH)
+    assert np.corrcoef(one.predict(), all_labels.predict())[0, 1] > 0.99
+
+
+def test_a_date_orders_rows_as_its_number_does():
+    dates = pd.Timestamp("2020-01-01") + pd.to_timedelta(TIME, unit="D")
+    numbers = regressor(selection="rules").fit(X, Y, graph=GRAPH, time=TIME)
+    for time in (dates, list(dates.date), dates.strftime("%Y-%m-%d").to_numpy()):
+        model = regressor(selection="rules").fit(X, Y, graph=GRAPH, time=time)
+        assert np.array_equal(model.predict(), numbers.predict())
+
+
+def causal_model(**options):
+    y = np.where(TIME <= 30, Y, np.nan)
+    return regressor(**options.pop("parts", FIELD)).fit(
+        X, y, time="sold_on", causal=True, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{"graph": GRAPH}, {"groups": np.arange(N) % 20, "parts": {"labels": "field"}}]
+)
+def test_causal_predictions_do_not_depend_on_later_labels(options, tmp_path):
+    model = causal_model(**options)
+    before = model.predict()
+    late = np.flatnonzero((TIME > 30) & (TIME <= 35))
+    after = model.predict(new_labels=(late, Y[late] + 9.0))
+    np.testing.assert_allclose(after[TIME <= 32], before[TIME <= 32], atol=1e-8)
+    assert np.abs(after - before)[TIME > 35].max() > 0.5
+    model.save(tmp_path / "m.ebb", table=True)
+    np.testing.assert_allclose(eb.load(tmp_path / "m.ebb").predict(), before)
+
+
+def test_causal_predictions_do_not_depend_on_later_columns():
+    model = causal_model(graph=GRAPH)
+    arguments = {"graph": GRAPH, "time": "sold_on", "new_labels": ([], [])}
+    before = model.predict(X, **arguments)
+    after = model.predict(X.mask((TIME > 35)[:, None] & (X.columns != "sold_on"), 9.0), **arguments)
+    np.testing.assert_allclose(after[TIME <= 35], before[TIME <= 35], atol=1e-8)
+    assert np.abs(after - before)[TIME > 35].max() > 0.1
+
+
+def test_new_rows_join_a_causal_model_with_their_time():
+    old = TIME <= 30
+    new = ~old
+    model = regressor(**FIELD)
+    model.fit(X[old], Y[old], coordinates=POINTS[old], time=TIME[old], causal=True)
+    with pytest.raises(ValueError, match="time="):
+        model.predict(X[new], coordinates=POINTS[new])
+    predicted = model.predict(X[new], coordinates=POINTS[new], time=TIME[new])
+    trees = regressor(labels="none", smoothing=None).fit(X[old], Y[old]).predict(X[new])
+    assert np.mean((predicted - Y[new]) ** 2) < 0.7 * np.mean((trees - Y[new]) ** 2)
+    early = model.predict(X[new], coordinates=POINTS[new], time=np.full(new.sum(), -1.0))
+    assert np.abs(early - predicted).max() > 0.1  # no label is earlier
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "message"),
+    [
+        ({}, {"causal": True}, "needs time"),
+        ({}, {"time": "date"}, "not a column of X"),
+        ({}, {"time": np.zeros(N)}, "times that differ"),
+        ({}, {"time": np.where(TIME < 3, np.nan, TIME)}, "row .* has none"),
+        ({}, {"time": ["soon"] * N}, "a number or a date"),
+        ({}, {"time": TIME[:5]}, f"must have {N} entries"),
+        ({"smoothing": eb.Laplacian()}, {"time": TIME, "causal": True}, "smoothing must be None"),
+        ({"labels": "masked"}, {"time": TIME, "causal": True}, "use labels='field'"),
+        ({}, {"time": TIME, "causal": True, "eval_set": ([0], [1.0])}, "eval_set must be later"),
+    ],
+)
+def test_wrong_times_are_rejected(options, arguments, message):
+    y = np.where(np.arange(N) == 0, np.nan, Y)
+    with pytest.raises(ValueError, match=message):
+        regressor(**options).fit(X, y, graph=GRAPH, **arguments)
+
+
+def test_what_a_causal_model_cannot_do_is_said():
+    model = regressor(labels="field").fit(X, Y, graph=GRAPH, time=TIME, causal=True)
+    with pytest.raises(ValueError, match="causal=True"):
+        model.explain([0])
+    with pytest.raises(ValueError, match="causal=True"):
+        model.predictor()
+    with pytest.raises(ValueError, match="not fitted with causal"):
+        regressor(selection="rules").fit(X, Y).predict(X, time=TIME)
