@@ -195,9 +195,8 @@ class BaseEBBS(FittedModel):
             In place of ``graph``: rows are connected to their 8 nearest, with weights
             1 / (1 + d / median d). Great-circle distances are used for columns named latitude and
             longitude (or lat, lon, lng) and for geometry in degrees. Coordinates are columns of the
-            trees, too: an array or geometry is appended to a dataframe or array as x and y, or
-            longitude and latitude (a ``graph`` of :meth:`Graph.build_knn` is not). The geometry of
-            a GeoDataFrame is used by default.
+            trees, too: an array or geometry is appended to X as x and y, or longitude and latitude.
+            The geometry of a GeoDataFrame is used by default.
         offset : array-like of shape (n_nodes,), optional
             Added to the score of every node, labelled or not.
         exposure : array-like of shape (n_nodes,), optional
@@ -205,11 +204,9 @@ class BaseEBBS(FittedModel):
             logarithm is the offset. For losses with a log link.
         time : column name or array-like of shape (n_rows,), optional
             Numbers or dates. The latest fifth of the labels is held out for model selection, early
-            stopping and intervals, in blocks, each predicted by models of earlier labels; models
-            of all labels are then averaged.
+            stopping and intervals; models of all labels are then averaged.
         causal : bool, default=False
-            With ``time``: neighbour columns, and the labels that a prediction uses, are those of
-            earlier rows. Scores and columns are not propagated.
+            With ``time``: use columns and labels of earlier neighbours only, and no propagation.
         callbacks : sequence of Callback, optional
             On a cluster they run in one of the workers, and their attributes are copied back.
         checkpoint : path or Checkpoint, optional
@@ -231,10 +228,8 @@ class BaseEBBS(FittedModel):
         task = (type(self).__name__, Settings.parameters_of(self), self._output_type)
         trainer = Trainer(*task, as_callbacks(callbacks), checkpoint, resume)
         X, geometry = split_geometry(X)
-        if coordinates is None and graph is None and groups is None:
-            coordinates = geometry
-        if coordinates is not None and graph is None and groups is None:
-            X, coordinates = append_columns(X, coordinates)
+        if graph is None and groups is None:
+            X, coordinates = append_columns(X, geometry if coordinates is None else coordinates)
         rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
         self._state = trainer.fit(FitData(X, y, sample_weight, *rows))
         return self
@@ -281,8 +276,7 @@ class BaseEBBS(FittedModel):
         coordinates : array of shape (n, 2) or GeoSeries, optional
             Of new rows, where the model was fitted on coordinates that are not columns of ``X``.
         groups : column name or array-like of shape (n,), optional
-            The group of each new row, where the model was fitted with groups: a known group has its
-            field, a new one none.
+            The group of each new row, after a fit with groups; new groups have no field.
         time : column name or array-like of shape (n,), optional
             The time of each new row, where the model was fitted with ``causal=True``.
         interval : float, optional

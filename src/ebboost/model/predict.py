@@ -110,18 +110,13 @@ def predict_rows(
 
 
 def with_coordinates(state: FittedState, X: Any, coordinates: Any) -> tuple[Any, Any]:
-    """Return a table with the columns of its coordinates, where the fit appended these.
-
-    The geometry of a GeoDataFrame is removed. The second result are coordinates that are no
-    columns.
-    """
+    """Return a table with columns of its coordinates, if the fit had such, and other ones."""
     if X is None:
         return X, coordinates
     X, geometry = split_geometry(X)
     coordinates = geometry if coordinates is None else coordinates
-    if state.coordinates is None or not state.coordinates.columns:
-        return X, coordinates
-    if np.shape(X)[1:] != (state.n_features - 2,):
+    has_columns = state.coordinates is not None and bool(state.coordinates.columns)
+    if not has_columns or np.shape(X)[1:] != (state.n_features - 2,):
         return X, coordinates
     if coordinates is not None:
         return append_columns(X, coordinates)[0], None
