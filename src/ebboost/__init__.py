@@ -7,8 +7,10 @@
 (4,)
 """
 
+import logging
+
 from ebboost import datasets
-from ebboost.boosting.callbacks import Callback, EarlyStopping, ProgressBar, RoundInfo
+from ebboost.boosting.callbacks import Callback, EarlyStopping, LogMetrics, ProgressBar, RoundInfo
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import (
     Gamma,
@@ -53,6 +55,7 @@ from ebboost.theory import convergence
 from ebboost.training.checkpoint import Checkpoint
 
 __version__ = "0.2.0"
+logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
 __all__ = [
     "Callback",
@@ -77,6 +80,7 @@ __all__ = [
     "Learner",
     "LightGBM",
     "LogLoss",
+    "LogMetrics",
     "Loss",
     "MaskedLabels",
     "ModelFileError",

@@ -155,3 +155,43 @@ def test_a_model_stops_only_where_it_cannot_reach_the_loss_of_another(final, sto
     rounds = [info.round for info in infos if callback.after_round(info)]
     assert bool(rounds) == stops
     assert all(number >= 10 for number in rounds)  # not before two times the patience
+
+
+def test_losses_reach_a_logger_with_rising_steps():
+    X, y, graph = neighbor_sums(n_labelled=200)
+    logged = []
+
+    def log(metrics, step):
+        logged.append((step, metrics))
+
+    m = eb.EBBSRegressor(6, n_folds=2, selection="rules", random_state=0)
+    m.fit(X, y, graph=graph, callbacks=[eb.LogMetrics(log, every=2)])
+    assert [step for step, _ in logged] == [0, 2, 4, 6, 8, 10]
+    assert [list(metrics) for _, metrics in logged] == [
+        [f"model_{number}/training", f"model_{number}/validation"] for number in (1, 1, 1, 2, 2, 2)
+    ]
+    assert logged[1][1]["model_1/training"] == m.evals_result_["training"]["loss"][2]
+    assert logged[1][1]["model_1/validation"] == m.evals_result_["validation"]["loss"][2]
+    with pytest.raises(TypeError, match="log must be called as log"):
+        eb.LogMetrics("mlflow")
+
+
+def test_results_have_the_names_and_the_layout_of_lightgbm():
+    X, y, graph = neighbor_sums(n_labelled=200)
+    m = eb.EBBSRegressor(5, n_folds=1, selection="rules", eval_metric="mae", random_state=0)
+    m.fit(X, y, graph=graph)
+    assert m.evals_result_["training"]["loss"] == m.history_["training"]
+    assert m.evals_result_["validation"]["mae"] == m.history_["validation"]
+    assert m.best_iteration_ == m.n_iter_
+
+
+def test_models_and_the_selection_are_logged_and_silent_without_a_handler(caplog, capfd):
+    X, y, graph = neighbor_sums(n_labelled=200)
+    fast = {"n_folds": 1, "selection": "rules", "random_state": 0}
+    eb.EBBSRegressor(3, **fast).fit(X, y, graph=graph)
+    assert caplog.records == [] and capfd.readouterr() == ("", "")
+    with caplog.at_level("INFO", logger="ebboost"):
+        m = eb.EBBSRegressor(3, **fast).fit(X, y, graph=graph)
+    model, selected = (record.getMessage() for record in caplog.records)
+    assert model.startswith(f"model {m.best_candidate_}, fold 1: 3 rounds in ")
+    assert selected == f"EBBSRegressor: selected {m.best_candidate_}"

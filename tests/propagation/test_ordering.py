@@ -67,7 +67,7 @@ def test_cliques_are_paired_though_all_nodes_share_four_hubs():
 def test_nodes_with_the_same_neighbours_are_adjacent():
     """Ten cliques of sixteen: a row reads three fours and, of its own four, a pair and one."""
     groups, members = 10, 16
-    clique = np.ones((members, members)) - np.eye(members)
+    clique = sparse.coo_array(np.ones((members, members)) - np.eye(members))
     graph = scattered(eb.Graph.from_scipy(sparse.block_diag([clique] * groups, format="csr")))
     order = row_order(graph.adjacency, can_share=True)
     fours = order.nodes.reshape(-1, 4)

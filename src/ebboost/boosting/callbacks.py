@@ -1,10 +1,10 @@
-"""Callbacks of the boosting loop: history, early stopping, Ctrl-C, progress bar, base class."""
+"""Callbacks of the boosting loop: history, early stopping, Ctrl-C, progress and loggers."""
 
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TextIO, TypeVar
 
@@ -330,6 +330,54 @@ class ProgressBar(Callback):
         else:
             self._out.write(line + "\n")
         self._out.flush()
+
+
+class LogMetrics(Callback):
+    """Hands the losses of every round to a logger of experiments, such as MLflow or W&B.
+
+    Metrics are named ``model_1/training`` and ``model_1/validation``, with the number of the model
+    within the fit; steps count the rounds of all models.
+
+    Parameters
+    ----------
+    log : callable
+        Called as ``log(metrics, step=step)`` with a dict of numbers: ``mlflow.log_metrics``, the
+        ``log`` of a W&B run, the ``log_metrics`` of a logger of Lightning, or a function that calls
+        ``add_scalar`` of TensorBoard for each.
+    every : int, default=1
+        Log one round out of so many.
+
+    Examples
+    --------
+    >>> import ebboost as eb
+    >>> logged = {}
+    >>> logger = eb.LogMetrics(lambda metrics, step: logged.update({step: metrics}), every=10)
+    >>> model = eb.EBBSRegressor(25, early_stopping=False)
+    >>> X = [[float(row)] for row in range(50)]
+    >>> model = model.fit(X, range(50), callbacks=[logger])
+    >>> list(logged), list(logged[10])
+    ([0, 10, 20], ['model_1/training'])
+    """
+
+    def __init__(self, log: Callable[..., object], every: int = 1) -> None:
+        check_number("every", every, integer=True, low=1)
+        if not callable(log):
+            raise TypeError(f"log must be called as log(metrics, step=...), got {log!r}.")
+        self.log = log
+        self.every = every
+        self._n_models = 0
+        self._step = 0
+
+    def before_training(self, n_rounds: int) -> None:  # noqa: D102
+        self._n_models += 1
+
+    def after_round(self, info: RoundInfo) -> None:  # noqa: D102
+        if info.round % self.every == 0:
+            losses = {"training": info.training_loss, "validation": info.validation_loss}
+            named = {f"model_{self._n_models}/{name}": loss for name, loss in losses.items()}
+            known = {name: loss for name, loss in named.items() if loss is not None}
+            self.log(known, step=self._step)
+        self._step += 1
 
 
 def model_text(number: int, info: RoundInfo) -> str:

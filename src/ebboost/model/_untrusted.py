@@ -102,6 +102,8 @@ def check_facts(facts: dict[str, Any], candidate: Candidate) -> None:
     are_lists = all(isinstance(column, list) for column in table.values())
     require(are_lists and len({len(column) for column in table.values()}) <= 1, "fitted.selection")
     require(not table or table.keys() >= SELECTION, f"fitted.selection must have {SELECTION}")
+    histories = facts["history"].keys() >= {"training", "validation"}
+    require(histories, "fitted.history must have training and validation losses")
     values = [loss for losses in facts["history"].values() for loss in losses]
     values += [value for name, column in table.items() if name != "candidate" for value in column]
     are_numbers = all(type(value) in (int, float) for value in values)

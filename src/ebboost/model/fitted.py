@@ -247,6 +247,7 @@ class FittedModel(BaseEstimator):
 
     n_features_in_ = learned("n_features", "Number of columns of X.")
     n_iter_ = learned("n_iter", "Number of rounds; of several models, the mean.")
+    best_iteration_ = learned("n_iter", "LightGBM's name of ``n_iter_``.")
     rounds_ = learned("rounds", "Number of rounds of each model: one model for each fold.")
     history_ = learned("history", "Losses, steps, cosines and seconds of the first model's rounds.")
     selection_ = learned(
@@ -281,6 +282,15 @@ class FittedModel(BaseEstimator):
     validation_prediction_ = learned(
         "validation.prediction", "Raw predictions of the validation nodes, without their labels."
     )
+
+    @property
+    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
+        """Losses of the first model's rounds in LightGBM's layout: by data, then by metric."""
+        history = self.state_.history
+        metric = self.state_.parameters.get("eval_metric", "loss")
+        name = metric if isinstance(metric, str) else metric.__name__
+        losses = {"training": {"loss": history["training"]}}
+        return losses | {"validation": {name: history["validation"]}}
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:

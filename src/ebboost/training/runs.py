@@ -1,5 +1,6 @@
 """One model: a candidate trained on all labels but those of a fold."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ from ebboost.training.evaluation import eval_metric
 from ebboost.training.problem import Problem
 
 Array = NDArray[np.float64]
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -327,6 +329,8 @@ class Runner:
         result = boost(run.boosting, watchers, after=after, states=states)
         reason = self.interrupt.reason if self.interrupt.is_set else result.stop_reason
         seconds = time.perf_counter() - start
+        facts = (candidate.name, fold + 1, run.boosting.n_done, seconds, reason)
+        logger.info("model %s, fold %d: %d rounds in %.2f s, %s", *facts)
         return self._model(run, fold, replace(result, stop_reason=reason), history, seconds)
 
     def _model(

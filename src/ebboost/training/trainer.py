@@ -1,5 +1,6 @@
 """Training: prepare → select → boost → finish, from the arguments of ``fit`` to a fitted state."""
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from ebboost.training.problem import FitData, Problem, check_causal, check_offse
 from ebboost.training.runs import Runner
 from ebboost.training.selection import Parts, Search, choose_strengths, parts_of
 from ebboost.training.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,9 @@ class Trainer:
                 session.check_fingerprint(problem.fingerprint(self.callbacks))
             with threads(problem.n_threads), as_backend(self.settings.device) as backend:
                 state = train(problem, backend, self.callbacks, session)
-                return finish(state, problem.labels, backend)
+                state = finish(state, problem.labels, backend)
+        logger.info("%s: selected %s", self.estimator, state.candidate.name)
+        return state
 
     def prepare(
         self,
