@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.model.intervals import conformal_ends, scores_of_labels
+from ebboost.model.intervals import conformal_quantile, scores_of_labels
 from tests.problems import homophilous
 
 
@@ -97,12 +97,12 @@ def test_intervals_of_groups_are_calibrated_by_their_labels(noisy):
     group = (X[:, 0] > 0).astype(int)
     intervals = m.predict(interval=0.8, interval_groups=group)
     record = m.state_.validation
-    low, high = scores_of_labels(m.state_)
+    scores = scores_of_labels(m.state_)
     for value in (0, 1):
         chosen = group[record.nodes] == value
-        ends = conformal_ends(low[chosen], high[chosen], 0.8)
+        end = conformal_quantile(scores[chosen], 0.8)
         part = m.predict_distribution(nodes=np.flatnonzero(group == value))
-        np.testing.assert_allclose(intervals.lower[group == value], part.quantile_of_score(ends[0]))
+        np.testing.assert_allclose(intervals.lower[group == value], part.quantile_of_score(-end))
 
 
 @pytest.mark.parametrize(

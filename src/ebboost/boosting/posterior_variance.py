@@ -20,7 +20,7 @@ EXACT_UP_TO = 2_000
 # Random sign vectors: the fewest, the most, and how many numbers they have in all in between; and
 # the relative accuracy of their solves.
 PROBES = (4, 64)
-PROBE_ENTRIES = 400_000
+PROBE_ENTRIES = 200_000
 # A user's data may be drawn with a seed such as 0, and the probes must not depend on them.
 PROBE_SEED = (8191, 127, 31)
 PROBE_TOLERANCE = 1e-3

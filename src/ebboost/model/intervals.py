@@ -1,9 +1,9 @@
 """Prediction intervals of local width and prediction sets, by conformal prediction.
 
-Labels that were not trained on are ranked within their predictive distributions: z = Φ⁻¹(F(y)).
-The ends of an interval are the quantiles of a node's distribution at conformal quantiles of these
-scores, one for each end. For numbers this is conformal prediction with residuals in units of the
-local spread; of counts the ends are counts.
+The score of a label that was not trained on is the least q for which it lies between the quantiles
+Φ(−q) and Φ(q) of its predictive distribution. An interval has the ends of a node's distribution at
+the conformal quantile of these scores. For numbers this is conformal prediction with residuals in
+units of the local spread, asymmetric where they are skewed; of counts the ends are counts.
 """
 
 from typing import Any, NamedTuple
@@ -58,29 +58,18 @@ class IntervalGroups(NamedTuple):
     calibration: NDArray[Any]
 
 
-def scores_of_labels(state: FittedState) -> tuple[Array, Array]:
-    """Return Φ⁻¹ of P(Y ≤ y) and of P(Y < y) for each label that was not trained on."""
+def scores_of_labels(state: FittedState) -> Array:
+    """Return the least q of each label that was not trained on: it is within Φ(−q) and Φ(q)."""
     distribution = held_out_distribution(state)
     y = state.validation.target[:, 0]
     with np.errstate(divide="ignore"):
-        return ndtri(distribution.cdf(y)), -ndtri(distribution.survival(y))
+        return np.maximum(-ndtri(distribution.cdf(y)), -ndtri(distribution.survival(y)))
 
 
-def conformal_ends(lower: Array, upper: Array, level: float) -> tuple[float, float]:
-    """Return conformal quantiles of scores, one for each end; infinite if there are too few."""
-    n = lower.size
-    tail = (1.0 - level) / 2.0
-    low_rank = int(np.floor((n + 1) * tail + 1e-9))
-    high_rank = int(np.ceil((n + 1) * (1.0 - tail) - 1e-9))
-    low = float(np.sort(lower)[low_rank - 1]) if low_rank >= 1 else -np.inf
-    high = float(np.sort(upper)[high_rank - 1]) if high_rank <= n else np.inf
-    return low, high
-
-
-def class_threshold(miss: Array, level: float) -> float:
-    """Return the conformal quantile of 1 − p of true classes."""
-    rank = int(np.ceil((miss.size + 1) * level - 1e-9))
-    return float(np.sort(miss)[rank - 1]) if rank <= miss.size else np.inf
+def conformal_quantile(scores: Array, level: float) -> float:
+    """Return the ⌈(m+1)·level⌉-th smallest of m scores, or infinity."""
+    rank = int(np.ceil((scores.size + 1) * level - 1e-9))
+    return float(np.sort(scores)[rank - 1]) if rank <= scores.size else np.inf
 
 
 def find_groups(
@@ -132,13 +121,13 @@ def with_intervals(
     require_spread(state)
     distribution = distribution_of(state, rows.raw, local)
     chosen = calibration_slice(state)
-    low, high = (part[chosen] for part in scores_of_labels(state))
+    scores = scores_of_labels(state)[chosen]
     prediction = state.output.decode(rows.raw)
     ends = np.empty((2, prediction.size))
-    for of_rows, of_labels in _parts(groups, prediction.size, low.size):
+    for of_rows, of_labels in _parts(groups, prediction.size, scores.size):
         part = distribution.subset(of_rows)
-        scores = conformal_ends(low[of_labels], high[of_labels], float(interval))
-        ends[:, of_rows] = [part.quantile_of_score(score) for score in scores]
+        end = conformal_quantile(scores[of_labels], float(interval))
+        ends[:, of_rows] = [part.quantile_of_score(-end), part.quantile_of_score(end)]
     return Intervals(prediction, ends[0], ends[1])
 
 
@@ -164,7 +153,7 @@ def with_sets(
     of_rows_all = state.output.apply_link(raw)
     contains = np.zeros(of_rows_all.shape, dtype=bool)
     for of_rows, of_labels in _parts(groups, len(raw), miss.size):
-        threshold = class_threshold(miss[of_labels], float(interval))
+        threshold = conformal_quantile(miss[of_labels], float(interval))
         contains[of_rows] = 1.0 - of_rows_all[of_rows] <= threshold
     return PredictionSets(state.output.decode(raw), contains)
 

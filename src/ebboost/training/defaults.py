@@ -98,12 +98,12 @@ MIN_LABELS_TO_CALIBRATE = 50
 #: Trees of the size of residuals: fewest labels, folds, leaves, rows of a leaf, rounds, learning
 #: rate and patience; and the least share of a node's variance that its own label may leave.
 MIN_LABELS_OF_SPREAD = 200
-SPREAD_FOLDS = 4
-SPREAD_LEAVES = 8
+SPREAD_FOLDS = 3
+SPREAD_LEAVES = 4
 SPREAD_MIN_LEAF = 20
-SPREAD_ROUNDS = 300
-SPREAD_RATE = 0.05
-SPREAD_PATIENCE = 20
+SPREAD_ROUNDS = 100
+SPREAD_RATE = 0.15
+SPREAD_PATIENCE = 10
 MIN_LEFT_OUT = 0.05
 
 
