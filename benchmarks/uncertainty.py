@@ -14,7 +14,6 @@ import json
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd

@@ -119,12 +119,21 @@ def test_without_graph_takes_sparse_tables():
 
 
 def test_coverage_is_counted_where_widths_do_not_come_from():
-    truth = np.random.default_rng(0).normal(size=4000)
-    observed = diagnostics.coverage(Validation(np.arange(4000), truth, np.zeros(4000)))
-    assert observed.share == pytest.approx(observed.levels, abs=0.02)
-    assert observed.width[observed.levels.index(0.95)] == pytest.approx(1.96, abs=0.15)
-    few = diagnostics.coverage(Validation(np.arange(8), truth[:8], np.zeros(8)))
-    assert np.isinf(few.width[-1])  # four errors are too few for 95%
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 1))
+    truth = random.normal(size=2000)
+    model = eb.EBBSRegressor(2, n_folds=2, smoothing=None, n_jobs=1, random_state=0)
+    observed = diagnostics.coverage(model.fit(X, truth).state_)
+    assert observed.share == pytest.approx(observed.levels, abs=0.025)
+    assert observed.width[observed.levels.index(0.95)] == pytest.approx(1.96, abs=0.2)
+    few = diagnostics.coverage(model.fit(X[:10], truth[:10]).state_)
+    assert np.isinf(few.width[-1])  # five errors are too few for 95%
+
+
+def test_share_range_holds_nineteen_of_twenty_samples():
+    low, high = diagnostics.share_range(0.9, 100)
+    shares = np.random.default_rng(0).binomial(100, 0.9, 4000) / 100
+    assert np.mean((shares >= low) & (shares <= high)) == pytest.approx(0.95, abs=0.03)
 
 
 def test_calibrated_probabilities_lie_on_the_diagonal():

@@ -129,7 +129,7 @@ def test_a_map_uses_coordinates_of_the_table():
 
 
 def test_coverage_and_calibration_draw_their_points(model, classifier):
-    observed = diagnostics.coverage(diagnostics.validation(model.state_))
+    observed = diagnostics.coverage(model.state_)
     line = eb.plot.coverage(model).get_lines()[1]
     assert line.get_xdata().tolist() == list(observed.levels)
     assert line.get_ydata() == pytest.approx(observed.share)

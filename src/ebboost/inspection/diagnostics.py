@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +15,8 @@ from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.inspection import metrics
+from ebboost.model.intervals import conformal_quantile, scores_of_labels
+from ebboost.model.spread import held_out_distribution
 from ebboost.model.state import FittedState
 
 Array = NDArray[np.float64]
@@ -179,7 +182,7 @@ def selection_rows(state: FittedState) -> list[SelectionRow]:
 
 
 class Coverage(NamedTuple):
-    """Share of labels covered and half-width by level; which labels 90% intervals cover."""
+    """Share of labels covered and median half-width by level; labels that 90% intervals cover."""
 
     levels: tuple[float, ...]
     share: Array
@@ -187,23 +190,31 @@ class Coverage(NamedTuple):
     covered: NDArray[np.bool_]
 
 
-def coverage(held_out: Validation, levels: tuple[float, ...] = LEVELS, seed: int = 0) -> Coverage:
-    """Coverage of conformal intervals by two folds: widths from one half, counted in the other.
+def coverage(state: FittedState, levels: tuple[float, ...] = LEVELS, seed: int = 0) -> Coverage:
+    """Coverage of conformal intervals by two folds: calibrated on one half, counted in the other.
 
-    Counted where the widths come from, every level would hold by construction.
+    Counted where the ends come from, every level would hold by construction.
     """
-    errors = np.abs(held_out.residual)
-    half = np.random.default_rng(seed).permutation(errors.size) % 2
-    covered = np.zeros((len(levels), errors.size), dtype=bool)
+    scores = scores_of_labels(state)
+    distribution = held_out_distribution(state)
+    half = np.random.default_rng(seed).permutation(scores.size) % 2
+    covered = np.zeros((len(levels), scores.size), dtype=bool)
     widths = np.zeros((len(levels), 2))
     for fold in (0, 1):
-        ordered = np.sort(errors[half != fold])
+        part = distribution.subset(half == fold)
         for row, level in enumerate(levels):
-            rank = int(np.ceil((ordered.size + 1) * level))
-            widths[row, fold] = ordered[rank - 1] if rank <= ordered.size else np.inf
-            covered[row, half == fold] = errors[half == fold] <= widths[row, fold]
+            end = conformal_quantile(scores[half != fold], level)
+            width = part.quantile_of_score(end) - part.quantile_of_score(-end)
+            widths[row, fold] = np.median(width) / 2.0
+            covered[row, half == fold] = scores[half == fold] <= end
     row = levels.index(0.9) if 0.9 in levels else len(levels) - 1
     return Coverage(levels, covered.mean(axis=1), widths.mean(axis=1), covered[row])
+
+
+def share_range(level: float, n_labels: int) -> tuple[float, float]:
+    """Shares of labels that 19 of 20 samples of this size have, where the level holds."""
+    low, high = binom.ppf([0.025, 0.975], n_labels, level) / n_labels
+    return float(low), float(high)
 
 
 def calibration(held_out: Validation, n_bins: int = 10) -> tuple[Array, Array, NDArray[np.int64]]:

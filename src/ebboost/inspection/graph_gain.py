@@ -63,7 +63,7 @@ class Estimate(GraphGain):
         if self.gain > 2.0 * self.standard_error:
             change = percent(self.gain / abs(self.without))
             return f"The graph helps: the {self.metric} at held-out labels falls by {change}."
-        if self.gain < -2.0 * self.standard_error:
+        if self.is_harm:
             return "The graph does harm: use plain boosting."
         return "The graph adds little: the difference is within two standard errors."
 

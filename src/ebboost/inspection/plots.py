@@ -244,7 +244,8 @@ def coverage(model: Model, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     model : EBBSRegressor
-        Fitted. Widths come from one half of the held-out labels, coverage from the other.
+        Fitted. Intervals are calibrated on one half of the held-out labels and counted in the
+        other.
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
 
@@ -255,7 +256,8 @@ def coverage(model: Model, ax: "Axes | None" = None) -> "Axes":
     state = fitted_state(model)
     if state.is_classifier:
         raise ValueError("Intervals are for regressors; draw eb.plot.calibration of a classifier.")
-    observed = diagnostics.coverage(require_validation(state))
+    require_validation(state)
+    observed = diagnostics.coverage(state)
     names = ("nominal coverage", "observed coverage")
     return _diagonal(_axes(ax), observed.levels, observed.share, names)
 

@@ -98,10 +98,12 @@ def field_variance(
     labels: Labels | None,
     label_scores: Array | None,
     nodes: NDArray[np.int64] | None = None,
+    known: float = 1.0,
 ) -> tuple[Array, float]:
     """Return the mean posterior variance of the candidates' fields in units of φ, and its error.
 
-    0 without a field. Without labels it is that of the prior.
+    0 without a field. Without labels it is that of the prior. If a random share ``known`` of the
+    labels is, their curvatures are multiplied by it.
     """
     size = state.n_nodes if nodes is None else nodes.size
     results = []
@@ -116,7 +118,7 @@ def field_variance(
             posterior = use.operator(graph, labels.nodes, labels.weight)
             scores = one.raw_predictions[labels.nodes] if label_scores is None else label_scores
             heights = np.broadcast_to(state.loss.curvature(scores, labels.target), scores.shape)
-            curvature = posterior.weight * heights[:, 0]
+            curvature = known * posterior.weight * heights[:, 0]
         results.append(posterior.variances(curvature, nodes))
     if not results:
         return np.zeros(size), 0.0

@@ -50,6 +50,10 @@ class ValidationRecord:
         return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), predictions, predictions)
 
 
+#: Standard errors by which the graph must raise the error for a warning.
+HARM = 2.5
+
+
 @dataclass(frozen=True)
 class GraphGain:
     """What the graph is worth: the error at labels that were not trained on, without and with it.
@@ -74,6 +78,11 @@ class GraphGain:
     def gain(self) -> float:
         """The decrease of the error; negative if the graph does harm."""
         return self.without - self.with_graph
+
+    @property
+    def is_harm(self) -> bool:
+        """Whether the graph raises the error by more than chance explains."""
+        return self.gain < -HARM * self.standard_error
 
 
 #: What the members of an average differ in.

@@ -15,6 +15,8 @@ MAX_CANDIDATES = 8
 def summarize(state: FittedState) -> str:
     """Describe a fitted model in short lines: selected parts, errors, use of labels."""
     rows = [("", f"{state.estimator}: {models_text(state.rounds)}"), ("ended", state.stop_reason)]
+    if state.gain is not None and state.uses_graph and state.gain.is_harm:
+        rows.insert(0, ("warning", f"the graph does harm: {error_text(state.gain)}"))
     first, *others = graph_use(state)
     rows += [("graph", first), *(("", f"{'':12}{other}") for other in others)]
     if state.gain is not None:

@@ -41,7 +41,7 @@ def with_spread(state: FittedState, n_calibration: int) -> FittedState:
         return state
     loss = state.loss
     variance, variance_error = field_variance(state, state.graph, state.labels, None)
-    left_out = _left_out(state, variance)[record.nodes]
+    left_out = _left_out(state, variance)
     weight = np.ones(record.nodes.size)
     dispersion = 1.0
     if type(loss).dispersion is not Loss.dispersion:
@@ -88,17 +88,24 @@ def with_spread(state: FittedState, n_calibration: int) -> FittedState:
 
 
 def _left_out(state: FittedState, variance: Array) -> Array:
-    """Variances of the field without the node's own label: v/(1 − h v)."""
+    """Variances of the field at labels that were not trained on, without those of their fold.
+
+    The labels of other folds are a random share of all; the node's own label is then removed in
+    closed form, v/(1 − h v).
+    """
+    nodes = state.validation.nodes
+    is_label = np.isin(nodes, state.labels.nodes)
     uses = any(isinstance(one.candidate.labels, LatentField) for one in state.candidates)
-    if state.graph is None or not uses:
-        return variance
+    if state.graph is None or not uses or not is_label.any():
+        return variance[nodes]
     labels = state.labels
+    known = 1.0 - float(is_label.sum()) / labels.nodes.size / state.n_folds
+    fewer, _ = field_variance(state, state.graph, labels, None, None, known)
     eta = state.raw_predictions[labels.nodes]
     curvature = np.broadcast_to(state.loss.curvature(eta, labels.target), eta.shape)[:, 0]
-    own = relative_weights(labels.weight) * curvature * variance[labels.nodes]
-    result = variance.copy()
-    result[labels.nodes] /= np.maximum(1.0 - own, defaults.MIN_LEFT_OUT)
-    return result
+    own = known * relative_weights(labels.weight) * curvature * fewer[labels.nodes]
+    fewer[labels.nodes] /= np.maximum(1.0 - own, defaults.MIN_LEFT_OUT)
+    return np.where(is_label, fewer[nodes], variance[nodes])
 
 
 def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | None, Array]:

@@ -10,8 +10,8 @@ from ebboost.data.labels import one_hot
 from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
 from ebboost.inspection import diagnostics
-from ebboost.inspection.data_audit import correlation_if_enough
 from ebboost.inspection.diagnostics import Model, Validation
+from ebboost.inspection.model_checks import Check, Difference, calibration_check, residual_check
 from ebboost.model.predict import fitted_table
 from ebboost.model.state import FittedState
 
@@ -68,8 +68,18 @@ class Context:
         return one_hot(target).argmax(axis=1).astype(np.float64)
 
     @lazy_property
-    def error_correlation(self) -> float | None:
-        """Correlation of residuals between neighbours, None if too few are linked."""
-        if self.held_out is None or self.state.graph is None:
+    def residual_check(self) -> Check | None:
+        """Correlation of signed residuals between neighbours, None if too few are linked."""
+        return residual_check(self.state)
+
+    @lazy_property
+    def calibration_check(self) -> Check | None:
+        """Calibration error of a classifier."""
+        return calibration_check(self.state)
+
+    @lazy_property
+    def graph_difference(self) -> Difference | None:
+        """What the graph changes; None where it was not compared."""
+        if self.plain is None or self.compared is None:
             return None
-        return correlation_if_enough(self.state.graph, self.held_out.nodes, self.held_out.residual)
+        return Difference.between(self.plain.loss, self.compared.loss)

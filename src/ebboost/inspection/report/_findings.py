@@ -6,14 +6,13 @@ import numpy as np
 
 from ebboost.inspection.data_audit import Finding, audit_graph, audit_table, listed
 from ebboost.inspection.formatting import count, percent, shorten
+from ebboost.inspection.model_checks import MIN_CALIBRATION_ERROR, MIN_CORRELATION, Check
 from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
 
 FEW_LABELS = 200
 FEW_LABELLED = 0.01  # share of the nodes
 FEW_HELD_OUT = 100
 RARE_CLASS = 10
-CORRELATED = 0.2  # residuals of neighbours
-MISCALIBRATED = 0.05
 
 
 def findings(context: Context) -> list[Finding]:
@@ -23,7 +22,7 @@ def findings(context: Context) -> list[Finding]:
     result = [] if state.graph is None else list(audit_graph(state.graph, *audited))
     if context.table is not None:
         result += audit_table(context.table, *audited)
-    return [*result, *_label_problems(context), *_fit_problems(context)]
+    return [*_harm(context), *result, *_label_problems(context), *_fit_problems(context)]
 
 
 def _label_problems(context: Context) -> Iterator[Finding]:
@@ -54,15 +53,31 @@ def _fit_problems(context: Context) -> Iterator[Finding]:
     if context.model.early_stopping and n_rounds >= context.model.n_estimators > 0:
         advice = "The validation loss may still be falling: increase n_estimators."
         yield Finding(f"Training used all {count(n_rounds, 'round')}.", advice)
-    correlation = context.error_correlation or 0.0
-    if correlation > CORRELATED:
-        problem = f"Residuals are correlated between neighbours ({correlation:.2f})."
+    check = context.residual_check
+    if check is not None and check.exceeds(MIN_CORRELATION):
+        problem = "Residuals of neighbours are correlated more than the model explains:"
         remedy = "stronger smoothing, or edges of another kind"
         if state.candidate.labels is None:
             remedy = "labels='field'"
-        advice = "The graph holds more information than the model uses: try"
-        yield Finding(problem, f"{advice} {remedy}.")
-    error = state.calibration_error or 0.0
-    if error > MISCALIBRATED:
+        advice = f"The graph holds more information than the model uses: try {remedy}."
+        yield Finding(f"{problem} {check_text(check, 2)}.", advice)
+    check = context.calibration_check
+    if check is not None and check.exceeds(MIN_CALIBRATION_ERROR):
         advice = "Compare predicted probabilities with the accuracy below before you use them."
-        yield Finding(f"The expected calibration error is {percent(error, 1)}.", advice)
+        yield Finding(f"The expected calibration error is {check_text(check, 3)}.", advice)
+
+
+def check_text(check: Check, digits: int) -> str:
+    """Return a value, and what it is where the model is right."""
+    value, expected, deviation = (f"{part:.{digits}f}" for part in check)
+    return f"{value}, where {expected} ± {deviation} is expected by chance"
+
+
+def _harm(context: Context) -> Iterator[Finding]:
+    """Whether the graph does harm, which comes first."""
+    difference = context.graph_difference
+    if difference is not None and difference.is_harm:
+        error = abs(difference.relative * difference.standard_error / difference.gain)
+        change = f"{percent(-difference.relative)} ± {percent(error)}"
+        problem = f"The graph does harm: the error at held-out labels is {change} larger with it."
+        yield Finding(problem, "Fit without the graph, or leave smoothing and labels at 'auto'.")

@@ -15,7 +15,7 @@ from ebboost.inspection.formatting import count, figure, number, percent, shorte
 from ebboost.inspection.graph_gain import estimate_of
 from ebboost.inspection.metrics import rmse
 from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
-from ebboost.inspection.report._findings import findings
+from ebboost.inspection.report._findings import check_text, findings
 from ebboost.inspection.report._html import (
     Html,
     bar,
@@ -99,13 +99,13 @@ def _quality_sentences(context: Context) -> list[str]:
         sentences = [f"{text} of the label{explained}."]
         measure = "mean squared error"
     if context.plain is not None and context.compared is not None:
-        before = float(context.plain.loss.mean())
-        change = float(context.compared.loss.mean()) / before - 1 if before > 0 else 0.0
-        if abs(change) < 0.01:
-            sentences.append("The same trees without the graph are as good.")
+        difference = context.graph_difference
+        assert difference is not None
+        if abs(difference.gain) <= 2.0 * difference.standard_error:
+            sentences.append("The same trees without the graph are as good, within two errors.")
         else:
-            effect = "reduces" if change < 0 else "increases"
-            amount = f"the {measure} by {percent(abs(change), 0)}"
+            effect = "reduces" if difference.gain > 0 else "increases"
+            amount = f"the {measure} by {percent(abs(difference.relative), 0)}"
             compared = "Compared with the same trees without the graph"
             sentences.append(f"{compared}, the graph {effect} {amount}.")
     return sentences
@@ -339,9 +339,9 @@ def map_note(context: Context, source: str | None, n_shown: int) -> Html:
     n_nodes = context.state.n_nodes
     if n_shown < n_nodes:
         sentences.append(f"{n_shown:,} of {n_nodes:,} nodes are shown.")
-    if (value := context.error_correlation) is not None:
-        correlation = f"The correlation of residuals between neighbours is {value:.2f}"
-        sentences.append(f"{correlation}; near 0, the model has used what the graph holds.")
+    if (check := context.residual_check) is not None:
+        correlation = "The correlation of signed residuals between neighbours is"
+        sentences.append(f"{correlation} {check_text(check, 2)}.")
     return paragraph(" ".join(sentences))
 
 
@@ -369,19 +369,21 @@ def uncertainty(context: Context) -> Html:
         return _calibration(context, held_out)
     if held_out.nodes.size < MIN_GROUP:
         return missing(f"Coverage needs at least {MIN_GROUP} held-out labels.")
-    observed = diagnostics.coverage(held_out)
+    observed = diagnostics.coverage(context.state)
     shares = dict(zip(observed.levels, observed.share.tolist(), strict=True))
-    rows = [["nominal", "observed", "half-width"]]
+    rows = [["nominal", "observed", "median half-width"]]
     for (level, share), width in zip(shares.items(), observed.width.tolist(), strict=True):
         rows.append([percent(level), percent(share), f"± {figure(width, DIGITS)}"])
-    groups = [
-        [name, f"{int(mask.sum()):,}", percent(share), bar(share)]
-        for name, mask in _groups(context, held_out)
-        for share in [float(observed.covered[mask].mean())]
-    ]
+    groups = []
+    for name, mask in _groups(context, held_out):
+        share = float(observed.covered[mask].mean())
+        low, high = diagnostics.share_range(0.9, int(mask.sum()))
+        by_chance = f"{percent(low)} to {percent(high)}"
+        groups.append([name, f"{int(mask.sum()):,}", percent(share), by_chance, bar(share)])
     label = f"Nominal against observed coverage: 90% intervals cover {percent(shares[0.9])}."
     quantile = "The model predicts a quantile, so that most labels lie on one side of it."
-    by_group = table("Coverage by group", ["", "nodes", "coverage of 90%", ""], groups, "bars")
+    heading = ["", "nodes", "coverage of 90%", "by chance", ""]
+    by_group = table("Coverage by group", heading, groups, "bars")
     return render(
         "coverage.html",
         observed=percent(shares[0.9]),
@@ -393,8 +395,8 @@ def uncertainty(context: Context) -> Html:
 
 def _calibration(context: Context, held_out: Validation) -> Html:
     stated, accuracy, n_nodes = diagnostics.calibration(held_out)
-    error = context.state.calibration_error
-    note = "" if error is None else f"The expected calibration error is {percent(error, 1)}."
+    check = context.calibration_check
+    note = "" if check is None else f"The expected calibration error is {check_text(check, 3)}."
     rows = [["predicted", "accuracy", "nodes"]]
     for s, a, n in zip(stated.tolist(), accuracy.tolist(), n_nodes.tolist(), strict=True):
         rows.append([percent(s), percent(a), f"{n:,}"])
