@@ -18,7 +18,7 @@ SOURCES = pyproject.toml hatch_build.py src/ebboost/_native/kernels.c
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo report test test-docs fuzz faults coverage mutate audit test-lowest test-newest test-gnn wheels release-check smoke emulators workflows bill bench bench-quick bench-speed bench-default figures docs lock clean
+.PHONY: help setup demo report test test-docs fuzz soak faults coverage mutate audit test-lowest test-newest test-gnn test-deploy wheels release-check smoke emulators workflows bill bench bench-quick bench-speed bench-default figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9.%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -74,9 +74,12 @@ $(VENV)/.mutants-ready: $(VENV)/.ready
 mutate: $(VENV)/.mutants-ready  ## mutation testing (ARGS="--mutants 400 --seed 2"); fails below 85 %
 	$(RUN) tools/mutate.py $(ARGS)
 
-fuzz: $(VENV)/.ready  ## a minute each of random fits and of damaged model files (ARGS="--seconds 900 --seed 7")
+fuzz: $(VENV)/.ready  ## a minute each of random fits and of changed model files (ARGS="--seconds 900 --seed 7")
 	$(RUN) tools/fuzz_fits.py $(ARGS)
 	$(RUN) tools/fuzz_files.py $(ARGS)
+
+soak: $(VENV)/.ready  ## serve and update for 20 minutes under 8 clients, then fit 10 000 models; fails if it grows or slows
+	$(RUN) tools/soak.py $(ARGS)
 
 faults: $(VENV)/.ready  ## interrupt fits for a minute and compare the resumed models (ARGS="--minutes 10 --seed 7")
 	$(RUN) tools/faults.py $(ARGS)
@@ -118,6 +121,15 @@ test-newest:  ## the tests with the newest available versions (ARGS="-x")
 
 test-3.%: .venv-3.%/.ready  ## the tests with another Python, 3.11 to 3.14 (ARGS="-x")
 	.venv-3.$*/bin/python -m pytest $(LIBRARY) $(ARGS)
+
+.venv-deploy/.ready: requirements-deploy.lock $(SOURCES)
+	$(PYTHON) -m venv .venv-deploy
+	.venv-deploy/bin/python $(PIP) --require-hashes -r requirements-deploy.lock
+	.venv-deploy/bin/python $(PIP) pytest mlflow-skinny -e .
+	@touch $@
+
+test-deploy: .venv-deploy/.ready  ## the service and the MLflow model in deploy
+	.venv-deploy/bin/python -m pytest tests/project/test_deploy.py
 
 $(RELEASE)/.ready: requirements-release.lock
 	$(PYTHON) -m venv $(RELEASE)
@@ -191,7 +203,8 @@ lock:  ## write the lock files anew
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs pyproject.toml -c requirements.lock -o requirements-docs.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group demo pyproject.toml -c requirements.lock -o requirements-demo.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --resolution lowest-direct --group dev pyproject.toml -o requirements-lowest.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group deploy pyproject.toml -c requirements.lock -o requirements-deploy.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group release -c requirements.lock -o requirements-release.lock
 
 clean:  ## remove environments and build products
-	rm -rf $(VENV) $(DEMO_VENV) $(GNN) .venv-audit $(RELEASE) .venv-workflows .venv-lowest .venv-newest .venv-3.* .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist docs/_build docs/_generated docs/api docs/gallery
+	rm -rf $(VENV) $(DEMO_VENV) $(GNN) .venv-audit $(RELEASE) .venv-workflows .venv-deploy .venv-lowest .venv-newest .venv-3.* .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist docs/_build docs/_generated docs/api docs/gallery

@@ -13,6 +13,7 @@ def test_one_lock_for_each_environment():
     assert {lock.name for lock in LOCKS} == {
         "requirements.lock",
         "requirements-demo.lock",
+        "requirements-deploy.lock",
         "requirements-docs.lock",
         "requirements-lowest.lock",
         "requirements-release.lock",

@@ -1,0 +1,72 @@
+"""The service and the MLflow model in deploy/ predict what the model predicts."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ebboost as eb
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+@pytest.fixture(scope="module")
+def model():
+    random = np.random.default_rng(0)
+    points = random.random((120, 2))
+    X = pd.DataFrame({"size": random.normal(size=120), "kind": random.choice(["a", "b"], 120)})
+    y = np.sin(5 * points[:, 0]) + X["size"]
+    graph = eb.Graph.build_knn(points, k=4)
+    return eb.EBBSRegressor(5, selection="rules", random_state=0).fit(X, y, graph=graph)
+
+
+@pytest.fixture
+def module(monkeypatch):
+    monkeypatch.syspath_prepend(str(DEPLOY))
+    yield
+    for name in ("service", "mlflow_model"):
+        sys.modules.pop(name, None)
+
+
+NEW = pd.DataFrame({"size": [0.5, -1.0], "kind": ["b", None]})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_service_looks_up_updates_and_predicts(model, module, tmp_path):
+    testclient = pytest.importorskip("fastapi.testclient", reason="make test-deploy installs it")
+    import service
+
+    model.save(tmp_path / "m.ebb", table=True)
+    client = testclient.TestClient(service.create_app(tmp_path / "m.ebb"))
+    assert client.get("/health").json()["nodes"] == 120
+    looked_up = client.get("/predictions", params={"node": [3, 7]}).json()["prediction"]
+    assert looked_up == model.predict(nodes=[3, 7]).tolist()
+    intervals = client.get("/predictions", params={"node": [3], "interval": 0.9}).json()
+    assert intervals["lower"][0] < intervals["prediction"][0] < intervals["upper"][0]
+    edges = [(0, 3, 1.0), (0, 4, 2.0), (1, 9, 1.0)]
+    rows = [{"size": 0.5, "kind": "b"}, {"size": -1.0}]
+    answer = client.post("/predictions", json={"rows": rows, "edges": edges}).json()
+    attach = ([0, 0, 1], [3, 4, 9], [1.0, 2.0, 1.0])
+    np.testing.assert_allclose(answer["prediction"], model.predict(NEW, attach=attach))
+    changed = {"nodes": [3], "rows": [{"size": 9.0, "kind": "a"}]}
+    assert client.put("/rows", json=changed).json()["prediction"][0] > looked_up[0]
+    wrong = client.put("/rows", json={"nodes": [300], "rows": rows[:1]})
+    assert wrong.status_code == 422 and "nodes" in wrong.json()["detail"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_logged_model_predicts_new_rows_by_their_edges(model, module, tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="make test-deploy installs it")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
+    import mlflow_model
+
+    with mlflow.start_run():
+        uri = mlflow_model.log_model(model).model_uri
+    loaded = mlflow.pyfunc.load_model(uri)
+    predictions = loaded.predict(NEW.assign(neighbors=[[3, 4], [9]]))
+    attach = ([0, 0, 1], [3, 4, 9])
+    np.testing.assert_allclose(predictions, model.predict(NEW, attach=attach))
