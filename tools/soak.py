@@ -94,7 +94,9 @@ def serve(minutes: float, n_clients: int, n_nodes: int) -> list[tuple[float, flo
     model.set_params(labels=eb.LatentField(), neighbor_features=eb.NeighborFeatures())
     model.set_params(feature_smoothing=None).fit(X, y, graph=graph)
     rows = X.copy()
-    load = Load(model.predictor(rows, graph=graph), rows)
+    known = np.flatnonzero(~np.isnan(y))
+    new = {"graph": graph, "new_labels": (known, y[known])}
+    load = Load(model.predictor(rows, **new), rows)
     clients = [threading.Thread(target=load.run, args=(seed,)) for seed in range(n_clients)]
     for client in clients:
         client.start()
@@ -108,7 +110,7 @@ def serve(minutes: float, n_clients: int, n_nodes: int) -> list[tuple[float, flo
         client.join()
     if load.failures:
         raise load.failures[0]
-    expected = model.predictor(rows, graph=graph).predict()
+    expected = model.predictor(rows, **new).predict()
     difference = np.abs(load.predictor.predict() - expected).max() / expected.std()
     print(f"difference from a new predictor: {difference:.1e} standard deviations")
     if difference > 1e-6:
