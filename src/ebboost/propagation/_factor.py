@@ -16,11 +16,11 @@ Array = NDArray[np.float64]
 Order = NDArray[np.int32]
 #: Larger graphs are not factorised: a factor has some 30 numbers for each node, for each model.
 MAX_NODES = 100_000
-#: Nodes of the neighbourhood that is factorised first, and entries per column of its factor up to
-#: which the graph is: up to 25 for areas that share borders and nearest neighbours in the plane,
-#: 100 and more for social graphs, where conjugate gradients are faster.
-SAMPLE_NODES = 2_000
+#: Entries per column of a factor up to which it is faster than conjugate gradients: up to 25 for
+#: areas that share borders and nearest neighbours in the plane, 100 and more for social graphs. The
+#: growth from one to another neighbourhood of so many nodes foretells that of the graph.
 MAX_FILL = 40.0
+SAMPLES = (500, 2_000)
 #: Elimination orders by sweep; that of None stands for a graph that fills in too much.
 _orders: WeakKeyDictionary[object, dict[str, Order | None]] = WeakKeyDictionary()
 
@@ -84,12 +84,18 @@ def _find_order(adjacency: sparse.csr_array) -> Order | None:
     n_nodes = adjacency.shape[0]
     if n_nodes > MAX_NODES:
         return None
-    first = int(np.argmax(np.diff(adjacency.indptr)))
-    near = breadth_first_order(adjacency, first, return_predecessors=False)[:SAMPLE_NODES]
-    for nodes in (np.sort(near), None):
-        part = adjacency if nodes is None else adjacency[nodes][:, nodes]
-        degrees = abs(part).sum(axis=1)
-        factor = Factor(sparse.csr_array(sparse.diags_array(degrees + 1.0) - part))
-        if factor.fill > MAX_FILL:
-            return None
-    return factor.order
+    center = int(np.argmax(np.diff(adjacency.indptr)))
+    near = breadth_first_order(adjacency, center, return_predecessors=False)
+    fills = [_of_laplacian(adjacency, np.sort(near[:size])).fill for size in SAMPLES]
+    growth = np.log(fills[1] / fills[0]) / np.log(SAMPLES[1] / SAMPLES[0])
+    if fills[1] * max(n_nodes / SAMPLES[1], 1.0) ** growth > MAX_FILL:
+        return None
+    factor = _of_laplacian(adjacency, np.arange(n_nodes))
+    return factor.order if factor.fill <= MAX_FILL else None
+
+
+def _of_laplacian(adjacency: sparse.csr_array, nodes: NDArray[np.int64]) -> Factor:
+    """Factor of I + L of a part of a graph: the pattern is that of all matrices on it."""
+    part = adjacency[nodes][:, nodes]
+    diagonal = sparse.diags_array(abs(part).sum(axis=1) + 1.0)
+    return Factor(sparse.csr_array(diagonal - part))
