@@ -232,7 +232,7 @@ def prediction() -> plt.Figure:
     model = eb.EBBSRegressor(random_state=0, n_jobs=1).fit(
         X, y[train], nodes=train, graph=graph
     )
-    explanation = model.explain([int(test[graph.degrees[test] >= 4][40])])[0]
+    explanation = model.explanations([int(test[graph.degrees[test] >= 4][40])])[0]
     own = sorted(explanation.own.items(), key=lambda part: -abs(part[1]))
     parts = [(f"its {name}", value, BLUE) for name, value in own[:4]]
     parts.append(("its other columns", sum(value for _, value in own[4:]), BLUE))
@@ -342,7 +342,7 @@ def plots() -> plt.Figure:
     eb.plot.importances(model, axes[0, 2], most=8)
     eb.plot.residual_map(model, axes[1, 0])
     eb.plot.coverage(model, axes[1, 1])
-    eb.plot.explanation(model.explain([0])[0], axes[1, 2], most=8)
+    eb.plot.explanation(model.explanations([0])[0], axes[1, 2], most=8)
     return figure
 
 

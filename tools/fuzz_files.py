@@ -383,7 +383,7 @@ def tried(path):
     model.feature_importances_
     masked = isinstance(model.labels_, eb.MaskedLabels)  # has no such sum
     if model.state_.table is not None and not masked:
-        model.explain([0])
+        model.explanations([0])
     if graph is not None and model.labels_ is not None and not isinstance(graph, dict):
         y = model.classes_[:1] if hasattr(model, "classes_") else [0.5]
         predictions = call(rows(model), graph=graph, new_labels=([0], y))

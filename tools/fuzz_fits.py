@@ -96,7 +96,7 @@ def _fit_and_use(case: Case, folder: str) -> str:
     if not np.array_equal(again.predict(case.X, **new), model.predict(case.X, **new)):
         raise Failure("a loaded model predicts differently on a new graph")
     try:
-        for part in model.explain([0, n - 1] if n > 1 else [0]):
+        for part in model.explanations([0, n - 1] if n > 1 else [0]):
             scale = max(abs(part.score), abs(part.base), 1.0)
             if not abs(part.total - part.score) <= 1e-3 * scale:
                 raise Failure(f"an explanation adds up to {part.total}, not to {part.score}")

@@ -28,7 +28,7 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.parquet import ParquetTable
-from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
+from ebboost.estimators import EBBSClassifier, EBBSRegressor, bind, load
 from ebboost.graph import Graph
 from ebboost.inspection import plots as plot
 from ebboost.inspection.graph_check import GraphCheck, check_graph
@@ -104,6 +104,7 @@ __all__ = [
     "TimeSplit",
     "Tweedie",
     "XGBoost",
+    "bind",
     "check_graph",
     "convergence",
     "cross_validate",

@@ -99,7 +99,7 @@ def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monk
     model.predict(NEW, graph=NEW_GRAPH)  # few rows, which one thread predicts sooner
     monkeypatch.setattr(_lightgbm, "FEW_ROWS", 0)
     model.predict(NEW, graph=NEW_GRAPH)
-    model.explain([0])
+    model.explanations([0])
     assert seen == [1, n_jobs, n_jobs]
     assert allowed_threads() == 1
 
@@ -120,7 +120,7 @@ def test_threads_of_openmp_wait_without_spinning_unless_the_environment_says_oth
 
 
 USES = {
-    "explain": lambda model: [explanation.total for explanation in model.explain([3, 5])],
+    "explain": lambda model: [explanation.total for explanation in model.explanations([3, 5])],
     "predict": lambda model: model.predict(NEW, graph=NEW_GRAPH, new_labels=([], [])),
     "new labels": lambda model: model.predict(new_labels=([7], [1.0])),
     "predictor": lambda model: model.predictor(new_labels=([7], [1.0])).predict([7, 8]),

@@ -196,9 +196,9 @@ def test_a_model_fitted_from_files_is_saved_and_explained_as_one_that_was_loaded
     settings = {"smoothing": eb.Laplacian(), "labels": "none", **BARE}
     model = eb.EBBSRegressor(10, **settings).fit(X, y, graph=graph)
     with pytest.raises(ValueError, match="Pass it, explain"):
-        model.explain([5])
-    explanation = model.explain([5, 400], X=X)[1]
-    assert explanation.own == model.explain([400], X=table)[0].own
+        model.explanations([5])
+    explanation = model.explanations([5, 400], X=X)[1]
+    assert explanation.own == model.explanations([400], X=table)[0].own
     model.save(tmp_path / "m.ebb")
     assert np.array_equal(
         eb.load(tmp_path / "m.ebb").predict(X, graph=graph), model.predict(X, graph=graph)

@@ -47,7 +47,7 @@ def row_by_row(monkeypatch):
 
 def outputs(model, X, graph):
     """All that depends on the columns."""
-    explained = [part.total for part in model.explain([3, 7])]
+    explained = [part.total for part in model.explanations([3, 7])]
     new, near = model.predict(X, graph=graph), model.predict(X, graph=graph, nodes=[5, 9])
     trees = b"".join(model.ensemble_.files().values())
     return trees, model.predict(), new, near, explained, model.feature_importances_

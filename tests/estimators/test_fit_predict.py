@@ -194,16 +194,16 @@ def test_encoded_categories_are_explained_exactly(kind):
     m = kind(
         15, learner="catboost", labels="none", smoothing=eb.Laplacian(), random_state=0, n_jobs=1
     )
-    for explanation in m.fit(frame, target, graph=graph).explain(range(0, 300, 50)):
+    for explanation in m.fit(frame, target, graph=graph).explanations(range(0, 300, 50)):
         assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
 
 
 def test_explaining_another_table_does_not_change_the_model():
     X, y, graph = homophilous(200)
     m = eb.EBBSRegressor(20, random_state=0, n_jobs=1).fit(X, y, graph=graph)
-    before = m.explain(3)[0].own
-    m.explain([3], X[::-1])
-    assert m.explain(3)[0].own == before
+    before = m.explanations(3)[0].own
+    m.explanations([3], X[::-1])
+    assert m.explanations(3)[0].own == before
 
 
 def test_a_model_without_graph_rejects_a_graph_at_prediction():

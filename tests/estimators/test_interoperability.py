@@ -248,8 +248,10 @@ def test_joblib_keeps_the_model_and_leaves_the_table_out(tmp_path):
     again = joblib.load(tmp_path / "model.joblib")
     assert (again.predict() == model.predict()).all()
     with pytest.raises(ValueError, match="explain"):
-        again.explain([3])
-    assert again.explain([3], X=table())[0].total == pytest.approx(model.explain([3])[0].total)
+        again.explanations([3])
+    assert again.explanations([3], X=table())[0].total == pytest.approx(
+        model.explanations([3])[0].total
+    )
 
 
 def test_models_fitted_in_joblib_workers_are_those_fitted_here():

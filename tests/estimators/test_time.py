@@ -108,7 +108,7 @@ def test_wrong_times_are_rejected(options, arguments, message):
 def test_what_a_causal_model_cannot_do_is_said():
     model = regressor(labels="field").fit(X, Y, graph=GRAPH, time=TIME, causal=True)
     with pytest.raises(ValueError, match="causal=True"):
-        model.explain([0])
+        model.explanations([0])
     with pytest.raises(ValueError, match="causal=True"):
         model.predictor()
     with pytest.raises(ValueError, match="not fitted with causal"):

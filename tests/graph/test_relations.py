@@ -173,7 +173,7 @@ def test_a_model_of_relations_is_used_like_any_other(kind, tmp_path):
 def test_explanations_of_signed_graphs_add_up():
     X, y, relations = town(300)
     model = small(labels="field", smoothing=eb.Laplacian(1.0, 2)).fit(X, y, graph=relations)
-    for explanation in model.explain([0, 7], X):
+    for explanation in model.explanations([0, 7], X):
         assert explanation.total == pytest.approx(
             model.predict(nodes=[explanation.node])[0], abs=1e-5
         )

@@ -140,13 +140,13 @@ def test_coverage_and_calibration_draw_their_points(model, classifier):
 
 
 def test_an_explanation_is_drawn_part_by_part(model):
-    explained = model.explain([5])[0]
+    explained = model.explanations([5])[0]
     ax = eb.plot.explanation(explained, most=4)
     assert len(ax.patches) == 5
     drawn = sum(bar.get_width() for bar in ax.patches)
     assert drawn == pytest.approx(explained.score - explained.base)
     with pytest.raises(TypeError, match="one Explanation"):
-        eb.plot.explanation(model.explain([5]))
+        eb.plot.explanation(model.explanations([5]))
 
 
 def test_names_are_not_parsed_as_formulas():

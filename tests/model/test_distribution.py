@@ -12,8 +12,8 @@ from ebboost.model.distribution import (
     NumberDistribution,
     Shape,
     TweedieDistribution,
-    fit_shape,
 )
+from ebboost.training.spread import fit_shape
 
 MEANS = np.array([2.0, 3.0])
 FAMILIES = {

@@ -23,7 +23,7 @@ def test_contributions_add_up_to_the_prediction(learner, labels):
     m.set_params(neighbor_features=eb.NeighborFeatures(["mean"])).fit(
         X, y[:200], nodes=np.arange(200), graph=graph
     )
-    for explanation in m.explain([0, 150, 299]):
+    for explanation in m.explanations([0, 150, 299]):
         assert explanation.score == pytest.approx(m.predict()[explanation.node])
         assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
         assert set(explanation.labels) <= set(range(200))
@@ -37,7 +37,7 @@ def test_neighbors_contribute_within_the_reach_of_the_steps():
     m = eb.EBBSRegressor(10, smoothing=eb.Laplacian(1.0, 2), labels="none", n_jobs=1).fit(
         X, y, graph=path
     )
-    assert sorted(m.explain([30])[0].neighbors) == [28, 29, 31, 32]
+    assert sorted(m.explanations([30])[0].neighbors) == [28, 29, 31, 32]
 
 
 def test_an_isolated_node_has_contributions_of_its_own_columns_only():
@@ -45,7 +45,7 @@ def test_an_isolated_node_has_contributions_of_its_own_columns_only():
     graph = eb.Graph.from_edges([0], [1], n_nodes=60)
     m = eb.EBBSRegressor(10, smoothing=eb.Laplacian(), labels="field", n_jobs=1)
     m.fit(X, y[:50], nodes=np.arange(50), graph=graph)
-    explanation = m.explain([55])[0]
+    explanation = m.explanations([55])[0]
     assert explanation.neighbors == {}
     assert explanation.labels == {}
 
@@ -56,7 +56,7 @@ def test_own_contributions_are_named_by_column():
     m = eb.EBBSRegressor(60, smoothing=None, labels="none", random_state=0, n_jobs=1).fit(
         frame, y, graph=graph
     )
-    explanation = m.explain([3])[0]
+    explanation = m.explanations([3])[0]
     assert set(explanation.own) == {"size", "age", "noise"}
     assert "size" in str(explanation)
 
@@ -67,7 +67,7 @@ def test_contributions_add_up_to_the_score_of_a_class(n_classes):
     classes = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
     m = eb.EBBSClassifier(20, labels="field", smoothing=eb.Laplacian(), random_state=0, n_jobs=1)
     m.fit(X, classes[:200], nodes=np.arange(200), graph=graph)
-    explanation = m.explain([250])[0]
+    explanation = m.explanations([250])[0]
     assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
     assert explanation.labels
 
@@ -83,7 +83,7 @@ def test_contributions_add_up_to_the_score_under_every_likelihood(loss):
     offset = np.log(exposure)
     m.set_params(n_jobs=1).fit(X, y[:200], nodes=np.arange(200), graph=graph, offset=offset)
     for node in (10, 250):
-        explanation = m.explain([node])[0]
+        explanation = m.explanations([node])[0]
         assert explanation.labels and explanation.offset == pytest.approx(offset[node])
         assert explanation.total == pytest.approx(m.raw_predictions_[node, 0], abs=1e-4)
 
@@ -94,10 +94,10 @@ def test_a_loaded_model_needs_the_table(tmp_path):
     m.save(tmp_path / "m.ebb")
     again = eb.load(tmp_path / "m.ebb")
     with pytest.raises(ValueError, match="Pass it"):
-        again.explain([0])
-    assert again.explain([5], X)[0].total == pytest.approx(m.explain([5])[0].total)
+        again.explanations([0])
+    assert again.explanations([5], X)[0].total == pytest.approx(m.explanations([5])[0].total)
     with pytest.raises(ValueError, match="fitted on 200"):
-        again.explain([5], X[:10])
+        again.explanations([5], X[:10])
 
 
 def test_encoded_categories_need_the_stored_table(tmp_path):
@@ -110,11 +110,11 @@ def test_encoded_categories_need_the_stored_table(tmp_path):
     ).fit(X, y, graph=graph)
     for name, table in (("with", True), ("without", False)):
         model.save(tmp_path / name, table=table)
-    explanation = eb.load(tmp_path / "with").explain([7])[0]
+    explanation = eb.load(tmp_path / "with").explanations([7])[0]
     assert explanation.total == pytest.approx(explanation.score, abs=1e-5)
     bare = eb.load(tmp_path / "without")
     with pytest.raises(ValueError, match="encoded without their own labels"):
-        bare.explain([7], X)
+        bare.explanations([7], X)
     eb.write_report(bare, tmp_path / "report.html", X=X)
     assert "encoded without their own labels" in (tmp_path / "report.html").read_text(
         encoding="utf-8"
@@ -125,7 +125,7 @@ def test_models_with_masked_labels_are_rejected():
     X, y, graph = homophilous(200)
     m = eb.EBBSRegressor.from_preset("paper", n_estimators=3, n_jobs=1).fit(X, y, graph=graph)
     with pytest.raises(ValueError, match="is not a sum"):
-        m.explain([0])
+        m.explanations([0])
 
 
 def printed_numbers(explanation):
@@ -165,3 +165,27 @@ def test_an_offset_is_printed_as_a_part_of_the_sum():
 
 def test_an_explanation_of_zero_is_printed():
     assert "score 0" in str(eb.Explanation(0, 0, 0.0, 0.0))
+
+
+def test_the_table_adds_up_to_the_digit_and_names_the_parts():
+    X, y, graph = homophilous(200)
+    m = eb.EBBSRegressor(15, smoothing=eb.Laplacian(), labels="field", n_folds=1, random_state=0)
+    m.fit(X, y, graph=graph)
+    table = m.explain([3, 60])
+    totals = table.groupby("node")["contribution"].sum()
+    np.testing.assert_allclose(totals, m.raw_predictions_[[3, 60], 0], atol=1e-7)
+    assert {"base", "column", "score of node", "label of node"} <= set(table["part"])
+    rounded = m.explain([3], decimals=3)["contribution"]
+    np.testing.assert_allclose(rounded, rounded.round(3), atol=1e-12)
+    assert rounded.sum() == pytest.approx(round(float(m.raw_predictions_[3, 0]), 3), abs=1e-9)
+
+
+def test_importances_of_own_and_neighbours_columns_add_up():
+    X, y, graph = homophilous(300)
+    columns = eb.NeighborFeatures()
+    m = eb.EBBSRegressor(10, smoothing=None, labels="none", neighbor_features=columns, n_folds=1)
+    m.fit(X, y, graph=graph)
+    assert m.neighbor_importances_.sum() > 0 and m.own_importances_.sum() > 0
+    total = m.own_importances_ + m.neighbor_importances_
+    np.testing.assert_allclose(m.feature_importances_, total)
+    assert total.sum() == pytest.approx(1.0)

@@ -139,4 +139,4 @@ def test_shares_of_categories_are_saved(tmp_path):
     model.save(tmp_path / "m.ebb", table=True)
     loaded = eb.load(tmp_path / "m.ebb")
     np.testing.assert_allclose(loaded.predict(kinds, graph=GRAPH), model.predict())
-    assert any(name.startswith("share(kind=") for name in loaded.explain([0])[0].own)
+    assert any(name.startswith("share(kind=") for name in loaded.explanations([0])[0].own)

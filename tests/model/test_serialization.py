@@ -336,7 +336,7 @@ def test_a_model_saved_with_its_table_can_be_explained(tmp_path, learner, sparse
     model = fit(X=X, learner=learner)
     model.save(tmp_path / "with.ebb", table=True)
     loaded = eb.load(tmp_path / "with.ebb")
-    for one, other in zip(loaded.explain([3, 50]), model.explain([3, 50]), strict=True):
+    for one, other in zip(loaded.explanations([3, 50]), model.explanations([3, 50]), strict=True):
         assert one.own == other.own and one.total == other.total
     loaded.save(tmp_path / "again.ebb", table=True)
     assert (tmp_path / "again.ebb").read_bytes() == (tmp_path / "with.ebb").read_bytes()
@@ -346,7 +346,7 @@ def test_a_model_saved_without_its_table_cannot_be_explained(tmp_path):
     fit().save(tmp_path / "without.ebb")
     loaded = eb.load(tmp_path / "without.ebb")
     with pytest.raises(ValueError, match="table=True"):
-        loaded.explain([3])
+        loaded.explanations([3])
     with pytest.raises(ValueError, match="has no table"):
         loaded.save(tmp_path / "again.ebb", table=True)
 

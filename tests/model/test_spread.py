@@ -54,3 +54,15 @@ def test_without_labels_the_variance_is_that_of_the_prior(spatial):
     exact = np.diag(np.linalg.inv(posterior.prior.csr.toarray()))
     variance, _ = field_variance(state, state.graph, None, None)
     np.testing.assert_allclose(variance, exact)
+
+
+def test_uncertainty_adds_up_and_tells_field_from_noise(spatial):
+    m, _, _, points = spatial
+    table = m.uncertainty()
+    np.testing.assert_allclose(
+        table["noise"] + table["field"] + table["features"], table["variance"]
+    )
+    np.testing.assert_allclose(table["variance"], m.predict_distribution().variance)
+    far = points[:, 1] > 0.8
+    assert table["field"][far].mean() > 1.5 * table["field"][~far].mean()
+    assert np.ptp(table["noise"]) == pytest.approx(0.0, abs=1e-12)

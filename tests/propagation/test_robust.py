@@ -416,7 +416,7 @@ def test_explanations_add_up_to_the_prediction(labels):
     model = eb.EBBSRegressor(15, smoothing=robust(scale=2.0), labels=labels, random_state=0).fit(
         X, y, graph=graph
     )
-    for explanation in model.explain([0, 3, 77]):
+    for explanation in model.explanations([0, 3, 77]):
         assert explanation.total == pytest.approx(explanation.score, rel=1e-6)
         assert explanation.score == pytest.approx(model.predict()[explanation.node])
         assert explanation.neighbors

@@ -224,11 +224,11 @@ def test_averaged_candidates_predict_explain_and_survive_a_file(tmp_path, monkey
     assert len(members) > 1 and len(m.state_.rounds) == 3 * len(members)
     expected = np.mean([one.raw_predictions[:, 0] for one in members], axis=0)
     np.testing.assert_array_equal(m.predict(), expected)
-    assert m.explain([150])[0].total == pytest.approx(m.predict()[150], abs=1e-7)
+    assert m.explanations([150])[0].total == pytest.approx(m.predict()[150], abs=1e-7)
     m.save(tmp_path / "m.ebb", table=True)
     again = eb.load(tmp_path / "m.ebb")
     np.testing.assert_array_equal(again.predict(), m.predict())
-    assert again.explain([150])[0].total == pytest.approx(m.predict()[150], abs=1e-7)
+    assert again.explanations([150])[0].total == pytest.approx(m.predict()[150], abs=1e-7)
     changed = X.copy()
     changed[7] += 1.0
     predictor = again.predictor()

@@ -32,7 +32,7 @@ def explain(
         if node not in rows:
             raise ValueError(f"{model_file} has no node {node!r}. {suggestion(node, ids)}")
     with console.progress("explaining"):
-        explanations = model.explain([rows[node] for node in nodes])
+        explanations = model.explanations([rows[node] for node in nodes])
     results = [_as_dict(explanation, model, ids) for explanation in explanations]
     if as_json:
         console.print_json(results)

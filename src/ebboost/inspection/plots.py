@@ -286,7 +286,7 @@ def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int =
     Parameters
     ----------
     explained : Explanation
-        Of one node, ``model.explain([node])[0]``.
+        Of one node, ``model.explanations([node])[0]``.
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
     most : int, default=12
@@ -303,7 +303,8 @@ def explanation(explained: Explanation, ax: "Axes | None" = None, *, most: int =
     """
     if not isinstance(explained, Explanation):
         raise TypeError(
-            f"explained must be one Explanation, model.explain([node])[0], got {type(explained)}."
+            "explained must be one Explanation, model.explanations([node])[0], got "
+            f"{type(explained)}."
         )
     parts = list(explained.own.items())
     parts += [(f"columns of {node}", value) for node, value in explained.neighbors.items()]

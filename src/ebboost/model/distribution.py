@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
-from scipy.optimize import minimize
 from sklearn.utils import check_random_state
 
 from ebboost.data.parameters import check_number
@@ -19,12 +18,6 @@ CRPS_ROWS = 5_000
 # Bisections of a quantile, and terms of the sum over the number of events of a Tweedie amount.
 BISECTIONS = 60
 MAX_EVENTS = 2_000
-# Least degrees of freedom: the variance must exist; the start of their estimate, in excess of it.
-MIN_DF = 2.1
-START_DF = 8.0
-# Residuals below which the shape is that of a normal distribution, and those used at most.
-FEW_RESIDUALS = 50
-MAX_RESIDUALS = 5_000
 # Least probability whose logarithm is taken.
 TINY = 1e-300
 
@@ -269,37 +262,6 @@ def _split_log_density(x: Array, shape: Shape) -> Array:
     constant = special.gammaln((df + 1.0) / 2.0) - special.gammaln(df / 2.0)
     constant += np.log(2.0 / (skew + 1.0 / skew)) - 0.5 * np.log(df * np.pi) - np.log(scale)
     return constant - 0.5 * (df + 1.0) * np.log1p(scaled**2 / df)
-
-
-def fit_shape(residuals: Array) -> Shape:
-    """Return the shape of greatest likelihood of standardised residuals; of few, a normal one."""
-    center = float(np.median(residuals))
-    spread = float(np.sqrt(np.mean((residuals - center) ** 2))) or 1.0
-    if residuals.size < FEW_RESIDUALS:
-        return Shape(center, spread)
-    if residuals.size > MAX_RESIDUALS:
-        random = np.random.default_rng(0)
-        residuals = random.choice(residuals, MAX_RESIDUALS, replace=False)
-
-    def shape_of(parameters: Array) -> Shape:
-        location, log_scale, log_skew, log_df = np.clip(parameters, -12.0, 12.0)
-        df = MIN_DF + np.exp(log_df)
-        return Shape(
-            center + spread * float(location),
-            spread * float(np.exp(log_scale)),
-            float(np.exp(log_skew)),
-            float(df),
-        )
-
-    def minus_log_likelihood(parameters: Array) -> float:
-        shape = shape_of(parameters)
-        x = (residuals - shape.location) / shape.scale
-        return -float(_split_log_density(x, shape).mean())
-
-    start = np.array([0.0, -0.2, 0.0, np.log(START_DF)])
-    options = {"xatol": 1e-3, "fatol": 1e-6, "maxiter": 600}
-    best = minimize(minus_log_likelihood, start, method="Nelder-Mead", options=options)
-    return shape_of(best.x)
 
 
 @dataclass(frozen=True)

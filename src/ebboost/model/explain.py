@@ -59,7 +59,7 @@ class Explanation:
     >>> import ebboost as eb, numpy as np
     >>> X = np.arange(60.0)[:, None]
     >>> model = eb.EBBSRegressor(20, labels="none", random_state=0).fit(X, X[:, 0])
-    >>> explanation = model.explain([30])[0]
+    >>> explanation = model.explanations([30])[0]
     >>> bool(np.isclose(explanation.total, model.predict()[30]))
     True
     """
@@ -114,6 +114,26 @@ def round_to_sum(values: Sequence[float], decimals: int) -> list[float]:
     n_up = int(np.round(units.sum()) - rounded.sum())
     rounded[np.argsort(rounded - units, kind="stable")[:n_up]] += 1.0
     return (rounded / 10.0**decimals).tolist()
+
+
+def contribution_rows(
+    explanations: Sequence[Explanation], state: FittedState, decimals: int | None
+) -> dict[str, list[Any]]:
+    """Return the columns of a table of contributions."""
+    own = set(state.reader.names)
+    rows: list[tuple[int, str, str, float]] = []
+    for one in explanations:
+        parts = [("base", "", one.base)]
+        parts += [("offset", "", one.offset)] if state.offset is not None else []
+        for name, value in one.own.items():
+            parts.append(("column" if name in own else "column of neighbours", name, value))
+        parts += [("score of node", str(node), value) for node, value in one.neighbors.items()]
+        parts += [("label of node", str(node), value) for node, value in one.labels.items()]
+        values = [value for *_, value in parts]
+        values = values if decimals is None else round_to_sum(values, decimals)
+        rows += [(one.node, *part[:2], value) for part, value in zip(parts, values, strict=True)]
+    names = ("node", "part", "name", "contribution")
+    return {name: [row[column] for row in rows] for column, name in enumerate(names)}
 
 
 def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:

@@ -19,10 +19,17 @@ from ebboost.data.types import TableLike
 from ebboost.graph import Graphs
 from ebboost.model import serialization
 from ebboost.model.distribution import PredictiveDistribution
-from ebboost.model.explain import Explanation, explain
+from ebboost.model.explain import Explanation, contribution_rows, explain
+from ebboost.model.frames import as_frame
 from ebboost.model.predict import Offset, fitted_table, predict_rows, with_coordinates
 from ebboost.model.serving import Predictor
-from ebboost.model.spread import class_distribution, distribution_of, require_spread, spread_of_rows
+from ebboost.model.spread import (
+    class_distribution,
+    distribution_of,
+    require_spread,
+    spread_of_rows,
+    variance_columns,
+)
 from ebboost.model.state import FittedState
 from ebboost.model.summary import summarize
 from ebboost.propagation import EdgeWeights, Robust, threads
@@ -34,6 +41,22 @@ def learned(path: str, doc: str) -> Any:
     """Return a documented property over the fitted state."""
     read = attrgetter(path)
     return property(lambda self: read(self.state_), doc=doc)
+
+
+def _importances(state: FittedState, own: bool) -> Array:
+    """Shares of the columns of X in the gain of the trees, of the node or of its neighbours."""
+    shares = []
+    for one in state.candidates:
+        importances = one.ensemble.importances()
+        arguments = (one.column_origin, state.n_features)
+        total = one.pipeline.input_importances(importances, *arguments).sum()
+        is_own = np.arange(importances.size) < state.n_features
+        if one.pipeline.low_rank is not None:
+            is_own[:] = True
+        chosen = np.where(is_own if own else ~is_own, importances, 0.0)
+        gains = one.pipeline.input_importances(chosen, *arguments)
+        shares.append(gains / total if total > 0 else gains)
+    return np.mean(shares, axis=0)
 
 
 class FittedModel(BaseEstimator):
@@ -129,8 +152,57 @@ class FittedModel(BaseEstimator):
         require_spread(state, "predict_distribution")
         return distribution_of(state, rows.raw, spread_of_rows(state, rows, X, nodes))
 
-    def explain(self, nodes: Any, X: TableLike = None) -> list[Explanation]:
-        """Return the predictions of fitted nodes as exact sums of contributions.
+    def explain(self, nodes: Any, X: TableLike = None, *, decimals: int | None = None) -> Any:
+        """Return the predictions of fitted nodes as a table of contributions that add up to them.
+
+        Parameters
+        ----------
+        nodes : array-like of int
+            Rows to explain.
+        X : table, optional
+            The table fitted on; needed after loading from a file or a pickle, which do not hold it.
+        decimals : int, optional
+            Round so that the contributions to a node add up to its rounded score, to the digit.
+
+        Returns
+        -------
+        dataframe of pandas, polars or pyarrow, whichever is installed
+            ``node``; ``part``: ``"base"``, ``"offset"``, ``"column"`` (the node's own, by
+            TreeSHAP), ``"column of neighbours"``, ``"score of node"`` (the columns of another node,
+            through the smoothing) or ``"label of node"`` (through the latent field); ``name`` of
+            the column or row of the node; ``contribution`` to the score, that is before the inverse
+            link.
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.arange(60.0)[:, None]
+        >>> model = eb.EBBSRegressor(20, labels="none", random_state=0).fit(X, X[:, 0])
+        >>> table = model.explain([30], decimals=2)
+        >>> bool(np.isclose(table["contribution"].sum(), np.round(model.predict()[30], 2)))
+        True
+        """
+        return as_frame(contribution_rows(self.explanations(nodes, X), self.state_, decimals))
+
+    def uncertainty(self, nodes: Any = None) -> Any:
+        """Return where predictions of fitted nodes are unsure, and why.
+
+        Parameters
+        ----------
+        nodes : array-like of int or bool, optional
+            Only these rows.
+
+        Returns
+        -------
+        dataframe of pandas, polars or pyarrow, whichever is installed
+            ``node``, ``prediction``, ``variance``, and what it adds up from: ``noise`` of the
+            likelihood, posterior variance of the ``field``, and what the ``features`` change,
+            negative where rows with such columns are surer than on average.
+        """
+        return as_frame(variance_columns(self.state_, nodes))
+
+    def explanations(self, nodes: Any, X: TableLike = None) -> list[Explanation]:
+        """Return the predictions of fitted nodes as exact sums of contributions, to print or plot.
 
         Parameters
         ----------
@@ -301,15 +373,18 @@ class FittedModel(BaseEstimator):
 
     @property
     def feature_importances_(self) -> Array:
-        """Share of each column of X, neighbour columns included, in the gain of the trees."""
-        state = self.state_
-        shares = []
-        for one in state.candidates:
-            importances = one.ensemble.importances()
-            gains = one.pipeline.input_importances(importances, one.column_origin, state.n_features)
-            total = gains.sum()
-            shares.append(gains / total if total > 0 else gains)
-        return np.mean(shares, axis=0)
+        """Share of each column of X in the gain of the trees: its own and that of neighbours."""
+        return self.own_importances_ + self.neighbor_importances_
+
+    @property
+    def own_importances_(self) -> Array:
+        """Share of each column of X in the gain of the trees, for the node itself."""
+        return _importances(self.state_, own=True)
+
+    @property
+    def neighbor_importances_(self) -> Array:
+        """Share of each column of X in the gain of the trees, in the columns of neighbours."""
+        return _importances(self.state_, own=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_state" in self.__dict__

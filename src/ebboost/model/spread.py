@@ -6,7 +6,7 @@ out-of-fold residuals.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -217,6 +217,29 @@ def distribution_of(state: FittedState, raw: Array, local: LocalSpread) -> Predi
     spread = require_spread(state, "predict_distribution")
     variance = model_variance(state, raw, spread.dispersion, local.field_variance)
     return distribution_with(state, spread, raw, np.sqrt(variance) * local.factor)
+
+
+def variance_columns(state: FittedState, nodes: ArrayLike | None) -> dict[str, NDArray[Any]]:
+    """Return the variance of fitted nodes and its parts: noise, field, features."""
+    if state.is_classifier:
+        raise ValueError("uncertainty() is for numbers: use predict_proba() for classes.")
+    spread = require_spread(state, "uncertainty")
+    rows = RowPredictions.of_fitted_nodes(state).subset(nodes)
+    local = LocalSpread(spread.field_variance[rows.position], spread.factor[rows.position])
+    distribution = distribution_of(state, rows.raw, local)
+    without_field = model_variance(state, rows.raw, spread.dispersion, 0.0 * local.field_variance)
+    both = model_variance(state, rows.raw, spread.dispersion, local.field_variance)
+    unit = float(np.median(distribution.variance / (both * local.factor**2)))
+    noise = unit * without_field
+    field = unit * (both - without_field)
+    return {
+        "node": rows.position,
+        "prediction": state.output.decode(rows.raw),
+        "variance": distribution.variance,
+        "noise": noise,
+        "field": field,
+        "features": distribution.variance - noise - field,
+    }
 
 
 def held_out_distribution(state: FittedState, name: str = "interval") -> PredictiveDistribution:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from ebboost.backends.threads import threads_for
 from ebboost.boosting.callbacks import EarlyStopping
@@ -15,7 +16,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 from ebboost.learners import Ensemble, LightGBM
 from ebboost.learners.averaged import average
-from ebboost.model.distribution import Shape, fit_shape
+from ebboost.model.distribution import NumberDistribution, Shape
 from ebboost.model.spread import (
     FACTORS,
     Spread,
@@ -29,6 +30,12 @@ from ebboost.propagation import IdentityOperator
 from ebboost.training import defaults
 
 Array = NDArray[np.float64]
+# Least degrees of freedom: the variance must exist; the start of their estimate, in excess of it.
+MIN_DF = 2.1
+START_DF = 8.0
+# Residuals below which the shape is that of a normal distribution, and those used at most.
+FEW_RESIDUALS = 50
+MAX_RESIDUALS = 5_000
 
 
 def with_spread(state: FittedState, n_calibration: int) -> FittedState:
@@ -139,3 +146,33 @@ def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | 
         held_out[test] = np.exp(best.scores[test, 0]).clip(*FACTORS)
         ensembles.append(grower.compile(best.weights))
     return average(ensembles), held_out
+
+
+def fit_shape(residuals: Array) -> Shape:
+    """Return the shape of greatest likelihood of standardised residuals; of few, a normal one."""
+    center = float(np.median(residuals))
+    spread = float(np.sqrt(np.mean((residuals - center) ** 2))) or 1.0
+    if residuals.size < FEW_RESIDUALS:
+        return Shape(center, spread)
+    if residuals.size > MAX_RESIDUALS:
+        random = np.random.default_rng(0)
+        residuals = random.choice(residuals, MAX_RESIDUALS, replace=False)
+
+    def shape_of(parameters: Array) -> Shape:
+        location, log_scale, log_skew, log_df = np.clip(parameters, -12.0, 12.0)
+        df = MIN_DF + np.exp(log_df)
+        return Shape(
+            center + spread * float(location),
+            spread * float(np.exp(log_scale)),
+            float(np.exp(log_skew)),
+            float(df),
+        )
+
+    def minus_log_likelihood(parameters: Array) -> float:
+        standard = NumberDistribution(np.zeros(1), np.ones(1), shape_of(parameters))
+        return -float(standard.log_density(residuals).mean())
+
+    start = np.array([0.0, -0.2, 0.0, np.log(START_DF)])
+    options = {"xatol": 1e-3, "fatol": 1e-6, "maxiter": 600}
+    best = minimize(minus_log_likelihood, start, method="Nelder-Mead", options=options)
+    return shape_of(best.x)

@@ -380,7 +380,7 @@ def test_what_was_fitted_on_a_cluster_is_saved_and_loaded_as_any_model(client, i
     loaded = eb.load(tmp_path / "m.ebb")
     assert (loaded.predict() == model.predict()).all()
     assert json.loads(loaded.ensemble_.files()["trees.json"])  # an ordinary booster of XGBoost's
-    assert loaded.explain([3], X=X)[0].total == pytest.approx(model.predict()[3])
+    assert loaded.explanations([3], X=X)[0].total == pytest.approx(model.predict()[3])
     np.testing.assert_allclose(
         loaded.predict(spread(X), graph=graph), model.predict(X, graph=graph)
     )
