@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -38,10 +39,18 @@ def test_usable_cores_are_those_of_the_process(monkeypatch):
     monkeypatch.setattr(
         cores, "threadpool_info", lambda: [{"user_api": "openmp", "num_threads": 64}]
     )
-    monkeypatch.setattr(
-        joblib, "cpu_count", lambda only_physical_cores=False: 4 if only_physical_cores else 8
-    )
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 8)
+    monkeypatch.setattr(cores, "physical_cores", lambda: 4)
     assert (cores.usable(), cores.usable(only_physical=True)) == (8, 4)
+
+
+def test_where_physical_cores_are_not_known_logical_ones_are_counted(monkeypatch, recwarn):
+    def count(only_physical_cores):
+        warnings.warn("Could not find the number of physical cores", stacklevel=2)
+        return 8
+
+    monkeypatch.setattr(joblib, "cpu_count", count)
+    assert cores.physical_cores.__wrapped__() == 8 and not recwarn.list
 
 
 def test_limits_of_openmp_are_kept_and_those_of_blas_are_not_ours(monkeypatch):

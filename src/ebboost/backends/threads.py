@@ -2,6 +2,8 @@
 
 import os
 import threading
+import warnings
+from functools import cache
 
 import joblib
 from joblib.parallel import get_active_backend
@@ -44,6 +46,14 @@ def max_threads(n_jobs: int | None) -> int:
     return min(int(n_jobs), MAX_THREADS)
 
 
+@cache
+def physical_cores() -> int:
+    """Return the number of physical cores; of logical ones, without a warning, if not known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return int(joblib.cpu_count(only_physical_cores=True))
+
+
 def usable(only_physical: bool = False) -> int:
     """Return the number of threads that this process may use.
 
@@ -63,6 +73,8 @@ def usable(only_physical: bool = False) -> int:
     in_joblib = (get_active_backend()[0].nesting_level or 0) > 0
     if in_joblib and threading.current_thread() is not threading.main_thread():
         return 1
-    cores = int(joblib.cpu_count(only_physical_cores=only_physical))
+    cores = int(joblib.cpu_count())
+    if only_physical:
+        cores = min(cores, physical_cores())
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "openmp"]
     return min([cores, *(int(pool["num_threads"]) for pool in pools)])
