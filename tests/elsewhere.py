@@ -132,6 +132,7 @@ class GraphElsewhere(CudaGraph):
     """A graph whose numbers lie elsewhere."""
 
     groups = None
+    time = None
 
     def __init__(self, host: eb.Graph) -> None:
         self.host, self.n_nodes, self.is_signed = host, host.n_nodes, host.is_signed

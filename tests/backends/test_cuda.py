@@ -214,7 +214,7 @@ def test_a_fit_is_the_fit_of_the_cpu(name):
     np.testing.assert_allclose(
         fitted.history_["training"][:rounds], history["training"][:rounds], rtol=1e-3
     )
-    assert np.sqrt(np.mean((there - here) ** 2)) < 0.01 * here.std()
+    assert np.sqrt(np.mean((there - here) ** 2)) < 0.02 * here.std()
     assert (
         type(fitted.scores_)
         is type(fitted.propagated_scores_)

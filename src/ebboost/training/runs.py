@@ -198,7 +198,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self._building = threading.Lock()
-        graph = self.backend.graph(self.problem.graph)
+        graph = self.problem.graph
         # Layouts of the edges live as long as this, and all models share them.
         self._sweep = None if graph is None else sweep_on(graph.adjacency)
         if self.session is not None:

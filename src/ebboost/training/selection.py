@@ -408,7 +408,8 @@ def parts_of(problem: Problem) -> Parts:
         optional["neighbor_features"] = NeighborFeatures(["mean"])
     elif not table.on_disk:  # neighbour columns need the table in memory
         optional["neighbor_features"] = NeighborFeatures()
-        optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
+        if len(table.categorical) < len(table.names):  # categories are not smoothed
+            optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
     optional = {name: part for name, part in optional.items() if name not in fixed}
     steps: list[tuple[str, ...]] = [
         (name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}
