@@ -1,10 +1,13 @@
 """Coverage of 90 % intervals, overall and by groups, and scores of predictive distributions.
 
     python -m benchmarks.uncertainty [names …] [--write FILE]
+    python -m benchmarks.uncertainty variances
+    python -m benchmarks.uncertainty alarms
 
 Every data set is fitted once, on the labels of its first split, with ``selection="rules"`` and four
 folds (the default selects among candidates and takes minutes); labels for validation are among
-those to train on, except Lucas, whose latest tenth is ``eval_set``. Coverage is that of test nodes.
+those to train on. Lucas is fitted with ``time``, which holds out the latest fifth. Coverage is that
+of test nodes.
 "Constant" are intervals of one width from the same residuals, as in version 0.1.0. The interval
 score is the mean of width + (2/α) × the distance of labels outside.
 """
@@ -13,14 +16,18 @@ import argparse
 import json
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy import sparse, stats
+from scipy.sparse.linalg import splu
 
 import ebboost as eb
 from benchmarks.data import home, load
+from ebboost.inspection.model_checks import MIN_CALIBRATION_ERROR, MIN_CORRELATION
+from ebboost.inspection.report._context import Context
 
 LEVEL = 0.9
 NAMES = ("lucas", "county", "avazu", "house", "kchouse", "elect80")
@@ -32,7 +39,7 @@ class Case:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.evaluation: np.ndarray | None = None
+        self.time: str | None = None
         self.groups: dict[str, np.ndarray] = {}
         getattr(self, f"_{name}", self._official)()
 
@@ -45,13 +52,12 @@ class Case:
 
     def _lucas(self) -> None:
         self.X, self.y, self.graph, splits = eb.datasets.load_lucas()
-        train = splits[0]["train"]
-        train = train[np.argsort(self.X["sdate"].to_numpy()[train], kind="stable")]
-        self.train, self.evaluation = np.split(train, [len(train) - len(train) // 10])
+        self.train = splits[0]["train"]
         self.test = splits[0]["test"]
+        self.time = "sdate"
         built = self.X["yrbuilt"].to_numpy()
         labelled = np.zeros(len(self.y))
-        labelled[train] = 1.0
+        labelled[self.train] = 1.0
         n_labelled = (self.graph.adjacency != 0).astype(float) @ labelled
         self.groups = {
             "built before 1920": built < 1920,
@@ -85,8 +91,7 @@ class Case:
 def fit(case: Case) -> eb.EBBSRegressor:
     """Fit the estimator of this page."""
     model = eb.EBBSRegressor(selection="rules", n_folds=4, random_state=0)
-    held = None if case.evaluation is None else (case.evaluation, case.y[case.evaluation])
-    arguments = {"nodes": case.train, "graph": case.graph, "eval_set": held}
+    arguments = {"nodes": case.train, "graph": case.graph, "time": case.time}
     return model.fit(case.X, case.y[case.train], **arguments)
 
 
@@ -113,12 +118,10 @@ def measure(name: str) -> tuple[list[str], list[str]]:
     model = fit(case)
     seconds = time.perf_counter() - start
     y = case.y[case.test]
-    new = None if case.evaluation is None else (case.evaluation, case.y[case.evaluation])
-    intervals = model.predict(interval=LEVEL, nodes=case.test, new_labels=new)
-    distribution = model.predict_distribution(nodes=case.test, new_labels=new)
+    intervals = model.predict(interval=LEVEL, nodes=case.test)
+    distribution = model.predict_distribution(nodes=case.test)
     covered = (intervals.lower <= y) & (y <= intervals.upper)
-    chosen = slice(-case.evaluation.size, None) if case.evaluation is not None else slice(None)
-    residuals = np.sort(np.abs(model.validation_target_ - model.validation_prediction_)[chosen, 0])
+    residuals = np.sort(np.abs(model.validation_target_ - model.validation_prediction_)[:, 0])
     half = residuals[int(np.ceil((residuals.size + 1) * LEVEL)) - 1]
     constant = (intervals.prediction - half, intervals.prediction + half)
     ratio = interval_score(*intervals[1:], y) / interval_score(*constant, y)
@@ -143,6 +146,68 @@ def measure(name: str) -> tuple[list[str], list[str]]:
     return row, lines
 
 
+def variances(n_nodes: int = 100_000, n_exact: int = 1_000) -> None:
+    """Print the error of posterior variances against exact ones, and their seconds."""
+    random = np.random.default_rng(0)
+    graph = eb.Graph.build_knn(random.random((n_nodes, 2)), k=5)
+    for lam, tau, share in ((8.0, 0.05, 0.6), (30.0, 0.3, 0.75), (1.0, 0.005, 0.3)):
+        nodes = np.sort(random.choice(n_nodes, int(share * n_nodes), replace=False))
+        posterior = eb.LatentField(lam, tau).operator(graph, nodes, np.ones(nodes.size))
+        start = time.perf_counter()
+        result = posterior.variances(np.ones(nodes.size))
+        seconds = time.perf_counter() - start
+        matrix = sparse.csc_array(posterior.prior.csr)
+        diagonal = matrix.diagonal()
+        diagonal[nodes] += 1.0
+        matrix.setdiag(diagonal)
+        factor = splu(matrix, "MMD_AT_PLUS_A", 0.0, options={"SymmetricMode": True})
+        chosen = random.choice(n_nodes, n_exact, replace=False)
+        exact = np.empty(n_exact)
+        for row, node in enumerate(chosen):
+            unit = np.zeros(n_nodes)
+            unit[node] = 1.0
+            exact[row] = factor.solve(unit)[node]
+        error = np.abs(result.values[chosen] / exact - 1.0)
+        cells = (lam, tau, share, f"{100 * error.mean():.1f}", f"{100 * result.relative_error:.1f}")
+        print(f"| {' | '.join(map(str, (*cells, f'{seconds:.1f}')))} |", flush=True)
+
+
+def alarms(n_sets: int = 100, n_nodes: int = 400) -> None:
+    """Print the share of data sets drawn from fitted models that raise a warning."""
+    random = np.random.default_rng(1)
+    points = random.random((n_nodes, 2))
+    graph = eb.Graph.build_knn(points, k=5)
+    X = random.normal(size=(n_nodes, 3))
+    truth = X[:, 0] + 2.0 * np.sin(5.0 * points[:, 0]) * np.cos(5.0 * points[:, 1])
+    for classes in (False, True):
+        settings = {"labels": eb.LatentField(0.5 if classes else 2.0, 0.02), "n_folds": 4}
+        kind = eb.EBBSClassifier if classes else eb.EBBSRegressor
+        y = truth + random.normal(size=n_nodes)
+        y = (y > 0).astype(int) if classes else y
+        make = partial(kind, 60, smoothing=None, random_state=0, n_jobs=1, **settings)
+        state = make().fit(X, y, graph=graph).state_
+        prior = settings["labels"].operator(graph, state.labels.nodes, np.ones(n_nodes)).prior
+        root = np.linalg.cholesky(np.linalg.inv(prior.csr.toarray()))
+        dispersion = 1.0 if classes else state.spread.dispersion
+        trees = state.fixed_scores + state.propagated_scores
+        counts = dict.fromkeys(("correlation", "calibration", "graph", "any"), 0)
+        for _ in range(n_sets):
+            field = np.sqrt(dispersion) * root @ random.normal(size=(n_nodes, 1))
+            drawn = state.loss.sample(random, trees + field, dispersion)[:, 0]
+            drawn = drawn.astype(int) if classes else drawn
+            model = make().fit(X, drawn, graph=graph)
+            context = Context.from_model(model, None)
+            checks = {
+                "correlation": (context.residual_check, MIN_CORRELATION),
+                "calibration": (context.calibration_check, MIN_CALIBRATION_ERROR),
+            }
+            raised = [k for k, (check, least) in checks.items() if check and check.exceeds(least)]
+            raised += ["graph"] if context.graph_difference.is_harm else []
+            for name in [*raised, *(["any"] if raised else [])]:
+                counts[name] += 1
+        print("classes" if classes else "numbers", n_sets, counts, flush=True)
+
+
 HEAD = (
     "| data | covered % | worst of ten groups by prediction / degree / leading column | constant: "
     "covered % | constant: worst | interval score over constant | log density | that of one normal "
@@ -157,6 +222,8 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    if list(arguments.names) in (["variances"], ["alarms"]):
+        return {"variances": variances, "alarms": alarms}[arguments.names[0]]()
     lines = [HEAD, "|" + "---|" * 10]
     groups: list[str] = []
     for name in arguments.names:

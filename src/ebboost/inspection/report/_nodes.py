@@ -15,6 +15,7 @@ from ebboost.inspection.layout import layout
 from ebboost.inspection.report._context import NO_TABLE, Context
 from ebboost.model.explain import CAUSAL, ENCODED, Explanation, explain
 from ebboost.model.predict import with_labels
+from ebboost.model.spread import variance_columns
 from ebboost.model.state import FittedState
 
 Array = NDArray[np.float64]
@@ -113,6 +114,13 @@ def _layers(context: Context) -> list[Json]:
         note = "Predictions with all known labels."
         ends = [number(low, 3), number(high, 3)]
         layers.append(_layer("Prediction", note, predicted, (low, high), "sequential", ends))
+        if state.spread is not None:
+            deviation = np.sqrt(variance_columns(state, None)["variance"])
+            low, high = (float(q) for q in np.quantile(deviation, [0.01, 0.99]))
+            note = "Standard deviation of the label: noise, latent field and columns."
+            ends = [number(low, 3), number(high, 3)]
+            layer = ("Uncertainty", note, deviation, (low, high), "sequential", ends)
+            layers.append(_layer(*layer))
     else:
         probabilities = state.output.apply_link(state.raw_predictions)
         top = probabilities.max(axis=1)
