@@ -1,5 +1,7 @@
 """Model selection: which parts are tried, how candidates are compared, and what is averaged."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -11,7 +13,7 @@ from ebboost.boosting.callbacks import Interrupt
 from ebboost.data.reader import TableReader
 from ebboost.model.candidate import Candidate
 from ebboost.model.output import Output
-from ebboost.training import defaults
+from ebboost.training import defaults, selection
 from ebboost.training.problem import FitData
 from ebboost.training.runs import FoldModel, Runner
 from ebboost.training.selection import Parts, Search, compare, losses_of, named, parts_of
@@ -39,7 +41,7 @@ def fold_model(held_out, evaluation=()):
     """A model of which only predictions matter."""
     held_out = np.asarray(held_out, dtype=float)[:, None]
     evaluation = np.asarray(evaluation, dtype=float)[:, None]
-    parts = (held_out, held_out, evaluation)
+    parts = (held_out, held_out, evaluation, evaluation)
     return FoldModel(None, np.zeros(1), np.zeros((0, 1)), *parts, 1, 1, "", {}, 0.0)
 
 
@@ -317,3 +319,22 @@ def test_too_many_folds_for_the_labels_are_rejected():
     X, y, graph = homophilous(60)
     with pytest.raises(ValueError, match="n_folds=40 needs at least 80 labels, got 60"):
         auto(n_folds=40).fit(X, y, graph=graph)
+
+
+def test_strengths_are_estimated_on_eval_set_where_nothing_else_is_held_out(monkeypatch):
+    X, y, graph = homophilous(300)
+    nodes = np.arange(300)
+    seen = []
+
+    def estimate(graph, labels, scores, loss, **_):
+        seen.append((labels.nodes, scores))
+        return SimpleNamespace(field=eb.LatentField(7.0, 0.5))
+
+    monkeypatch.setattr(selection, "estimate_field", estimate)
+    classes = np.where(y > np.median(y), "high", "low")
+    held_out = (nodes[200:], classes[200:])
+    model = eb.EBBSClassifier(5, random_state=0)
+    model.fit(X, classes[:200], nodes=nodes[:200], graph=graph, eval_set=held_out)
+    assert any("field(λ=7, τ=0.5)" in name for name in model.selection_["candidate"])
+    labelled, scores = seen[0]
+    assert (labelled == nodes[200:]).all() and scores.shape == (100, 1) and np.ptp(scores) > 0

@@ -62,8 +62,8 @@ class FoldModel:
     """A trained model and its predictions at nodes whose labels it was not trained on.
 
     ``scores`` are f on all nodes; ``held_out`` and ``evaluation`` are predictions with the field at
-    the nodes of the fold and of ``eval_set``, ``held_out_scores`` are init_score + P f at the
-    former.
+    the nodes of the fold and of ``eval_set``, ``held_out_scores`` and ``evaluation_scores`` are
+    init_score + P f there.
     """
 
     ensemble: Ensemble | None
@@ -72,6 +72,7 @@ class FoldModel:
     held_out: Array
     held_out_scores: Array
     evaluation: Array
+    evaluation_scores: Array
     n_rounds: int
     n_trained: int
     stop_reason: str
@@ -339,7 +340,8 @@ class Runner:
         to_host = self.backend.to_host
         objective = run.objective
         held_out = self.problem.labels.held_out(fold).nodes
-        evaluation = self.problem.labels.evaluation
+        labels = self.problem.labels.evaluation
+        evaluation = held_out[:0] if labels is None else labels.nodes
         predictions = to_host(objective.predict(result.best))
         init_score = to_host(objective.init_score)
         propagated = init_score + to_host(run.operator.apply(result.best.scores))
@@ -358,7 +360,8 @@ class Runner:
             scores=to_host(result.best.scores),
             held_out=predictions[held_out],
             held_out_scores=propagated[held_out],
-            evaluation=predictions[evaluation.nodes if evaluation is not None else held_out[:0]],
+            evaluation=predictions[evaluation],
+            evaluation_scores=propagated[evaluation],
             n_rounds=result.n_rounds,
             n_trained=run.boosting.n_done,
             stop_reason=result.stop_reason,

@@ -326,8 +326,12 @@ class Search:
         """The field that predicts labels best from the candidate's scores out of fold, if any."""
         problem = self.problem
         assert problem.graph is not None
-        labels, scores = out_of_fold(problem, self.models(current), "held_out_scores")
-        if labels.nodes.size < defaults.MIN_LABELS_FOR_FOLDS:  # eval_set alone is held out
+        models = self.models(current)
+        labels, scores = out_of_fold(problem, models, "held_out_scores")
+        if not labels.nodes.size and problem.labels.evaluation is not None:
+            labels = problem.labels.evaluation
+            scores = np.mean([model.evaluation_scores for model in models.values()], axis=0)
+        if labels.nodes.size < defaults.MIN_LABELS_FOR_FOLDS:
             return start or _default_field(problem)
         arguments = (problem.graph, labels, scores, problem.output.loss)
         field = estimate_field(*arguments, seed=problem.seed, start=start).field
