@@ -267,6 +267,16 @@ def test_malicious_files_are_rejected(tmp_path, valid, change):
         eb.load(path)
 
 
+@pytest.mark.parametrize("code", [-1.0, 0.5, 3.0, 1e150])
+def test_a_stored_table_with_a_category_that_is_not_there_is_rejected(tmp_path, code):
+    path = tmp_path / "m.ebb"
+    fitted(selection="rules", n_folds=1).save(path, table=True)
+    eb.load(path).explain([0])
+    write_changed(path.read_bytes(), path, **set_entry("fitted_values", (0, 2), code))
+    with pytest.raises(eb.ModelFileError, match="column 2 of the stored table"):
+        eb.load(path)
+
+
 @pytest.fixture(scope="module")
 def other_libraries(tmp_path_factory):
     """Files of the other libraries."""

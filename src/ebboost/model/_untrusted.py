@@ -343,6 +343,10 @@ def read_tables(
         fits = table.values.shape == (n_nodes, width) and entries.dtype.kind == "f"
         require(fits, f"the stored table {name!r} must have {n_nodes} rows of {width} numbers")
         require(not np.isinf(entries).any(), f"the stored table {name!r} must be finite")
+        for column in table.categorical:
+            codes = table.values[:, column]
+            known = np.isnan(codes) | np.isin(codes, np.arange(len(reader.categories[column])))
+            require(known.all(), f"column {column} of the stored table must hold categories")
         tables[name] = table
     return tables
 
