@@ -340,8 +340,8 @@ class Runner:
         to_host = self.backend.to_host
         objective = run.objective
         held_out = self.problem.labels.held_out(fold).nodes
-        labels = self.problem.labels.evaluation
-        evaluation = held_out[:0] if labels is None else labels.nodes
+        eval_set = self.problem.labels.evaluation
+        evaluation = held_out[:0] if eval_set is None else eval_set.nodes
         predictions = to_host(objective.predict(result.best))
         init_score = to_host(objective.init_score)
         propagated = init_score + to_host(run.operator.apply(result.best.scores))
@@ -350,7 +350,7 @@ class Runner:
         graph = self.problem.graph
         use = run.features.candidate.labels
         if graph is not None and graph.time is not None and isinstance(use, LatentField):
-            nodes = held_out if evaluation is None else np.append(held_out, evaluation.nodes)
+            nodes = np.append(held_out, evaluation)
             labels = self.problem.labels.training(fold)
             problem = (graph, labels, self.problem.output.loss, propagated[labels.nodes], nodes)
             predictions = propagated + causal_mode(self.backend.field_mode, use, *problem)
