@@ -23,6 +23,7 @@ from ebboost.inspection.data_audit import leaks
 from ebboost.inspection.diagnostics import selection_rows
 from ebboost.inspection.formatting import figure, file_size, percent
 from ebboost.inspection.metrics import accuracy, mae, rmse
+from ebboost.inspection.model_checks import calibration_check
 from ebboost.model.intervals import fitted_intervals
 from ebboost.model.state import FittedState
 from ebboost.model.summary import error_text, graph_use, models_text
@@ -198,6 +199,8 @@ def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]
     rows = [("data", ", ".join(sizes)), ("graph", graph_use(state)[0])]
     if state.gain is not None:
         rows.append(("error", error_text(state.gain)))
+        if state.uses_graph and state.gain.is_harm:
+            rows.insert(0, ("warning", "the graph does harm: fit without it"))
     if "rmse" in facts:
         mean = facts["rmse_of_mean"]
         explained = 1.0 - (facts["rmse"] / mean) ** 2 if mean else 0.0
@@ -212,8 +215,9 @@ def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]
         constant = percent(facts["accuracy_of_commonest_class"], 1)
         shares = f"{percent(facts['accuracy'], 1)}; {constant} for the commonest class"
         rows.append(("held-out accuracy", shares))
-        if (error := facts["calibration_error"]) is not None:
-            rows.append(("calibration error", f"{error:.3f} on average"))
+        if (check := calibration_check(state)) is not None:
+            by_chance = f"{check.expected:.3f} ± {check.deviation:.3f} by chance"
+            rows.append(("calibration error", f"{check.value:.3f}; {by_chance}"))
     rows += [
         (f"held-out {title}", f"{facts[name]:.4g}")
         for name, title in METRIC_TITLES.items()
