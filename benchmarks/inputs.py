@@ -6,7 +6,9 @@ House sales (King County, five random splits; Lucas County, sales of 1997 and 19
 logarithm of the price. ``coordinates=`` are columns of the trees of both methods. Policies (Belgian
 motor insurance): mean Poisson deviance of claim counts with exposure, on random rows and on
 postcodes without a policy among the training rows; ``groups=`` are postcodes, connected to their
-six nearest. LightGBM stops on the validation rows and is trained again on all known ones.
+six nearest. All methods are trained on the training rows and stop on the validation rows, which are
+``eval_set``; of Lucas County these are the latest tenth, and with ``time=`` all known rows are
+trained on.
 """
 
 import argparse
@@ -65,9 +67,8 @@ def boosted(
     train = data(split.train)
     stopping = [lightgbm.early_stopping(PATIENCE, verbose=False)]
     validation = [data(split.validation, train)]
-    first = lightgbm.train(options, train, MAX_ROUNDS, validation, callbacks=stopping)
-    final = lightgbm.train(options, data(split.known), first.best_iteration)
-    scores = np.asarray(final.predict(X.iloc[split.test], raw_score=True))
+    model = lightgbm.train(options, train, MAX_ROUNDS, validation, callbacks=stopping)
+    scores = np.asarray(model.predict(X.iloc[split.test], raw_score=True))
     if offset is not None:
         scores += offset[split.test]
     return scores, time.perf_counter() - start
@@ -93,14 +94,17 @@ def houses(name: str, splits: list[int]) -> Iterator[tuple[str, str, float, floa
         truth = y[split.test]
         scores, seconds = boosted(numbers, y, split, "regression")
         yield f"{name} {number}", "LightGBM", _rmse(scores, truth), seconds
-        start = time.perf_counter()
-        model = eb.EBBSRegressor(random_state=number)
-        if name == "lucas":  # the test houses are sold after all others
-            model.fit(X, y[split.known], nodes=split.known, coordinates=columns, time="sdate")
-        else:
-            model.fit(X, y[split.known], nodes=split.known, coordinates=columns)
-        seconds = time.perf_counter() - start
-        yield f"{name} {number}", "ebboost", _rmse(model.predict(nodes=split.test), truth), seconds
+        evaluation = (split.validation, y[split.validation])
+        fits: dict[str, tuple[Rows, dict[str, Any]]] = {}
+        fits["ebboost"] = (split.train, {"eval_set": evaluation})
+        if name == "lucas":
+            fits["ebboost, time"] = (split.known, {"time": "sdate"})
+        for method, (rows, options) in fits.items():
+            start = time.perf_counter()
+            model = eb.EBBSRegressor(random_state=number)
+            model.fit(X, y[rows], nodes=rows, coordinates=columns, **options)
+            seconds = time.perf_counter() - start
+            yield f"{name} {number}", method, _rmse(model.predict(nodes=split.test), truth), seconds
 
 
 def _rmse(predictions: Array, truth: Array) -> float:
@@ -129,9 +133,9 @@ def policies(splits: list[int]) -> Iterator[tuple[str, str, float, float]]:
             "unseen postcodes": Split(*(np.flatnonzero(np.isin(code, part)) for part in parts)),
         }
         for kind, split in kinds.items():
-            known = split.known
             test = split.test
-            offset = np.log(y[known].sum() / exposure[known].sum() * exposure)
+            train = split.train
+            offset = np.log(y[train].sum() / exposure[train].sum() * exposure)
             for method in ("LightGBM", "LightGBM, coordinates", "ebboost"):
                 if method == "ebboost":
                     scores, seconds = _grouped(X, y, exposure, code, postcodes, split)
@@ -148,9 +152,16 @@ def _grouped(
     start = time.perf_counter()
     known = split.known
     test = split.test
+    train, validation = np.split(np.arange(known.size), [split.train.size])
     model = eb.EBBSRegressor(loss="poisson", random_state=0)
     model.fit(
-        X.iloc[known], y[known], groups=code[known], graph=postcodes, exposure=exposure[known]
+        X.iloc[known],
+        y[split.train],
+        nodes=train,
+        eval_set=(validation, y[split.validation]),
+        groups=code[known],
+        graph=postcodes,
+        exposure=exposure[known],
     )
     seconds = time.perf_counter() - start
     predicted = model.predict(X.iloc[test], groups=code[test], exposure=exposure[test])

@@ -138,3 +138,20 @@ def test_the_default_averages_models_with_groups(tmp_path):
     model.save(tmp_path / "m.ebb", table=True)
     loaded = eb.load(tmp_path / "m.ebb")
     np.testing.assert_allclose(loaded.predict(X[NEW], groups=GROUPS[NEW]), predicted)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+def test_rules_read_the_variance_of_group_effects_off_the_labels(loss):
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 200, 8_000)
+    effect = 0.5 * rng.normal(size=200)
+    features = rng.normal(size=(8_000, 1))
+    noise = rng.normal(size=8_000)
+    y = effect[group] + noise if loss == "squared_error" else rng.poisson(np.exp(effect[group]))
+    model = eb.EBBSRegressor.from_preset("fast", n_estimators=5, loss=loss, random_state=0)
+    field = model.fit(features, y, groups=group).labels_
+    expected = effect.var() / (1.0 if loss == "poisson" else y.var())
+    assert 1.0 / field.lam == pytest.approx(expected, rel=0.4)
+    unrelated = noise if loss == "squared_error" else rng.poisson(1.0, 8_000)
+    alone = model.fit(features, unrelated, groups=group)
+    assert alone.labels_ is None

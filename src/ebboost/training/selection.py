@@ -26,6 +26,7 @@ from ebboost.graph import Graph, Graphs, check_strengths
 from ebboost.model.candidate import Candidate
 from ebboost.propagation import Laplacian, Smoother
 from ebboost.training import defaults
+from ebboost.training.group_effects import group_effects
 from ebboost.training.problem import Problem
 from ebboost.training.runs import FoldModel, Runner, out_of_fold
 
@@ -414,6 +415,8 @@ def parts_of(problem: Problem) -> Parts:
         optional["neighbor_features"] = NeighborFeatures()
         if len(table.categorical) < len(table.names):  # categories are not smoothed
             optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
+    if graph.groups is not None:  # scores and columns are not propagated between rows
+        fixed |= dict.fromkeys(("smoothing", "feature_smoothing"))
     optional = {name: part for name, part in optional.items() if name not in fixed}
     steps: list[tuple[str, ...]] = [
         (name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}
@@ -457,6 +460,8 @@ def requested_parts(problem: Problem) -> dict[str, object]:
 
 def _default_field(problem: Problem) -> LatentField:
     """The default field, its strengths in units of the loss's mean curvature at the start."""
+    if problem.graph is not None and problem.graph.groups is not None:
+        return group_effects(problem, problem.graph.groups.group_of).field
     labels = problem.labels.labels
     offset = None if problem.offset is None else problem.offset[labels.nodes]
     loss = problem.output.loss

@@ -20,6 +20,7 @@ from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
+from ebboost.graph import Graph
 from ebboost.learners import as_learner
 from ebboost.model.output import ClassOutput, Output
 from ebboost.model.predict import mix_relations, named_columns
@@ -28,6 +29,7 @@ from ebboost.propagation import threads
 from ebboost.training import defaults
 from ebboost.training.checkpoint import Checkpoint, CheckpointSession, checkpoint_session
 from ebboost.training.finish import average_models, finish
+from ebboost.training.group_effects import group_effects
 from ebboost.training.likelihood import with_estimated_loss
 from ebboost.training.problem import FitData, Problem, check_causal, check_offset, fold_labels
 from ebboost.training.runs import Runner
@@ -193,11 +195,18 @@ def select(problem: Problem, runner: Runner) -> Search:
     has_validation = problem.labels.validation(0) is not None
     by_rules = problem.settings.selection == "rules" or not has_validation
     if parts.steps and by_rules and problem.graph is not None:
-        correlation = neighbor_correlation(
-            problem.graph, problem.labels.labels.nodes, problem.labels.labels.target
-        )
-        threshold = defaults.CORRELATION_STANDARD_ERRORS / np.sqrt(problem.n_labels)
-        parts = Parts(parts.by_rules if correlation > threshold else parts.plain)
+        parts = Parts(parts.by_rules if _is_informative(problem, problem.graph) else parts.plain)
     search = Search(problem, runner, parts)
     search.run()
     return search
+
+
+def _is_informative(problem: Problem, graph: Graph) -> bool:
+    """Whether labels of neighbours or, with groups, of one group are correlated."""
+    labels = problem.labels.labels
+    if graph.groups is not None:
+        standard_errors = group_effects(problem, graph.groups.group_of).standard_errors
+    else:
+        correlation = neighbor_correlation(graph, labels.nodes, labels.target)
+        standard_errors = correlation * np.sqrt(problem.n_labels)
+    return bool(standard_errors > defaults.CORRELATION_STANDARD_ERRORS)

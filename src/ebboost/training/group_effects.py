@@ -1,0 +1,56 @@
+"""The variance of group effects by the method of moments, before anything is trained.
+
+With gradients −e and curvatures h of the labels at the initial scores, e_i ≈ h_i z_g + noise of
+variance φ h_i. Two labels of a group have no noise in common, so that the sum of e_i e_j over such
+pairs estimates the variance of z times the sum of h_i h_j.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses.base import initial_scores
+from ebboost.training.problem import Problem
+
+Array = NDArray[np.float64]
+# τ/λ of the field on a graph of groups; that of Belgian postcodes, by search, is .12.
+RATIO = 0.1
+
+
+class GroupEffects(NamedTuple):
+    """Variance of the effects in units of the noise, and its distance from 0 in standard errors."""
+
+    variance: float
+    standard_errors: float
+
+    @property
+    def field(self) -> LatentField:
+        """The field with this variance."""
+        precision = 1.0 / max(self.variance, 1e-6)
+        return LatentField(float(f"{precision:.2g}"), float(f"{RATIO * precision:.2g}"))
+
+
+def group_effects(problem: Problem, group_of: NDArray[np.int64]) -> GroupEffects:
+    """Return the group effects of the first output of the labels."""
+    labels = problem.labels.labels
+    loss = problem.output.loss
+    offset = None if problem.offset is None else problem.offset[labels.nodes]
+    start = initial_scores(loss, labels.target, labels.weight, offset)
+    error = (-loss.gradient(start, labels.target) * labels.weight[:, None])[:, 0]
+    curvature = np.broadcast_to(loss.curvature(start, labels.target), labels.target.shape)[:, 0]
+    curvature = curvature * labels.weight
+    group = group_of[labels.nodes]
+
+    def sums(values: Array) -> Array:
+        return np.bincount(group, values).astype(np.float64)
+
+    own = sums(error**2)
+    shared = float((sums(error) ** 2 - own).sum())
+    pairs = float((sums(curvature) ** 2 - sums(curvature**2)).sum())
+    noise = float(own.sum() / max(curvature.sum(), 1e-300))
+    if not (pairs > 0.0 and noise > 0.0 and np.isfinite(shared)):
+        return GroupEffects(0.0, 0.0)
+    standard_error = float(np.sqrt(2.0 * (own**2).sum()))
+    return GroupEffects(shared / pairs / noise, shared / standard_error)
