@@ -157,3 +157,18 @@ def test_coordinates_and_graph_exclude_each_other_and_arrays_are_needed_again():
     model = regressor().fit(PLANE, Y, coordinates=POINTS)
     with pytest.raises(ValueError, match="pass those of the rows"):
         model.predict(PLANE[:5])
+
+
+def test_trees_see_coordinates_rotated_by_45_degrees(tmp_path):
+    X = DEGREES[["noise", "lat", "lon"]]
+    model = regressor(labels="none").fit(X, Y, coordinates=["lon", "lat"])
+    state = model.state_
+    features = state.pipeline.transform(state.table, None).materialize()
+    assert features.names[3:] == ("lat + lon", "lat - lon")
+    east = DEGREES["lon"] * np.cos(np.deg2rad(DEGREES["lat"]).mean())
+    expected = np.column_stack([DEGREES["lat"] + east, DEGREES["lat"] - east])
+    np.testing.assert_allclose(features.values[:, 3:], expected, rtol=1e-9)
+    assert features.origin == state.column_origin == (0, 1, 2, 1, 2)
+    model.save(tmp_path / "m.ebb")
+    loaded = eb.load(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(loaded.predict(X[:9]), model.predict(X[:9]))

@@ -74,6 +74,16 @@ class Coordinates:
         longitude = np.arctan2(y, x) * np.cos(latitude.mean())
         return np.rad2deg(np.column_stack([longitude, latitude]))
 
+    @property
+    def rotation(self) -> tuple[int, int, float] | None:
+        """The two columns of X, and what the second is multiplied by before they are rotated."""
+        if not self.columns:
+            return None
+        scale = 1.0
+        if self.points.shape[1] == 3:  # degrees: a degree of longitude is shorter
+            scale = float(np.cos(np.arcsin(np.clip(self.points[:, 2], -1.0, 1.0)).mean()))
+        return self.columns[0], self.columns[1], scale
+
     def read(self, table: Table, coordinates: Any) -> Array:
         """Return the points of another table: of its columns, or as they were passed."""
         if coordinates is None and not self.columns:

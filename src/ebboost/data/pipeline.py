@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.data.features import NeighborFeatures
-from ebboost.data.graph_columns import Levels, frequent_levels, neighbor_columns, smoothed_columns
+from ebboost.data.graph_columns import (
+    Levels,
+    NewColumns,
+    frequent_levels,
+    neighbor_columns,
+    smoothed_columns,
+)
 from ebboost.data.labels import Labels
 from ebboost.data.low_rank import LowRank
 from ebboost.data.table import Table
@@ -25,6 +31,8 @@ class FeaturePipeline:
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None  # P_x of [X, P_x X]
     low_rank: LowRank | None = None  # of a sparse table; replaces all of the above
+    #: Two columns whose sum and difference are added, and what the second is multiplied by first.
+    rotation: tuple[int, int, float] | None = None
     #: Categories with a column for their share among neighbours; set by ``fit_transform``.
     levels: Levels | None = None
     #: For learners without native categories; set by ``fit_transform`` where it is needed.
@@ -98,6 +106,8 @@ class FeaturePipeline:
         They are computed from the codes, not from the encoding: a neighbour's encoding may hold the
         node's own label.
         """
+        if self.rotation is not None:
+            encoded = encoded.with_columns(*_rotated(table, *self.rotation))
         if graph is None:
             return encoded
         source = encoded if self.smooths_encodings else table
@@ -112,3 +122,11 @@ class FeaturePipeline:
             operator = partial(self.feature_smoothing.operator, graph)
             encoded = encoded.with_columns(*smoothed_columns(source, operator))
         return encoded
+
+
+def _rotated(table: Table, first: int, second: int, scale: float) -> NewColumns:
+    """Coordinates rotated by 45 degrees: trees then split along four directions."""
+    one = table.values[:, first]
+    other = scale * table.values[:, second]
+    names = [f"{table.names[first]} {sign} {table.names[second]}" for sign in "+-"]
+    return [np.column_stack([one + other, one - other])], names, [first, second]

@@ -366,6 +366,11 @@ def read_pipeline(candidate: Candidate, arrays: Arrays, reader: TableReader) -> 
         directions = numbers(arrays, "directions", None, candidate.low_rank)
         pipeline.low_rank.rarity = numbers(arrays, "rarity", len(directions))
         pipeline.low_rank.directions = directions
+    if "rotation" in arrays:
+        first, second, scale = numbers(arrays, "rotation", 3, high=1e9).tolist()
+        fits = {first, second} <= set(range(len(reader.names))) and not reader.is_sparse
+        require(fits, "rotation must name two columns")
+        pipeline.rotation = (int(first), int(second), scale)
     if "encoder_prior" in arrays:
         pipeline.encoder = OrderedTargetEncoder()
         pipeline.encoder.prior = numbers(arrays, "encoder_prior", None)

@@ -189,6 +189,8 @@ def _pipeline_arrays(pipeline: FeaturePipeline) -> untrusted.Arrays:
         arrays |= {f"encoder_{column}": means for column, means in pipeline.encoder.means.items()}
     if pipeline.levels is not None:
         arrays |= {f"levels_{column}": codes for column, codes in pipeline.levels.items()}
+    if pipeline.rotation is not None:
+        arrays["rotation"] = np.array(pipeline.rotation, dtype=np.float64)
     if pipeline.low_rank is not None:
         arrays["rarity"] = pipeline.low_rank.rarity
         arrays["directions"] = pipeline.low_rank.directions

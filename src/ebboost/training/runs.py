@@ -130,6 +130,9 @@ def build_run(
         grower = shared.grower.clone_with_shared_bins(seed)
     else:
         pipeline = candidate.pipeline()
+        in_memory = not (problem.table.is_sparse or problem.table.on_disk)
+        if problem.coordinates is not None and in_memory and not problem.table.is_distributed:
+            pipeline.rotation = problem.coordinates.rotation
         table = pipeline.fit_transform(
             problem.table, problem.graph, training, learner.takes_categories, problem.seed
         )
