@@ -159,16 +159,17 @@ def test_coordinates_and_graph_exclude_each_other_and_arrays_are_needed_again():
         model.predict(PLANE[:5])
 
 
-def test_trees_see_coordinates_rotated_by_45_degrees(tmp_path):
+def test_trees_see_rotated_coordinates(tmp_path):
     X = DEGREES[["noise", "lat", "lon"]]
     model = regressor(labels="none").fit(X, Y, coordinates=["lon", "lat"])
     state = model.state_
     features = state.pipeline.transform(state.table, None).materialize()
-    assert features.names[3:] == ("lat + lon", "lat - lon")
+    columns = dict(zip(features.names, features.values.T, strict=True))
     east = DEGREES["lon"] * np.cos(np.deg2rad(DEGREES["lat"]).mean())
-    expected = np.column_stack([DEGREES["lat"] + east, DEGREES["lat"] - east])
-    np.testing.assert_allclose(features.values[:, 3:], expected, rtol=1e-9)
-    assert features.origin == state.column_origin == (0, 1, 2, 1, 2)
+    half = np.sqrt(0.5)
+    np.testing.assert_allclose(columns["lat at 45°"], half * (DEGREES["lat"] + east), rtol=1e-9)
+    np.testing.assert_allclose(columns["lon at 45°"], half * (east - DEGREES["lat"]), rtol=1e-9)
+    assert features.origin == state.column_origin == (0, 1, 2, 1, 2, 1, 2, 1, 2)
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     np.testing.assert_array_equal(loaded.predict(X[:9]), model.predict(X[:9]))

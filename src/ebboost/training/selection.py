@@ -17,7 +17,6 @@ from sklearn.base import clone
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses import SquaredError
-from ebboost.boosting.losses.base import initial_scores
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
@@ -26,7 +25,7 @@ from ebboost.graph import Graph, Graphs, check_strengths
 from ebboost.model.candidate import Candidate
 from ebboost.propagation import Laplacian, Smoother
 from ebboost.training import defaults
-from ebboost.training.group_effects import group_effects
+from ebboost.training.default_field import default_field
 from ebboost.training.problem import Problem
 from ebboost.training.runs import FoldModel, Runner, out_of_fold
 
@@ -333,7 +332,7 @@ class Search:
             labels = problem.labels.evaluation
             scores = np.mean([model.evaluation_scores for model in models.values()], axis=0)
         if labels.nodes.size < defaults.MIN_LABELS_FOR_FOLDS:
-            return start or _default_field(problem)
+            return start or default_field(problem)
         arguments = (problem.graph, labels, scores, problem.output.loss)
         field = estimate_field(*arguments, seed=problem.seed, start=start).field
         if field is None or field.tau < MIN_TAU:
@@ -403,7 +402,7 @@ def parts_of(problem: Problem) -> Parts:
     classes = problem.classes
     propagation = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
     optional: dict[str, object] = {"smoothing": Laplacian(*propagation)}
-    optional["labels"] = _default_field(problem)
+    optional["labels"] = default_field(problem)
     if table.is_sparse and classes:
         is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
         adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
@@ -458,22 +457,6 @@ def requested_parts(problem: Problem) -> dict[str, object]:
     return parts
 
 
-def _default_field(problem: Problem) -> LatentField:
-    """The default field, its strengths in units of the loss's mean curvature at the start."""
-    if problem.graph is not None and problem.graph.groups is not None:
-        return group_effects(problem, problem.graph.groups.group_of).field
-    labels = problem.labels.labels
-    offset = None if problem.offset is None else problem.offset[labels.nodes]
-    loss = problem.output.loss
-    start = initial_scores(loss, labels.target, labels.weight, offset)
-    with np.errstate(all="ignore"):
-        unit = float(np.mean(loss.curvature(start, labels.target)))
-    field = LatentField()
-    if not loss.curvature_has_units or not 1e-6 < unit < 1e6:  # the latter: extreme labels
-        return field
-    return LatentField(unit * field.lam, unit * field.tau)
-
-
 def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
     """The use of labels that the ``labels`` parameter names."""
     settings = problem.settings
@@ -484,7 +467,7 @@ def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
     if isinstance(labels, (LatentField, MaskedLabels)):
         use = labels
     elif isinstance(labels, str) and labels == "field":
-        use = _default_field(problem)
+        use = default_field(problem)
     elif isinstance(labels, str) and labels in LABEL_USES:
         use = None if LABEL_USES[labels] is None else clone(LABEL_USES[labels])
     elif isinstance(labels, str) and labels == "auto":

@@ -28,8 +28,8 @@ from ebboost.model.state import FittedState
 from ebboost.propagation import threads
 from ebboost.training import defaults
 from ebboost.training.checkpoint import Checkpoint, CheckpointSession, checkpoint_session
+from ebboost.training.default_field import group_effects
 from ebboost.training.finish import average_models, finish
-from ebboost.training.group_effects import group_effects
 from ebboost.training.likelihood import with_estimated_loss
 from ebboost.training.problem import FitData, Problem, check_causal, check_offset, fold_labels
 from ebboost.training.runs import Runner

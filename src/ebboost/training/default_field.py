@@ -1,8 +1,9 @@
-"""The variance of group effects by the method of moments, before anything is trained.
+"""Strengths of the field before anything is trained.
 
-With gradients −e and curvatures h of the labels at the initial scores, e_i ≈ h_i z_g + noise of
-variance φ h_i. Two labels of a group have no noise in common, so that the sum of e_i e_j over such
-pairs estimates the variance of z times the sum of h_i h_j.
+Those of group effects are estimated by the method of moments. With gradients −e and curvatures h
+at the initial scores, e_i ≈ h_i z_g + noise of variance φ h_i. Two labels of a group have no noise
+in common, so that the sum of e_i e_j over such pairs estimates the variance of z times that of
+h_i h_j.
 """
 
 from typing import NamedTuple
@@ -54,3 +55,19 @@ def group_effects(problem: Problem, group_of: NDArray[np.int64]) -> GroupEffects
         return GroupEffects(0.0, 0.0)
     standard_error = float(np.sqrt(2.0 * (own**2).sum()))
     return GroupEffects(shared / pairs / noise, shared / standard_error)
+
+
+def default_field(problem: Problem) -> LatentField:
+    """Return the default field, its strengths in units of the mean curvature at the start."""
+    if problem.graph is not None and problem.graph.groups is not None:
+        return group_effects(problem, problem.graph.groups.group_of).field
+    labels = problem.labels.labels
+    offset = None if problem.offset is None else problem.offset[labels.nodes]
+    loss = problem.output.loss
+    start = initial_scores(loss, labels.target, labels.weight, offset)
+    with np.errstate(all="ignore"):
+        unit = float(np.mean(loss.curvature(start, labels.target)))
+    field = LatentField()
+    if not loss.curvature_has_units or not 1e-6 < unit < 1e6:  # the latter: extreme labels
+        return field
+    return LatentField(unit * field.lam, unit * field.tau)
