@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import Objective, relative_weights, trains_in_double_precision
-from ebboost.boosting.posterior_variance import Variances, diagonal_of_inverse
+from ebboost.boosting.posterior_variance import PROBE_SEED, Variances, diagonal_of_inverse
 from ebboost.data.labels import Labels
 from ebboost.data.once import lazy_property
 from ebboost.data.parameters import check_number
@@ -294,7 +294,7 @@ class FieldPosterior:
         return diagonal
 
     def _estimated_diagonal(self) -> Array:
-        random = np.random.default_rng(0)
+        random = np.random.default_rng(PROBE_SEED)
         total = np.zeros(self.n_nodes, like=self.weight)
         for _ in range(self.probes // PROBE_BATCH):
             bits = random.integers(0, 2, (self.n_nodes, PROBE_BATCH))
