@@ -505,6 +505,8 @@ def fuzz(seconds: float, seed: int, keep: Path, most: int | None = None) -> dict
                 findings[name] = f"{how}: {outcome}"
                 print(name, findings[name], file=sys.stderr, flush=True)
             outcomes[f"{how}: {outcome.partition(' ')[0]}"] += 1
+    except KeyboardInterrupt:
+        pass  # the summary of the files so far
     finally:
         reader.stop()
         path.unlink(missing_ok=True)
