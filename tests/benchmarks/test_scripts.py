@@ -9,7 +9,9 @@ import pytest
 HOME = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("script", ["robust", "kernels", "speed", "figures", "serving", "on_disk", "inputs"])
+@pytest.mark.parametrize(
+    "script", ["robust", "kernels", "speed", "figures", "serving", "on_disk", "inputs"]
+)
 def test_every_script_starts(script):
     command = ["-m", f"benchmarks.{script}"] if script != "figures" else [f"benchmarks/{script}.py"]
     shown = subprocess.run(
