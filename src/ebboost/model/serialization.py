@@ -26,6 +26,7 @@ from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
+from ebboost.data.once import Deferred
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.schema import is_integer, match, require
 from ebboost.data.table import Table
@@ -264,13 +265,18 @@ def load_state(
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)
-        state = replace(state, spread=_load_spread(state, manifest["spread"], arrays, entries))
+        state = _with_spread(state, manifest["spread"], arrays, entries)
         members = [state]
         for number, facts in enumerate(manifest["members"], 1):
             prefix = f"member{number}-"
             own = {n.removeprefix(prefix): c for n, c in entries.items() if n.startswith(prefix)}
             members.append(_load_member(state, facts, own, codec, learner, os.path.getsize(path)))
         return state.with_members(tuple(members))
+
+
+def _with_spread(state: FittedState, *stored: Any) -> FittedState:
+    spread = _load_spread(state, *stored)
+    return replace(state, deferred_spread=Deferred(lambda: spread))
 
 
 def _load_spread(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ebboost.boosting.losses import Loss
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.labels import Labels
+from ebboost.data.once import Deferred
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
@@ -150,8 +151,8 @@ class FittedState:
     gain : GraphGain or None
         What the graph is worth.
     validation : ValidationRecord
-    spread : Spread or None
-        Spread of residuals at labels that were not trained on; None for classes or no such label.
+    deferred_spread : Deferred or None
+        See :attr:`spread`.
     calibration_error : float or None
         Expected calibration error at the validation nodes, of a classifier.
     environment : dict
@@ -192,7 +193,7 @@ class FittedState:
     members: tuple["FittedState", ...] = ()
     offset: Array | None = None
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
-    spread: "Spread | None" = None
+    deferred_spread: "Deferred[Spread | None] | None" = field(default=None, repr=False)
     calibration_error: float | None = None
     environment: Mapping[str, str | int | None] = field(default_factory=dict)
     cluster: Mapping[str, int] | None = None
@@ -201,6 +202,14 @@ class FittedState:
     from_disk: bool = False
     source: Mapping[str, Any] | None = None
     coordinates: Coordinates | None = field(default=None, repr=False)
+
+    @property
+    def spread(self) -> "Spread | None":
+        """Spread of residuals at labels not trained on, computed when it is first needed.
+
+        None for classes, and where every label was trained on.
+        """
+        return None if self.deferred_spread is None else self.deferred_spread.value
 
     @property
     def fixed_scores(self) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from ebboost.backends import Backend
 from ebboost.boosting.calibration import best_temperature, expected_calibration_error
 from ebboost.boosting.losses import SquaredError
 from ebboost.data.labels import Labels
+from ebboost.data.once import Deferred
 from ebboost.learners.averaged import average
 from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
@@ -20,7 +22,7 @@ from ebboost.training import defaults
 from ebboost.training.problem import LabelFolds, Problem
 from ebboost.training.runs import FoldModel, out_of_fold
 from ebboost.training.selection import Search, losses_of, selection_row
-from ebboost.training.spread import with_spread
+from ebboost.training.spread import estimate_spread
 
 Array = NDArray[np.float64]
 
@@ -132,13 +134,15 @@ def _gain(metric: str, levels: list[float], influence: list[Array]) -> GraphGain
 
 
 def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
-    """Return the final state: predictions with labels, calibration, spread of residuals."""
+    """Return the final state: predictions with labels, calibration."""
     if isinstance(state.output, ClassOutput):
         return with_labels(_calibrate(state), labels.labels, backend)
     state = with_labels(state, labels.labels, backend)
     evaluation = labels.evaluation
     record = state.validation
-    return with_spread(state, (record if evaluation is None else evaluation).nodes.size)
+    n_calibration = (record if evaluation is None else evaluation).nodes.size
+    spread = Deferred(partial(estimate_spread, state, n_calibration))
+    return replace(state, deferred_spread=spread)
 
 
 def _calibrate(state: FittedState) -> FittedState:

@@ -1,7 +1,5 @@
 """Spread: noise, shape and trees of the sizes of residuals at labels that were not trained on."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -38,14 +36,14 @@ FEW_RESIDUALS = 50
 MAX_RESIDUALS = 5_000
 
 
-def with_spread(state: FittedState, n_calibration: int) -> FittedState:
-    """Return the state with the spread of its residuals, calibrated on its last labels.
+def estimate_spread(state: FittedState, n_calibration: int) -> Spread | None:
+    """Return the spread of the residuals of a model, calibrated on its last labels.
 
     ``state.raw_predictions`` use the labels.
     """
     record = state.validation
-    if not record.nodes.size or state.is_classifier:
-        return state
+    if not record.nodes.size:
+        return None
     loss = state.loss
     variance, variance_error = field_variance(state, state.graph, state.labels, None)
     left_out = _left_out(state, variance)
@@ -78,7 +76,7 @@ def with_spread(state: FittedState, n_calibration: int) -> FittedState:
     standardised = residual / deviation
     scale = float(np.sqrt(np.mean(standardised**2))) or 1.0
     shape = Shape() if loss.log_link else fit_shape(standardised)
-    spread = Spread(
+    return Spread(
         dispersion=dispersion,
         scale=scale,
         shape=shape,
@@ -91,7 +89,6 @@ def with_spread(state: FittedState, n_calibration: int) -> FittedState:
         size=size,
         ensemble=ensemble,
     )
-    return replace(state, spread=spread)
 
 
 def _left_out(state: FittedState, variance: Array) -> Array:
