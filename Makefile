@@ -56,7 +56,7 @@ test: $(VENV)/.ready  ## style, types, import layers, tests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist worksteal $(ARGS)
+	OPENBLAS_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(RUN) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-docs: $(VENV)/.ready  ## run every page of the documentation, those with long fits too
 	EBBOOST_SLOW_TESTS=1 $(RUN) -m pytest -n 2 --dist worksteal tests/project/test_docs.py $(ARGS)

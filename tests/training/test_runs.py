@@ -102,12 +102,20 @@ def test_callbacks_that_are_not_concurrent_see_one_model_after_another():
     assert all(len(one) == 1 for one in models)
 
 
+class CtrlC(Watcher):
+    def after_round(self, info):
+        super().after_round(info)
+        if len(self.rounds) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+
 def test_ctrl_c_stops_all_models_that_are_trained_at_once():
     X, y, graph = spatial_problem()
-    model = eb.EBBSRegressor(500, n_folds=3, n_jobs=2, n_iter_no_change=500, random_state=0)
-    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    n_rounds = 100_000  # far more than are run before the main thread handles the signal
+    model = eb.EBBSRegressor(n_rounds, n_folds=3, n_jobs=2, n_iter_no_change=n_rounds)
+    watcher = CtrlC()
     with pytest.warns(UserWarning, match="interrupted"):
-        model.fit(X, y, graph=graph)
-    assert model.stop_reason_ == "it was interrupted" and max(model.rounds_) < 500
+        model.fit(X, y, graph=graph, callbacks=[watcher])
+    assert "MainThread" not in watcher.threads
+    assert model.stop_reason_ == "it was interrupted" and max(model.rounds_) < n_rounds
     assert np.isfinite(model.predict()).all()

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -258,6 +258,8 @@ class Runner:
                 return
             with ThreadPoolExecutor(n_concurrent, "ebboost-model") as pool:
                 jobs = [pool.submit(copy_context().run, train, fold) for fold in folds]
+                while wait(jobs, timeout=0.1).not_done:
+                    pass  # a signal that another thread received is handled between two waits
                 for job in jobs:
                     job.result()
         for fold in folds:  # in their order, whichever was ready first
