@@ -11,7 +11,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
@@ -167,7 +167,7 @@ def count_rows(X: TableLike) -> int | None:
     return int(X.shape[0]) if has_shape and len(X.shape) == 2 else None
 
 
-def group_column(X: TableLike, groups: Any) -> Any:
+def group_column(X: TableLike, groups: ArrayLike | None) -> Any:
     """Return the group of each row: a column of ``X`` by its name, or as it was passed."""
     if not isinstance(groups, str):
         return groups

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
@@ -20,8 +20,10 @@ from ebboost.boosting.momentum import Momentum
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import append_columns, split_geometry
 from ebboost.data.features import NeighborFeatures
+from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
+from ebboost.model.attach import Attachment
 from ebboost.model.fitted import FittedModel
 from ebboost.model.intervals import calibration_slice, find_groups, with_intervals, with_sets
 from ebboost.model.output import Output
@@ -148,18 +150,18 @@ class BaseEBBS(FittedModel):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: TableLike,
+        y: LabelsLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         graph: Graphs | None = None,
-        nodes: Any = None,
-        eval_set: tuple[Any, Any] | None = None,
-        coordinates: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
-        groups: Any = None,
-        time: Any = None,
+        nodes: ArrayLike | None = None,
+        eval_set: LabelledNodes | None = None,
+        coordinates: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
         causal: bool = False,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
@@ -236,19 +238,19 @@ class BaseEBBS(FittedModel):
 
     def predict(
         self,
-        X: Any = None,
+        X: TableLike = None,
         *,
         graph: Graphs | None = None,
-        nodes: Any = None,
-        new_labels: Any = None,
-        attach: Any = None,
-        coordinates: Any = None,
+        nodes: ArrayLike | None = None,
+        new_labels: LabelledNodes | None = None,
+        attach: Attachment | None = None,
+        coordinates: ArrayLike | None = None,
         interval: float | None = None,
-        interval_groups: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
-        groups: Any = None,
-        time: Any = None,
+        interval_groups: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
     ) -> Any:
         """Predict for every fitted node, or for another table and its graph.
 
@@ -316,14 +318,14 @@ class BaseEBBS(FittedModel):
 
     def score(
         self,
-        X: Any = None,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: TableLike = None,
+        y: LabelsLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         graph: Graphs | None = None,
-        nodes: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
+        nodes: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
         metric: str | MetricFunction | None = None,
     ) -> float:
         """Return R² of a regressor's predictions, the accuracy of a classifier's, or a metric.
@@ -357,11 +359,11 @@ class BaseEBBS(FittedModel):
     def _metric(
         self,
         metric: str | MetricFunction,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
+        X: TableLike,
+        y: LabelsLike | None,
+        sample_weight: ArrayLike | None,
         graph: Graphs | None,
-        nodes: Any,
+        nodes: ArrayLike | None,
         offset: Offset,
     ) -> float:
         """The metric of predictions at known labels."""

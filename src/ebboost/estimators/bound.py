@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost.boosting.latent_field import LatentField
+from ebboost.data.types import LabelsLike, TableLike
 from ebboost.estimators.base import BaseEBBS
 from ebboost.estimators.classifier import EBBSClassifier
 from ebboost.graph import Graph
@@ -29,7 +30,7 @@ class NodeTable:
     def __deepcopy__(self, memo: dict[int, Any]) -> "NodeTable":
         return self
 
-    def split(self, X: Any) -> tuple[NDArray[np.int64], Any]:
+    def split(self, X: TableLike) -> tuple[NDArray[np.int64], Any]:
         """Return the nodes of rows, and the table of all nodes with these rows in it."""
         if self.names:
             frame = nw.from_native(X, eager_only=True)
@@ -74,7 +75,7 @@ class BoundEstimator(BaseEstimator):
             return table.with_columns(column).to_native()
         return np.column_stack([table, np.arange(len(table))])
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: TableLike, y: LabelsLike) -> Self:
         """Fit on the labels of some rows, with the graph and the columns of all nodes.
 
         Parameters
@@ -93,7 +94,7 @@ class BoundEstimator(BaseEstimator):
         self.n_features_in_ = self.model_.n_features_in_ + 1
         return self
 
-    def _arguments(self, X: Any) -> dict[str, Any]:
+    def _arguments(self, X: TableLike) -> dict[str, Any]:
         check_is_fitted(self)
         nodes, table = self.data.split(X)
         uses_labels = any(
@@ -102,7 +103,7 @@ class BoundEstimator(BaseEstimator):
         known = (self.nodes_, self.y_) if uses_labels else ([], [])
         return {"X": table, "graph": self.data.graph, "nodes": nodes, "new_labels": known}
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: TableLike) -> NDArray[Any]:
         """Predict rows, which may have other values than the table; labels of ``fit`` are used.
 
         Parameters
@@ -133,7 +134,7 @@ class BoundClassifier(ClassifierMixin, BoundEstimator):
         classes: NDArray[Any] = self.model_.classes_
         return classes
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
         """Return the probability of every class.
 
         Parameters
@@ -149,7 +150,7 @@ class BoundClassifier(ClassifierMixin, BoundEstimator):
         return model.predict_proba(**self._arguments(X))
 
 
-def bind(model: BaseEBBS, graph: Graph, X: Any) -> BoundEstimator:
+def bind(model: BaseEBBS, graph: Graph, X: TableLike) -> BoundEstimator:
     """Return an estimator that carries its graph, for scikit-learn's tools.
 
     Cross-validation, grid search, permutation importance and partial dependence pass rows of a

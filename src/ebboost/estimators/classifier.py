@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
@@ -13,10 +13,12 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
 from ebboost.data.features import NeighborFeatures
+from ebboost.data.types import LabelledNodes, TableLike
 from ebboost.estimators._parameters import CLASS_LOSSES, CLASS_WEIGHT, fill_docstring
 from ebboost.estimators.base import BaseEBBS
 from ebboost.graph import Graphs
 from ebboost.learners import CatBoost
+from ebboost.model.attach import Attachment
 from ebboost.model.fitted import learned
 from ebboost.model.output import ClassOutput, ClassWeight
 from ebboost.model.predict import Offset, predict_raw
@@ -121,16 +123,16 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
 
     def predict_proba(
         self,
-        X: Any = None,
+        X: TableLike = None,
         *,
         graph: Graphs | None = None,
-        nodes: Any = None,
-        new_labels: Any = None,
-        attach: Any = None,
-        coordinates: Any = None,
-        offset: Any = None,
-        groups: Any = None,
-        time: Any = None,
+        nodes: ArrayLike | None = None,
+        new_labels: LabelledNodes | None = None,
+        attach: Attachment | None = None,
+        coordinates: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
     ) -> Array:
         """Return the probability of every class, in the order of ``classes_``.
 

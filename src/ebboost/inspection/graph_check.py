@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
+from ebboost.data.types import TableLike
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
 from ebboost.inspection.data_audit import MIN_ROWS, audit_graph, audit_table
@@ -161,7 +162,7 @@ class GraphCheck:
 
 
 def check_graph(
-    X: Any,
+    X: TableLike,
     y: ArrayLike,
     graph: Graph,
     *,

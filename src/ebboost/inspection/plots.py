@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebboost.data.types import TableLike
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Model, Validation, fitted_state, require_validation
 from ebboost.inspection.formatting import count, shorten
@@ -192,7 +193,7 @@ def candidates(model: Model, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def residual_map(model: Model, ax: "Axes | None" = None, *, X: Any = None) -> "Axes":
+def residual_map(model: Model, ax: "Axes | None" = None, *, X: TableLike = None) -> "Axes":
     """Draw the residuals of labels that were not trained on, on a map of all nodes.
 
     Parameters

@@ -9,15 +9,16 @@ from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from ebboost.backends.threads import threads_for
 from ebboost.data import validation as checks
-from ebboost.data.types import TableLike
+from ebboost.data.types import LabelledNodes, TableLike
 from ebboost.graph import Graphs
 from ebboost.model import serialization
+from ebboost.model.attach import Attachment
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation, contribution_rows, explain
 from ebboost.model.frames import as_frame
@@ -70,9 +71,9 @@ class FittedModel(BaseEstimator):
         X: TableLike = None,
         *,
         graph: Graphs | None = None,
-        new_labels: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
+        new_labels: LabelledNodes | None = None,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
     ) -> Predictor:
         """Return cached predictions of every node, for look-up and incremental updates.
 
@@ -103,17 +104,17 @@ class FittedModel(BaseEstimator):
 
     def predict_distribution(
         self,
-        X: Any = None,
+        X: TableLike = None,
         *,
         graph: Graphs | None = None,
-        nodes: Any = None,
-        new_labels: Any = None,
-        attach: Any = None,
-        coordinates: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
-        groups: Any = None,
-        time: Any = None,
+        nodes: ArrayLike | None = None,
+        new_labels: LabelledNodes | None = None,
+        attach: Attachment | None = None,
+        coordinates: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
     ) -> PredictiveDistribution:
         """Return the predictive distribution of each node: mean, variance, quantiles, scores.
 
@@ -152,7 +153,7 @@ class FittedModel(BaseEstimator):
         require_spread(state, "predict_distribution")
         return distribution_of(state, rows.raw, spread_of_rows(state, rows, X, nodes))
 
-    def explain(self, nodes: Any, X: TableLike = None, *, decimals: int | None = None) -> Any:
+    def explain(self, nodes: ArrayLike, X: TableLike = None, *, decimals: int | None = None) -> Any:
         """Return the predictions of fitted nodes as a table of contributions that add up to them.
 
         Parameters
@@ -184,7 +185,7 @@ class FittedModel(BaseEstimator):
         """
         return as_frame(contribution_rows(self.explanations(nodes, X), self.state_, decimals))
 
-    def uncertainty(self, nodes: Any = None) -> Any:
+    def uncertainty(self, nodes: ArrayLike | None = None) -> Any:
         """Return where predictions of fitted nodes are unsure, and why.
 
         Parameters
@@ -201,7 +202,7 @@ class FittedModel(BaseEstimator):
         """
         return as_frame(variance_columns(self.state_, nodes))
 
-    def explanations(self, nodes: Any, X: TableLike = None) -> list[Explanation]:
+    def explanations(self, nodes: ArrayLike, X: TableLike = None) -> list[Explanation]:
         """Return the predictions of fitted nodes as exact sums of contributions, to print or plot.
 
         Parameters

@@ -9,12 +9,13 @@ units of the local spread, asymmetric where they are skewed; of counts the ends 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from ebboost.data.labels import one_hot
 from ebboost.data.parameters import check_number
 from ebboost.data.table import Table
+from ebboost.data.types import TableLike
 from ebboost.model.rows import RowPredictions
 from ebboost.model.spread import LocalSpread, distribution_of, held_out_distribution, require_spread
 from ebboost.model.state import FittedState
@@ -73,7 +74,11 @@ def conformal_quantile(scores: Array, level: float) -> float:
 
 
 def find_groups(
-    state: FittedState, values: Any, X: Any, nodes: Any, calibration: NDArray[np.int64]
+    state: FittedState,
+    values: ArrayLike,
+    X: TableLike,
+    nodes: ArrayLike | None,
+    calibration: NDArray[np.int64],
 ) -> IntervalGroups:
     """Return groups by a column of X, or by an array with a group for each fitted node."""
     if isinstance(values, str):
@@ -86,7 +91,7 @@ def find_groups(
                 f"interval_groups must be a column of X or, to predict fitted nodes, an array of "
                 f"shape ({state.n_nodes},), got shape {fitted.shape}."
             )
-    return IntervalGroups(rows if nodes is None else rows[nodes], fitted[calibration])
+    return IntervalGroups(rows if nodes is None else rows[np.asarray(nodes)], fitted[calibration])
 
 
 def _column(table: Table | None, name: str) -> NDArray[Any]:

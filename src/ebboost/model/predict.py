@@ -20,7 +20,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import count_rows, group_column, rows_of
 from ebboost.data.table import Table
-from ebboost.data.types import TableLike
+from ebboost.data.types import AnyArray, TableLike
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
 from ebboost.model.attach import Attachment, attached_graph, attached_groups
@@ -40,8 +40,8 @@ NEW_NODES = (
 class Offset(NamedTuple):
     """The arguments ``offset`` and ``exposure`` of a prediction."""
 
-    offset: Any = None
-    exposure: Any = None
+    offset: ArrayLike | None = None
+    exposure: ArrayLike | None = None
 
 
 NO_OFFSET = Offset()
@@ -67,10 +67,10 @@ def predict_rows(
     nodes: ArrayLike | None,
     new_labels: object,
     attach: Attachment | None = None,
-    coordinates: Any = None,
+    coordinates: ArrayLike | None = None,
     offset: Offset = NO_OFFSET,
-    groups: Any = None,
-    time: Any = None,
+    groups: ArrayLike | None = None,
+    time: ArrayLike | None = None,
 ) -> RowPredictions:
     """Return predictions of all or some nodes; rows beyond the reach of these are not read."""
     if state.members:
@@ -109,7 +109,9 @@ def predict_rows(
     return result.subset(nodes)
 
 
-def with_coordinates(state: FittedState, X: Any, coordinates: Any) -> tuple[Any, Any]:
+def with_coordinates(
+    state: FittedState, X: TableLike, coordinates: ArrayLike | None
+) -> tuple[Any, Any]:
     """Return a table with columns of its coordinates, if the fit had such, and other ones."""
     if X is None:
         return X, coordinates
@@ -127,7 +129,7 @@ def with_coordinates(state: FittedState, X: Any, coordinates: Any) -> tuple[Any,
     raise ValueError(NEEDS_COORDINATES)
 
 
-def _times(state: FittedState, X: object, time: Any) -> Array | None:
+def _times(state: FittedState, X: object, time: ArrayLike | None) -> Array | None:
     """The times of the rows of another table; None unless only earlier neighbours are used."""
     if time is not None and not state.is_causal:
         raise ValueError("time was given, but this model was not fitted with causal=True.")
@@ -140,7 +142,7 @@ def _times(state: FittedState, X: object, time: Any) -> Array | None:
     raise ValueError("This model was fitted with causal=True: pass predict(X_new, time=...).")
 
 
-def is_fitted_table(state: FittedState, X: object, coordinates: Any = None) -> bool:
+def is_fitted_table(state: FittedState, X: object, coordinates: ArrayLike | None = None) -> bool:
     """Whether a table has the rows of the fitted one, as far as the state knows them."""
     if state.graph is None or state.table is None or count_rows(X) != state.n_nodes:
         return False
@@ -152,7 +154,7 @@ def is_fitted_table(state: FittedState, X: object, coordinates: Any = None) -> b
     return _same_values(table.values, state.table.values)
 
 
-def _same_values(one: Any, other: Any) -> bool:
+def _same_values(one: AnyArray, other: AnyArray) -> bool:
     if sparse.issparse(one) or sparse.issparse(other):
         return sparse.issparse(one) and sparse.issparse(other) and (one != other).nnz == 0
     return bool(np.array_equal(one, other, equal_nan=True))
@@ -186,7 +188,7 @@ def _predict_attached(
     graph: Graphs | None,
     attach: Attachment | None,
     new_labels: object,
-    coordinates: Any,
+    coordinates: ArrayLike | None,
     offset: Offset,
     times: Array | None,
 ) -> RowPredictions:

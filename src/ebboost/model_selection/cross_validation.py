@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_method_params, _num_samples, has_fit
 from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
+from ebboost.data.types import LabelsLike, TableLike
 from ebboost.graph import Graphs
 from ebboost.model_selection.splitters import Fold, Positions, RandomState, labelled_folds
 
@@ -31,14 +32,14 @@ Scoring = str | Scorer | Iterable[str | Scorer] | Mapping[str, str | Scorer]
 
 def cross_validate(
     model: BaseEstimator,
-    X: Any,
-    y: Any,
+    X: TableLike,
+    y: LabelsLike,
     graph: Graphs | None = None,
     *,
     cv: object = 5,
     scoring: Scoring | None = None,
     groups: ArrayLike | None = None,
-    time: Any = None,
+    time: ArrayLike | None = None,
     random_state: RandomState = None,
     fit_parameters: Mapping[str, Any] | None = None,
     return_predictions: bool = False,
@@ -152,7 +153,7 @@ def cross_validate(
 
 def _fit(
     model: BaseEstimator,
-    X: Any,
+    X: TableLike,
     truth: NDArray[Any],
     graph: Graphs | None,
     train: Positions,
@@ -246,7 +247,7 @@ def _knows_all_classes(predictor: "_NodePredictor") -> bool:
 class _NodePredictor(BaseEstimator):
     """An estimator for scorers: where they pass rows of X, it takes nodes."""
 
-    def __init__(self, fitted: Any, X: Any, classes: NDArray[Any] | None) -> None:
+    def __init__(self, fitted: Any, X: TableLike, classes: NDArray[Any] | None) -> None:
         self.fitted = fitted
         self.X = X
         self.classes = classes

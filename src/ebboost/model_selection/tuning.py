@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, has_fit_parameter
@@ -15,6 +15,7 @@ from ebboost.boosting.callbacks import Callback, RoundInfo, unless_interrupted
 from ebboost.data import validation as checks
 from ebboost.data.parameters import check_number
 from ebboost.data.splitting import hold_out
+from ebboost.data.types import LabelsLike, TableLike
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import LightGBM, as_learner
 from ebboost.model_selection.splitters import RandomState, labelled_folds
@@ -38,8 +39,8 @@ N_ROUNDS = "n_rounds"
 
 def tune(
     model: Model,
-    X: Any,
-    y: Any,
+    X: TableLike,
+    y: LabelsLike,
     graph: Graphs | None = None,
     *,
     n_trials: int = 30,
@@ -47,9 +48,9 @@ def tune(
     space: Suggest | Mapping[str, Callable[[Trial], Any]] | None = None,
     cv: object = None,
     eval_set: tuple[Any, Any] | None = None,
-    nodes: Any = None,
-    offset: Any = None,
-    exposure: Any = None,
+    nodes: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    exposure: ArrayLike | None = None,
     random_state: RandomState = None,
     verbose: int = 1,
     study: Study = None,
@@ -295,7 +296,7 @@ class _Objective:
 
     model: Any
     suggest: Suggest
-    X: Any
+    X: TableLike
     data: Mapping[str, Any]  # graph, offset and exposure
     pairs: list[tuple[Labelled, tuple[Any, Any]]]
 

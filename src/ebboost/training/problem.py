@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ebboost.backends.threads import is_small, max_threads, threads_for
 from ebboost.boosting.callbacks import Callback
@@ -18,7 +18,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader, group_column
 from ebboost.data.splitting import assign_folds, hold_out, latest_blocks
 from ebboost.data.table import Table
-from ebboost.data.types import TableLike
+from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import as_learner
 from ebboost.model.codec import describe_parameters
@@ -35,16 +35,16 @@ class FitData(NamedTuple):
     """The arguments of ``fit``."""
 
     X: TableLike
-    y: Any
-    sample_weight: Any = None
+    y: LabelsLike | None
+    sample_weight: ArrayLike | None = None
     graph: Graphs | None = None
-    nodes: Any = None
-    eval_set: tuple[Any, Any] | None = None
-    coordinates: Any = None
-    offset: Any = None
-    exposure: Any = None
-    groups: Any = None
-    time: Any = None
+    nodes: ArrayLike | None = None
+    eval_set: LabelledNodes | None = None
+    coordinates: ArrayLike | None = None
+    offset: ArrayLike | None = None
+    exposure: ArrayLike | None = None
+    groups: ArrayLike | None = None
+    time: ArrayLike | None = None
     causal: bool = False
 
     def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
@@ -186,7 +186,7 @@ def fold_labels(
     settings: Settings,
     output: Output,
     known: tuple[NDArray[np.int64], NDArray[Any], Array],
-    eval_set: tuple[Any, Any] | None,
+    eval_set: LabelledNodes | None,
     n_rows: int,
     seed: int,
     n_folds: int,

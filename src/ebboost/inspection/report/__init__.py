@@ -4,10 +4,10 @@ import base64
 import hashlib
 import json
 import os
-from typing import Any
 
 import numpy as np
 
+from ebboost.data.types import TableLike
 from ebboost.inspection.diagnostics import Model
 from ebboost.inspection.report import _nodes, _panels
 from ebboost.inspection.report._context import Context
@@ -21,7 +21,7 @@ NO_MAP = (
 
 
 def write_report(
-    model: Model, path: str | os.PathLike[str], *, X: Any = None, title: str | None = None
+    model: Model, path: str | os.PathLike[str], *, X: TableLike = None, title: str | None = None
 ) -> None:
     """Write a report on a fitted model: one HTML file for a browser that loads nothing else.
 

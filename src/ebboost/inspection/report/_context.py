@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ebboost.data.labels import one_hot
 from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
+from ebboost.data.types import TableLike
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Model, Validation
 from ebboost.inspection.model_checks import Check, Difference, calibration_check, residual_check
@@ -42,7 +43,7 @@ class Context:
     compared: Validation | None
 
     @classmethod
-    def from_model(cls, model: Model, X: Any) -> "Context":
+    def from_model(cls, model: Model, X: TableLike) -> "Context":
         """Return the context of a fitted model; X is its table, if the model does not hold it."""
         state = diagnostics.fitted_state(model)
         table = fitted_table(state, X)
