@@ -27,7 +27,7 @@ from ebboost.model.attach import Attachment
 from ebboost.model.fitted import FittedModel
 from ebboost.model.intervals import calibration_slice, find_groups, with_intervals, with_sets
 from ebboost.model.output import Output
-from ebboost.model.predict import Offset, predict_raw, predict_rows, with_coordinates
+from ebboost.model.predict import Offset, RowArguments, predict_rows, with_coordinates
 from ebboost.model.spread import spread_of_rows
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
@@ -301,12 +301,11 @@ class BaseEBBS(FittedModel):
         state = self.state_
         X, coordinates = with_coordinates(state, X, coordinates)
         edges = (graph, nodes, new_labels, attach, coordinates)
-        arguments = (*edges, Offset(offset, exposure), groups, time)
+        rows = predict_rows(state, RowArguments(X, *edges, Offset(offset, exposure), groups, time))
         if interval is None:
             if interval_groups is not None:
                 raise ValueError("interval_groups needs interval, the share of labels to cover.")
-            return state.output.decode(predict_raw(state, X, *arguments))
-        rows = predict_rows(state, X, *arguments)
+            return state.output.decode(rows.raw)
         by_group = None
         if interval_groups is not None:
             calibration = state.validation.nodes[calibration_slice(state)]
@@ -369,7 +368,7 @@ class BaseEBBS(FittedModel):
         """The metric of predictions at known labels."""
         state = self.state_
         one = as_metric(metric, state.is_classifier)
-        raw = predict_raw(state, X, graph, None, None, offset=offset)
+        raw = predict_rows(state, RowArguments(X, graph, offset=offset)).raw
         all_rows = np.arange(len(raw))
         scored = checks.scored_labels(y, sample_weight, nodes, all_rows, state.is_classifier)
         truth, rows, weight = scored

@@ -21,7 +21,7 @@ from ebboost.learners import CatBoost
 from ebboost.model.attach import Attachment
 from ebboost.model.fitted import learned
 from ebboost.model.output import ClassOutput, ClassWeight
-from ebboost.model.predict import Offset, predict_raw
+from ebboost.model.predict import Offset, RowArguments, predict_rows
 from ebboost.propagation import Laplacian, Smoother
 
 Array = NDArray[np.float64]
@@ -145,8 +145,9 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         -------
         ndarray of shape (n, n_classes)
         """
-        rows = (X, graph, nodes, new_labels, attach, coordinates, Offset(offset), groups, time)
-        return self.state_.output.apply_link(predict_raw(self.state_, *rows))
+        edges = (graph, nodes, new_labels, attach, coordinates)
+        rows = predict_rows(self.state_, RowArguments(X, *edges, Offset(offset), groups, time))
+        return self.state_.output.apply_link(rows.raw)
 
     score = BaseEBBS.score  # that of the mixin takes no graph
     classes_ = learned("classes", "The classes, sorted.")

@@ -22,7 +22,7 @@ from ebboost.model.attach import Attachment
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation, contribution_rows, explain
 from ebboost.model.frames import as_frame
-from ebboost.model.predict import Offset, fitted_table, predict_rows, with_coordinates
+from ebboost.model.predict import Offset, RowArguments, fitted_table, predict_rows, with_coordinates
 from ebboost.model.serving import Predictor
 from ebboost.model.spread import (
     class_distribution,
@@ -146,8 +146,9 @@ class FittedModel(BaseEstimator):
         """
         state = self.state_
         X, coordinates = with_coordinates(state, X, coordinates)
-        arguments = (graph, nodes, new_labels, attach, coordinates, Offset(offset, exposure))
-        rows = predict_rows(state, X, *arguments, groups, time)
+        edges = (graph, nodes, new_labels, attach, coordinates)
+        offsets = Offset(offset, exposure)
+        rows = predict_rows(state, RowArguments(X, *edges, offsets, groups, time))
         if state.is_classifier:
             return class_distribution(state, rows.raw)
         require_spread(state, "predict_distribution")

@@ -20,7 +20,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import count_rows, group_column, rows_of
 from ebboost.data.table import Table
-from ebboost.data.types import AnyArray, TableLike
+from ebboost.data.types import AnyArray, LabelledNodes, TableLike
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
 from ebboost.model.attach import Attachment, attached_graph, attached_groups
@@ -55,30 +55,28 @@ class TableScores(NamedTuple):
     graph: Graph | None
 
 
-def predict_raw(state: FittedState, *arguments: Any, **options: Any) -> Array:
-    """Return raw predictions; the arguments are those of :func:`predict_rows`."""
-    return predict_rows(state, *arguments, **options).raw
+class RowArguments(NamedTuple):
+    """The arguments of ``predict`` about the rows to predict."""
+
+    X: TableLike = None
+    graph: Graphs | None = None
+    nodes: ArrayLike | None = None
+    new_labels: LabelledNodes | None = None
+    attach: Attachment | None = None
+    coordinates: ArrayLike | None = None
+    offset: Offset = NO_OFFSET
+    groups: ArrayLike | None = None
+    time: ArrayLike | None = None
 
 
-def predict_rows(
-    state: FittedState,
-    X: object,
-    graph: Graphs | None,
-    nodes: ArrayLike | None,
-    new_labels: object,
-    attach: Attachment | None = None,
-    coordinates: ArrayLike | None = None,
-    offset: Offset = NO_OFFSET,
-    groups: ArrayLike | None = None,
-    time: ArrayLike | None = None,
-) -> RowPredictions:
+def predict_rows(state: FittedState, arguments: RowArguments) -> RowPredictions:
     """Return predictions of all or some nodes; rows beyond the reach of these are not read."""
     if state.members:
-        arguments = (X, graph, nodes, new_labels, attach, coordinates, offset, groups, time)
-        parts = [predict_rows(one, *arguments) for one in state.members]
+        parts = [predict_rows(one, arguments) for one in state.members]
         result = parts[0]._replace(raw=np.mean([part.raw for part in parts], axis=0))
         known = [part.label_scores for part in parts if part.label_scores is not None]
         return result._replace(label_scores=np.mean(known, axis=0)) if known else result
+    X, graph, nodes, new_labels, attach, coordinates, offset, groups, time = arguments
     X, coordinates = with_coordinates(state, X, coordinates)
     times = _times(state, X, time)
     if times is not None and isinstance(graph, Graph):
