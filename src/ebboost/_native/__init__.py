@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 #: Raised with the one in `kernels.c` whenever a signature changes: a stale library is not used.
-VERSION = 7
+VERSION = 8
 FOLDER = Path(__file__).parent
 LIBRARIES = ("libkernels.so", "libkernels.dylib", "libkernels.dll")
 
@@ -37,6 +37,9 @@ _SIGNATURES = {
     "pieces": "ippppippp",
     "paired": "ipppppppppp",
     "along": "ipppdp",
+    "factor_pattern": "i" + "pppppppp",
+    "factorize": "i" + "ppppp" + "d" + "ppppppppppp",
+    "selected_inverse": "i" + "pppppppp" + "i" + "pp",
     "factor_solve": "i" + "pppppppp",
 }
 _TYPES = {"i": ctypes.c_int64, "p": ctypes.c_void_p, "d": ctypes.c_double}

@@ -24,7 +24,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebboost_sweep_version(void) { return 7; }
+PUBLIC int64_t ebboost_sweep_version(void) { return 8; }
 
 /* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
 #define WINDOW 4096
@@ -530,6 +530,106 @@ PUBLIC void ebboost_along(int64_t n, const double *restrict gradient, const doub
         if (least > 0) lengths[0] += gradient[i] * gradient[i] / (curvature[i] > least ? curvature[i] : least);
     }
     sums[0] = total(gradients), sums[1] = total(curvatures), sums[2] = total(lengths);
+}
+
+/* The pattern of L, P(diag - A)P' = LDL', where row k of L belongs to node order[k] and `position` is its inverse: the parent of
+   each column, its first row below the diagonal, and how many such rows it has, in `end`. A second call, with the starts of the
+   columns in `end` and room for all rows, lists the rows of each column in order and leaves the ends in `end`. */
+PUBLIC void ebboost_factor_pattern(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
+                                   const int32_t *restrict order, const int32_t *restrict position, int32_t *restrict parent,
+                                   int32_t *restrict mark, int32_t *restrict end, int32_t *restrict row) {
+    for (int64_t k = 0; k < n; k++) {
+        mark[k] = (int32_t)k;
+        if (!row) parent[k] = -1, end[k] = 0;
+        for (int32_t e = start[order[k]]; e < start[order[k] + 1]; e++) {
+            int32_t i = position[column[e]];
+            if (i > k) continue;
+            for (; mark[i] != k; i = parent[i]) {
+                if (row) row[end[i]] = (int32_t)k;
+                if (parent[i] < 0) parent[i] = (int32_t)k;
+                mark[i] = (int32_t)k;
+                end[i]++;
+            }
+        }
+    }
+}
+
+/* L and 1/D of P(diag(diagonal) - c R A R)P' = LDL', R = diag(root), row by row: the entries of row k solve a triangular system
+   with the rows above, in an order in which columns come before their parents. `v` enters as zeros; it, `mark`, `end` and
+   `stack` are work space. */
+PUBLIC void ebboost_factorize(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
+                              const double *restrict weight, const double *restrict diagonal, const double *restrict root,
+                              double c, const int32_t *restrict order, const int32_t *restrict position,
+                              const int32_t *restrict parent, const int32_t *restrict first, const int32_t *restrict row,
+                              double *restrict value, double *restrict inverse, double *restrict v, int32_t *restrict mark,
+                              int32_t *restrict end, int32_t *restrict stack) {
+    for (int64_t k = 0; k < n; k++) {
+        const int32_t node = order[k];
+        double pivot = diagonal[node];
+        int64_t top = n;
+        mark[k] = (int32_t)k;
+        end[k] = first[k];
+        for (int32_t e = start[node]; e < start[node + 1]; e++) {
+            int32_t i = position[column[e]];
+            const double entry = c * root[node] * root[column[e]] * weight[e];
+            if (i == k) pivot -= entry;
+            if (i >= k) continue;
+            v[i] -= entry;
+            int64_t length = 0;
+            for (; mark[i] != k; i = parent[i]) stack[length++] = i, mark[i] = (int32_t)k;
+            while (length) stack[--top] = stack[--length];
+        }
+        for (; top < n; top++) {
+            const int32_t i = stack[top];
+            const double known = v[i], entry = known * inverse[i];
+            v[i] = 0;
+            for (int32_t e = first[i]; e < end[i]; e++) v[row[e]] -= value[e] * known;
+            pivot -= entry * known;
+            value[end[i]++] = entry;
+        }
+        inverse[k] = 1 / pivot;
+    }
+}
+
+/* The diagonal of (LDL')^-1 by node, from its entries z on the pattern of L, last column first (Takahashi): those below the
+   diagonal are -Z l, with l the column of L and Z the entries at its rows, which are known by then. Z is in `block`, from the last
+   row to the first, and grows by one row where the next column has one row more, as most have. `stride` is at least two more than
+   the rows of any column, `number` enters as zeros, `sum` has `stride` entries; number and row 0 of the block are for rows that
+   the column does not have. */
+PUBLIC void ebboost_selected_inverse(int64_t n, const int32_t *restrict start, const int32_t *restrict row,
+                                     const double *restrict value, const double *restrict inverse,
+                                     const int32_t *restrict order, double *restrict diagonal, double *restrict z,
+                                     int32_t *restrict number, int64_t stride, double *restrict block, double *restrict sum) {
+    for (int64_t k = n - 1; k >= 0; k--) {
+        const int32_t first = start[k], last = start[k + 1], size = last - first;
+        if (size && row[first] == k + 1 && start[k + 2] - last == size - 1) {
+            double *own = block + size * stride;
+            for (int32_t i = 1; i < size; i++) own[i] = block[i * stride + size] = z[start[k + 2] - i];
+            own[size] = diagonal[order[k + 1]];
+        } else {
+            for (int32_t i = 1; i <= size; i++) number[row[last - i]] = i;
+            for (int32_t i = 1; i <= size; i++) {
+                const int32_t r = row[last - i];
+                block[i * stride + i] = diagonal[order[r]];
+                for (int32_t e = start[r]; e < start[r + 1]; e++) {
+                    const int64_t j = number[row[e]];
+                    block[i * stride + j] = block[j * stride + i] = z[e];
+                }
+            }
+            for (int32_t i = 1; i <= size; i++) number[row[last - i]] = 0;
+        }
+        for (int32_t i = 1; i <= size; i++) sum[i] = 0;
+        for (int32_t j = 1; j <= size; j++) {
+            const double entry = value[last - j], *known = block + j * stride;
+            for (int32_t i = 1; i <= size; i++) sum[i] += known[i] * entry;
+        }
+        double variance = inverse[k];
+        for (int32_t i = 1; i <= size; i++) {
+            z[last - i] = -sum[i];
+            variance += sum[i] * value[last - i];
+        }
+        diagonal[order[k]] = variance;
+    }
 }
 
 /* Solves P'LDL'P z = right: `value` holds the strictly lower triangle of L by columns from `start`, `inverse` is 1/D, and row k

@@ -203,22 +203,28 @@ class FieldPosterior:
             diagonal = self.prior.diagonal.copy()
             diagonal[self.nodes] += curvature[:, min(column, curvature.shape[1] - 1)]
             matrix = self.prior.replace(diagonal, self.prior.strength)
-            solver = SparseSolver(matrix, self._remedy, self.tau, direct=False)
+            solver = SparseSolver(matrix, self._remedy, self.tau)
             solution[:, column] = solver.solve(right[:, column], tolerance)
         return solution
 
     def variances(self, curvature: Array, nodes: NDArray[np.int64] | None = None) -> Variances:
         """Return the diagonal of (H + λL + τI)⁻¹, with H of shape (m,) at the labelled nodes.
 
-        These are posterior variances in units of the dispersion. Those of a few ``nodes`` are
-        solved for exactly.
+        These are posterior variances in units of the dispersion. They are exact for a few
+        ``nodes``, and for all where the matrix fills in little.
         """
         diagonal = self.prior.diagonal.copy()
         diagonal[self.nodes] += curvature
         matrix = self.prior.replace(diagonal, self.prior.strength)
         solver = SparseSolver(matrix, self._remedy, self.tau)
         if nodes is None or nodes.size > MAX_EXACT_NODES:
-            every = diagonal_of_inverse(matrix.csr, self.tau, solver.solve)
+            solver.factorize()
+            exact = solver.inverse_diagonal()
+            every = (
+                diagonal_of_inverse(matrix.csr, self.tau, solver.solve)
+                if exact is None
+                else Variances(exact, 0.0)
+            )
             return every if nodes is None else Variances(every.values[nodes], every.relative_error)
         column = np.arange(nodes.size)
         unit = np.zeros((self.n_nodes, nodes.size))
@@ -278,10 +284,14 @@ class FieldPosterior:
     def diagonal(self) -> Array:
         """K_ii at the labelled nodes.
 
-        Exact up to 10 000 nodes. Beyond, the mean of v ⊙ K v over 128 random sign vectors, whose
-        standard error at node i is √(Σ_{j≠i} K_ij² / 128), within the bounds
-        1/(K⁻¹)_ii ≤ K_ii ≤ 1/(w_i + τ).
+        Exact up to 10 000 nodes, and where the matrix fills in little. Beyond, the mean of v ⊙ K v
+        over 128 random sign vectors, whose standard error at node i is √(Σ_{j≠i} K_ij² / 128),
+        within the bounds 1/(K⁻¹)_ii ≤ K_ii ≤ 1/(w_i + τ).
         """
+        self.factorize()
+        exact = self._solver.inverse_diagonal()
+        if exact is not None:
+            return exact[self.nodes]
         if self.n_nodes > self.exact_diagonal_up_to:
             return self._estimated_diagonal()
         diagonal = np.empty(self.nodes.size, like=self.weight)

@@ -1,6 +1,7 @@
 """Variances of a Gaussian Markov random field: the diagonal of the inverse of a precision matrix.
 
-Of small matrices exact. Of large ones, belief propagation gives variances that are exact on trees
+Where the matrix has no sparse factor, which would give them exactly. Of small matrices they are
+exact. Of large ones, belief propagation gives variances that are exact on trees
 and too small by a smooth factor on graphs with short cycles. That factor is a regression of random
 probes v ⊙ Q⁻¹v, which are noisy but not biased, on what belief propagation and the triangles at a
 node say. The error is measured at a few nodes by exact solves.

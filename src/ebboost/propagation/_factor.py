@@ -1,101 +1,137 @@
-"""LDLᵀ factorisation of sparse symmetric positive definite matrices, where it fills in little."""
+"""LDLᵀ factorisation of sparse symmetric positive definite matrices, where it fills in little.
 
+The order of elimination and the pattern of L depend on the graph alone: they are found once, and
+each matrix on it costs the arithmetic of its numbers.
+"""
+
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse.linalg import splu
 
 from ebboost._native import COMPILED
 from ebboost.data.once import compute_once
+from ebboost.propagation._matrix import GraphMatrix
 from ebboost.propagation._ordering import addresses
 
 Array = NDArray[np.float64]
-Order = NDArray[np.int32]
-#: Larger graphs are not factorised: a factor has some 30 numbers for each node, for each model.
+Indices = NDArray[np.int32]
+#: Graphs up to this size are factorised whatever the pattern of L.
+SMALL = 1_000
+#: Larger graphs are not: a factor has some 30 numbers for each node, for each model.
 MAX_NODES = 100_000
 #: Entries per column of a factor up to which it is faster than conjugate gradients: up to 25 for
 #: areas that share borders and nearest neighbours in the plane, 100 and more for social graphs. The
 #: growth from one to another neighbourhood of so many nodes foretells that of the graph.
 MAX_FILL = 40.0
 SAMPLES = (500, 2_000)
-#: Elimination orders by sweep; that of None stands for a graph that fills in too much.
-_orders: WeakKeyDictionary[object, dict[str, Order | None]] = WeakKeyDictionary()
+#: Eliminations by sweep; that of None stands for a graph that fills in too much.
+_eliminations: WeakKeyDictionary[object, dict[str, "Elimination | None"]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """The order in which the nodes of a graph are eliminated, and the pattern of L by columns."""
+
+    order: Indices
+    position: Indices
+    parent: Indices
+    start: Indices
+    row: Indices
+
+    @property
+    def fill(self) -> float:
+        """Mean number of entries of a column of L, its diagonal among them."""
+        return 1.0 + self.row.size / max(self.order.size, 1)
 
 
 class Factor:
     """A factorisation P M Pᵀ = L D Lᵀ, exact up to rounding."""
 
-    def __init__(self, matrix: sparse.csr_array, order: Order | None = None) -> None:
-        if order is not None:
-            matrix = matrix[order][:, order]
-        lu = _factorize(matrix, "MMD_AT_PLUS_A" if order is None else "NATURAL")
-        #: Mean number of entries of a column of L.
-        self.fill = lu.L.nnz / max(matrix.shape[0], 1)
-        # Row k of L belongs to this node.
-        own = np.argsort(lu.perm_c).astype(np.int32)
-        self.order: Order = own if order is None else order[own]
-        self._lu: SuperLU | None = lu
-        is_symmetric = np.array_equal(lu.perm_c, lu.perm_r)
-        if COMPILED is not None and is_symmetric and lu.L.nnz < np.iinfo(np.int32).max:
-            lower = sparse.tril(lu.L, -1, format="csc")
-            self._lower = (lower.indptr, lower.indices, lower.data, 1.0 / lu.U.diagonal())
-            self._lu = None  # twice as large
-        self._first = order
+    def __init__(self, matrix: GraphMatrix, pattern: Elimination) -> None:
+        n_nodes = matrix.shape[0]
+        values = np.empty(pattern.row.size)
+        inverse = np.empty(n_nodes)
+        edges = (matrix.adjacency.indptr, matrix.adjacency.indices)
+        vectors = (matrix.adjacency.data, matrix.diagonal, matrix.root)
+        numbers = [np.ascontiguousarray(one, dtype=np.float64) for one in vectors]
+        nodes = (pattern.order, pattern.position, pattern.parent)
+        work = (np.zeros(n_nodes), *np.empty((3, n_nodes), dtype=np.int32))
+        result = (*nodes, pattern.start, pattern.row, values, inverse, *work)
+        head = (n_nodes, *addresses(*edges, *numbers), matrix.strength)
+        COMPILED.ebboost_factorize(*head, *addresses(*result))
+        self._lower = (pattern.start, pattern.row, values, inverse, pattern.order)
 
     def solve(self, right: Array) -> Array:
         """Return the solution of M z = b, of shape (n,) or (n, c)."""
-        if self._lu is not None:
-            return self._by_superlu(right)
         columns = right.reshape(len(right), -1)
         solution = np.empty(columns.shape, order="F")
         work = np.empty(len(right))
-        for number, column in enumerate(np.ascontiguousarray(columns.T)):
-            vectors = (*self._lower, self.order, column, solution[:, number], work)
+        for number, column in enumerate(np.ascontiguousarray(columns.T, dtype=np.float64)):
+            vectors = (*self._lower, column, solution[:, number], work)
             COMPILED.ebboost_factor_solve(len(right), *addresses(*vectors))
         return solution.reshape(right.shape)
 
-    def _by_superlu(self, right: Array) -> Array:
-        assert self._lu is not None
-        if self._first is None:
-            return np.asarray(self._lu.solve(right))
-        solution = np.empty_like(right)
-        solution[self._first] = self._lu.solve(right[self._first])
-        return solution
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of M⁻¹ by the recursion of Takahashi."""
+        start, row, *_ = self._lower
+        n_nodes = start.size - 1
+        diagonal = np.empty(n_nodes)
+        entries = np.empty(row.size)
+        number = np.zeros(n_nodes, dtype=np.int32)
+        stride = 2 + int(np.diff(start).max(initial=0))
+        work = addresses(*self._lower, diagonal, entries, number)
+        block = (np.empty((stride, stride)), np.empty(stride))
+        COMPILED.ebboost_selected_inverse(n_nodes, *work, stride, *addresses(*block))
+        return diagonal
 
 
-def _factorize(matrix: sparse.csr_array, ordering: str) -> SuperLU:
-    """Without pivots, which a positive definite matrix does not need."""
-    return splu(matrix.tocsc(), ordering, 0.0, options={"SymmetricMode": True})
+def elimination(adjacency: sparse.csr_array, owner: object) -> Elimination | None:
+    """Return how to eliminate the nodes of a graph, or None if it fills in too much.
 
-
-def elimination_order(adjacency: sparse.csr_array, owner: object) -> Order | None:
-    """Return the order in which to eliminate the nodes of a graph, or None if it fills in.
-
-    Computed once for each ``owner``.
+    Computed once for each ``owner``. None also where there are no compiled loops.
     """
-    cache = _orders.setdefault(owner, {})
-    return compute_once(cache, "order", lambda: _find_order(adjacency))
+    if COMPILED is None:
+        return None
+    cache = _eliminations.setdefault(owner, {})
+    return compute_once(cache, "elimination", lambda: _eliminate(adjacency))
 
 
-def _find_order(adjacency: sparse.csr_array) -> Order | None:
+def _eliminate(adjacency: sparse.csr_array) -> Elimination | None:
     n_nodes = adjacency.shape[0]
+    if n_nodes <= SMALL:
+        return _pattern(adjacency)
     if n_nodes > MAX_NODES:
         return None
     center = int(np.argmax(np.diff(adjacency.indptr)))
     near = breadth_first_order(adjacency, center, return_predecessors=False)
-    fills = [_of_laplacian(adjacency, np.sort(near[:size])).fill for size in SAMPLES]
+    parts = [np.sort(near[:size]) for size in SAMPLES]
+    fills = [_pattern(sparse.csr_array(adjacency[part][:, part])).fill for part in parts]
     growth = np.log(fills[1] / fills[0]) / np.log(SAMPLES[1] / SAMPLES[0])
     if fills[1] * max(n_nodes / SAMPLES[1], 1.0) ** growth > MAX_FILL:
         return None
-    factor = _of_laplacian(adjacency, np.arange(n_nodes))
-    return factor.order if factor.fill <= MAX_FILL else None
+    pattern = _pattern(adjacency)
+    return pattern if pattern.fill <= MAX_FILL else None
 
 
-def _of_laplacian(adjacency: sparse.csr_array, nodes: NDArray[np.int64]) -> Factor:
-    """Factor of I + L of a part of a graph: the pattern is that of all matrices on it."""
-    part = adjacency[nodes][:, nodes]
-    diagonal = sparse.diags_array(abs(part).sum(axis=1) + 1.0)
-    return Factor(sparse.csr_array(diagonal - part))
+def _pattern(adjacency: sparse.csr_array) -> Elimination:
+    """The order of least degree, and the pattern of L that all matrices on a graph have in it."""
+    n_nodes = adjacency.shape[0]
+    diagonal = sparse.diags_array(abs(adjacency).sum(axis=1) + 1.0)
+    matrix = sparse.csc_array(diagonal - adjacency)
+    # Without pivots, which a positive definite matrix does not need.
+    lu = splu(matrix, "MMD_AT_PLUS_A", 0.0, options={"SymmetricMode": True})
+    position = lu.perm_c.astype(np.int32)
+    order = np.argsort(position).astype(np.int32)
+    parent, mark, end = np.empty((3, n_nodes), dtype=np.int32)
+    graph = (adjacency.indptr, adjacency.indices, order, position, parent, mark, end)
+    COMPILED.ebboost_factor_pattern(n_nodes, *addresses(*graph, None))
+    start = np.concatenate([[0], end.cumsum()]).astype(np.int32)
+    end[:] = start[:-1]
+    row = np.empty(start[-1], dtype=np.int32)
+    COMPILED.ebboost_factor_pattern(n_nodes, *addresses(*graph, row))
+    return Elimination(order, position, parent, start, row)

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ebboost.data.warn import warn_caller
 from ebboost.propagation._cg import conjugate_gradients, norms
-from ebboost.propagation._factor import Factor, elimination_order
+from ebboost.propagation._factor import SMALL, Factor, elimination
 from ebboost.propagation._matrix import GraphMatrix, columnwise
 
 Array = NDArray[np.float64]
@@ -16,19 +16,18 @@ Array = NDArray[np.float64]
 class SparseSolver:
     """Solver of M z = b for many b; ``floor`` is a lower bound on the eigenvalues of M.
 
-    A factorisation pays where there are many b: ``direct=False`` for a matrix of one,
-    :meth:`factorize` for one of hundreds.
+    Small matrices are factorised; :meth:`factorize` others, where there are hundreds of b.
     A condition number beyond double precision, with which any answer would be rounding, raises
     ValueError. That message and the warning about convergence end with the ``remedy``.
     """
 
     #: Largest to smallest eigenvalue. Double precision has 16 digits; 2 are left for the answer.
     max_condition_number = 1e14
-    #: Beyond this size a factorisation may fill in; on social graphs it does, and is slower.
-    direct_up_to = 1_000
+    #: Up to this size all matrices are factorised.
+    direct_up_to = SMALL
     max_iterations = 10_000
 
-    def __init__(self, matrix: GraphMatrix, remedy: str, floor: float, direct: bool = True) -> None:
+    def __init__(self, matrix: GraphMatrix, remedy: str, floor: float) -> None:
         self.matrix = matrix
         self._remedy = remedy
         top = 2.0 * float(matrix.diagonal.max())  # Gershgorin
@@ -43,19 +42,19 @@ class SparseSolver:
                 self._diagonal = matrix.diagonal / (self._size * matrix.root)
             self._inverse = 1.0 / self._diagonal
         self._factor: Factor | None = None
-        if direct and matrix.shape[0] <= self.direct_up_to and self._in_memory:
-            self._factor = Factor(matrix.csr)
-
-    @property
-    def _in_memory(self) -> bool:
-        return isinstance(self.matrix.adjacency, sparse.csr_array)
+        if matrix.shape[0] <= self.direct_up_to:
+            self.factorize()
 
     def factorize(self) -> None:
-        """Factorise a large matrix too, if it fills in little: for hundreds of b."""
-        if self._factor is None and self._in_memory:
-            order = elimination_order(self.matrix.adjacency, self.matrix.sweep)
-            if order is not None:
-                self._factor = Factor(self.matrix.csr, order)
+        """Factorise the matrix, if it is in memory and fills in little: for hundreds of b."""
+        if self._factor is None and isinstance(self.matrix.adjacency, sparse.csr_array):
+            pattern = elimination(self.matrix.adjacency, self.matrix.sweep)
+            if pattern is not None:
+                self._factor = Factor(self.matrix, pattern)
+
+    def inverse_diagonal(self) -> Array | None:
+        """Return the diagonal of M⁻¹, or None where M was not factorised."""
+        return None if self._factor is None else self._factor.inverse_diagonal()
 
     def solve(self, right: Array, tolerance: float = 1e-10) -> Array:
         """Return the solution of M z = b, of shape (n,) or (n, c).
