@@ -58,8 +58,9 @@ test: $(VENV)/.ready  ## style, types, import layers, tests
 	$(VENV)/bin/lint-imports
 	OPENBLAS_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1 $(RUN) -m pytest -n 2 --dist worksteal $(ARGS)
 
-test-docs: $(VENV)/.ready  ## run every page of the documentation, those with long fits too
-	EBBOOST_SLOW_TESTS=1 $(RUN) -m pytest -n 2 --dist worksteal tests/project/test_docs.py $(ARGS)
+PAGES = $(addprefix tests/project/test_,docs.py examples.py readme.py)
+test-docs: $(VENV)/.ready  ## run the README, the demo, all pages and examples as they are, with long fits too
+	EBBOOST_SLOW_TESTS=1 $(RUN) -m pytest -n 2 --dist worksteal $(PAGES) $(ARGS)
 
 coverage: $(VENV)/.ready  ## the tests with line and branch coverage; fails below 95 %
 	$(RUN) -m coverage erase

@@ -43,6 +43,15 @@ def grid(side=SIDE):
     return nodes, edges
 
 
+def few_houses(n=500):
+    """Some of the houses of Lucas County, in the form of ``load_lucas``."""
+    X, y, graph, splits = eb.datasets.load_lucas()
+    rows = np.sort(np.random.default_rng(0).permutation(len(X))[:n])
+    small = eb.Graph.from_scipy(graph.adjacency[rows][:, rows])
+    parts = {name: np.flatnonzero(np.isin(rows, part)) for name, part in splits[0].items()}
+    return X.iloc[rows].reset_index(drop=True), y[rows], small, [parts]
+
+
 def run(*words, code=0):
     """The result of a command that exits with ``code``."""
     result = CliRunner().invoke(app, [str(word) for word in words], prog_name="ebboost")

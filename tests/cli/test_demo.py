@@ -2,12 +2,11 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import ebboost as eb
-from tests.cli.commands import error_line, run
+from tests.cli.commands import error_line, few_houses, run
 
 
 def test_demo_writes_files_that_the_other_commands_take(tmp_path):
@@ -33,18 +32,15 @@ def test_demo_writes_files_that_the_other_commands_take(tmp_path):
 
 
 def test_demo_compares_without_and_with_the_graph_and_writes_the_model(tmp_path, monkeypatch):
-    X, y, graph, splits = eb.datasets.load_lucas()
-    rows = np.sort(np.random.default_rng(0).permutation(len(X))[:500])
-    small = eb.Graph.from_scipy(graph.adjacency[rows][:, rows])
-    parts = {name: np.flatnonzero(np.isin(rows, part)) for name, part in splits[0].items()}
-    dataset = (X.iloc[rows].reset_index(drop=True), y[rows], small, [parts])
-    monkeypatch.setattr("ebboost.cli.demo.load_lucas", lambda: dataset)
+    houses = few_houses()
+    _, y, _, [parts] = houses
+    monkeypatch.setattr("ebboost.cli.demo.load_lucas", lambda: houses)
     out = tmp_path / "houses.ebb"
     facts = json.loads(run("demo", "-o", out, "--json").stdout)
     assert facts["houses"] == 500 and facts["to_predict"] == parts["test"].size
     predicted = eb.load(out).predict(nodes=parts["test"])
-    residuals = y[rows][parts["test"]] - predicted
-    explained = 1 - (residuals**2).mean() / y[rows][parts["test"]].var()
+    residuals = y[parts["test"]] - predicted
+    explained = 1 - (residuals**2).mean() / y[parts["test"]].var()
     assert facts["models"][1]["r2"] == pytest.approx(explained)
     assert sum(group["houses"] for group in facts["groups"]) >= parts["test"].size
     printed = run("demo", "-o", out).stdout

@@ -15,7 +15,7 @@ PAGES = sorted(DOCS.glob("*.md"))
 OUTPUTS = runpy.run_path(str(DOCS / "outputs.py"))
 # Pages that print the number of models; the others run with fewer, in a third of the time.
 SLOW = {"classification", "faq", "graphs", "index", "intervals", "labels", "lightgbm", "new_nodes"}
-SLOW |= {"default", "own_csv", "report", "start"}
+SLOW |= {"default", "interoperability", "own_csv", "reliability", "report", "start"}
 SHOW_FOLDS = {"default", "faq", "reliability", "own_csv", "report", "start"}
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 

@@ -13,12 +13,18 @@ import numpy as np
 import pytest
 
 import ebboost as eb
+from tests.cli.commands import few_houses, run
 
 README = Path(__file__).parents[2] / "README.md"
+# `make test-docs` fits all houses, the other tests some of them.
+SLOW = "EBBOOST_SLOW_TESTS" in os.environ
 
 
 def test_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    if not SLOW:
+        houses = few_houses()
+        monkeypatch.setattr(eb.datasets, "load_lucas", lambda: houses)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert blocks
     names: dict[str, object] = {}
@@ -33,9 +39,7 @@ def test_python_blocks_run_in_order(tmp_path, monkeypatch, capsys):
 
 def test_commands_are_those_of_the_command_line():
     commands = re.findall(r"^ebboost (\w+) \w+\.\w+", README.read_text(), flags=re.MULTILINE)
-    listed = subprocess.run(
-        [sys.executable, "-m", "ebboost", "--help"], capture_output=True, text=True, check=True
-    ).stdout
+    listed = run("--help").stdout
     assert commands and all(re.search(rf"\b{command}\b", listed) for command in commands)
 
 
@@ -50,16 +54,11 @@ def test_no_page_tells_to_install_from_a_registry():
     assert [page.name for page in pages if pattern.search(page.read_text())] == []
 
 
-def make(target, folder):
+def make(target, folder, *options):
     """What a target prints; its files are in a folder, its environment is the one of the tests."""
+    settings = [f"RUN_DEMO={sys.executable}", f"DEMO={folder}", "--assume-old=.venv-demo/.ready"]
     process = subprocess.run(
-        [
-            "make",
-            target,
-            f"RUN_DEMO={sys.executable}",
-            f"DEMO={folder}",
-            "--assume-old=.venv-demo/.ready",
-        ],
+        ["make", target, *settings, *options],
         cwd=README.parent,
         env={**os.environ, "BROWSER": "echo shown %s", "PYTHONPATH": str(README.parent / "src")},
         capture_output=True,
@@ -72,6 +71,10 @@ def make(target, folder):
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_make_demo_compares_without_and_with_the_graph(tmp_path):
+    if not SLOW:
+        command = f"-m ebboost demo --output {tmp_path / 'houses.ebb'}"
+        assert command in make("demo", tmp_path, "--dry-run")
+        return
     rows = [
         float(line.split()[-4])
         for line in make("demo", tmp_path).splitlines()

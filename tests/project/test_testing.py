@@ -130,7 +130,8 @@ def test_ordinary_tables_labels_and_graphs_are_fitted():
             data.draw(testing.numbers(20)),
             data.draw(testing.graphs(20, 20)),
         )
-        outcomes.append(eb.EBBSRegressor(2, n_jobs=1).fit(X, y, graph=graph).predict())
+        model = eb.EBBSRegressor(2, selection="rules", n_jobs=1)
+        outcomes.append(model.fit(X, y, graph=graph).predict())
 
     fit()
     assert len(outcomes) >= 15 and all(np.isfinite(predicted).all() for predicted in outcomes)
