@@ -126,10 +126,9 @@ def test_models_saved_from_python_are_predicted(folder, tmp_path):
     assert "fitted on a graph" in error_line(*words, "--attach")
 
 
-def test_intervals_of_classes_raise_an_error(folder):
-    assert "--interval is for regression" in error_line(
-        "predict", folder / "kind.ebb", "--interval", 0.9
-    )
+def test_intervals_of_classes_are_sets(folder):
+    rows = json.loads(run("predict", folder / "kind.ebb", "--interval", 0.5, "--json").stdout)
+    assert all(str(row["prediction"]) in row["set"].split() for row in rows)
 
 
 def test_nothing_is_predicted_where_every_label_is_known(folder, tmp_path):

@@ -114,3 +114,22 @@ def test_what_a_causal_model_cannot_do_is_said():
         model.predictor()
     with pytest.raises(ValueError, match="not fitted with causal"):
         regressor(selection="rules").fit(X, Y).predict(X, time=TIME)
+
+
+def test_intervals_of_later_rows_follow_a_drift_that_labels_show(tmp_path):
+    known = np.flatnonzero(TIME <= 24)
+    y = Y + 0.05 * TIME
+    options = {"smoothing": None, "labels": "none", "n_folds": 2, "learning_rate": 0.3}
+    features = X.assign(x=POINTS[:, 0])
+    model = regressor(**options).fit(features, y[known], nodes=known, time=TIME)
+    later = np.flatnonzero(TIME > 24)
+    low, high = model.predict(interval=0.9)[1:]
+    is_covered = (low <= y) & (y <= high)
+    assert is_covered[later].mean() > 0.8
+    without = regressor(**options).fit(features, y[known], nodes=known).predict(interval=0.9)
+    assert is_covered[later].mean() > ((without.lower <= y) & (y <= without.upper))[later].mean()
+    assert (high - model.predict())[later].mean() > 1.3 * (model.predict() - low)[later].mean()
+    model.save(tmp_path / "model.ebb")
+    for one in (model, eb.load(tmp_path / "model.ebb")):
+        groups = one.predict(interval=0.9, nodes=later, interval_groups=np.zeros(N))
+        np.testing.assert_array_equal(groups.lower, low[later])

@@ -152,3 +152,5 @@ def test_prediction_sets_contain_their_share_of_classes():
     sets = m.predict(X[600:], interval=0.8)
     assert sets.contains[np.arange(300), y[600:]].mean() == pytest.approx(0.8, abs=0.07)
     np.testing.assert_array_equal(sets.prediction, m.predict(X[600:]))
+    few = m.predict(X[600:], interval=0.01).contains
+    assert (few.sum(axis=1) == 1).all() and few[np.arange(300), sets.prediction].all()

@@ -16,7 +16,10 @@ from ebboost.cli.graph_files import NodesAndEdges, UnknownNodeError, read_nodes
 from ebboost.cli.roles import target_numbers
 
 _OUTPUT = "CSV or Parquet file to write. Default: CSV on standard output."
-_INTERVAL = "Add columns lower and upper, which contain this share of true values."
+_INTERVAL = (
+    "Add columns lower and upper, which contain this share of true values; for classes a column "
+    "set."
+)
 _ALL = "Also predict rows whose target is known (with its help)."
 _NODES = "Another table to predict, with its own --edges."
 _EDGES = "The edges between the rows of --nodes."
@@ -39,7 +42,7 @@ def predict(
 ) -> None:
     """Predict the rows whose target was empty, or the rows of a new table and its edges.
 
-    Writes ids, predictions, and lower and upper bounds or a probability for each class.
+    Writes ids, predictions, and lower and upper bounds or a probability for each class and a set.
     """
     if output is not None:
         tables.check_writable(output)
@@ -48,8 +51,6 @@ def predict(
     if attach_to_fitted and edges is None:
         raise typer.BadParameter("--attach needs --nodes and --edges.")
     model = inputs.load_model(model_file)
-    if interval is not None and is_classifier(model):
-        raise ValueError("--interval is for regression: this model predicts probabilities.")
     state = model.state_
     has_groups = state.graph is not None and state.graph.groups is not None
     if nodes is not None and edges is None and state.coordinates is None and not has_groups:
@@ -76,13 +77,17 @@ def predict(
 def _predictions(
     model: inputs.Model, ids: NDArray[Any], arguments: dict[str, Any], interval: float | None
 ) -> pd.DataFrame:
-    """Ids, predictions, and bounds or a probability for each class."""
+    """Ids, predictions, and bounds or a probability for each class and a set of classes."""
     columns: dict[str, Any] = {inputs.column_name(model, "id") or "id": ids}
     if is_classifier(model):
         probabilities = model.predict_proba(**arguments)
         columns["prediction"] = model.classes_[probabilities.argmax(axis=1)]
         names = [f"probability_{label}" for label in model.classes_.tolist()]
         columns |= zip(names, probabilities.T, strict=True)
+        if interval is not None:
+            labels = model.classes_.astype(str)
+            contains = model.predict(**arguments, interval=interval).contains
+            columns["set"] = [" ".join(labels[one]) for one in contains]
     elif interval is None:
         columns["prediction"] = model.predict(**arguments)
     else:

@@ -25,7 +25,7 @@ from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
 from ebboost.model.attach import Attachment
 from ebboost.model.fitted import FittedModel
-from ebboost.model.intervals import calibration_slice, find_groups, with_intervals, with_sets
+from ebboost.model.intervals import find_groups, with_intervals, with_sets
 from ebboost.model.output import Output
 from ebboost.model.predict import Offset, RowArguments, predict_rows, with_coordinates
 from ebboost.model.spread import spread_of_rows
@@ -284,8 +284,9 @@ class BaseEBBS(FittedModel):
         interval : float, optional
             Also return intervals that cover this share of labels, e.g. 0.9; of classes, sets.
             Conformal prediction in units of the local spread (:meth:`predict_distribution`), from
-            labels that were not trained on: those of ``eval_set``, or else all out of fold. Of
-            counts both ends are counts.
+            labels that were not trained on: those of ``eval_set``, or else all out of fold; for
+            nodes that are later than all labels, after a fit with ``time``, from forecasts of
+            labels as far ahead. Of counts both ends are counts.
         interval_groups : column name or array-like of shape (n_nodes,), optional
             Calibrate intervals in each group by its own labels, where there are 50 or more. An
             array has a group for each fitted node.
@@ -308,8 +309,7 @@ class BaseEBBS(FittedModel):
             return state.output.decode(rows.raw)
         by_group = None
         if interval_groups is not None:
-            calibration = state.validation.nodes[calibration_slice(state)]
-            by_group = find_groups(state, interval_groups, X, nodes, calibration)
+            by_group = find_groups(state, interval_groups, X, nodes)
         if state.is_classifier:
             return with_sets(state, rows.raw, interval, by_group)
         spread = spread_of_rows(state, rows, X, nodes)

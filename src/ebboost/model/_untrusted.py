@@ -154,6 +154,11 @@ def spread_facts(spread: Spread) -> dict[str, Any]:
     return facts | {"shape": spread.shape._asdict()}
 
 
+def spread_arrays(state: FittedState) -> tuple[str, ...]:
+    """Return the names of the arrays of a spread."""
+    return SPREAD_ARRAYS + (("forecast_deviation",) if state.forecast is not None else ())
+
+
 def check_spread(state: FittedState, facts: dict[str, Any], arrays: Arrays) -> None:
     """Check numbers and arrays of a spread."""
     match(facts, SPREAD, "spread")
@@ -164,8 +169,11 @@ def check_spread(state: FittedState, facts: dict[str, Any], arrays: Arrays) -> N
     n_labels = state.validation.nodes.size
     require(is_integer(facts["n_calibration"], 1, n_labels), "spread.n_calibration")
     require(not state.is_classifier, "spread must be null for a classifier")
-    for name in SPREAD_ARRAYS:
-        size = state.n_nodes if name in ("factor", "field_variance") else n_labels
+    sizes = dict.fromkeys(("factor", "field_variance"), state.n_nodes)
+    if state.forecast is not None:
+        sizes["forecast_deviation"] = state.forecast.nodes.size
+    for name in spread_arrays(state):
+        size = sizes.get(name, n_labels)
         array = numbers(arrays, f"spread_{name}", size)
         least = array.min(initial=1.0)
         above = least >= 0.0 if name in ("field_variance", "size") else least > 0.0
@@ -195,6 +203,10 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
         "validation_target": (n_validation, n_outputs if n_validation else None),
         "validation_prediction": (n_validation, n_outputs if n_validation else None),
     }
+    if "forecast_nodes" in arrays:
+        n_forecast = node_indices(arrays, "forecast_nodes", n_nodes).size
+        node_indices(arrays, "forecast_later", n_nodes)
+        shapes |= dict.fromkeys(("forecast_target", "forecast_prediction"), (n_forecast, 1))
     if "offset" in arrays:
         shapes["offset"] = (n_nodes, 1)
     for name, shape in shapes.items():

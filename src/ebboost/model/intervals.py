@@ -4,6 +4,9 @@ The score of a label that was not trained on is the least q for which it lies be
 Φ(−q) and Φ(q) of its predictive distribution. An interval has the ends of a node's distribution at
 the conformal quantile of these scores. For numbers this is conformal prediction with residuals in
 units of the local spread, asymmetric where they are skewed; of counts the ends are counts.
+
+Nodes that are later than all labels have intervals from forecasts of labels as far ahead, by a
+model of earlier labels, with a quantile for each end: a drift moves both.
 """
 
 from typing import Any, NamedTuple
@@ -16,8 +19,15 @@ from ebboost.data.labels import one_hot
 from ebboost.data.parameters import check_number
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
+from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.rows import RowPredictions
-from ebboost.model.spread import LocalSpread, distribution_of, held_out_distribution, require_spread
+from ebboost.model.spread import (
+    LocalSpread,
+    distribution_of,
+    distribution_with,
+    held_out_distribution,
+    require_spread,
+)
 from ebboost.model.state import FittedState
 
 Array = NDArray[np.float64]
@@ -45,7 +55,7 @@ class PredictionSets(NamedTuple):
     ----------
     prediction : ndarray of shape (n,)
     contains : ndarray of bool, shape (n, n_classes)
-        In the order of ``classes_``. A set may be empty, where no class is probable enough.
+        In the order of ``classes_``. A set contains at least the most probable class.
     """
 
     prediction: NDArray[Any]
@@ -53,18 +63,22 @@ class PredictionSets(NamedTuple):
 
 
 class IntervalGroups(NamedTuple):
-    """Groups of the rows to predict and of the calibration labels."""
+    """Groups of the rows to predict, and of all fitted nodes."""
 
     rows: NDArray[Any]
-    calibration: NDArray[Any]
+    fitted: NDArray[Any]
 
 
 def scores_of_labels(state: FittedState) -> Array:
     """Return the least q of each label that was not trained on: it is within Φ(−q) and Φ(q)."""
-    distribution = held_out_distribution(state)
-    y = state.validation.target[:, 0]
+    below, above = _scores(held_out_distribution(state), state.validation.target[:, 0])
+    return np.maximum(below, above)
+
+
+def _scores(distribution: PredictiveDistribution, y: Array) -> tuple[Array, Array]:
+    """The least q for which labels are not below Φ(−q), and for which they are not above Φ(q)."""
     with np.errstate(divide="ignore"):
-        return np.maximum(-ndtri(distribution.cdf(y)), -ndtri(distribution.survival(y)))
+        return -ndtri(distribution.cdf(y)), -ndtri(distribution.survival(y))
 
 
 def conformal_quantile(scores: Array, level: float) -> float:
@@ -74,11 +88,7 @@ def conformal_quantile(scores: Array, level: float) -> float:
 
 
 def find_groups(
-    state: FittedState,
-    values: ArrayLike,
-    X: TableLike,
-    nodes: ArrayLike | None,
-    calibration: NDArray[np.int64],
+    state: FittedState, values: ArrayLike, X: TableLike, nodes: ArrayLike | None
 ) -> IntervalGroups:
     """Return groups by a column of X, or by an array with a group for each fitted node."""
     if isinstance(values, str):
@@ -91,7 +101,7 @@ def find_groups(
                 f"interval_groups must be a column of X or, to predict fitted nodes, an array of "
                 f"shape ({state.n_nodes},), got shape {fitted.shape}."
             )
-    return IntervalGroups(rows if nodes is None else rows[np.asarray(nodes)], fitted[calibration])
+    return IntervalGroups(rows if nodes is None else rows[np.asarray(nodes)], fitted)
 
 
 def _column(table: Table | None, name: str) -> NDArray[Any]:
@@ -123,16 +133,31 @@ def with_intervals(
 ) -> Intervals:
     """Return predictions with intervals of the level ``interval``."""
     check_number("interval", interval, low=0.0, high=1.0, closed="neither")
-    require_spread(state)
+    spread = require_spread(state)
     distribution = distribution_of(state, rows.raw, local)
     chosen = calibration_slice(state)
     scores = scores_of_labels(state)[chosen]
     prediction = state.output.decode(rows.raw)
     ends = np.empty((2, prediction.size))
-    for of_rows, of_labels in _parts(groups, prediction.size, scores.size):
+
+    def fill(of_rows: NDArray[np.bool_], lower: float, upper: float) -> None:
         part = distribution.subset(of_rows)
+        ends[:, of_rows] = [part.quantile_of_score(-lower), part.quantile_of_score(upper)]
+
+    is_later = np.zeros(prediction.size, dtype=bool)
+    forecast = state.forecast
+    if forecast is not None and rows.is_stored:
+        is_later = np.isin(rows.position, forecast.later)
+    for of_rows, of_labels in _parts(groups, ~is_later, state.validation.nodes[chosen]):
         end = conformal_quantile(scores[of_labels], float(interval))
-        ends[:, of_rows] = [part.quantile_of_score(-end), part.quantile_of_score(end)]
+        fill(of_rows, end, end)
+    if forecast is not None and spread.forecast_deviation is not None and is_later.any():
+        moments = (forecast.prediction, spread.forecast_deviation)
+        forecasts = distribution_with(state, spread, *moments)
+        below, above = _scores(forecasts, forecast.target[:, 0])
+        level = 0.5 * (1.0 + float(interval))
+        for of_rows, of_labels in _parts(groups, is_later, forecast.nodes):
+            fill(of_rows, *(conformal_quantile(one[of_labels], level) for one in (below, above)))
     return Intervals(prediction, ends[0], ends[1])
 
 
@@ -157,24 +182,26 @@ def with_sets(
     miss = (1.0 - probabilities[np.arange(true_class.size), true_class])[chosen]
     of_rows_all = state.output.apply_link(raw)
     contains = np.zeros(of_rows_all.shape, dtype=bool)
-    for of_rows, of_labels in _parts(groups, len(raw), miss.size):
+    every = np.ones(len(raw), dtype=bool)
+    for of_rows, of_labels in _parts(groups, every, record.nodes[chosen]):
         threshold = conformal_quantile(miss[of_labels], float(interval))
         contains[of_rows] = 1.0 - of_rows_all[of_rows] <= threshold
+    contains[np.arange(len(raw)), of_rows_all.argmax(axis=1)] = True
     return PredictionSets(state.output.decode(raw), contains)
 
 
 def _parts(
-    groups: IntervalGroups | None, n_rows: int, n_labels: int
+    groups: IntervalGroups | None, rows: NDArray[np.bool_], labels: NDArray[np.int64]
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Masks of rows and of the calibration labels for them; small groups share all labels."""
-    every = np.ones(n_labels, dtype=bool)
-    rest = np.ones(n_rows, dtype=bool)
+    every = np.ones(labels.size, dtype=bool)
+    rest = rows.copy()
     parts = []
     if groups is not None:
         for value in np.unique(groups.rows[groups.rows == groups.rows]):
-            of_labels = groups.calibration == value
+            of_labels = groups.fitted[labels] == value
             if of_labels.sum() >= MIN_GROUP:
-                of_rows = groups.rows == value
+                of_rows = rows & (groups.rows == value)
                 parts.append((of_rows, of_labels))
                 rest &= ~of_rows
     return [*parts, (rest, every)] if rest.any() else parts

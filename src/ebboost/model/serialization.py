@@ -39,7 +39,7 @@ from ebboost.model.container import FileFormat, error_text
 from ebboost.model.distribution import Shape
 from ebboost.model.output import ClassOutput, Output
 from ebboost.model.spread import COLUMNS, Spread
-from ebboost.model.state import FittedState, GraphGain, ValidationRecord
+from ebboost.model.state import FittedState, ForecastRecord, GraphGain, ValidationRecord
 from ebboost.propagation import Smoother
 
 FORMAT = FileFormat("ebboost model", 1)
@@ -50,9 +50,10 @@ _PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, Neighbor
 _MEMBER_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions")
 _ARRAYS = _MEMBER_ARRAYS
 _SPREAD_TREES = "spread-"  # before the names of the files of the spread's trees
-_RECORDS: dict[str, tuple[str, type[Labels | ValidationRecord]]] = {
+_RECORDS: dict[str, tuple[str, type[Labels | ValidationRecord | ForecastRecord]]] = {
     "label": ("labels", Labels),
     "validation": ("validation", ValidationRecord),
+    "forecast": ("forecast", ForecastRecord),
 }
 _TABLES = {"fitted": "table", "encoded": "encoded_table"}
 
@@ -156,10 +157,12 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
         arrays["offset"] = state.offset
     if state.spread is not None:
         spread = state.spread
-        arrays |= {f"spread_{name}": getattr(spread, name) for name in untrusted.SPREAD_ARRAYS}
+        names = untrusted.spread_arrays(state)
+        arrays |= {f"spread_{name}": getattr(spread, name) for name in names}
     for prefix, (attribute, kind) in _RECORDS.items():
         record = getattr(state, attribute)
-        arrays |= {f"{prefix}_{part.name}": getattr(record, part.name) for part in fields(kind)}
+        parts = () if record is None else fields(kind)
+        arrays |= {f"{prefix}_{part.name}": getattr(record, part.name) for part in parts}
     matrices = {name: table.values for name, table in tables.items()}
     if state.graph is not None:
         matrices["graph"] = state.graph.adjacency
@@ -246,8 +249,7 @@ def load_state(
         values: dict[str, Any] = facts | {name: arrays[name] for name in _ARRAYS}
         if facts["gain"] is not None:
             values["gain"] = GraphGain(**facts["gain"])
-        for prefix, (attribute, kind) in _RECORDS.items():
-            values[attribute] = kind(*(arrays[f"{prefix}_{part.name}"] for part in fields(kind)))
+        values |= _records(arrays)
         values |= {attribute: tables.get(name) for name, attribute in _TABLES.items()}
         state = FittedState(
             estimator=name,
@@ -272,6 +274,15 @@ def load_state(
             own = {n.removeprefix(prefix): c for n, c in entries.items() if n.startswith(prefix)}
             members.append(_load_member(state, facts, own, codec, learner, os.path.getsize(path)))
         return state.with_members(tuple(members))
+
+
+def _records(arrays: untrusted.Arrays) -> dict[str, Any]:
+    """The records that a file has, by attribute."""
+    return {
+        attribute: kind(*(arrays[f"{prefix}_{part.name}"] for part in fields(kind)))
+        for prefix, (attribute, kind) in _RECORDS.items()
+        if f"{prefix}_nodes" in arrays
+    }
 
 
 def _with_spread(state: FittedState, *stored: Any) -> FittedState:
@@ -300,7 +311,8 @@ def _load_spread(
         own = state.n_features if facts["uses_columns"] else 0
         categories = {column: len(values) for column, values in state.reader.categories.items()}
         ensemble.check(own + len(COLUMNS), 1, categories if own else {})
-    parts: dict[str, Any] = {name: arrays[f"spread_{name}"] for name in untrusted.SPREAD_ARRAYS}
+    names = untrusted.spread_arrays(state)
+    parts: dict[str, Any] = {name: arrays[f"spread_{name}"] for name in names}
     return Spread(**facts | parts | {"shape": Shape(**facts["shape"])}, ensemble=ensemble)
 
 

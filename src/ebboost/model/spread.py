@@ -68,6 +68,8 @@ class Spread:
     deviation, size : ndarray of shape (m,)
         Of the labels of the validation record: the deviation without κ, and the size of the
         residual in units of that without a(x).
+    forecast_deviation : ndarray or None
+        That of the labels of the forecast record.
     ensemble : Ensemble or None
         The trees of log a(x).
     """
@@ -82,6 +84,7 @@ class Spread:
     field_variance: Array
     deviation: Array
     size: Array
+    forecast_deviation: Array | None = None
     ensemble: Ensemble | None = field(default=None, compare=False)
 
 

@@ -51,6 +51,24 @@ class ValidationRecord:
         return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 1)), predictions, predictions)
 
 
+@dataclass(frozen=True)
+class ForecastRecord:
+    """Labels after some time, and what models that were trained on earlier ones predict for them.
+
+    Parameters
+    ----------
+    nodes : ndarray of int
+    target, prediction : ndarray of shape (m, 1)
+    later : ndarray of int
+        The nodes that are later than all labels.
+    """
+
+    nodes: NDArray[np.int64]
+    target: Array
+    prediction: Array
+    later: NDArray[np.int64]
+
+
 #: Standard errors by which the graph must raise the error for a warning.
 HARM = 2.5
 
@@ -151,6 +169,8 @@ class FittedState:
     gain : GraphGain or None
         What the graph is worth.
     validation : ValidationRecord
+    forecast : ForecastRecord or None
+        Of a fit with ``time`` and nodes later than all labels.
     deferred_spread : Deferred or None
         See :attr:`spread`.
     calibration_error : float or None
@@ -193,6 +213,7 @@ class FittedState:
     members: tuple["FittedState", ...] = ()
     offset: Array | None = None
     validation: ValidationRecord = field(default_factory=lambda: ValidationRecord.empty(1))
+    forecast: ForecastRecord | None = None
     deferred_spread: "Deferred[Spread | None] | None" = field(default=None, repr=False)
     calibration_error: float | None = None
     environment: Mapping[str, str | int | None] = field(default_factory=dict)

@@ -87,6 +87,9 @@ FOLDS_BEYOND = 3
 #: of the prices, with random folds 87 and 89 %.
 FOLDS_IN_TIME = 4
 MAX_SHARE_IN_TIME = 0.2
+#: Where rows are later than all labels: share of the labels that a model is trained on to forecast
+#: the others, for intervals, at least. Not tuned.
+MIN_SHARE_BEFORE_FORECAST = 0.3
 #: Fewest labels for folds, below which this many rounds are trained on all; and labels that must
 #: remain to train on where a share is held out.
 MIN_LABELS_FOR_FOLDS = 10

@@ -17,9 +17,9 @@ from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput
 from ebboost.model.predict import propagation_operator, with_labels
-from ebboost.model.state import FittedState, GraphGain, ValidationRecord
+from ebboost.model.state import FittedState, ForecastRecord, GraphGain, ValidationRecord
 from ebboost.training import defaults
-from ebboost.training.problem import LabelFolds, Problem
+from ebboost.training.problem import FORECAST, LabelFolds, Problem
 from ebboost.training.runs import FoldModel, out_of_fold
 from ebboost.training.selection import Search, losses_of, selection_row
 from ebboost.training.spread import estimate_spread
@@ -35,6 +35,7 @@ def average_models(problem: Problem, backend: Backend, search: Search) -> Fitted
         selection=_selection_table(problem, search),
         gain=_graph_gain(problem, search),
         validation=_validation_record(problem, search),
+        forecast=_forecast_record(problem, search),
     )
     return state.with_members(members)
 
@@ -87,6 +88,18 @@ def _validation_record(problem: Problem, search: Search) -> ValidationRecord:
     predictions = np.mean([_predictions(problem, folds, one) for one in averaged], axis=0)
     without = _predictions(problem, folds, plain)
     return ValidationRecord(labels.nodes, labels.target, predictions, without)
+
+
+def _forecast_record(problem: Problem, search: Search) -> ForecastRecord | None:
+    """Predictions of later labels by models trained on the labels before them."""
+    later = problem.labels.later
+    trained = search.runner.models
+    models = [trained[key] for one in search.averaged if (key := (one.name, FORECAST)) in trained]
+    if later is None or not models:
+        return None
+    labels = problem.labels.held_out(FORECAST)
+    predictions = np.mean([model.held_out for model in models], axis=0)
+    return ForecastRecord(labels.nodes, labels.target, predictions, later)
 
 
 def _predictions(

@@ -28,6 +28,7 @@ from ebboost.training.settings import Settings
 
 Array = NDArray[np.float64]
 # Parameters that two runs of one fit may differ in.
+FORECAST = -1  # number of the model that predicts later labels as far ahead as later rows
 _NOT_IN_FINGERPRINT = ("n_jobs", "random_state", "verbose")
 
 
@@ -73,14 +74,16 @@ class LabelFolds:
     """The known labels, the fold in which each is held out, and the labels of ``eval_set``.
 
     A model is trained for each fold, on all labels but those of the fold. If ``in_time``, folds are
-    numbered in the order of time, and the model of a fold is trained on earlier labels.
+    numbered in the order of time, and the model of a fold is trained on earlier labels. Then a
+    model on the labels of fold −2 may predict all others, as far ahead as ``later`` rows are.
     """
 
     labels: Labels
     validation_weight: Array  # of these labels where they are held out: without class weights
-    fold: NDArray[np.int64]  # −1 for labels that are in no fold
+    fold: NDArray[np.int64]  # −1 or −2 for labels that are in no fold
     evaluation: Labels | None = None
     in_time: bool = False
+    later: NDArray[np.int64] | None = None  # rows later than all labels, if these are predicted
 
     @property
     def n_folds(self) -> int:
@@ -97,8 +100,8 @@ class LabelFolds:
         return self.labels.subset(self.fold < fold if self.in_time else self.fold != fold)
 
     def held_out(self, fold: int) -> Labels:
-        """Return the labels of a fold."""
-        held = self.fold == fold
+        """Return the labels of a fold; those of ``FORECAST`` are in other folds, too."""
+        held = self.fold >= FORECAST if fold == FORECAST else self.fold == fold
         weight = self.validation_weight[held]
         return Labels(self.labels.nodes[held], self.labels.target[held], weight)
 
@@ -206,10 +209,16 @@ def fold_labels(
         target = output.encode(held_values, "eval_set")
         evaluation = Labels(held_nodes, target, np.ones(held_nodes.size))
     fold = np.full(values.size, -1)
+    later = None
     in_time = time is not None and n_folds > 0 and evaluation is None
     if time is not None:
         if in_time:
             fold = _blocks_in_time(time[nodes], settings.validation_fraction, n_folds)
+            origin = _forecast_origin(time, nodes)
+            is_earlier = (fold < 0) & (time[nodes] < origin)
+            if not classes and is_earlier.any():
+                fold[is_earlier] = -2
+                later = np.flatnonzero(time > time[nodes].max())
     elif n_folds > 1:
         fold = assign_folds(values, n_folds, seed, stratify=classes)
     elif n_folds == 1 and evaluation is None:
@@ -220,7 +229,7 @@ def fold_labels(
                 "or to validate on: use something like 0.1, or early_stopping=False."
             )
         fold[hold_out(values, fraction, seed, stratify=classes)[1]] = 0
-    return LabelFolds(labels, weight, fold, evaluation, in_time)
+    return LabelFolds(labels, weight, fold, evaluation, in_time, later)
 
 
 def _blocks_in_time(time: Array, fraction: float, n_blocks: int) -> NDArray[np.int64]:
@@ -234,6 +243,15 @@ def _blocks_in_time(time: Array, fraction: float, n_blocks: int) -> NDArray[np.i
             "are held out: pass times that differ, or leave time out."
         )
     return fold
+
+
+def _forecast_origin(time: Array, nodes: NDArray[np.int64]) -> float:
+    """The time as far before the last label as the last row is after it; −∞ if it is not after."""
+    horizon = float(time.max() - time[nodes].max())
+    if not horizon > 0.0:
+        return -np.inf
+    earliest = float(np.quantile(time[nodes], defaults.MIN_SHARE_BEFORE_FORECAST))
+    return max(float(time[nodes].max()) - horizon, earliest)
 
 
 def check_offset(offset: Array | None, labels: Labels, settings: Settings) -> None:

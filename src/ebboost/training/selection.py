@@ -26,7 +26,7 @@ from ebboost.model.candidate import Candidate
 from ebboost.propagation import Laplacian, Smoother
 from ebboost.training import defaults
 from ebboost.training.default_field import default_field
-from ebboost.training.problem import Problem
+from ebboost.training.problem import FORECAST, Problem
 from ebboost.training.runs import FoldModel, Runner, out_of_fold
 
 Array = NDArray[np.float64]
@@ -201,7 +201,9 @@ class Search:
     def _train_on_all_labels(self) -> None:
         """Train the models of the selected candidates again, for as many rounds, on all labels."""
         n_folds = self.problem.labels.n_folds
-        numbers = range(n_folds, n_folds - (-n_folds // len(self.averaged)))
+        numbers = [*range(n_folds, n_folds - (-n_folds // len(self.averaged)))]
+        if self.problem.labels.later is not None:
+            numbers.insert(0, FORECAST)
         for candidate in self.averaged:
             n_rounds = np.mean([model.n_rounds for model in self.models(candidate).values()])
             self.runner.train_on_all(candidate, numbers, max(round(n_rounds), 1))
@@ -213,7 +215,7 @@ class Search:
         own = [
             model
             for (name, fold), model in trained
-            if name == candidate.name and fold not in models
+            if name == candidate.name and fold >= self.problem.labels.n_folds
         ]
         return own or list(models.values())
 

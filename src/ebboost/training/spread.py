@@ -23,7 +23,7 @@ from ebboost.model.spread import (
     neighbor_columns,
     spread_table,
 )
-from ebboost.model.state import FittedState
+from ebboost.model.state import FittedState, ForecastRecord
 from ebboost.propagation import IdentityOperator
 from ebboost.training import defaults
 
@@ -72,6 +72,9 @@ def estimate_spread(state: FittedState, n_calibration: int) -> Spread | None:
     factor = np.ones(state.n_nodes)
     if ensemble is not None:
         factor = np.exp(ensemble.predict(features)[:, 0]).clip(*FACTORS)
+    forecast_deviation = None
+    if state.forecast is not None:
+        forecast_deviation = _forecast_deviation(state, state.forecast, own, dispersion, ensemble)
     deviation = expected * held_out
     standardised = residual / deviation
     scale = float(np.sqrt(np.mean(standardised**2))) or 1.0
@@ -87,8 +90,31 @@ def estimate_spread(state: FittedState, n_calibration: int) -> Spread | None:
         field_variance=variance,
         deviation=deviation,
         size=size,
+        forecast_deviation=forecast_deviation,
         ensemble=ensemble,
     )
+
+
+def _forecast_deviation(
+    state: FittedState,
+    forecast: ForecastRecord,
+    own: Table | None,
+    dispersion: float,
+    ensemble: Ensemble | None,
+) -> Array:
+    """Deviations of forecasts, from the field of the labels before them."""
+    nodes = forecast.nodes
+    before = state.labels.subset(~np.isin(state.labels.nodes, nodes))
+    variance, _ = field_variance(state, state.graph, before, None, nodes)
+    deviation = np.sqrt(model_variance(state, forecast.prediction, dispersion, variance))
+    if ensemble is None:
+        return deviation
+    unknown = np.full(state.n_nodes, np.nan)
+    neighbors = neighbor_columns(state.graph, unknown, before, nodes)
+    table = None if own is None else own.subset(nodes)
+    features = spread_table(table, forecast.prediction, variance, neighbors)
+    factor: Array = np.exp(ensemble.predict(features)[:, 0]).clip(*FACTORS)
+    return deviation * factor
 
 
 def _left_out(state: FittedState, variance: Array) -> Array:

@@ -270,7 +270,7 @@ def graph_effect(context: Context) -> Html:
 
 
 def _groups(context: Context, held_out: Validation) -> list[Group]:
-    """Held-out labels by neighbours, labelled neighbours, prediction and the leading column."""
+    """Held-out labels by neighbours, nearest labels, prediction and the leading column."""
     groups: list[Group] = [("All held-out labels", np.ones(held_out.nodes.size, dtype=bool))]
     graph = context.state.graph
     if graph is not None:
@@ -279,8 +279,14 @@ def _groups(context: Context, held_out: Validation) -> list[Group]:
         groups += _neighbor_groups(n_neighbors)
         labelled = np.zeros(graph.n_nodes)
         labelled[context.state.training_labels.nodes] = 1.0
-        n_labelled = ((graph.unsigned.adjacency != 0).astype(float) @ labelled)[held_out.nodes]
-        groups.append(("No labelled neighbour", (n_labelled == 0) & (n_neighbors > 0)))
+        edges = (graph.unsigned.adjacency != 0).astype(float)
+        walks = edges @ labelled
+        n_labelled = walks[held_out.nodes]
+        # Walks of two edges to labels, but for those that lead back.
+        n_near = (edges @ walks)[held_out.nodes] - n_neighbors * labelled[held_out.nodes]
+        is_far = (n_labelled == 0) & (n_neighbors > 0)
+        groups.append(("Nearest label 2 edges away", is_far & (n_near > 0)))
+        groups.append(("Nearest label farther away", is_far & (n_near == 0)))
         groups.append(("1 or 2 labelled neighbours", (n_labelled >= 1) & (n_labelled <= 2)))
         groups.append(("3 or more labelled neighbours", n_labelled >= 3))
     if context.classes is not None:
