@@ -28,7 +28,7 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.parquet import ParquetTable
-from ebboost.estimators import EBBSClassifier, EBBSRegressor, bind, load
+from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
 from ebboost.graph import Graph
 from ebboost.inspection import plots as plot
 from ebboost.inspection.graph_check import GraphCheck, check_graph
@@ -40,6 +40,7 @@ from ebboost.model.intervals import Intervals, PredictionSets
 from ebboost.model.serialization import ModelFileError
 from ebboost.model.serving import Predictor
 from ebboost.model.state import FittedState
+from ebboost.model_selection.bound import bind
 from ebboost.model_selection.cross_validation import cross_validate
 from ebboost.model_selection.splitters import GraphBlockFold, TimeSplit
 from ebboost.model_selection.tuning import tune

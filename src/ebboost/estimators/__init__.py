@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ebboost.estimators.base import BaseEBBS
-from ebboost.estimators.bound import bind
 from ebboost.estimators.classifier import EBBSClassifier
 from ebboost.estimators.regressor import EBBSRegressor
 from ebboost.model import serialization
 
-__all__ = ["EBBSClassifier", "EBBSRegressor", "bind", "load"]
+__all__ = ["EBBSClassifier", "EBBSRegressor", "load"]
 
 
 def load(path: str | os.PathLike[str], classes: Iterable[type] = ()) -> Any:

@@ -8,27 +8,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.boosting.metrics import MetricFunction, Scored, as_metric
+from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
-from ebboost.data import validation as checks
 from ebboost.data.coordinates import append_columns, split_geometry
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
-from ebboost.model.attach import Attachment
 from ebboost.model.fitted import FittedModel
-from ebboost.model.intervals import find_groups, with_intervals, with_sets
 from ebboost.model.output import Output
-from ebboost.model.predict import Offset, RowArguments, predict_rows, with_coordinates
-from ebboost.model.spread import spread_of_rows
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
 from ebboost.training.problem import FitData
@@ -235,155 +229,6 @@ class BaseEBBS(FittedModel):
         rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
         self._state = trainer.fit(FitData(X, y, sample_weight, *rows))
         return self
-
-    def predict(
-        self,
-        X: TableLike = None,
-        *,
-        graph: Graphs | None = None,
-        nodes: ArrayLike | None = None,
-        new_labels: LabelledNodes | None = None,
-        attach: Attachment | None = None,
-        coordinates: ArrayLike | None = None,
-        interval: float | None = None,
-        interval_groups: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        time: ArrayLike | None = None,
-    ) -> Any:
-        """Predict for every fitted node, or for another table and its graph.
-
-        Fitted nodes are predicted with all labels that ``fit`` was given, also where the table
-        fitted on is passed again, with or without its graph. Of another table, rows whose node ids
-        are those of fitted nodes have their labels; without ids all rows are new, with a warning.
-        A node whose own label is known is predicted with it.
-
-        Parameters
-        ----------
-        X : table, optional
-            Rows to predict; default: the fitted nodes.
-        graph : Graph or dict of Graph, optional
-            The graph of the rows of ``X``; needed if the model was fitted on one, unless ``X`` is
-            the table fitted on or ``attach`` is given.
-        nodes : array-like of int or bool, optional
-            Only these rows. Of another table only rows within the reach of propagation and
-            neighbour columns are read; with ``new_labels``, all are.
-        new_labels : (nodes, y), optional
-            Labels that have become known since the fit; the field uses them without a new fit.
-        attach : (rows, nodes), (rows, nodes, weight) or Graph, optional
-            Edges from rows of ``X``, which are new, to fitted nodes (by id, if the graph has ids):
-            the rows join the fitted graph and its labels. Edges between the new rows are those of
-            ``graph``. As a Graph: of the fitted nodes followed by the rows of ``X``.
-        coordinates : array of shape (n, 2) or GeoSeries, optional
-            Of new rows, where the model was fitted on coordinates that are not columns of ``X``.
-        groups : column name or array-like of shape (n,), optional
-            The group of each new row, after a fit with groups; new groups have no field.
-        time : column name or array-like of shape (n,), optional
-            The time of each new row, where the model was fitted with ``causal=True``.
-        interval : float, optional
-            Also return intervals that cover this share of labels, e.g. 0.9; of classes, sets.
-            Conformal prediction in units of the local spread (:meth:`predict_distribution`), from
-            labels that were not trained on: those of ``eval_set``, or else all out of fold; for
-            nodes that are later than all labels, after a fit with ``time``, from forecasts of
-            labels as far ahead. Of counts both ends are counts.
-        interval_groups : column name or array-like of shape (n_nodes,), optional
-            Calibrate intervals in each group by its own labels, where there are 50 or more. An
-            array has a group for each fitted node.
-        offset, exposure : array-like, optional
-            Of the rows of ``X``, as in :meth:`fit`; needed if the model was fitted with one. Fitted
-            nodes have theirs.
-
-        Returns
-        -------
-        ndarray of shape (n,), Intervals(prediction, lower, upper), or for classes
-        PredictionSets(prediction, contains)
-        """
-        state = self.state_
-        X, coordinates = with_coordinates(state, X, coordinates)
-        edges = (graph, nodes, new_labels, attach, coordinates)
-        rows = predict_rows(state, RowArguments(X, *edges, Offset(offset, exposure), groups, time))
-        if interval is None:
-            if interval_groups is not None:
-                raise ValueError("interval_groups needs interval, the share of labels to cover.")
-            return state.output.decode(rows.raw)
-        by_group = None
-        if interval_groups is not None:
-            by_group = find_groups(state, interval_groups, X, nodes)
-        if state.is_classifier:
-            return with_sets(state, rows.raw, interval, by_group)
-        spread = spread_of_rows(state, rows, X, nodes)
-        return with_intervals(state, rows, spread, interval, by_group)
-
-    def score(
-        self,
-        X: TableLike = None,
-        y: LabelsLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        graph: Graphs | None = None,
-        nodes: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
-        metric: str | MetricFunction | None = None,
-    ) -> float:
-        """Return R² of a regressor's predictions, the accuracy of a classifier's, or a metric.
-
-        Parameters
-        ----------
-        X, graph, nodes, offset, exposure
-            As in :meth:`predict`.
-        y : array-like
-            Labels; NaN and None are left out.
-        sample_weight : array-like, optional
-        metric : str or function, optional
-            ``"deviance"``, ``"d2"`` (the share of the deviance explained), for numbers also
-            ``"r2"``, ``"rmse"``, ``"mae"``, for classes ``"accuracy"``, ``"log_loss"``,
-            ``"brier"``, ``"roc_auc"``, ``"average_precision"`` (of the second of two classes, else
-            the mean over classes); or a function ``metric(y_true, y_predicted)`` of numbers, or of
-            class indices and probabilities.
-
-        Returns
-        -------
-        float
-        """
-        if metric is not None:
-            return self._metric(metric, X, y, sample_weight, graph, nodes, Offset(offset, exposure))
-        predictions = self.predict(X, graph=graph, offset=offset, exposure=exposure)
-        classes = self.state_.is_classifier
-        scored = checks.scored_labels(y, sample_weight, nodes, predictions, classes)
-        compute = accuracy_score if classes else r2_score
-        return float(compute(scored[0], scored[1], sample_weight=scored[2]))
-
-    def _metric(
-        self,
-        metric: str | MetricFunction,
-        X: TableLike,
-        y: LabelsLike | None,
-        sample_weight: ArrayLike | None,
-        graph: Graphs | None,
-        nodes: ArrayLike | None,
-        offset: Offset,
-    ) -> float:
-        """The metric of predictions at known labels."""
-        state = self.state_
-        one = as_metric(metric, state.is_classifier)
-        raw = predict_rows(state, RowArguments(X, graph, offset=offset)).raw
-        all_rows = np.arange(len(raw))
-        scored = checks.scored_labels(y, sample_weight, nodes, all_rows, state.is_classifier)
-        truth, rows, weight = scored
-        column = state.offset
-        if X is not None:
-            column = checks.offset_column(*offset, len(raw), state.loss.log_link)
-        return one.compute(
-            Scored(
-                state.loss,
-                raw[rows] / state.output.temperature,
-                state.output.encode(truth, "y"),
-                np.ones(rows.size) if weight is None else weight,
-                None if column is None else column[rows],
-            )
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,7 +19,7 @@ from ebboost.estimators.base import BaseEBBS
 from ebboost.graph import Graphs
 from ebboost.learners import CatBoost
 from ebboost.model.attach import Attachment
-from ebboost.model.fitted import learned
+from ebboost.model.attributes import learned
 from ebboost.model.output import ClassOutput, ClassWeight
 from ebboost.model.predict import Offset, RowArguments, predict_rows
 from ebboost.propagation import Laplacian, Smoother

@@ -1,27 +1,22 @@
-"""The part of an estimator that is fitted: learned attributes and methods over a fitted state."""
+"""The methods of a fitted model: predictions, their scores, and where they come from."""
 
-import os
-from collections.abc import Mapping
-from dataclasses import replace
-from html import escape
-from inspect import signature
-from operator import attrgetter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score, r2_score
 
 from ebboost.backends.threads import threads_for
+from ebboost.boosting.metrics import MetricFunction, Scored, as_metric
 from ebboost.data import validation as checks
-from ebboost.data.types import LabelledNodes, TableLike
+from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.graph import Graphs
-from ebboost.model import serialization
 from ebboost.model.attach import Attachment
+from ebboost.model.attributes import LearnedAttributes
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation, contribution_rows, explain
 from ebboost.model.frames import as_frame
+from ebboost.model.intervals import find_groups, with_intervals, with_sets
 from ebboost.model.predict import Offset, RowArguments, fitted_table, predict_rows, with_coordinates
 from ebboost.model.serving import Predictor
 from ebboost.model.spread import (
@@ -31,40 +26,162 @@ from ebboost.model.spread import (
     spread_of_rows,
     variance_columns,
 )
-from ebboost.model.state import FittedState
-from ebboost.model.summary import summarize
 from ebboost.propagation import EdgeWeights, Robust, threads
 
 Array = NDArray[np.float64]
 
 
-def learned(path: str, doc: str) -> Any:
-    """Return a documented property over the fitted state."""
-    read = attrgetter(path)
-    return property(lambda self: read(self.state_), doc=doc)
-
-
-def _importances(state: FittedState, own: bool) -> Array:
-    """Shares of the columns of X in the gain of the trees, of the node or of its neighbours."""
-    shares = []
-    for one in state.candidates:
-        importances = one.ensemble.importances()
-        arguments = (one.column_origin, state.n_features)
-        total = one.pipeline.input_importances(importances, *arguments).sum()
-        is_own = np.arange(importances.size) < state.n_features
-        if one.pipeline.low_rank is not None:
-            is_own[:] = True
-        chosen = np.where(is_own if own else ~is_own, importances, 0.0)
-        gains = one.pipeline.input_importances(chosen, *arguments)
-        shares.append(gains / total if total > 0 else gains)
-    return np.mean(shares, axis=0)
-
-
-class FittedModel(BaseEstimator):
+class FittedModel(LearnedAttributes):
     """A model with a fitted state; the base class of the estimators."""
 
-    _state: FittedState
-    n_jobs: int | None
+    def predict(
+        self,
+        X: TableLike = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: ArrayLike | None = None,
+        new_labels: LabelledNodes | None = None,
+        attach: Attachment | None = None,
+        coordinates: ArrayLike | None = None,
+        interval: float | None = None,
+        interval_groups: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+    ) -> Any:
+        """Predict for every fitted node, or for another table and its graph.
+
+        Fitted nodes are predicted with all labels that ``fit`` was given, also where the table
+        fitted on is passed again, with or without its graph. Of another table, rows whose node ids
+        are those of fitted nodes have their labels; without ids all rows are new, with a warning.
+        A node whose own label is known is predicted with it.
+
+        Parameters
+        ----------
+        X : table, optional
+            Rows to predict; default: the fitted nodes.
+        graph : Graph or dict of Graph, optional
+            The graph of the rows of ``X``; needed if the model was fitted on one, unless ``X`` is
+            the table fitted on or ``attach`` is given.
+        nodes : array-like of int or bool, optional
+            Only these rows. Of another table only rows within the reach of propagation and
+            neighbour columns are read; with ``new_labels``, all are.
+        new_labels : (nodes, y), optional
+            Labels that have become known since the fit; the field uses them without a new fit.
+        attach : (rows, nodes), (rows, nodes, weight) or Graph, optional
+            Edges from rows of ``X``, which are new, to fitted nodes (by id, if the graph has ids):
+            the rows join the fitted graph and its labels. Edges between the new rows are those of
+            ``graph``. As a Graph: of the fitted nodes followed by the rows of ``X``.
+        coordinates : array of shape (n, 2) or GeoSeries, optional
+            Of new rows, where the model was fitted on coordinates that are not columns of ``X``.
+        groups : column name or array-like of shape (n,), optional
+            The group of each new row, after a fit with groups; new groups have no field.
+        time : column name or array-like of shape (n,), optional
+            The time of each new row, where the model was fitted with ``causal=True``.
+        interval : float, optional
+            Also return intervals that cover this share of labels, e.g. 0.9; of classes, sets.
+            Conformal prediction in units of the local spread (:meth:`predict_distribution`), from
+            labels that were not trained on: those of ``eval_set``, or else all out of fold; for
+            nodes that are later than all labels, after a fit with ``time``, from forecasts of
+            labels as far ahead. Of counts both ends are counts.
+        interval_groups : column name or array-like of shape (n_nodes,), optional
+            Calibrate intervals in each group by its own labels, where there are 50 or more. An
+            array has a group for each fitted node.
+        offset, exposure : array-like, optional
+            Of the rows of ``X``, as in :meth:`fit`; needed if the model was fitted with one. Fitted
+            nodes have theirs.
+
+        Returns
+        -------
+        ndarray of shape (n,), Intervals(prediction, lower, upper), or for classes
+        PredictionSets(prediction, contains)
+        """
+        state = self.state_
+        X, coordinates = with_coordinates(state, X, coordinates)
+        edges = (graph, nodes, new_labels, attach, coordinates)
+        rows = predict_rows(state, RowArguments(X, *edges, Offset(offset, exposure), groups, time))
+        if interval is None:
+            if interval_groups is not None:
+                raise ValueError("interval_groups needs interval, the share of labels to cover.")
+            return state.output.decode(rows.raw)
+        by_group = None
+        if interval_groups is not None:
+            by_group = find_groups(state, interval_groups, X, nodes)
+        if state.is_classifier:
+            return with_sets(state, rows.raw, interval, by_group)
+        spread = spread_of_rows(state, rows, X, nodes)
+        return with_intervals(state, rows, spread, interval, by_group)
+
+    def score(
+        self,
+        X: TableLike = None,
+        y: LabelsLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        graph: Graphs | None = None,
+        nodes: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        metric: str | MetricFunction | None = None,
+    ) -> float:
+        """Return R² of a regressor's predictions, the accuracy of a classifier's, or a metric.
+
+        Parameters
+        ----------
+        X, graph, nodes, offset, exposure
+            As in :meth:`predict`.
+        y : array-like
+            Labels; NaN and None are left out.
+        sample_weight : array-like, optional
+        metric : str or function, optional
+            ``"deviance"``, ``"d2"`` (the share of the deviance explained), for numbers also
+            ``"r2"``, ``"rmse"``, ``"mae"``, for classes ``"accuracy"``, ``"log_loss"``,
+            ``"brier"``, ``"roc_auc"``, ``"average_precision"`` (of the second of two classes, else
+            the mean over classes); or a function ``metric(y_true, y_predicted)`` of numbers, or of
+            class indices and probabilities.
+
+        Returns
+        -------
+        float
+        """
+        if metric is not None:
+            return self._metric(metric, X, y, sample_weight, graph, nodes, Offset(offset, exposure))
+        predictions = self.predict(X, graph=graph, offset=offset, exposure=exposure)
+        classes = self.state_.is_classifier
+        scored = checks.scored_labels(y, sample_weight, nodes, predictions, classes)
+        compute = accuracy_score if classes else r2_score
+        return float(compute(scored[0], scored[1], sample_weight=scored[2]))
+
+    def _metric(
+        self,
+        metric: str | MetricFunction,
+        X: TableLike,
+        y: LabelsLike | None,
+        sample_weight: ArrayLike | None,
+        graph: Graphs | None,
+        nodes: ArrayLike | None,
+        offset: Offset,
+    ) -> float:
+        """The metric of predictions at known labels."""
+        state = self.state_
+        one = as_metric(metric, state.is_classifier)
+        raw = predict_rows(state, RowArguments(X, graph, offset=offset)).raw
+        all_rows = np.arange(len(raw))
+        scored = checks.scored_labels(y, sample_weight, nodes, all_rows, state.is_classifier)
+        truth, rows, weight = scored
+        column = state.offset
+        if X is not None:
+            column = checks.offset_column(*offset, len(raw), state.loss.log_link)
+        return one.compute(
+            Scored(
+                state.loss,
+                raw[rows] / state.output.temperature,
+                state.output.encode(truth, "y"),
+                np.ones(rows.size) if weight is None else weight,
+                None if column is None else column[rows],
+            )
+        )
 
     def predictor(
         self,
@@ -250,161 +367,3 @@ class FittedModel(BaseEstimator):
             text = "edge_weights needs smoothing=eb.Robust(...) and a graph; this model has"
             raise ValueError(f"{text} {smoothing}.")
         return smoothing.operator(state.graph).edge_weights(state.scores)
-
-    def summary(self) -> str:
-        """Return a description of the fitted model: what was selected, and which labels it uses.
-
-        Returns
-        -------
-        str
-        """
-        return summarize(self.state_)
-
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        table: bool = False,
-        source: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write the fitted model to one file, without pickle; read it with :func:`ebboost.load`.
-
-        Parameters
-        ----------
-        path : path
-        table : bool, default=False
-            Store the table fitted on too, so that predictions can be explained without it. Graph
-            and labels are always stored.
-        source : dict, optional
-            Names of the id and label columns, of a model that was fitted from files; stored as
-            ``state_.source``.
-        """
-        state = self.state_
-        if table and state.table is None:
-            raise ValueError(
-                "table=True, but this model has no table: it was loaded from a file or a pickle "
-                "without one, or trained on a ParquetTable or a Dask collection."
-            )
-        state = state if source is None else replace(state, source=dict(source))
-        serialization.save(state, path, table)
-
-    @classmethod
-    def from_state(cls, state: FittedState) -> Self:
-        """Return an estimator with this fitted state.
-
-        Parameters
-        ----------
-        state : FittedState
-
-        Returns
-        -------
-        estimator
-        """
-        names = signature(cls).parameters
-        parameters = {name: value for name, value in state.parameters.items() if name in names}
-        model = cls(**parameters)
-        model._state = state
-        return model
-
-    @property
-    def state_(self) -> FittedState:
-        """Everything that the fit has learned, with the current ``n_jobs``."""
-        if "_state" not in self.__dict__:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
-                "appropriate arguments before using this estimator."
-            )
-        state: FittedState = self._state
-        if self.n_jobs == state.n_jobs:
-            return state
-        return replace(state, parameters={**state.parameters, "n_jobs": self.n_jobs})
-
-    n_features_in_ = learned("n_features", "Number of columns of X.")
-    n_iter_ = learned("n_iter", "Number of rounds; of several models, the mean.")
-    best_iteration_ = learned("n_iter", "LightGBM's name of ``n_iter_``.")
-    rounds_ = learned("rounds", "Number of rounds of each model: one model for each fold.")
-    history_ = learned("history", "Losses, steps, cosines and seconds of the first model's rounds.")
-    selection_ = learned(
-        "selection",
-        "The candidates of model selection, best first, as lists: candidate, folds, rounds, loss "
-        "at labels that were not trained on, its standard_error, seconds.",
-    )
-    gain_ = learned(
-        "gain",
-        "What the graph is worth, a GraphGain: the error without and with it at labels that were "
-        "not trained on; None where plain boosting was not among the candidates.",
-    )
-    best_candidate_ = learned("candidate.name", "Name of the selected candidate.")
-    stop_reason_ = learned("stop_reason", "Why training ended.")
-    smoothing_ = learned("candidate.smoothing", "The selected propagation, a Smoother or None.")
-    labels_ = learned("candidate.labels", "The selected use of labels, a LatentField or None.")
-    loss_ = learned("loss", "The loss, its scale estimated from the labels.")
-    ensemble_ = learned("ensemble", "The trees; ``ensemble_.booster`` is an ordinary booster.")
-    graph_ = learned("graph", "The graph fitted on; of several relations, their weighted sum.")
-    relation_strengths_ = learned("relation_strengths", "Strength of each relation.")
-    cluster_ = learned("cluster", "Workers, reductions and bytes of a fit on a cluster.")
-    init_score_ = learned("init_score", "Score of every node before the first tree.")
-    scores_ = learned("scores", "Scores f of the fitted nodes.")
-    propagated_scores_ = learned("propagated_scores", "P f of the fitted nodes.")
-    raw_predictions_ = learned("raw_predictions", "Predictions before the inverse link.")
-    validation_nodes_ = learned(
-        "validation.nodes",
-        "Nodes predicted without their labels: with several models all labelled nodes, out of "
-        "fold, and those of eval_set.",
-    )
-    validation_target_ = learned("validation.target", "Labels of the validation nodes.")
-    validation_prediction_ = learned(
-        "validation.prediction", "Raw predictions of the validation nodes, without their labels."
-    )
-
-    @property
-    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
-        """Losses of the first model's rounds in LightGBM's layout: by data, then by metric."""
-        history = self.state_.history
-        metric = self.state_.parameters.get("eval_metric", "loss")
-        name = metric if isinstance(metric, str) else metric.__name__
-        losses = {"training": {"loss": history["training"]}}
-        return losses | {"validation": {name: history["validation"]}}
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns of X, where they have names."""
-        if self.state_.feature_names is None:
-            raise AttributeError("feature_names_in_: X had no column names at fit.")
-        return self.state_.feature_names
-
-    @property
-    def feature_importances_(self) -> Array:
-        """Share of each column of X in the gain of the trees: its own and that of neighbours."""
-        return self.own_importances_ + self.neighbor_importances_
-
-    @property
-    def own_importances_(self) -> Array:
-        """Share of each column of X in the gain of the trees, for the node itself."""
-        return _importances(self.state_, own=True)
-
-    @property
-    def neighbor_importances_(self) -> Array:
-        """Share of each column of X in the gain of the trees, in the columns of neighbours."""
-        return _importances(self.state_, own=False)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_state" in self.__dict__
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        if "_state" in state:
-            state = state | {"_state": replace(self._state, table=None, encoded_table=None)}
-        return state
-
-    def _repr_html_inner(self) -> str:
-        """scikit-learn's diagram and, once fitted, the summary below it."""
-        diagram: str = super()._repr_html_inner()
-        if not self.__sklearn_is_fitted__():
-            return diagram
-        style = "margin:0.5em 0 0;font-size:85%;white-space:pre-wrap"
-        return f'{diagram}<pre style="{style}">{escape(self.summary())}</pre>'
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})

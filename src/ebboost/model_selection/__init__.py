@@ -1,1 +1,1 @@
-"""Cross-validation, folds and hyperparameter search."""
+"""Cross-validation, folds, hyperparameter search, and estimators for tools of scikit-learn."""

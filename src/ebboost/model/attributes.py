@@ -1,0 +1,207 @@
+"""What a fit has learned: documented attributes over a fitted state, its summary and its file."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from html import escape
+from inspect import signature
+from operator import attrgetter
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from ebboost.model import serialization
+from ebboost.model.state import FittedState
+from ebboost.model.summary import summarize
+
+Array = NDArray[np.float64]
+
+
+def learned(path: str, doc: str) -> Any:
+    """Return a documented property over the fitted state."""
+    read = attrgetter(path)
+    return property(lambda self: read(self.state_), doc=doc)
+
+
+def _importances(state: FittedState, own: bool) -> Array:
+    """Shares of the columns of X in the gain of the trees, of the node or of its neighbours."""
+    shares = []
+    for one in state.candidates:
+        importances = one.ensemble.importances()
+        arguments = (one.column_origin, state.n_features)
+        total = one.pipeline.input_importances(importances, *arguments).sum()
+        is_own = np.arange(importances.size) < state.n_features
+        if one.pipeline.low_rank is not None:
+            is_own[:] = True
+        chosen = np.where(is_own if own else ~is_own, importances, 0.0)
+        gains = one.pipeline.input_importances(chosen, *arguments)
+        shares.append(gains / total if total > 0 else gains)
+    return np.mean(shares, axis=0)
+
+
+class LearnedAttributes(BaseEstimator):
+    """An estimator whose learned attributes are those of a fitted state."""
+
+    _state: FittedState
+    n_jobs: int | None
+
+    def summary(self) -> str:
+        """Return a description of the fitted model: what was selected, and which labels it uses.
+
+        Returns
+        -------
+        str
+        """
+        return summarize(self.state_)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        table: bool = False,
+        source: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the fitted model to one file, without pickle; read it with :func:`ebboost.load`.
+
+        Parameters
+        ----------
+        path : path
+        table : bool, default=False
+            Store the table fitted on too, so that predictions can be explained without it. Graph
+            and labels are always stored.
+        source : dict, optional
+            Names of the id and label columns, of a model that was fitted from files; stored as
+            ``state_.source``.
+        """
+        state = self.state_
+        if table and state.table is None:
+            raise ValueError(
+                "table=True, but this model has no table: it was loaded from a file or a pickle "
+                "without one, or trained on a ParquetTable or a Dask collection."
+            )
+        state = state if source is None else replace(state, source=dict(source))
+        serialization.save(state, path, table)
+
+    @classmethod
+    def from_state(cls, state: FittedState) -> Self:
+        """Return an estimator with this fitted state.
+
+        Parameters
+        ----------
+        state : FittedState
+
+        Returns
+        -------
+        estimator
+        """
+        names = signature(cls).parameters
+        parameters = {name: value for name, value in state.parameters.items() if name in names}
+        model = cls(**parameters)
+        model._state = state
+        return model
+
+    @property
+    def state_(self) -> FittedState:
+        """Everything that the fit has learned, with the current ``n_jobs``."""
+        if "_state" not in self.__dict__:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
+        state: FittedState = self._state
+        if self.n_jobs == state.n_jobs:
+            return state
+        return replace(state, parameters={**state.parameters, "n_jobs": self.n_jobs})
+
+    n_features_in_ = learned("n_features", "Number of columns of X.")
+    n_iter_ = learned("n_iter", "Number of rounds; of several models, the mean.")
+    best_iteration_ = learned("n_iter", "LightGBM's name of ``n_iter_``.")
+    rounds_ = learned("rounds", "Number of rounds of each model: one model for each fold.")
+    history_ = learned("history", "Losses, steps, cosines and seconds of the first model's rounds.")
+    selection_ = learned(
+        "selection",
+        "The candidates of model selection, best first, as lists: candidate, folds, rounds, loss "
+        "at labels that were not trained on, its standard_error, seconds.",
+    )
+    gain_ = learned(
+        "gain",
+        "What the graph is worth, a GraphGain: the error without and with it at labels that were "
+        "not trained on; None where plain boosting was not among the candidates.",
+    )
+    best_candidate_ = learned("candidate.name", "Name of the selected candidate.")
+    stop_reason_ = learned("stop_reason", "Why training ended.")
+    smoothing_ = learned("candidate.smoothing", "The selected propagation, a Smoother or None.")
+    labels_ = learned("candidate.labels", "The selected use of labels, a LatentField or None.")
+    loss_ = learned("loss", "The loss, its scale estimated from the labels.")
+    ensemble_ = learned("ensemble", "The trees; ``ensemble_.booster`` is an ordinary booster.")
+    graph_ = learned("graph", "The graph fitted on; of several relations, their weighted sum.")
+    relation_strengths_ = learned("relation_strengths", "Strength of each relation.")
+    cluster_ = learned("cluster", "Workers, reductions and bytes of a fit on a cluster.")
+    init_score_ = learned("init_score", "Score of every node before the first tree.")
+    scores_ = learned("scores", "Scores f of the fitted nodes.")
+    propagated_scores_ = learned("propagated_scores", "P f of the fitted nodes.")
+    raw_predictions_ = learned("raw_predictions", "Predictions before the inverse link.")
+    validation_nodes_ = learned(
+        "validation.nodes",
+        "Nodes predicted without their labels: with several models all labelled nodes, out of "
+        "fold, and those of eval_set.",
+    )
+    validation_target_ = learned("validation.target", "Labels of the validation nodes.")
+    validation_prediction_ = learned(
+        "validation.prediction", "Raw predictions of the validation nodes, without their labels."
+    )
+
+    @property
+    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
+        """Losses of the first model's rounds in LightGBM's layout: by data, then by metric."""
+        history = self.state_.history
+        metric = self.state_.parameters.get("eval_metric", "loss")
+        name = metric if isinstance(metric, str) else metric.__name__
+        losses = {"training": {"loss": history["training"]}}
+        return losses | {"validation": {name: history["validation"]}}
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns of X, where they have names."""
+        if self.state_.feature_names is None:
+            raise AttributeError("feature_names_in_: X had no column names at fit.")
+        return self.state_.feature_names
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each column of X in the gain of the trees: its own and that of neighbours."""
+        return self.own_importances_ + self.neighbor_importances_
+
+    @property
+    def own_importances_(self) -> Array:
+        """Share of each column of X in the gain of the trees, for the node itself."""
+        return _importances(self.state_, own=True)
+
+    @property
+    def neighbor_importances_(self) -> Array:
+        """Share of each column of X in the gain of the trees, in the columns of neighbours."""
+        return _importances(self.state_, own=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_state" in self.__dict__
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        if "_state" in state:
+            state = state | {"_state": replace(self._state, table=None, encoded_table=None)}
+        return state
+
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram and, once fitted, the summary below it."""
+        diagram: str = super()._repr_html_inner()
+        if not self.__sklearn_is_fitted__():
+            return diagram
+        style = "margin:0.5em 0 0;font-size:85%;white-space:pre-wrap"
+        return f'{diagram}<pre style="{style}">{escape(self.summary())}</pre>'
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
