@@ -16,6 +16,7 @@ from ebboost.boosting.field_mode import posterior_mode
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels
+from ebboost.data.sharded import total_rows
 from ebboost.graph import Graph
 
 Array = NDArray[np.float64]
@@ -58,14 +59,20 @@ class _Search:
     """Deviances of hidden labels for strengths, computed once for each."""
 
     def __init__(
-        self, graph: Graph, labels: Labels, scores: Array, fold: NDArray[np.int64], scale: float
+        self,
+        graph: Graph,
+        labels: Labels,
+        scores: Array,
+        fold: NDArray[np.int64],
+        n_folds: int,
+        scale: float,
     ) -> None:
         self.labels = labels
         self._graph = graph
         self._scores = scores
         self._fold = fold
-        all_folds = scores.size <= ALL_FOLDS_UP_TO
-        self._tested = range(int(fold.max()) + 1) if all_folds else range(1)
+        all_folds = total_rows(scores) * scores.shape[1] <= ALL_FOLDS_UP_TO
+        self._tested = range(n_folds) if all_folds else range(1)
         self.hidden = np.isin(fold, self._tested)
         self._scale = scale
 
@@ -156,7 +163,7 @@ def estimate_field(
     fold = np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = float(np.mean(fitted.curvature(scores, labels.target)))
-    search = _Search(graph, labels, scores, fold, curvature)
+    search = _Search(graph, labels, scores, fold, n_folds, curvature)
     strengths = (START[0] * curvature, START[0] * START[1] * curvature)
     if start is None and strengths[1] < MIN_TAU:  # labels in a unit beyond that of any field
         without = search.deviance(fitted, search.predict(fitted, None))

@@ -86,7 +86,7 @@ def posterior_mode(
     if loss.constant_curvature:  # the posterior mean
         return field.posterior_mean(-loss.gradient(scores, target), tolerance)
     energy = FieldEnergy(field, loss, Labels(field.nodes, target, field.weight))
-    z = np.zeros((field.n_nodes, scores.shape[1]), like=scores)
+    z = np.zeros((field.n_nodes, scores.shape[1]), like=target)
     value = energy.value(scores, z)
     limit = None
     for _ in range(MAX_STEPS):

@@ -27,6 +27,7 @@ from ebboost.boosting.posterior_variance import PROBE_SEED, Variances, diagonal_
 from ebboost.data.labels import Labels
 from ebboost.data.once import lazy_property
 from ebboost.data.parameters import check_number
+from ebboost.data.sharded import total_rows
 from ebboost.graph import Graph
 from ebboost.propagation import GraphMatrix, Propagation, SparseSolver
 
@@ -151,6 +152,8 @@ class FieldPosterior:
         self._graph = graph
         self.nodes = nodes
         self.n_nodes = graph.n_nodes
+        #: Number of nodes, those of other workers included.
+        self.n_total = total_rows(graph.degrees)
         self.unlabelled = field.unlabelled
         self.tau = tau
         self.weight = relative_weights(weight)
@@ -317,7 +320,7 @@ class FieldPosterior:
 
 def training_tolerance(field: FieldPosterior, curvature: float = 1.0) -> float:
     """Return the relative accuracy of solves in training, for a mean curvature of the loss."""
-    if trains_in_double_precision(field.n_nodes):
+    if trains_in_double_precision(field.n_total):
         return TRAINING_TOLERANCE
     return min(LOOSE_SHARE_OF_TAU * field.tau / curvature, MAX_TRAINING_TOLERANCE)
 

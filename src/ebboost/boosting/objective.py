@@ -15,6 +15,7 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.projection import directional_sums
 from ebboost.boosting.resumable import Resumable
 from ebboost.data.labels import Labels
+from ebboost.data.sharded import total_rows
 from ebboost.propagation import Propagation, PropagationOperator
 
 Array = NDArray[np.float64]
@@ -73,7 +74,7 @@ class Objective(Resumable):
         self.offset = offset
         known_offset = None if offset is None else offset[labels.nodes]
         self.init_score = loss.initial(labels.target, labels.weight, known_offset)
-        self.double_precision = trains_in_double_precision(operator.shape[0])
+        self.double_precision = trains_in_double_precision(total_rows(self._constant(0.0)))
         #: Of the scores of the validation nodes, smaller is better; None for the loss.
         self.eval_metric: Callable[[Array], float] | None = None
         self._fixed_curvature: Array | None = None
@@ -295,7 +296,10 @@ def evaluate_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arr
         if method == "curvature":
             invalid |= result < 0
         if invalid.any():
-            row = int(np.nonzero(np.broadcast_to(invalid, shape))[0][0])
+            rows = np.nonzero(np.asarray(np.broadcast_to(invalid, shape)))[0]
+            if not rows.size:
+                raise NonFiniteError(f"the {method} of {loss!r} is not finite in another worker.")
+            row = int(rows[0])
             entry = np.broadcast_to(result, shape)[row].tolist()
             node = int(labels.nodes[row])
             if not np.isfinite(scores[row]).all():

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost._native import COMPILED
+from ebboost.data.sharded import ShardedArray
 
 Array = NDArray[np.float64]
 # Curvatures below this share of the largest are rounding errors: nodes there have no gradient
@@ -39,6 +40,11 @@ def directional_sums(
 ) -> tuple[float, float, float]:
     """Return Σ g·v, Σ d·v² and, for a positive ``floor``, Σ g²/max(d, floor), else 0."""
     shape = direction.shape
+    if isinstance(direction, ShardedArray):
+        local = [np.asarray(part) for part in (gradient, curvature, direction)]
+        own = np.array(directional_sums(local[0], local[1], local[2], floor))
+        first, second, third = direction.workers.allreduce(own).tolist()
+        return first, second, third
     if (
         COMPILED is not None
         and type(direction) is np.ndarray

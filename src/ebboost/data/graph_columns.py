@@ -1,7 +1,7 @@
 """Columns computed from neighbours: statistics, and the smoothed features P_x X of [X, P_x X]."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,6 @@ def smoothed_columns(table: Table, operator: Callable[[], Propagation]) -> NewCo
                 "method='gradient' or 'chebyshev', eb.Kernel(...), or None."
             )
         blocks = [smoother.apply(table.select(numeric).values)]
-    elif table.is_distributed:
-        smoother = operator()
-        for batch in table.batches(numeric):
-            smoothed = _smooth_known(smoother, batch.values, _is_complete(batch.values))
-            blocks.append(table.local_rows(smoothed))
     elif numeric:
         blocks = [SmoothedColumns(table, numeric, operator)]
     names = [f"smoothed({table.names[column]})" for column in numeric]
@@ -134,11 +129,9 @@ def frequent_levels(table: Table) -> Levels:
         categories = table.categories.get(column, ())
         if not any(isinstance(level, str) for level in categories):
             continue
-        counts = np.zeros(len(categories), dtype=np.int64)
-        for batch in table.batches([column]):
-            values = batch.values[:, 0]
-            codes = values[~np.isnan(values)].astype(np.int64)
-            counts = np.bincount(codes, minlength=counts.size)
+        values = table.select([column]).values[:, 0]
+        present = values[~np.isnan(values)].astype(np.int64)
+        counts = np.bincount(present, minlength=len(categories))
         codes = np.argsort(-counts, kind="stable")
         codes = codes[counts[codes] > 0]
         if codes.size > MAX_LEVELS:
@@ -170,9 +163,7 @@ def neighbor_columns(
         if statistics and numeric:
             blocks += _statistics(table, numeric, weights, sums, statistics)
         for column, codes in shares.items():
-            for batch in table.batches([column]):
-                block = NeighborShares(batch.values, weights, codes)
-                blocks.append(table.local_rows(_all_rows(block)) if table.is_distributed else block)
+            blocks.append(NeighborShares(table.select([column]).values, weights, codes))
         if degree:
             blocks += _degrees(table, graph, weights, sums)
         origin += [*own, *[-1, -1] * degree]
@@ -205,13 +196,6 @@ def _sums_by_group(values: Array, group_of: NDArray[np.int64], n_groups: int) ->
 def _statistics(
     table: Table, numeric: Sequence[int], weights: Any, sums: Array, statistics: Sequence[str]
 ) -> list[Any]:
-    if table.is_distributed:
-        # One column after the other: a worker must not hold many columns of all rows.
-        columns = [
-            table.local_rows(_all_rows(NeighborColumns(batch.values, weights, sums, statistics)))
-            for batch in table.batches(numeric)
-        ]
-        return [np.column_stack([c[:, i] for c in columns]) for i in range(len(statistics))]
     if table.is_sparse:
         scale = sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0))
         return [scale @ (weights @ table.values)] * len(statistics)
@@ -224,10 +208,11 @@ def _degrees(table: Table, graph: Graph, weights: Any, sums: Array) -> list[Any]
     own = np.minimum(graph.degrees if all_edges else sums, MAX_VALUE)[:, None]
     degrees = own if graph.time is not None else np.minimum(graph.degrees, MAX_VALUE)[:, None]
     mean = NeighborColumns(degrees, weights, sums, ["mean"], missing=0.0)
-    if table.is_distributed or table.is_sparse:
-        both = np.hstack([own, _all_rows(mean)])
-        return [sparse.csr_array(both) if table.is_sparse else table.local_rows(both)]
-    return [own, mean]
+    if not table.is_sparse:
+        return [own, mean]
+    of_neighbors = np.empty(mean.shape)
+    mean.write(np.arange(len(own)), of_neighbors)
+    return [sparse.csr_array(np.hstack([own, of_neighbors]))]
 
 
 def neighbor_names(
@@ -272,7 +257,7 @@ class NeighborShares:
     def write(self, rows: NDArray[np.int64], out: Array) -> None:
         """Write the values of these rows into ``out``."""
         if self._slot is None:
-            self._slot = self._slots()
+            self._slot = sweep_on(self.adjacency).with_halo(self._slots())
         near = self.adjacency[rows]
         row = np.repeat(np.arange(rows.size), np.diff(near.indptr))
         slot = self._slot[near.indices]
@@ -285,7 +270,7 @@ class NeighborShares:
 
     def _slots(self) -> NDArray[np.int64]:
         """The column of each row's category."""
-        codes = np.nan_to_num(self.values[:, 0], nan=-1.0).astype(np.int64)
+        codes = np.nan_to_num(np.asarray(self.values)[:, 0], nan=-1.0).astype(np.int64)
         position = {int(code): column for column, code in enumerate(self.levels)}
         without = position.pop(OTHERS, self.levels.size)
         slot_of = np.full(max(codes.max(initial=0), self.levels.max(initial=0)) + 2, without)
@@ -321,7 +306,7 @@ class NeighborColumns:
     def write(self, rows: NDArray[np.int64], out: Array) -> None:
         """Write the values of these rows into ``out``."""
         if self._contiguous is None:
-            self._contiguous = np.ascontiguousarray(self.values)
+            self._contiguous = self._sweep.with_halo(np.ascontiguousarray(self.values))
         blocks = np.split(out, len(self.statistics), axis=1)
         tables = dict(zip(self.statistics, blocks, strict=True))
         outputs = [tables.get(name) for name in STATISTICS]
@@ -333,19 +318,6 @@ class NeighborColumns:
     def release(self) -> None:
         """Free the contiguous copy of the values."""
         self._contiguous = None
-
-
-def _all_rows(columns: NeighborColumns | NeighborShares) -> Array:
-    """Return the columns for all rows; each worker computes its rows of a distributed graph."""
-
-    def compute(block: sparse.csr_array) -> Array:
-        local = replace(columns, adjacency=block)
-        out = np.empty(local.shape)
-        local.write(np.arange(len(out)), out)
-        return out
-
-    by_rows: Callable[..., Array] | None = getattr(columns.adjacency, "by_rows", None)
-    return compute(columns.adjacency) if by_rows is None else by_rows(compute)
 
 
 def _directions(graph: Graph) -> list[tuple[Any, Array]]:

@@ -6,6 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ebboost.data.sharded import total_rows
+
 # Numbers of a table that are read from files, or computed from other columns, at a time: 4 MB.
 BLOCK_SIZE = 1 << 19
 
@@ -37,7 +39,8 @@ class LazyMatrix:
     def __init__(self, parts: Sequence[NDArray[Any] | LazyColumns]) -> None:
         self.parts = list(parts)
         self.shape = (int(parts[0].shape[0]), sum(int(part.shape[1]) for part in parts))
-        self.size = self.shape[0] * self.shape[1]
+        #: Number of entries, those of other workers included.
+        self.size = total_rows(parts[0]) * self.shape[1]
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.rows_per_block = rows_per_block(self.shape[1])
 

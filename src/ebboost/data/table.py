@@ -10,6 +10,7 @@ from scipy import sparse
 
 from ebboost.data.lazy import LazyColumns, LazyMatrix
 from ebboost.data.parquet import ParquetMatrix
+from ebboost.data.sharded import total_rows
 
 # Numbers up to which added columns are computed at once, as one matrix: 32 MB.
 EAGER_LIMIT = 1 << 22
@@ -51,11 +52,6 @@ class Table:
     def in_blocks(self) -> bool:
         """Whether the values are read or computed a block at a time."""
         return isinstance(self.values, (ParquetMatrix, LazyMatrix))
-
-    @property
-    def is_distributed(self) -> bool:
-        """Whether other workers hold the rest of the rows."""
-        return False
 
     def blocks(self) -> "Iterator[Table]":
         """Yield the table, or blocks of its rows in order."""
@@ -116,11 +112,7 @@ class Table:
         Of a large table, a ``share`` of 2 means half as many at a time.
         """
         # Equally many in each, and never one alone, which another loop would round differently.
-        limit = max(EAGER_LIMIT // max(self.n_rows, 1), COLUMN_BATCH // share, 3)
+        limit = max(EAGER_LIMIT // max(total_rows(self.values), 1), COLUMN_BATCH // share, 3)
         n_batches = max(-(-len(columns) // limit), 1)
         for batch in np.array_split(np.asarray(columns, dtype=int), n_batches):
             yield self.select(batch.tolist())
-
-    def local_rows(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows that this table holds, out of values for all rows."""
-        return values

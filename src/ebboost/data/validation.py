@@ -439,7 +439,7 @@ def time_column(time: object, table: Table) -> Array:
     """Return the time of each row: a column of X by its name, or numbers or dates as passed."""
     if isinstance(time, str):
         column = table.names.index(time) if time in table.names else None
-        if column is None or table.is_sparse or table.on_disk or table.is_distributed:
+        if column is None or table.is_sparse or table.on_disk:
             raise ValueError(f"time={time!r} is not a column of X in memory: pass an array.")
         if column in table.categorical:
             raise ValueError(f"time must be numbers or dates, column {time!r} holds categories.")

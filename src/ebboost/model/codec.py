@@ -9,15 +9,18 @@ import io
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ebboost.backends.dask.sharding import RowOrders
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.objective import Objective
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.schema import require
+from ebboost.data.sharded import ShardedArray
 from ebboost.learners import Pickled
 
 _NUMBER_TYPES = {f"{order}{kind}{size}" for order in "<>" for kind in "iuf" for size in "248"}
@@ -156,10 +159,17 @@ class StateCodec(Codec):
     entries: dict[str, bytes]
     may_pickle: bool
     objective: Objective | None = None
+    #: Of the rows of arrays that are divided among workers.
+    orders: RowOrders | None = None
     # By id of the object, which is held so that no other gets its id: iterates share arrays.
     _stored: dict[int, tuple[object, str]] = field(default_factory=dict, init=False)
 
     def _encode_other(self, value: Any, name: str) -> Any:
+        if isinstance(value, ShardedArray) and self.orders is not None:
+            orders = self.orders
+            order = orders.order_of(value)
+            join = partial(orders.join, value, order)
+            return {"npy": self._store(value, "npy", lambda: _array_bytes(join()), f"-{order}")}
         if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
             return {"npy": self._store(value, "npy", lambda: _array_bytes(value))}
         if isinstance(value, bytes):
@@ -180,10 +190,12 @@ class StateCodec(Codec):
             "dicts, bytes and arrays."
         )
 
-    def _store(self, value: object, suffix: str, content: Callable[[], bytes]) -> str:
+    def _store(
+        self, value: object, suffix: str, content: Callable[[], bytes], order: str = ""
+    ) -> str:
         """The name of the entry of an object, written on first use."""
         if id(value) not in self._stored:
-            entry = f"{len(self.entries)}.{suffix}"
+            entry = f"{len(self.entries)}{order}.{suffix}"
             self._stored[id(value)] = (value, entry)
             self.entries[entry] = content()
         return self._stored[id(value)][1]
@@ -194,6 +206,9 @@ class StateCodec(Codec):
             case {"npy": entry}:
                 content = io.BytesIO(self.entries[entry])
                 array = np.lib.format.read_array(content, allow_pickle=False)
+                order = entry.removesuffix(".npy").partition("-")[2]
+                if order and self.orders is not None:
+                    return self.orders.select(array, int(order))
                 return (
                     array if objective is None else np.asarray(array, like=objective.labels.target)
                 )

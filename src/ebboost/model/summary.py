@@ -36,7 +36,9 @@ def summarize(state: FittedState) -> str:
     if state.graph is not None and state.from_disk:
         rows.append(("columns", "those of the file; neighbour columns need the table in memory"))
     if state.cluster is not None:
-        calls = f"{state.cluster['calls']:,} reductions of {state.cluster['bytes']:,} bytes"
+        calls = (
+            f"{state.cluster['calls']:,} messages, halo of {state.cluster['halo_bytes']:,} bytes"
+        )
         rows.append(("cluster", f"{state.cluster['n_workers']} workers; {calls}"))
     rows += _output_rows(state)
     return "\n".join(f"{name:<12}{text}" if name else text for name, text in rows)

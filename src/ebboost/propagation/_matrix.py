@@ -6,14 +6,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import eigvalsh_tridiagonal
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ebboost.data.once import compute_once, lazy_property
+from ebboost.data.sharded import ShardedArray
 from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
 from ebboost.propagation._compiled import sweep_on
 
 Array = NDArray[np.float64]
+#: Steps of Lanczos's recurrence on a graph that is divided among workers.
+MOST_LANCZOS = 300
 
 
 class GraphMatrix(LinearOperator):
@@ -109,6 +113,8 @@ class LaplacianSystem:
             return LaplacianSystem(parent, self.lam, self.normalized)._largest_eigenvalue()
         degree = 1.0 if self.normalized else float(self.degrees.max(initial=0.0))
         gershgorin = 1.0 + 2.0 * self.lam * degree
+        if isinstance(self.degrees, ShardedArray):
+            return min(gershgorin, 1.01 * _lanczos(self.matrix, self.degrees))
         if self.n_nodes < 50:
             return min(gershgorin, float(np.linalg.eigvalsh(self.matrix.csr.toarray())[-1]))
         start = np.random.default_rng(0).standard_normal(self.n_nodes)
@@ -118,3 +124,29 @@ class LaplacianSystem:
         except ArpackError:
             return gershgorin
         return min(gershgorin, 1.01 * float(top))
+
+
+def _lanczos(matrix: GraphMatrix, like_nodes: AnyArray) -> float:
+    """The largest eigenvalue, by Lanczos's recurrence: all that ARPACK does not do in shards."""
+    random = np.random.default_rng(0)
+    vector = np.asarray(random.standard_normal(len(like_nodes)), like=like_nodes)
+    previous = np.zeros_like(vector)
+    length = float(np.sqrt((vector * vector).sum()))
+    diagonal: list[float] = []
+    off_diagonal: list[float] = []
+    top = 0.0
+    for _ in range(MOST_LANCZOS):
+        vector = vector / length
+        image = matrix.times(vector) - (length * previous if diagonal else 0.0)
+        diagonal.append(float((vector * image).sum()))
+        image = image - diagonal[-1] * vector
+        last = top
+        ends = {"select": "i", "select_range": (len(diagonal) - 1,) * 2}
+        top = float(eigvalsh_tridiagonal(diagonal, off_diagonal, **ends)[0])
+        length = float(np.sqrt((image * image).sum()))
+        if length <= 1e-12 * top or abs(top - last) <= 1e-7 * top:
+            break
+        off_diagonal.append(length)
+        previous = vector
+        vector = image
+    return top

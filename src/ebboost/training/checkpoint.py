@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ebboost.backends.dask.sharding import RowOrders
 from ebboost.boosting.callbacks import Callback, Interrupt, RoundInfo
 from ebboost.boosting.objective import Objective
 from ebboost.data.parameters import check_number
@@ -120,7 +121,7 @@ class CheckpointSession:
     """The checkpoints of one fit: the one to resume from, and those that are written.
 
     ``manifest`` and ``entries`` are empty for a fit that starts from the beginning; ``paths`` are
-    the files of this fit, oldest first.
+    the files of this fit, oldest first. On a cluster the first worker writes the rows of all.
     """
 
     def __init__(
@@ -129,12 +130,14 @@ class CheckpointSession:
         manifest: dict[str, Any],
         entries: dict[str, bytes],
         paths: Sequence[str] = (),
+        orders: RowOrders | None = None,
     ) -> None:
         self.settings = settings
+        self._orders = orders
         self.folder = settings.folder
         self.manifest = manifest
         self.entries = entries
-        self._paths = list(paths)
+        self.paths = list(paths)
         self._fingerprint: dict[str, Any] = {}
         self._last_round = self.n_rounds
         self._last_time = time.monotonic()
@@ -183,16 +186,17 @@ class CheckpointSession:
 
     def load(self, part: str, objective: Objective | None = None) -> Any:
         """Return a part of the state to resume from, its iterates as points of this objective."""
-        codec = StateCodec(self.entries, self.settings.pickle, objective)
+        codec = StateCodec(self.entries, self.settings.pickle, objective, self._orders)
         return codec.decode(self.manifest["state"][part]) if self.manifest else []
 
     def is_due(self, n_rounds: int) -> bool:
         """Return whether the fit has run for long enough since the last checkpoint."""
         every = self.settings.every
         seconds = self.settings.seconds
-        if not self._last_round or (every is not None and n_rounds - self._last_round >= every):
-            return True
-        return seconds is not None and time.monotonic() - self._last_time >= seconds
+        is_due = every is not None and n_rounds - self._last_round >= every
+        is_due |= seconds is not None and time.monotonic() - self._last_time >= seconds
+        is_due |= not self._last_round
+        return is_due if self._orders is None else self._orders.agree(is_due)
 
     def check_state(self, state: dict[str, Any]) -> None:
         """Raise for a state that cannot be stored, before the training begins."""
@@ -201,38 +205,36 @@ class CheckpointSession:
     def write(self, n_rounds: int, candidate: str, fold: int, state: dict[str, Any]) -> None:
         """Write a checkpoint and delete all but the newest two; a failure is a warning."""
         entries: dict[str, bytes] = {}
+        codec = StateCodec(entries, self.settings.pickle, orders=self._orders)
         manifest = {
             "round": n_rounds,
             "candidate": candidate,
             "fold": fold,
             "fingerprint": self._fingerprint,
             "versions": versions(),
-            "state": StateCodec(entries, self.settings.pickle).encode_items(state),
+            "state": codec.encode_items(state),
         }
+        self._last_round = n_rounds
+        if self._orders is None or self._orders.is_first:
+            self._save(n_rounds, manifest, entries)
+        self._last_time = time.monotonic()  # without the time that writing took
+
+    def _save(self, n_rounds: int, manifest: dict[str, Any], entries: dict[str, bytes]) -> None:
+        """Write the file and delete older ones."""
         path = os.path.join(self.folder, f"round-{n_rounds:08d}.ckpt")
         try:
             FORMAT.write(path, manifest, entries)
-            others = [other for other in self._paths if other != path]
-            self._paths = [*others, path][-MAX_FILES:]
+            others = [other for other in self.paths if other != path]
+            self.paths = [*others, path][-MAX_FILES:]
             for other in _checkpoint_paths(self.folder):
-                if other not in self._paths:
+                if other not in self.paths:
                     os.unlink(other)
         except OSError as error:
-            previous = "the previous one is intact" if self._paths else "there is no previous one"
+            previous = "the previous one is intact" if self.paths else "there is no previous one"
             warn_caller(
                 f"A checkpoint could not be written to {self.folder} ({error.strerror or error}): "
                 f"the fit continues, {previous}."
             )
-        self._last_round = n_rounds
-        self._last_time = time.monotonic()  # without the time that writing took
-
-
-class CheckpointFollower(CheckpointSession):
-    """The session of a worker other than the first, which reads and writes for all."""
-
-    def write(self, n_rounds: int, candidate: str, fold: int, state: dict[str, Any]) -> None:
-        """Do nothing: the first worker writes."""
-        self._last_round = n_rounds
 
 
 class CheckpointCallback(Callback):

@@ -1,4 +1,4 @@
-"""A fit on a Dask cluster: the training code runs unchanged in every worker."""
+"""A fit on a Dask cluster: the training code runs unchanged in every worker, on sharded arrays."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -9,39 +9,51 @@ from numbers import Integral
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
+from scipy import sparse
+
 from ebboost.backends import Backend
-from ebboost.backends.dask.backend import WorkerBackend
-from ebboost.backends.dask.cluster import Cluster
+from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.collectives import Collective
-from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows, Shard, read_shard
+from ebboost.backends.dask.sharding import (
+    Partition,
+    RowOrders,
+    fingerprint_of_rows,
+    read_shard,
+    shard_graph,
+)
 from ebboost.backends.dask.worker import EventStream, communicator, is_cancelled, reuse_memory
 from ebboost.boosting.callbacks import Callback, ProgressBar, RoundInfo
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.fingerprint import fingerprint_of
+from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader
-from ebboost.graph import Graph
+from ebboost.data.sharded import shard
+from ebboost.data.table import Table
+from ebboost.data.warn import warn_caller
 from ebboost.learners import XGBoost, as_learner
-from ebboost.model.state import FittedState
+from ebboost.model.state import FittedState, ValidationRecord
 from ebboost.propagation import threads
 from ebboost.training.checkpoint import (
     Checkpoint,
-    CheckpointFollower,
     CheckpointSession,
     as_checkpoint,
     checkpoint_session,
 )
 from ebboost.training.finish import finish
-from ebboost.training.problem import FitData, Problem
+from ebboost.training.problem import FitData, LabelFolds, Problem
 from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer, train
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is sent to all workers of a fit."""
+    """What is sent to a worker: its labels and offsets, its rows of the graph, the settings."""
 
     problem: Problem
+    graph: sparse.csr_array | None
     callbacks: Sequence[Callback]
     stream: EventStream | None
     checkpoint: Checkpoint | None
@@ -51,17 +63,22 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkerResult:
-    """A digest of the trees of a worker, and from the first worker the state."""
+    """A digest of the trees of a worker, and the state of its nodes."""
 
     digest: str
-    state: FittedState | None = None
+    state: FittedState
     callbacks: Sequence[Callback] = ()
 
 
 def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
     """Train on the workers that hold the rows of X, a Dask dataframe or array."""
     settings = trainer.settings
-    checkpoint = as_checkpoint(trainer.checkpoint, trainer.resume)
+    reason = _needs_all_nodes(settings, data)
+    if reason is not None:
+        warn_caller(f"{reason} needs all nodes in one process: X is gathered on the client.")
+        return trainer.fit(data._replace(X=data.X.compute()))
+    resume = trainer.resume
+    checkpoint = as_checkpoint(trainer.checkpoint, resume)
     learner = as_learner(settings.learner)
     if not isinstance(learner, XGBoost):
         raise ValueError(
@@ -70,8 +87,7 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
             "X.compute()."
         )
     cluster = Cluster(data.X)
-    reader = TableReader(settings.categorical_features)
-    problem = trainer.prepare(data, reader, cluster.outline)
+    problem = trainer.prepare(data, TableReader(settings.categorical_features), cluster.outline)
     if settings.device != "cpu":
         raise ValueError(
             f"device={settings.device!r} is for one machine: on a cluster use device='cpu'."
@@ -87,29 +103,94 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
         listeners[stream.topic] = _show
     callbacks = trainer.callbacks
     fingerprint = {} if checkpoint is None else problem.fingerprint(callbacks)
-    sent = replace(problem, graph=None, settings=replace(settings, learner=learner))
-    task = Task(sent, callbacks, stream, checkpoint, trainer.resume, fingerprint)
+    sent = replace(problem, settings=replace(settings, learner=learner))
+    partition = cluster.partition
+    tasks = [
+        Task(*_share(sent, partition, rank), callbacks, stream, checkpoint, resume, fingerprint)
+        for rank in range(len(cluster.blocks))
+    ]
     with threads(problem.n_threads):
-        replicate = _needs_whole_graph(settings)
-        results = cluster.run(train_in_worker, task, problem.graph, replicate, listeners)
+        results = cluster.run(train_in_worker, tasks, listeners)
         if len({result.digest for result in results}) > 1:
             raise RuntimeError(
                 "The workers ended with different trees: all of them must run the same versions of "
                 "ebboost, numpy and xgboost."
             )
-        first: WorkerResult = results[0]
-        assert first.state is not None
-        for own, remote in zip(trainer.callbacks, first.callbacks, strict=True):
+        for own, remote in zip(trainer.callbacks, results[0].callbacks, strict=True):
             vars(own).update(vars(remote))
-        state = replace(first.state, graph=problem.graph, parameters=problem.parameters)
+        state = _joined([result.state for result in results], problem, partition)
         return finish(state, problem.labels, Backend())
 
 
-def _needs_whole_graph(settings: Settings) -> bool:
-    """Whether weights depend on the scores, or nodes are compared by their neighbours."""
-    labels = settings.labels
-    linear = getattr(settings.smoothing, "linear", True)
-    return not linear or (isinstance(labels, LatentField) and labels.similarity)
+def _needs_all_nodes(settings: Settings, data: FitData) -> str | None:
+    """The argument for which the nodes cannot be divided among workers, if any."""
+    graphs = data.graph.values() if isinstance(data.graph, dict) else [data.graph]
+    for name in ("groups", "time"):
+        if getattr(data, name) is not None:
+            return f"{name}="
+    if any(getattr(graph, "groups", None) is not None for graph in graphs):
+        return "a graph of groups"
+    if any(getattr(graph, "outgoing", None) is not None for graph in graphs):
+        return "a graph with directed=True"
+    use = settings.labels
+    is_alone = isinstance(use, LatentField) and (use.similarity or use.leave_one_out)
+    if is_alone or isinstance(use, MaskedLabels) or use in ("masked", "leave-one-out"):
+        return f"labels={use!r}"
+    if not getattr(settings.smoothing, "linear", True):
+        return f"smoothing={settings.smoothing!r}"
+    return None
+
+
+def _share(problem: Problem, partition: Partition, rank: int) -> tuple[Problem, Any]:
+    """A worker's share of the problem, and its rows of the graph."""
+    folds = problem.labels
+    is_own, labels = _own_labels(folds.labels, partition, rank)
+    evaluation = folds.evaluation
+    if evaluation is not None:
+        evaluation = _own_labels(evaluation, partition, rank)[1]
+    weight = folds.validation_weight[is_own]
+    own = LabelFolds(labels, weight, folds.fold[is_own], evaluation, folds.in_time)
+    offset = None if problem.offset is None else partition.select(rank, problem.offset)
+    graph = problem.graph
+    rows = None if graph is None else partition.select(rank, graph.adjacency)
+    return replace(problem, graph=None, labels=own, offset=offset), rows
+
+
+def _own_labels(labels: Labels, partition: Partition, rank: int) -> tuple[Any, Labels]:
+    owner, position = partition.locate(labels.nodes)
+    own = owner == rank
+    return own, Labels(position[own], labels.target[own], labels.weight[own])
+
+
+def _joined(states: Sequence[FittedState], problem: Problem, partition: Partition) -> FittedState:
+    """The state of all nodes, from those of the workers."""
+    first = states[0]
+    facts: dict[str, Any] = {"graph": problem.graph, "offset": problem.offset}
+    facts |= {"labels": problem.labels.labels, "parameters": problem.parameters}
+    if first.members:
+        parts = zip(*(state.members for state in states), strict=True)
+        facts["members"] = tuple(_joined(part, problem, partition) for part in parts)
+    for name in ("scores", "propagated_scores", "raw_predictions"):
+        facts[name] = partition.join([getattr(state, name) for state in states])
+    facts["validation"] = _joined_record([state.validation for state in states], problem, partition)
+    return replace(first, **facts)
+
+
+def _joined_record(
+    records: Sequence[ValidationRecord], problem: Problem, partition: Partition
+) -> ValidationRecord:
+    """The record of all workers in the order of one process: fold after fold, then eval_set."""
+    nodes = np.concatenate([partition.positions(i)[one.nodes] for i, one in enumerate(records)])
+    folds = problem.labels
+    wanted = [folds.held_out(fold).nodes for fold in range(folds.n_folds)]
+    wanted += [] if folds.evaluation is None else [folds.evaluation.nodes]
+    in_order = np.concatenate(wanted)
+    in_order = in_order[np.isin(in_order, nodes)]
+    order = np.argsort(nodes)
+    rows = order[np.searchsorted(nodes, in_order, sorter=order)]
+    names = ("target", "prediction", "without_graph")
+    columns = [np.concatenate([getattr(one, name) for one in records])[rows] for name in names]
+    return ValidationRecord(in_order, *columns)
 
 
 def _show(event: tuple[float, str]) -> None:
@@ -117,58 +198,82 @@ def _show(event: tuple[float, str]) -> None:
     sys.stderr.flush()
 
 
-def train_in_worker(
-    n_threads: int,
-    task: Task,
-    blocks: Sequence[Any],
-    rows: Rows,
-    graph: Graph | GraphRows | None,
-    rank: int,
-    address: dict[str, Any],
-) -> WorkerResult:
+def train_in_worker(task: Task, blocks: Sequence[Any], membership: Membership) -> WorkerResult:
     """Train together with the other workers; runs in each of them at the same time.
 
-    ``rows`` are the nodes of this worker's ``blocks`` of X, ``address`` is where the workers find
-    each other.
+    ``blocks`` are the rows of X that this worker holds.
     """
     with ExitStack() as stack:
-        collective = stack.enter_context(communicator(rank, address))
-        problem = task.problem
-        settings = problem.settings
-        reader, table = read_shard(blocks, rows, settings.categorical_features, collective)
-        # A sharded graph has the interface of a Graph.
-        local: Any = BlockGraph(graph, rows, collective) if isinstance(graph, GraphRows) else graph
-        settings = replace(settings, verbose=0, n_jobs=settings.n_jobs or n_threads)
-        problem = replace(problem, settings=settings, reader=reader, table=table, graph=local)
-        session = _session(task, table, reader, collective, stack)
+        workers = stack.enter_context(communicator(membership))
+        partition = membership.partition
+        settings = task.problem.settings
+        starts = [start for start, _ in partition.ranges[membership.rank]]
+        reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
+        # A shard of a graph has the interface of a Graph.
+        graph: Any = None if task.graph is None else shard_graph(task.graph, partition, workers)
+        settings = replace(settings, verbose=0, n_jobs=settings.n_jobs or membership.n_threads)
+        problem = replace(
+            task.problem,
+            settings=settings,
+            reader=reader,
+            table=table,
+            graph=graph,
+            labels=_sharded_labels(task.problem.labels, workers),
+            offset=shard(task.problem.offset, workers),
+        )
+        session = _session(task, table, reader, partition, workers, stack)
         stack.enter_context(reuse_memory())
-        callbacks: list[Callback] = [Rank0Callbacks(task.callbacks, collective)]
-        if task.stream is not None and rank == 0:
+        callbacks: list[Callback] = [Rank0Callbacks(task.callbacks, workers)]
+        if task.stream is not None and workers.rank == 0:
             callbacks.append(ProgressBar(stream=task.stream))  # type: ignore[arg-type]
         with threads(problem.n_threads):
-            state = train(problem, WorkerBackend(collective), callbacks, session)
+            state = train(problem, Backend(), callbacks, session)
     digest = sha256(b"".join(state.ensemble.files().values())).hexdigest()
-    if rank:
-        return WorkerResult(digest)
-    traffic = {"n_workers": collective.count, "calls": collective.calls, "bytes": collective.sent}
-    state = replace(state, graph=None, table=None, encoded_table=None, cluster=traffic)
+    traffic = {"n_workers": workers.count, "calls": workers.calls}
+    traffic |= {"bytes": workers.sent, "halo_bytes": workers.halo_sent}
+    members = tuple(replace(one, graph=None, table=None) for one in state.members)
+    state = replace(state, graph=None, table=None, cluster=traffic, members=members)
     return WorkerResult(digest, state, task.callbacks)
 
 
+def _sharded_labels(folds: LabelFolds, workers: Collective) -> LabelFolds:
+    def sharded(labels: Labels) -> Labels:
+        columns = (shard(column, workers) for column in (labels.target, labels.weight))
+        return Labels(labels.nodes, *columns)
+
+    return replace(
+        folds,
+        labels=sharded(folds.labels),
+        validation_weight=shard(folds.validation_weight, workers),
+        fold=shard(folds.fold, workers),
+        evaluation=None if folds.evaluation is None else sharded(folds.evaluation),
+    )
+
+
 def _session(
-    task: Task, table: Shard, reader: TableReader, collective: Collective, stack: ExitStack
+    task: Task,
+    table: Table,
+    reader: TableReader,
+    partition: Partition,
+    workers: Collective,
+    stack: ExitStack,
 ) -> CheckpointSession | None:
-    """The session that writes, in the first worker; the others resume from what it has read."""
+    """The session of this worker; the first reads for all."""
     if task.checkpoint is None:
         return None
     session = None
-    if collective.rank == 0:
+    if workers.rank == 0:
         session = stack.enter_context(checkpoint_session(task.checkpoint, task.resume))
-    own = None if session is None else (session.manifest, session.entries)
-    content = collective.allgather_objects(own)[0]
-    if session is None:
-        session = CheckpointFollower(task.checkpoint, *content)
-    columns = fingerprint_of(table.fingerprint(), str(reader.categories))
+    own = None if session is None else (session.manifest, session.entries, session.paths)
+    manifest, entries, paths = workers.allgather_objects(own)[0]
+    positions = partition.positions(workers.rank)
+    folds = task.problem.labels
+    n_folds = int(max(workers.allgather_objects(folds.n_folds)))
+    nodes = [np.arange(positions.size), *(folds.held_out(fold).nodes for fold in range(n_folds))]
+    nodes += [] if folds.evaluation is None else [folds.evaluation.nodes]
+    orders = RowOrders([positions[own] for own in nodes], workers)
+    session = CheckpointSession(task.checkpoint, manifest, entries, paths, orders)
+    columns = fingerprint_of(fingerprint_of_rows(table, partition, workers), str(reader.categories))
     session.check_fingerprint(task.fingerprint | {"X": columns})
     return session
 

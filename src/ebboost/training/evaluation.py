@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ebboost.backends import Backend
 from ebboost.boosting.metrics import Scored, as_metric
 from ebboost.data.labels import Labels
+from ebboost.data.sharded import of_all_rows
 from ebboost.training.problem import Problem
 
 Array = NDArray[np.float64]
@@ -30,7 +31,8 @@ def eval_metric(
     labelled = (validation.target, validation.weight, offset)
 
     def evaluate(scores: Array) -> float:
-        scored = Scored(problem.output.loss, backend.to_host(scores), *labelled)
+        parts = map(of_all_rows, (backend.to_host(scores), *labelled))
+        scored = Scored(problem.output.loss, *parts)
         value = metric.compute(scored)
         return -value if metric.greater_is_better else value
 

@@ -12,6 +12,7 @@ from ebboost.boosting.calibration import best_temperature, expected_calibration_
 from ebboost.boosting.losses import SquaredError
 from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
+from ebboost.data.sharded import standard_error, total_rows
 from ebboost.learners.averaged import average
 from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
@@ -142,8 +143,9 @@ def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:
 
 def _gain(metric: str, levels: list[float], influence: list[Array]) -> GraphGain:
     difference = influence[0] - influence[1]
-    error = float(difference.std() / np.sqrt(difference.size))
-    return GraphGain(metric, float(levels[0]), float(levels[1]), error, difference.size)
+    error = standard_error(difference)
+    n_labels = total_rows(difference)
+    return GraphGain(metric, float(levels[0]), float(levels[1]), error, n_labels)
 
 
 def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:

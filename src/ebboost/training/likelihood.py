@@ -21,7 +21,7 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
     if problem.classes:
         return problem
     loss = regression_loss(problem.settings.loss)
-    if None not in loss.get_params().values() or problem.labels.held_out(0).nodes.size == 0:
+    if None not in loss.get_params().values() or not problem.labels.has_held_out(0):
         return problem
     parts = parts_of(problem)
     runner = Runner(problem, backend, (), None, interrupt)

@@ -16,6 +16,7 @@ from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader, group_column
+from ebboost.data.sharded import total_rows
 from ebboost.data.splitting import assign_folds, hold_out, latest_blocks
 from ebboost.data.table import Table
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
@@ -105,11 +106,15 @@ class LabelFolds:
         weight = self.validation_weight[held]
         return Labels(self.labels.nodes[held], self.labels.target[held], weight)
 
+    def has_held_out(self, fold: int) -> bool:
+        """Return whether a fold has labels."""
+        return total_rows(self.held_out(fold).target) > 0
+
     def validation(self, fold: int) -> Labels | None:
         """Return the labels of a fold and of ``eval_set``: to stop on, and to compare models."""
         held_out = self.held_out(fold)
         if self.evaluation is None:
-            return held_out if held_out.nodes.size else None
+            return held_out if self.has_held_out(fold) else None
         return held_out.concat(self.evaluation)
 
 
@@ -139,7 +144,7 @@ class Problem:
     @property
     def n_labels(self) -> int:
         """Number of known labels."""
-        return int(self.labels.labels.nodes.size)
+        return total_rows(self.labels.labels.target)
 
     @property
     def n_threads(self) -> int:

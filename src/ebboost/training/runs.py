@@ -131,7 +131,7 @@ def build_run(
     else:
         pipeline = candidate.pipeline()
         in_memory = not (problem.table.is_sparse or problem.table.on_disk)
-        if problem.coordinates is not None and in_memory and not problem.table.is_distributed:
+        if problem.coordinates is not None and in_memory:
             pipeline.rotation = problem.coordinates.rotation
         table = pipeline.fit_transform(
             problem.table, problem.graph, training, learner.takes_categories, problem.seed

@@ -21,6 +21,7 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.features import NeighborFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.neighbor_correlation import neighbor_means
+from ebboost.data.sharded import average, standard_error, total_rows
 from ebboost.graph import Graph, Graphs, check_strengths
 from ebboost.model.candidate import Candidate
 from ebboost.propagation import Laplacian, Smoother
@@ -115,24 +116,24 @@ def compare(
     """
     folds = [fold for fold in one if fold in other]
     parts = []
-    if problem.labels.held_out(folds[0]).nodes.size:
+    if problem.labels.has_held_out(folds[0]):
         pairs = [held_out_losses(problem, models, folds) for models in (one, other)]
         parts.append(pairs[0] - pairs[1])
     if problem.labels.evaluation is not None:
         pairs = [evaluation_losses(problem, models, folds) for models in (one, other)]
         parts.append(pairs[0] - pairs[1])
     if len(parts) == 2:
-        errors = [part.std() / np.sqrt(part.size) for part in parts]
-        if abs(parts[0].mean() - parts[1].mean()) > 2.0 * np.hypot(*errors):
+        errors = [standard_error(part) for part in parts]
+        if abs(parts[0].mean() - parts[1].mean()) > 2.0 * np.hypot(errors[0], errors[1]):
             parts = parts[1:]
     gains = np.concatenate(parts)
-    return Comparison(float(gains.mean()), float(gains.std() / np.sqrt(gains.size)))
+    return Comparison(float(gains.mean()), standard_error(gains))
 
 
 def losses_of(problem: Problem, models: Mapping[int, FoldModel], folds: Sequence[int]) -> Array:
     """Return the losses at all labels that the models of these folds were not trained on."""
     losses = []
-    if problem.labels.held_out(folds[0]).nodes.size:
+    if problem.labels.has_held_out(folds[0]):
         losses.append(held_out_losses(problem, models, folds))
     if problem.labels.evaluation is not None:
         losses.append(evaluation_losses(problem, models, folds))
@@ -154,7 +155,7 @@ def evaluation_losses(
     labels = problem.labels.evaluation
     assert labels is not None
     losses = [_losses(problem, labels, models[fold].evaluation) for fold in folds]
-    return np.mean(losses, axis=0)
+    return average(losses)
 
 
 def _losses(problem: Problem, labels: Labels, predictions: Array) -> Array:
@@ -222,7 +223,8 @@ class Search:
     def _can_be_averaged(self, candidate: Candidate) -> bool:
         """Whether a candidate has all of its models, and few enough scores to store."""
         models = self.models(candidate)
-        n_scores = len(self.runner.models) * next(iter(models.values())).scores.size
+        scores = next(iter(models.values())).scores
+        n_scores = len(self.runner.models) * total_rows(scores) * scores.shape[1]
         is_complete = len(models) == self.problem.labels.n_folds > 1
         return is_complete and n_scores <= defaults.MAX_STORED_SCORES
 
@@ -253,8 +255,8 @@ class Search:
         return {
             fold: replace(
                 model,
-                held_out=np.mean([one[fold].held_out for one in models], axis=0),
-                evaluation=np.mean([one[fold].evaluation for one in models], axis=0),
+                held_out=average([one[fold].held_out for one in models]),
+                evaluation=average([one[fold].evaluation for one in models]),
             )
             for fold, model in models[0].items()
         }
@@ -330,10 +332,10 @@ class Search:
         assert problem.graph is not None
         models = self.models(current)
         labels, scores = out_of_fold(problem, models, "held_out_scores")
-        if not labels.nodes.size and problem.labels.evaluation is not None:
+        if not total_rows(labels.target) and problem.labels.evaluation is not None:
             labels = problem.labels.evaluation
-            scores = np.mean([model.evaluation_scores for model in models.values()], axis=0)
-        if labels.nodes.size < defaults.MIN_LABELS_FOR_FOLDS:
+            scores = average([model.evaluation_scores for model in models.values()])
+        if total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:
             return start or default_field(problem)
         arguments = (problem.graph, labels, scores, problem.output.loss)
         field = estimate_field(*arguments, seed=problem.seed, start=start).field
@@ -369,7 +371,7 @@ def selection_row(
         "folds": len(folds),
         "rounds": float(np.mean([model.n_rounds for model in models.values()])),
         "loss": float(values.mean()),
-        "standard_error": float(values.std() / np.sqrt(values.size)),
+        "standard_error": standard_error(values),
         "seconds": sum(model.seconds for model in models.values()),
     }
 

@@ -1,9 +1,8 @@
 """Training on a Dask cluster.
 
-Each worker has its rows of the table and, of a large graph, its rows of the adjacency; it has the
-scores and labels of all nodes. Two things are computed jointly: a sweep over the graph, of which
-each worker computes its rows, and a tree, for which XGBoost sums the histograms. Everything else is
-the same arithmetic on the same numbers in every worker.
+Each worker has the rows of its own nodes: of the table, the graph, and every vector. Three things
+are computed jointly: sums of a few numbers, a sweep over the graph, for which workers exchange the
+values of neighbouring nodes, and a tree, for which XGBoost sums the histograms.
 """
 
 from ebboost.backends.dask.collections import gathered, is_dask, scores_of

@@ -1,24 +1,52 @@
-"""The client's side of a fit on a cluster: location of the rows, lost workers."""
+"""The client's side of a fit on a cluster: which worker has which rows, lost workers."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from threading import Thread
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from ebboost.backends.dask.collections import row_blocks
-from ebboost.backends.dask.sharding import GraphRows, Rows, Shard
+from ebboost.backends.dask.sharding import Partition
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
-from ebboost.graph import Graph
 
-#: Graphs of up to so many weights are copied to every worker: a sweep over all of the graph takes
-#: less time than a reduction among the workers.
-MAX_REPLICATED_WEIGHTS = 2_000_000
 #: Seconds between two looks at the workers, and for the others to notice that one is lost.
 POLL_SECONDS = 0.05
 NOTICE_SECONDS = 10.0
+#: What workers raise that wait for one that has failed.
+LOST_ERRORS = ("XGBoostError", "ConnectionError", "ConnectionResetError", "BrokenPipeError")
+
+
+@dataclass(frozen=True)
+class Outline(Table):
+    """The columns of a table and its number of rows, without them."""
+
+    rows: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all workers."""
+        return self.rows
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the values are elsewhere."""
+        return True
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Where a worker finds the others."""
+
+    rank: int
+    partition: Partition
+    tracker: Mapping[str, Any]
+    fit: str
+    n_threads: int = 1
 
 
 class Cluster:
@@ -40,62 +68,70 @@ class Cluster:
             ) from None
         X = row_blocks(X)
         self._locate(X)
-        #: An empty table with the same columns and the number of rows.
-        names = [str(name) for name in getattr(X, "columns", range(X.shape[1]))]
-        empty = np.zeros((0, len(names)))
-        self.outline: Table = Shard(empty, tuple(names), rows=Rows((), self.n_rows))
+        names = tuple(str(name) for name in getattr(X, "columns", range(X.shape[1])))
+        #: The columns and the number of rows.
+        self.outline: Table = Outline(np.zeros((0, len(names))), names, rows=self.n_rows)
 
     def _locate(self, X: TableLike) -> None:
-        """Have the blocks computed, and record which worker has which rows."""
+        """Have the blocks computed, successive ones by one worker, and record its rows."""
         import distributed
 
-        blocks = self.client.compute(np.ravel(X.to_delayed()).tolist())
-        distributed.wait(blocks)
-        lengths = self.client.gather(self.client.map(_length, blocks, pure=False))
-        ends = np.cumsum(lengths).tolist()
-        self.n_rows = ends[-1] if ends else 0
-        if not self.n_rows:
-            raise ValueError("X has no rows.")
-        holders = self.client.who_has(blocks)
+        delayed = np.ravel(X.to_delayed()).tolist()
+        workers = sorted(self.client.nthreads())[: len(delayed)]
+        shares = np.array_split(np.arange(len(delayed)), len(workers))
+        blocks: dict[str, list[Any]] = {}
+        for worker, share in zip(workers, shares, strict=True):
+            own = [delayed[block] for block in share]
+            blocks[worker] = self.client.compute(own, workers=[worker], allow_other_workers=False)
+        distributed.wait([block for own in blocks.values() for block in own])
+        lengths = {
+            worker: self.client.gather(self.client.map(_length, own, pure=False))
+            for worker, own in blocks.items()
+        }
+        #: The blocks of each worker that has rows.
         self.blocks: dict[str, list[Any]] = {}
-        ranges: dict[str, list[tuple[int, int]]] = {}
-        for block, length, end in zip(blocks, lengths, ends, strict=True):
-            if length:
-                worker = min(holders[block.key])
-                self.blocks.setdefault(worker, []).append(block)
-                ranges.setdefault(worker, []).append((end - length, end))
-        #: The workers that have rows, and which.
-        self.rows = {one: Rows(tuple(own), self.n_rows) for one, own in sorted(ranges.items())}
+        ranges: list[list[tuple[int, int]]] = []
+        end = 0
+        for worker, own in blocks.items():
+            ranges.append([])
+            for block, length in zip(own, lengths[worker], strict=True):
+                if length:
+                    self.blocks.setdefault(worker, []).append(block)
+                    ranges[-1].append((end, end + length))
+                    end += length
+        if not end:
+            raise ValueError("X has no rows.")
+        self.n_rows = end
+        self.partition = Partition(tuple(tuple(own) for own in ranges if own))
 
     def run(
         self,
         function: Callable[..., Any],
-        task: object,
-        graph: Graph | None,
-        replicate_graph: bool,
+        tasks: Sequence[Any],
         listeners: Mapping[str, Callable[..., None]],
     ) -> list[Any]:
         """Run a function in every worker that has rows, all at the same time.
 
-        It is called with (n_threads, task, blocks, rows, graph, rank, address). ``replicate_graph``
-        sends all of a graph to every worker, however large; ``listeners`` are functions for the
-        events of a topic. Returns what each worker returns, in the order of their ranks.
+        It is called with its own of the tasks, the blocks of its rows and its membership among the
+        workers. ``listeners`` are functions for the events of a topic. Returns what each worker
+        returns, in the order of their ranks.
         """
         from distributed import MultiLock
 
         client = self.client
-        workers = list(self.rows)
-        graphs = self._scatter_graph(graph, replicate_graph)
-        shared = client.scatter(task, broadcast=True, hash=False)
+        workers = list(self.blocks)
         # Two fits that each hold some of the workers would wait for each other.
         with MultiLock(workers, client):
             tracker = client.submit(start_tracker, len(workers), workers=workers[0], pure=False)
             address = tracker.result()
+            fit = str(uuid4())
             options = {"allow_other_workers": False, "retries": 0, "pure": False}
             futures = {}
-            for rank, (worker, rows) in enumerate(self.rows.items()):
-                own = (shared, self.blocks[worker], rows, graphs[worker], rank, address)
-                futures[worker] = client.submit(_call, function, *own, workers=[worker], **options)
+            for rank, (worker, task) in enumerate(zip(workers, tasks, strict=True)):
+                membership = Membership(rank, self.partition, address, fit)
+                own = client.scatter(task, workers=[worker], hash=False)
+                arguments = (function, own, self.blocks[worker], membership)
+                futures[worker] = client.submit(_call, *arguments, workers=[worker], **options)
             try:
                 for topic, listener in listeners.items():
                     client.subscribe_topic(topic, listener)
@@ -107,18 +143,6 @@ class Cluster:
                 client.cancel(list(futures.values()))
                 for topic in listeners:
                     client.unsubscribe_topic(topic)
-
-    def _scatter_graph(self, graph: Graph | None, replicate: bool) -> dict[str, Any]:
-        """The graph of each worker: all of it, or its rows."""
-        client = self.client
-        if graph is None:
-            return dict.fromkeys(self.rows)
-        if replicate or graph.adjacency.nnz <= MAX_REPLICATED_WEIGHTS:
-            return dict.fromkeys(self.rows, client.scatter(graph, broadcast=True, hash=False))
-        return {
-            worker: client.scatter(GraphRows.cut(graph, rows), workers=[worker], hash=False)
-            for worker, rows in self.rows.items()
-        }
 
     def _wait(self, futures: dict[str, Any]) -> list[Any]:
         """Wait for all workers; raise if one fails or is lost, and say which and why."""
@@ -134,7 +158,7 @@ class Cluster:
             failed = {one: future for one, future in futures.items() if future.status == "error"}
             errors = {worker: future.exception() for worker, future in failed.items()}
             for worker, error in errors.items():
-                if type(error).__name__ != "XGBoostError":
+                if type(error).__name__ not in LOST_ERRORS:
                     error.add_note(
                         f"This is from the worker {worker}; it counts the rows of each block of X "
                         "from 0."
@@ -181,7 +205,7 @@ def start_tracker(count: int) -> dict[str, Any]:
     return address
 
 
-def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+def _call(function: Callable[..., Any], task: Any, blocks: Any, membership: Membership) -> Any:
     from distributed import get_worker
 
-    return function(get_worker().state.nthreads, *arguments)
+    return function(task, blocks, replace(membership, n_threads=get_worker().state.nthreads))

@@ -1,36 +1,121 @@
-"""Collective communication between the workers of a fit, by ``xgboost.collective``."""
+"""Communication between the workers of a fit.
 
+Trees are grown through XGBoost's collective, which has no messages between two workers. Arrays of
+neighbouring nodes, and sums of a few numbers, go through sockets between the workers, encrypted if
+Dask's are. Dask's own calls from worker to worker take 2.7 ms for a small array on one machine,
+XGBoost's sums 0.4 ms, these 0.1 ms, and a round with a field makes dozens.
+"""
+
+import socket
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.iterate import Iterate
-
+AnyRows = NDArray[Any]
 #: Entries for each worker and call. Larger messages fill the sockets' buffers: up to 15 times
 #: slower between four workers on one machine.
 CHUNK = 500_000
+#: Seconds without a message after which a worker counts as lost.
+SILENCE_SECONDS = 300.0
+#: Bytes that a socket takes without a receiver.
+BUFFERED = 1 << 15
+HEADER = struct.Struct("<8s7q")  # type, number of dimensions, shape
 
 
-class Collective:
-    """The workers of a fit; made inside XGBoost's ``CommunicatorContext``."""
+class Collective(ABC):
+    """The workers of a fit; all of them call the same methods in the same order."""
+
+    rank: int
+    count: int
 
     def __init__(self) -> None:
+        #: Calls so far, and bytes of sums and of halos that this worker has sent.
+        self.calls = 0
+        self.sent = 0
+        self.halo_sent = 0
+
+    @abstractmethod
+    def allreduce(self, values: AnyRows) -> AnyRows:
+        """Return the sum over all workers, the same bits in each."""
+
+    @abstractmethod
+    def exchange(self, messages: Mapping[int, AnyRows], senders: Sequence[int]) -> list[AnyRows]:
+        """Send an array to each of some ranks; return those of the senders, in their order."""
+
+    @abstractmethod
+    def allgather_objects(self, value: Any) -> list[Any]:
+        """Return the objects of all workers, by rank."""
+
+    def allgather(self, values: AnyRows) -> list[AnyRows]:
+        """Return the arrays of all workers, by rank; their lengths may differ."""
+        return self.alltoall([values] * self.count)
+
+    def alltoall(self, messages: Sequence[AnyRows]) -> list[AnyRows]:
+        """Send an array to each worker, by rank; return those of all workers."""
+        others = [rank for rank in range(self.count) if rank != self.rank]
+        received = self.exchange({rank: messages[rank] for rank in others}, others)
+        received.insert(self.rank, messages[self.rank])
+        return received
+
+    def from_rank0(self, number: float) -> float:
+        """Return the first worker's number."""
+        return float(self.allreduce(np.array([number if self.rank == 0 else 0.0]))[0])
+
+
+class DaskCollective(Collective):
+    """The workers of a fit on a Dask cluster; made inside XGBoost's ``CommunicatorContext``."""
+
+    def __init__(self, fit: str) -> None:
+        from distributed import get_worker
+        from distributed.comm import get_address_host
         from xgboost import collective
 
+        super().__init__()
         self._collective: Any = collective
         self.rank = int(collective.get_rank())
         self.count = int(collective.get_world_size())
-        #: Bytes sent so far, and calls.
-        self.sent = 0
-        self.calls = 0
+        worker = get_worker()
+        arguments = worker.security.get_connection_args("worker")
+        self._tls = arguments.get("ssl_context") if worker.address.startswith("tls") else None
+        listener = socket.create_server((get_address_host(worker.address), 0), backlog=self.count)
+        listener.settimeout(SILENCE_SECONDS)
+        with listener:
+            addresses = self.allgather_objects(listener.getsockname()[:2])
+            self._sockets = self._connect(fit.encode(), listener, addresses)
+        self._sender = ThreadPoolExecutor(1, "ebboost-send")
 
-    def allreduce(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the sum over all workers, the same bits in each.
+    def _connect(self, fit: bytes, listener: Any, addresses: Sequence[Any]) -> dict[int, Any]:
+        """A connection with each other worker; the one of higher rank opens it."""
+        sockets: dict[int, Any] = {}
+        for rank in range(self.rank):
+            sockets[rank] = self._open(socket.create_connection(addresses[rank]), rank)
+            sockets[rank].sendall(fit + struct.pack("<q", self.rank))
+        while len(sockets) < self.count - 1:
+            accepted = self._open(listener.accept()[0], None)
+            greeting = bytes(self._read(accepted, len(fit) + 8))
+            if greeting.startswith(fit):  # somebody else's connection otherwise
+                sockets[struct.unpack("<q", greeting[-8:])[0]] = accepted
+        return sockets
 
-        Where the other workers have 0 this is an allgather. The ring sends 2 − 1/w times the bytes
-        of the array from each of w workers.
-        """
+    def _open(self, connection: socket.socket, rank: int | None) -> socket.socket:
+        connection.settimeout(SILENCE_SECONDS)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls is None:
+            return connection
+        secure: socket.socket = self._tls.wrap_socket(connection, server_side=rank is None)
+        return secure
+
+    def allreduce(self, values: AnyRows) -> AnyRows:
+        """Return the sum: of few numbers over the sockets, of many over XGBoost's ring."""
+        if values.nbytes * self.count <= BUFFERED:
+            self.sent += values.nbytes
+            parts = self.alltoall([values] * self.count)
+            return np.sum(parts, axis=0, dtype=values.dtype)
         flat = values.ravel()
         operation = self._collective.Op.SUM
         sums = np.empty_like(flat)
@@ -42,36 +127,52 @@ class Collective:
         self.sent += flat.nbytes
         return sums.reshape(values.shape)
 
-    def from_rank0(self, number: float) -> float:
-        """Return the first worker's number; other processors may round differently."""
-        return float(self.allreduce(np.array([number if self.rank == 0 else 0.0]))[0])
-
     def allgather_objects(self, value: Any) -> list[Any]:
         """Return the objects of all workers, by rank."""
         # The collective takes no None.
         return [self._collective.broadcast([value], rank)[0] for rank in range(self.count)]
 
+    def exchange(self, messages: Mapping[int, AnyRows], senders: Sequence[int]) -> list[AnyRows]:
+        """Send and receive arrays, all at the same time."""
+        self.calls += 1
+        sending = None
+        if any(array.nbytes > BUFFERED for array in messages.values()):
+            sending = self._sender.submit(self._send, messages)
+        else:
+            self._send(messages)
+        received = [self._receive(rank) for rank in senders]
+        if sending is not None:
+            sending.result()
+        return received
 
-class Rank0Objective:
-    """An objective whose losses are the first worker's.
+    def _send(self, messages: Mapping[int, AnyRows]) -> None:
+        for rank, array in messages.items():
+            content = np.ascontiguousarray(array)
+            shape = (array.ndim, *array.shape, *(0,) * (6 - array.ndim))
+            header = HEADER.pack(array.dtype.str.encode(), *shape)
+            self._sockets[rank].sendall(header)
+            self._sockets[rank].sendall(content.data.cast("B") if content.size else b"")
 
-    Every decision of the loop compares losses. On processors of two kinds a last bit could make one
-    worker stop and leave the others waiting for it.
-    """
+    def _receive(self, rank: int) -> AnyRows:
+        header = self._read(self._sockets[rank], HEADER.size)
+        kind, n_dimensions, *shape = HEADER.unpack(header.data)
+        dtype = np.dtype(kind.rstrip(b"\0").decode())
+        lengths = shape[:n_dimensions]
+        content = self._read(self._sockets[rank], int(np.prod(lengths)) * dtype.itemsize)
+        return content.view(dtype).reshape(lengths)
 
-    def __init__(self, objective: Any, collective: Collective) -> None:
-        self._objective = objective
-        self._collective = collective
+    def _read(self, connection: socket.socket, n_bytes: int) -> NDArray[np.uint8]:
+        content = np.empty(n_bytes, dtype=np.uint8)
+        view = content.data
+        while view:
+            n_read = connection.recv_into(view)
+            if not n_read:
+                raise ConnectionError("a worker has closed its connection")
+            view = view[n_read:]
+        return content
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._objective, name)
-
-    def value(self, point: Iterate) -> float:
-        """Return the first worker's training loss."""
-        from_rank0 = self._collective.from_rank0
-        return point.cached("agreed", lambda: from_rank0(self._objective.value(point)))
-
-    def validation_value(self, point: Iterate) -> float | None:
-        """Return the first worker's validation loss."""
-        own = self._objective.validation_value(point)
-        return None if own is None else self._collective.from_rank0(own)
+    def close(self) -> None:
+        """Close the connections."""
+        self._sender.shutdown(wait=False, cancel_futures=True)
+        for connection in self._sockets.values():
+            connection.close()

@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from ebboost.backends.dask.collectives import Collective
+from ebboost.backends.dask.cluster import Membership
+from ebboost.backends.dask.collectives import DaskCollective
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,18 @@ class EventStream:
 
 
 @contextmanager
-def communicator(rank: int, address: dict[str, Any]) -> Iterator[Collective]:
-    """Join the other workers under XGBoost's tracker at ``address``."""
+def communicator(membership: Membership) -> Iterator[DaskCollective]:
+    """Join the other workers under XGBoost's tracker."""
     from xgboost.collective import CommunicatorContext
 
     # Ranks go by the order of these names; numbers of one length sort as numbers do.
-    task_id = f"{rank:09d}"
-    with CommunicatorContext(**address, dmlc_task_id=task_id, dmlc_retry=1):
-        yield Collective()
+    task_id = f"{membership.rank:09d}"
+    with CommunicatorContext(**membership.tracker, dmlc_task_id=task_id, dmlc_retry=1):
+        collective = DaskCollective(membership.fit)
+        try:
+            yield collective
+        finally:
+            collective.close()
 
 
 @contextmanager

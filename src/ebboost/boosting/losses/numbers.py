@@ -4,6 +4,7 @@ import numpy as np
 
 from ebboost.boosting.losses.base import Array, Loss, sum_outputs, without_offset
 from ebboost.data.parameters import check_number
+from ebboost.data.sharded import of_all_rows
 
 # Huber's delta in robust standard deviations: 95 % efficiency for normal errors (Huber, 1964).
 HUBER_DELTA = 1.345
@@ -150,6 +151,8 @@ class Quantile(Loss):
 
 
 def _weighted_quantile(target: Array, weight: Array, alpha: float) -> Array:
+    target = of_all_rows(target)
+    weight = of_all_rows(weight)
     quantiles = np.empty(target.shape[1], like=target)
     for column in range(target.shape[1]):
         order = np.argsort(target[:, column], kind="stable")
@@ -160,5 +163,6 @@ def _weighted_quantile(target: Array, weight: Array, alpha: float) -> Array:
 
 def _robust_scale(target: Array) -> float:
     """Robust standard deviation, or the plain one if half the labels are equal."""
+    target = of_all_rows(target)
     scale = MAD_TO_STD * float(np.median(np.abs(target - np.median(target))))
     return scale or float(np.std(target)) or 1.0

@@ -1,0 +1,175 @@
+"""Arrays whose rows are divided among workers that run the same program at the same time."""
+
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebboost.data.types import AnyArray
+
+T = TypeVar("T")
+
+
+class Reducer(Protocol):
+    """What sharded arrays need of the workers."""
+
+    rank: int
+    count: int
+
+    def allreduce(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum over all workers, the same bits in each."""
+
+    def allgather(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return the arrays of all workers, by rank."""
+
+
+class ShardedArray(np.ndarray):
+    """A worker's rows of an array; sums, means and extremes over rows are those of all workers.
+
+    The counterpart of an array on a GPU: objectives, solvers and losses compute on it unchanged.
+    Every worker must reduce the same arrays in the same order. Functions of numpy that mix rows in
+    another way raise TypeError; :func:`of_all_rows` gathers the rows where one is needed.
+    """
+
+    workers: Reducer
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.workers = getattr(other, "workers", None)  # type: ignore[assignment]
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func in CREATION:
+            return shard(func(*args, **kwargs), self.workers)
+        if func is np.bincount:
+            return self.workers.allreduce(func(*map(np.asarray, args), **kwargs))
+        if func not in ROWWISE:
+            raise TypeError(
+                f"numpy's {func.__name__} of rows that are divided among workers is not supported."
+            )
+        result = super().__array_function__(func, types, args, kwargs)
+        is_rows = type(result) is np.ndarray and result.ndim > 0 and func not in REDUCTIONS
+        return shard(result, self.workers) if is_rows else result
+
+    def sum(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+        """Return the sum along an axis."""
+        local = np.asarray(self).sum(axis, *args, **options)
+        if not _reduces_rows(axis):
+            return shard(local, self.workers)
+        is_count = local.dtype.kind in "biu"
+        total = self.workers.allreduce(np.asarray(local, dtype=np.float64))
+        return (total.astype(np.int64) if is_count else total)[()]
+
+    def mean(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+        """Return the mean along an axis."""
+        if not _reduces_rows(axis):
+            return shard(np.asarray(self).mean(axis, *args, **options), self.workers)
+        width = int(np.prod(self.shape[1:])) if axis is None else 1
+        return self.sum(axis, *args, **options) / (total_rows(self) * width)
+
+    def std(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+        """Return the standard deviation along an axis."""
+        if not _reduces_rows(axis):
+            return shard(np.asarray(self).std(axis, *args, **options), self.workers)
+        deviation = self - self.mean(axis)
+        return np.sqrt((deviation * deviation).mean(axis))
+
+    def max(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+        """Return the maximum along an axis."""
+        return self._extreme(np.max, -np.inf, axis, **options)
+
+    def min(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+        """Return the minimum along an axis."""
+        return self._extreme(np.min, np.inf, axis, **options)
+
+    def _extreme(self, pick: Any, limit: float, axis: Any, **options: Any) -> Any:
+        local = np.asarray(self)
+        if not _reduces_rows(axis):
+            return shard(pick(local, axis=axis, **options), self.workers)
+        local = pick(local, axis=axis, **{"initial": limit} | options)
+        of_all = np.zeros((self.workers.count, *np.shape(local)))
+        of_all[self.workers.rank] = local
+        result = pick(self.workers.allreduce(of_all), axis=0)
+        return result.astype(self.dtype) if np.isfinite(result).all() else result
+
+    def any(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+        """Return whether any entry along an axis is true."""
+        local = np.asarray(self).any(axis, *args, **options)
+        if not _reduces_rows(axis):
+            return shard(local, self.workers)
+        return (self.workers.allreduce(np.asarray(local, dtype=np.float64)) > 0)[()]
+
+    def all(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+        """Return whether all entries along an axis are true."""
+        local = np.asarray(self).all(axis, *args, **options)
+        if not _reduces_rows(axis):
+            return shard(local, self.workers)
+        return ~(self.workers.allreduce(np.asarray(~local, dtype=np.float64)) > 0)[()]
+
+
+def _reduces_rows(axis: Any) -> bool:
+    return axis is None or 0 in np.atleast_1d(axis)
+
+
+def shard(local: AnyArray, workers: Reducer) -> AnyArray:
+    """Return a worker's rows as a sharded array; None stays None."""
+    if local is None or np.ndim(local) == 0:
+        return local
+    rows = np.asarray(local).view(ShardedArray)
+    rows.workers = workers
+    return rows
+
+
+def total_rows(values: AnyArray) -> int:
+    """Return the number of rows, those of other workers included."""
+    if not isinstance(values, ShardedArray):
+        return int(values.shape[0])
+    return int(values.workers.allreduce(np.array([len(values)], dtype=np.float64))[0])
+
+
+def of_all_rows(values: AnyArray) -> AnyArray:
+    """Return the rows of all workers as an ordinary array, in the order of the workers."""
+    if not isinstance(values, ShardedArray):
+        return values
+    return np.concatenate(values.workers.allgather(np.asarray(values)))
+
+
+def standard_error(values: AnyArray) -> float:
+    """Return the standard error of the mean of a column."""
+    return float(values.std() / np.sqrt(total_rows(values)))
+
+
+def average(arrays: list[T]) -> T:
+    """Return the mean of arrays of one shape, sharded if they are."""
+    return sum(arrays[1:], start=arrays[0]) / len(arrays)  # type: ignore[call-overload]
+
+
+CREATION = {np.zeros, np.ones, np.empty, np.full, np.arange, np.asarray, np.array}
+CREATION |= {np.ascontiguousarray, np.asanyarray}
+REDUCTIONS = {np.sum, np.mean, np.std, np.max, np.min, np.amax, np.amin, np.any, np.all, np.average}
+#: Functions that compute each row by itself, or call the methods above.
+ROWWISE = REDUCTIONS | {
+    np.where,
+    np.zeros_like,
+    np.ones_like,
+    np.empty_like,
+    np.full_like,
+    np.hstack,
+    np.column_stack,
+    np.concatenate,
+    np.broadcast_to,
+    np.clip,
+    np.isin,
+    np.copy,
+    np.ndim,
+    np.shape,
+    np.size,
+    np.result_type,
+    np.may_share_memory,
+    np.copyto,
+    np.ravel,
+    np.atleast_1d,
+    np.atleast_2d,
+    np.array_split,
+}

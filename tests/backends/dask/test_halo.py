@@ -1,0 +1,129 @@
+"""Sweeps, propagation, field, gradient and columns in shards are those of one process."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ebboost as eb
+from ebboost.backends.dask.sharding import shard_graph
+from ebboost.boosting import field_mode, latent_field
+from ebboost.boosting.label_use import objective_for
+from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.losses import LogLoss, Poisson, SquaredError
+from ebboost.data.graph_columns import frequent_levels, neighbor_columns, smoothed_columns
+from ebboost.data.labels import Labels
+from ebboost.data.sharded import shard
+from ebboost.data.table import Table
+from ebboost.testing import graphs
+from tests.backends.dask.threads import in_threads, random_partition
+
+SMOOTHERS = [
+    eb.Laplacian(1.5, 3),
+    eb.Laplacian(1.5, 3, method="jacobi"),
+    eb.Laplacian(1.0, method="exact"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exact():
+    """Solves to rounding, so that results may be compared."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(latent_field, "TRAINING_TOLERANCE", 1e-13)
+        patch.setattr(field_mode, "RESPONSE_TOLERANCE", 1e-13)
+        yield
+
+
+def sharded(graph, count, seed):
+    """A random partition, and a function that builds the graph of a worker."""
+    partition = random_partition(graph.n_nodes, count, seed)
+
+    def build(workers):
+        return shard_graph(partition.select(workers.rank, graph.adjacency), partition, workers)
+
+    return partition, build
+
+
+@settings(max_examples=15, deadline=None)
+@given(graphs(min_nodes=8, max_nodes=40), st.integers(1, 4), st.integers(0, 99))
+def test_operators_and_degrees_are_those_of_one_process(graph, count, seed):
+    partition, build = sharded(graph, count, seed)
+    scores = np.random.default_rng(seed).normal(size=(graph.n_nodes, 2))
+
+    def work(workers):
+        own = build(workers)
+        local = shard(partition.select(workers.rank, scores), workers)
+        images = [np.asarray(s.operator(own).apply(local)) for s in SMOOTHERS]
+        return np.asarray(own.degrees), own.n_edges, *images
+
+    parts = in_threads(count, work)
+    degrees, n_edges, *images = zip(*parts, strict=True)
+    np.testing.assert_allclose(partition.join(degrees), graph.degrees, rtol=1e-12)
+    assert set(n_edges) == {graph.n_edges}
+    for smoother, image in zip(SMOOTHERS, images, strict=True):
+        expected = smoother.operator(graph).apply(scores)
+        np.testing.assert_allclose(partition.join(image), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "loss", [SquaredError(), LogLoss(), Poisson()], ids=lambda one: type(one).__name__
+)
+@settings(max_examples=10, deadline=None)
+@given(graph=graphs(min_nodes=8, max_nodes=30), count=st.integers(1, 3), seed=st.integers(0, 99))
+def test_objective_and_field_are_those_of_one_process(loss, graph, count, seed):
+    random = np.random.default_rng(seed)
+    n = graph.n_nodes
+    partition, build = sharded(graph, count, seed)
+    nodes = np.sort(random.choice(n, n // 2 + 1, replace=False))
+    target = random.integers(0, 2, (nodes.size, 1)).astype(float)
+    weight = random.uniform(0.5, 2.0, nodes.size)
+    tree = random.normal(size=(n, 1))
+    field = LatentField(0.7, 0.3)
+
+    def results(graph, labels, tree):
+        parts = (field, graph, eb.Laplacian(1.0, 2).operator(graph), loss, labels)
+        objective = objective_for(*parts, None, 0.1, 0)
+        point = objective.start()
+        step = objective.newton_step(point, tree, objective.propagate(tree, point))
+        point = point.take_step(0.5 * step, tree, objective.propagate(tree, point))
+        arrays = (objective.gradient(point), objective.curvature(point), objective.predict(point))
+        return [objective.value(point), step], [np.asarray(array) for array in arrays]
+
+    def work(workers):
+        rank, position = partition.locate(nodes)
+        own = rank == workers.rank
+        local = [shard(values[own], workers) for values in (target, weight)]
+        labels = Labels(position[own], *local)
+        return results(build(workers), labels, shard(partition.select(workers.rank, tree), workers))
+
+    expected_numbers, expected = results(graph, Labels(nodes, target, weight), tree)
+    parts = in_threads(count, work)
+    for numbers, _ in parts:
+        np.testing.assert_allclose(numbers, expected_numbers, rtol=1e-9)
+    for i, array in enumerate(expected):
+        np.testing.assert_allclose(partition.join([own[i] for _, own in parts]), array, atol=1e-9)
+
+
+@settings(max_examples=10, deadline=None)
+@given(graphs(min_nodes=8, max_nodes=30), st.integers(1, 3), st.integers(0, 99))
+def test_columns_of_neighbours_are_those_of_one_process(graph, count, seed):
+    random = np.random.default_rng(seed)
+    partition, build = sharded(graph, count, seed)
+    X = random.normal(size=(graph.n_nodes, 3))
+    X[random.random(X.shape) < 0.1] = np.nan
+    X[:, 2] = random.integers(0, 12, graph.n_nodes)
+    levels = [f"level {i}" for i in range(12)]
+
+    def columns(values, graph):
+        table = Table(values, tuple("abc"), (2,), (0, 1, 2), categories={2: levels})
+        wanted = (("mean", "min", "max"), True, frequent_levels(table))
+        added = table.with_columns(*neighbor_columns(table, graph, *wanted))
+        smoothed = smoothed_columns(table, lambda: eb.Laplacian().operator(graph))
+        return np.asarray(added.with_columns(*smoothed).materialize().values)
+
+    def work(workers):
+        return columns(shard(partition.select(workers.rank, X), workers), build(workers))
+
+    np.testing.assert_allclose(
+        partition.join(in_threads(count, work)), columns(X, graph), atol=1e-9
+    )
