@@ -234,6 +234,8 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "neighbor_features": st.sampled_from(["auto", None])
     | st.builds(eb.NeighborFeatures, degree=st.booleans()),
     "feature_smoothing": st.sampled_from(["auto", None]) | SMOOTHERS,
+    "spectral_features": st.sampled_from(["auto", None])
+    | st.builds(eb.SpectralFeatures, st.integers(1, 5)),
     "learner": LEARNERS,
     "momentum": st.sampled_from([False, True, "simple", eb.CorrectedMomentum(0.1)]),
     "penalty": st.sampled_from([0.0, 0.1]),

@@ -11,9 +11,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost.data.graph_columns import STATISTICS, frequent_levels, neighbor_columns, neighbor_names
-from ebboost.data.low_rank import Seed, singular_vectors
+from ebboost.data.low_rank import Seed
 from ebboost.data.parameters import check_number
 from ebboost.data.reader import TableReader
+from ebboost.data.spectral import spectral_columns, spectral_vectors
 from ebboost.data.table import Table
 from ebboost.data.validation import check_graph
 from ebboost.graph import Graph
@@ -212,14 +213,15 @@ class SpectralFeatures(_GraphTransformer):
         self.n_components = n_components
         self.random_state = random_state
 
-    def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
+    def check(self) -> None:
+        """Raise ValueError if a parameter is not valid."""
         check_number("n_components", self.n_components, low=1, integer=True)
+
+    def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
+        self.check()
         super().fit(X, y, graph=graph)
-        unsigned = self.graph_.unsigned
-        scale = 1.0 / np.sqrt(np.where(unsigned.degrees > 0, unsigned.degrees, 1.0))
-        normalized = sparse.diags_array(scale) @ unsigned.adjacency @ sparse.diags_array(scale)
-        vectors = singular_vectors(normalized, self.n_components, 4, self.random_state)
-        self.embedding_: Array = normalized @ vectors
+        vectors = spectral_vectors(self.graph_, self.n_components, self.random_state)
+        self.embedding_: Array = spectral_columns(self.graph_, vectors)
         return self
 
     def transform(self, X: object) -> Matrix:

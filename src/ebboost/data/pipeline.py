@@ -5,8 +5,9 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from ebboost.data.features import NeighborFeatures
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.graph_columns import (
     Levels,
     NewColumns,
@@ -16,6 +17,7 @@ from ebboost.data.graph_columns import (
 )
 from ebboost.data.labels import Labels
 from ebboost.data.low_rank import LowRank
+from ebboost.data.spectral import spectral_columns
 from ebboost.data.table import Columns, Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
 from ebboost.graph import Graph
@@ -33,7 +35,8 @@ class FeaturePipeline:
 
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None  # P_x of [X, P_x X]
-    low_rank: LowRank | None = None  # of a sparse table; replaces all of the above
+    spectral_features: SpectralFeatures | None = None
+    low_rank: LowRank | None = None  # of a sparse table; replaces columns of neighbours too
     #: Two columns of coordinates that are rotated, and what the second is multiplied by first.
     rotation: tuple[int, int, float] | None = None
     #: Categories with a column for their share among neighbours; set by ``fit_transform``.
@@ -45,8 +48,9 @@ class FeaturePipeline:
 
     @property
     def uses_graph(self) -> bool:
-        """Whether columns are computed from neighbours' columns."""
-        return self.neighbor_features is not None or self.feature_smoothing is not None
+        """Whether columns are computed from the graph."""
+        parts = (self.neighbor_features, self.feature_smoothing, self.spectral_features)
+        return any(part is not None for part in parts)
 
     def fit_transform(
         self, table: Table, graph: Graph | None, training: Labels, takes_categories: bool, seed: int
@@ -57,7 +61,7 @@ class FeaturePipeline:
         """
         self._check_in_memory(table)
         if self.low_rank is not None:
-            return self.low_rank.fit_transform(table, seed)
+            return self._add_spectral(self.low_rank.fit_transform(table, seed), graph)
         encoded = table
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
@@ -70,17 +74,19 @@ class FeaturePipeline:
         """Transform another table in the same way."""
         self._check_in_memory(table)
         if self.low_rank is not None:
-            return self.low_rank.transform(table)
+            return self._add_spectral(self.low_rank.transform(table), graph)
         encoded = table if self.encoder is None else self.encoder.transform(table)
         return self._add_graph_columns(table, encoded, graph)
 
     def hops(self, graph: Graph | None) -> int | None:
         """Return how many edges away the rows are that a row's features depend on; None: any."""
-        if graph is None or self.low_rank is not None:
+        if graph is None:
             return 0
+        if self.low_rank is not None:
+            return 0 if self.spectral_features is None else 1
         if graph.groups is not None or graph.time is not None:
             return 0 if self.neighbor_features is None else None
-        statistics = 0 if self.neighbor_features is None else 1
+        statistics = 0 if self.neighbor_features is self.spectral_features is None else 1
         smoothing = self.feature_smoothing
         smoothed = 0 if smoothing is None else smoothing.hops(graph.unsigned)
         return None if smoothed is None else max(statistics, smoothed)
@@ -90,7 +96,8 @@ class FeaturePipeline:
     ) -> Array:
         """Return importances of the features, added up over the columns they were computed from."""
         if self.low_rank is not None:  # shared among columns by the squares of its entries
-            return (self.low_rank.directions**2) @ importances
+            n_directions = self.low_rank.directions.shape[1]
+            return (self.low_rank.directions**2) @ importances[:n_directions]
         total = np.zeros(n_columns + 1)  # the last for columns of the graph alone, of origin -1
         np.add.at(total, list(origin), importances)
         return total[:-1]
@@ -114,17 +121,25 @@ class FeaturePipeline:
         if graph is None:
             return encoded
         source = encoded if self.smooths_encodings else table
-        graph = graph.unsigned
         features = self.neighbor_features
         if features is not None:
             features.check()
             wanted = (features.statistics, features.degree, self.levels or {})
-            columns = neighbor_columns(source, graph, *wanted)
+            columns = neighbor_columns(source, graph.unsigned, *wanted)
             encoded = encoded.with_columns(*columns)
         if self.feature_smoothing is not None and graph.groups is None:
-            operator = partial(self.feature_smoothing.operator, graph)
+            operator = partial(self.feature_smoothing.operator, graph.unsigned)
             encoded = encoded.with_columns(*smoothed_columns(source, operator))
-        return encoded
+        return self._add_spectral(encoded, graph)
+
+    def _add_spectral(self, table: Table, graph: Graph | None) -> Table:
+        """Add columns of the spectral embedding, from the vectors of the graph's nodes."""
+        if self.spectral_features is None or graph is None or graph.vectors is None:
+            return table
+        columns = spectral_columns(graph, graph.vectors)
+        names = [f"spectral{number}" for number in range(columns.shape[1])]
+        block = sparse.csr_array(columns) if table.is_sparse else columns
+        return table.with_columns([block], names, [-1] * len(names))
 
 
 def _rotated(table: Table, first: int, second: int, scale: float) -> NewColumns:

@@ -22,6 +22,9 @@ PARAMETERS = """n_estimators : int, default=3000
         ``eb.Laplacian(20.0, 5)``. While ``smoothing`` or ``labels`` is ``"auto"``, ``selection``
         decides about all parts that are ``"auto"``; where both are given, ``"auto"`` columns are
         left out.
+    spectral_features : SpectralFeatures, "auto" or None, default="auto"
+        Columns of the graph's spectral embedding, e.g. ``eb.SpectralFeatures(64)``: where in the
+        graph a node is. New nodes have them from their edges to fitted nodes.
     relations : "auto" or dict of float, default="auto"
         For ``graph={{"friend": g1, "city": g2}}``: what the weights of each relation are multiplied
         by, e.g. ``{{"friend": 1.0, "city": 0.2}}``; negative for heterophily. ``"auto"`` estimates

@@ -17,7 +17,7 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
 from ebboost.data.coordinates import append_columns, split_geometry
-from ebboost.data.features import NeighborFeatures
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
@@ -48,6 +48,7 @@ class BaseEBBS(FittedModel):
         "labels": [LatentField, MaskedLabels, str],
         "neighbor_features": [NeighborFeatures, StrOptions({"auto"}), None],
         "feature_smoothing": [Smoother, StrOptions({"auto"}), None],
+        "spectral_features": [SpectralFeatures, StrOptions({"auto"}), None],
         "relations": [Mapping, StrOptions({"auto"})],
         "learner": "no_validation",
         "loss": [Loss, str],
@@ -75,6 +76,7 @@ class BaseEBBS(FittedModel):
         labels: LatentField | MaskedLabels | str = "auto",
         neighbor_features: NeighborFeatures | str | None = "auto",
         feature_smoothing: Smoother | str | None = "auto",
+        spectral_features: SpectralFeatures | str | None = "auto",
         relations: Mapping[str, float] | str = "auto",
         learner: Any = "lightgbm",
         loss: Loss | str = "auto",
@@ -98,6 +100,7 @@ class BaseEBBS(FittedModel):
         self.labels = labels
         self.neighbor_features = neighbor_features
         self.feature_smoothing = feature_smoothing
+        self.spectral_features = spectral_features
         self.relations = relations
         self.learner = learner
         self.loss = loss

@@ -12,7 +12,7 @@ from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
-from ebboost.data.features import NeighborFeatures
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.types import LabelledNodes, TableLike
 from ebboost.estimators._parameters import CLASS_LOSSES, CLASS_WEIGHT, fill_docstring
 from ebboost.estimators.base import BaseEBBS
@@ -61,6 +61,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         "labels": "none",
         "neighbor_features": None,
         "feature_smoothing": None,
+        "spectral_features": None,
         "learner": CatBoost(6),
     }
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -77,6 +78,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         labels: LatentField | str = "auto",
         neighbor_features: NeighborFeatures | str | None = "auto",
         feature_smoothing: Smoother | str | None = "auto",
+        spectral_features: SpectralFeatures | str | None = "auto",
         relations: Mapping[str, float] | str = "auto",
         learner: Any = "lightgbm",
         loss: Loss | str = "auto",
@@ -102,6 +104,7 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
             labels=labels,
             neighbor_features=neighbor_features,
             feature_smoothing=feature_smoothing,
+            spectral_features=spectral_features,
             relations=relations,
             learner=learner,
             loss=loss,

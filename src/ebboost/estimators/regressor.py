@@ -53,6 +53,7 @@ class EBBSRegressor(RegressorMixin, BaseEBBS):
         "labels": MaskedLabels(from_zero=True),
         "neighbor_features": None,
         "feature_smoothing": Laplacian(20.0, 5),
+        "spectral_features": None,
         "learner": CatBoost(6, shrinkage=0.2),
     }
 

@@ -45,6 +45,7 @@ class GraphStructure:
         outgoing: sparse.csr_array | None = None,
         groups: Groups[Self] | None = None,
         time: NDArray[np.float64] | None = None,
+        vectors: NDArray[np.float32] | None = None,
     ) -> None:
         adjacency.sort_indices()
         indices = adjacency.indices
@@ -61,6 +62,7 @@ class GraphStructure:
         self._outgoing = outgoing
         self._groups = groups
         self._time = None if time is None else _read_only(time.copy())
+        self._vectors = vectors
         if outgoing is not None:
             for array in (outgoing.data, outgoing.indices, outgoing.indptr):
                 array.flags.writeable = False
@@ -70,7 +72,7 @@ class GraphStructure:
             raise ValueError(f"weight overflows at node {node}, added up: rescale the weights.")
 
     def __reduce__(self) -> tuple[Any, ...]:  # pickle restores arrays as writeable
-        parts = (self._part_of, self._outgoing, self._groups, self._time)
+        parts = (self._part_of, self._outgoing, self._groups, self._time, self._vectors)
         return type(self), (self._adjacency, self._node_ids, *parts)
 
     @property
@@ -145,6 +147,29 @@ class GraphStructure:
     def time(self) -> NDArray[np.float64] | None:
         """The time of each node, where only earlier neighbours are used."""
         return self._time
+
+    def with_vectors(self, vectors: NDArray[np.float32] | None) -> Self:
+        """Return the graph with vectors of its nodes, which spectral columns are computed from.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n_nodes, n_components) or None
+
+        Returns
+        -------
+        Graph
+        """
+        graph = copy.copy(self)
+        graph._vectors = vectors
+        return graph
+
+    @property
+    def vectors(self) -> NDArray[np.float32] | None:
+        """Vectors of the nodes; of a subgraph, those in its parent."""
+        if self._part_of is None or self._part_of[0].vectors is None:
+            return self._vectors
+        parent, members = self._part_of
+        return parent.vectors[members]
 
     @property
     def n_nodes(self) -> int:

@@ -41,8 +41,8 @@ class Graph(GraphStructure):
         The graph that this is a subgraph of, and the positions of these nodes in it.
     outgoing : csr_array of shape (n_nodes, n_nodes), optional
         Weights of directed edges, from row to column.
-    groups, time : optional
-        See :meth:`from_groups` and :meth:`with_time`.
+    groups, time, vectors : optional
+        See :meth:`from_groups`, :meth:`with_time` and :meth:`with_vectors`.
 
     Examples
     --------

@@ -33,7 +33,7 @@ PLAIN: dict[str, str | int | None] = {
     "labels": "none",
     "neighbor_features": None,
 }
-PLAIN |= {"feature_smoothing": None, "relations": "auto", "verbose": 0}
+PLAIN |= {"feature_smoothing": None, "spectral_features": None, "relations": "auto", "verbose": 0}
 
 
 @dataclass(frozen=True)

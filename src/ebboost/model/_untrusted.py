@@ -129,6 +129,8 @@ def check_candidate(candidate: Candidate) -> None:
         few = len(columns.statistics) <= len(STATISTICS)
         require(few, "candidate.neighbor_features must name each statistic once")
         columns.check()
+    if candidate.spectral_features is not None:
+        candidate.spectral_features.check()
 
 
 def check_rounds(rounds: object) -> None:
@@ -282,7 +284,10 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
         outgoing = csr(arrays, "outgoing", (n_nodes, n_nodes))
         finite = outgoing.dtype == np.float64 and np.isfinite(outgoing.data).all()
         require(finite and (outgoing.data >= 0).all(), "outgoing_data must be finite, from 0 up")
-    return Graph(adjacency, node_ids, outgoing=outgoing, time=time)
+    vectors = None
+    if "vectors" in arrays:
+        vectors = numbers(arrays, "vectors", n_nodes, None).astype(np.float32, copy=False)
+    return Graph(adjacency, node_ids, outgoing=outgoing, time=time, vectors=vectors)
 
 
 def symmetric(arrays: Arrays, name: str, n_nodes: int) -> sparse.csr_array:
@@ -426,6 +431,8 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         graph = Graph.from_edges([0], [1], directed=state.graph.outgoing is not None)
         if state.graph.groups is not None:
             graph = Graph.from_groups([0, 1])
+        if state.graph.vectors is not None:
+            graph = graph.with_vectors(state.graph.vectors[:1].repeat(2, axis=0))
     features = pipeline.transform(rows, graph)
     require(features.origin == state.column_origin, "the trees were grown on other columns")
     scores = np.zeros((2, state.n_outputs))

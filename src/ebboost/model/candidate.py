@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.features import NeighborFeatures
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.low_rank import LowRank
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.propagation import Smoother
@@ -23,6 +23,7 @@ class Candidate:
     labels: LatentField | MaskedLabels | None = None
     neighbor_features: NeighborFeatures | None = None
     feature_smoothing: Smoother | None = None
+    spectral_features: SpectralFeatures | None = None
     low_rank: int = 0
 
     @property
@@ -33,22 +34,25 @@ class Candidate:
     @property
     def n_parts(self) -> int:
         """Number of parts that use the graph."""
-        parts = (self.smoothing, self.labels, self.neighbor_features, self.feature_smoothing)
-        return sum(part is not None for part in parts)
+        return sum(part is not None for part in (self.smoothing, self.labels, *self._columns))
+
+    @property
+    def _columns(self) -> tuple[object, ...]:
+        return self.neighbor_features, self.feature_smoothing, self.spectral_features
 
     def shares_features(self, other: "Candidate") -> bool:
         """Whether the trees of both are grown on the same columns with the same settings."""
         return self._tree_settings() == other._tree_settings()
 
     def _tree_settings(self) -> tuple[str, int, bool, bool]:
-        columns = repr((self.neighbor_features, self.feature_smoothing))
-        return columns, self.low_rank, isinstance(self.labels, MaskedLabels), self.uses_graph
+        return repr(self._columns), self.low_rank, isinstance(self.labels, MaskedLabels), self.uses_graph
 
     def pipeline(self) -> FeaturePipeline:
         """Return the unfitted pipeline that computes the columns of the trees."""
         return FeaturePipeline(
             self.neighbor_features,
             self.feature_smoothing,
+            self.spectral_features,
             LowRank(self.low_rank) if self.low_rank else None,
             smooths_encodings=isinstance(self.labels, MaskedLabels),
         )

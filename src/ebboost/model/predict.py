@@ -200,6 +200,9 @@ def _predict_attached(
         attach = state.coordinates.attach(table, coordinates)
     assert attach is not None
     joined = attached_graph(state.graph, table.n_rows, attach, graph)
+    if state.graph.vectors is not None:
+        new = np.zeros((table.n_rows, state.graph.vectors.shape[1]), dtype=np.float32)
+        joined = joined.with_vectors(np.vstack([state.graph.vectors, new]))
     if state.graph.time is not None and times is not None:
         joined = joined.with_time(np.append(state.graph.time, times))
     fixed = np.vstack([state.fixed_scores, fixed_scores(state, table.n_rows, offset)])
@@ -367,17 +370,23 @@ def _labels_of_rows(
     graph = scored.graph
     if graph is None or state.graph is None:
         return None
-    row_of = np.full(state.n_nodes, -1)
-    if graph.has_ids and state.graph.has_ids:
-        position = {node: row for row, node in enumerate(graph.node_ids.tolist())}
-        row_of[:] = [position.get(node, -1) for node in state.graph.node_ids.tolist()]
-    elif state.graph.has_edges_of(graph) and _has_fitted_rows(state, X, scored.scores):
-        row_of = np.arange(state.n_nodes)
+    row_of = _rows_of_nodes(state.graph, graph)
+    has_ids = graph.has_ids and state.graph.has_ids
+    if not has_ids and (row_of >= 0).all() and not _has_fitted_rows(state, X, scored.scores):
+        row_of[:] = -1
     labels = replace(state.labels, nodes=row_of[state.labels.nodes])
     if (row_of < 0).all() and new_labels is None:
         warn_caller(NEW_NODES)
     known = labels.nodes >= 0
     return labels.subset(known) if known.any() else None
+
+
+def _rows_of_nodes(fitted: Graph, graph: Graph) -> IntArray:
+    """The row of each fitted node in another graph, by its id or in the same graph; -1 for none."""
+    if graph.has_ids and fitted.has_ids:
+        position = {node: row for row, node in enumerate(graph.node_ids.tolist())}
+        return np.array([position.get(node, -1) for node in fitted.node_ids.tolist()])
+    return np.arange(fitted.n_nodes) if fitted.has_edges_of(graph) else np.full(fitted.n_nodes, -1)
 
 
 def _has_fitted_rows(state: FittedState, X: object, scores: Array) -> bool:
@@ -463,6 +472,12 @@ def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) 
         directed = one_graph.outgoing is not None
         if uses_directions and directed != (state.graph.outgoing is not None):
             raise ValueError(f"graph must be made with directed={not directed}, as at fit.")
+        if state.graph.vectors is not None:
+            row_of = _rows_of_nodes(state.graph, one_graph)
+            shape = (one_graph.n_nodes, state.graph.vectors.shape[1])
+            vectors = np.zeros(shape, dtype=np.float32)
+            vectors[row_of[row_of >= 0]] = state.graph.vectors[row_of >= 0]
+            one_graph = one_graph.with_vectors(vectors)
     return one_graph
 
 

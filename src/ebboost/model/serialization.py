@@ -24,7 +24,7 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import Momentum
 from ebboost.data import archive, features
-from ebboost.data.features import NeighborFeatures
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
 from ebboost.data.pipeline import FeaturePipeline
@@ -45,7 +45,8 @@ from ebboost.propagation import Smoother
 FORMAT = FileFormat("ebboost model", 1)
 # Modules and base classes of the parts that a file may name without `classes`.
 _MODULES = (features, latent_field, learners, losses, masked_labels, momentum, propagation)
-_PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, NeighborFeatures)
+_PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum)
+_PARTS += (NeighborFeatures, SpectralFeatures)
 # What is stored as an array: attributes of the state, and the fields of its records by prefix.
 _MEMBER_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions")
 _ARRAYS = _MEMBER_ARRAYS
@@ -168,6 +169,8 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
         matrices["graph"] = state.graph.adjacency
         if state.graph.time is not None:
             arrays["time"] = state.graph.time
+        if state.graph.vectors is not None:
+            arrays["vectors"] = state.graph.vectors
         if state.graph.outgoing is not None:
             matrices["outgoing"] = state.graph.outgoing
         if state.graph.groups is not None:

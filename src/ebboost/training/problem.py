@@ -28,6 +28,8 @@ from ebboost.training import defaults
 from ebboost.training.settings import Settings
 
 Array = NDArray[np.float64]
+# Parts that use later nodes.
+NOT_CAUSAL = ("smoothing", "feature_smoothing", "spectral_features")
 # Parameters that two runs of one fit may differ in.
 FORECAST = -1  # number of the model that predicts later labels as far ahead as later rows
 _NOT_IN_FINGERPRINT = ("n_jobs", "random_state", "verbose")
@@ -272,7 +274,7 @@ def check_offset(offset: Array | None, labels: Labels, settings: Settings) -> No
 def check_causal(graph: Graph, labels: LabelFolds, settings: Settings) -> None:
     """Raise ValueError for what would use later nodes."""
     use = settings.labels
-    parts = {name: getattr(settings, name) for name in ("smoothing", "feature_smoothing")}
+    parts = {name: getattr(settings, name) for name in NOT_CAUSAL}
     if graph.groups is not None:
         parts["neighbor_features"] = settings.neighbor_features
     for name, part in parts.items():

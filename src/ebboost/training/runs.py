@@ -115,8 +115,8 @@ def build_run(
     validation = problem.labels.validation(fold)
     n_outputs = training.target.shape[1]
     seed = problem.seed + fold
-    learner = defaults.learner(settings.learner, problem.n_labels, candidate, problem.classes)
-    learner = backend.learner(learner)
+    size = (settings.learner, problem.n_labels, candidate, problem.classes)
+    learner = backend.learner(defaults.learner(*size))
     if problem.table.on_disk and not learner.takes_blocks:
         raise ValueError(
             f"X is a ParquetTable, which learner={learner.name!r} cannot read block by block: use "
@@ -147,6 +147,7 @@ def build_run(
     objective.eval_metric = eval_metric(problem, backend, validation)
     objective = backend.objective(objective)
     if grower is None:
+        learner = backend.learner(defaults.learner(*size, len(table.names)))
         where: dict[str, Any] = {"n_jobs": problem.threads_for(table), "device": settings.device}
         grower = learner.start(table, n_outputs=n_outputs, seed=seed, **where)
     table.release()  # the bins are enough from here on

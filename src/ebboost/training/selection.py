@@ -18,10 +18,11 @@ from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.features import NeighborFeatures
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.neighbor_correlation import neighbor_means
 from ebboost.data.sharded import average, standard_error, total_rows
+from ebboost.data.spectral import spectral_vectors
 from ebboost.graph import Graph, Graphs, check_strengths
 from ebboost.model.candidate import Candidate
 from ebboost.propagation import Laplacian, Smoother
@@ -357,6 +358,8 @@ def named(candidate: Candidate) -> Candidate:
         words.append("neighbour columns")
     if candidate.feature_smoothing is not None:
         words.append("smoothed columns")
+    if candidate.spectral_features is not None:
+        words.append("spectral columns")
     return replace(candidate, name=" + ".join(words) or "none")
 
 
@@ -386,9 +389,19 @@ class Parts:
 
     @property
     def by_rules(self) -> Candidate:
-        """The candidate with all optional parts but smoothed columns, which double the table."""
-        parts = {name: part for name, part in self.optional.items() if name != "feature_smoothing"}
+        """The candidate with all optional parts but those that add most columns for least gain."""
+        wide = ("feature_smoothing", "spectral_features")
+        parts = {name: part for name, part in self.optional.items() if name not in wide}
         return named(replace(self.plain, **parts))  # type: ignore[arg-type]
+
+    def with_vectors(self, problem: Problem) -> Problem:
+        """Return the problem with vectors of the nodes, if a candidate may have spectral columns."""
+        features = self.plain.spectral_features or self.optional.get("spectral_features")
+        if not isinstance(features, SpectralFeatures) or problem.graph is None:
+            return problem
+        seed = problem.seed if features.random_state is None else features.random_state
+        vectors = spectral_vectors(problem.graph, features.n_components, seed)
+        return replace(problem, graph=problem.graph.with_vectors(vectors))
 
 
 def parts_of(problem: Problem) -> Parts:
@@ -418,8 +431,11 @@ def parts_of(problem: Problem) -> Parts:
         optional["neighbor_features"] = NeighborFeatures()
         if len(table.categorical) < len(table.names):  # categories are not smoothed
             optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
+    in_memory = not (table.on_disk or table.is_distributed)
+    if in_memory and graph.n_nodes <= defaults.MAX_SPECTRAL_NODES:
+        optional["spectral_features"] = SpectralFeatures(defaults.SPECTRAL_COMPONENTS)
     if graph.groups is not None:  # scores and columns are not propagated between rows
-        fixed |= dict.fromkeys(("smoothing", "feature_smoothing"))
+        fixed |= dict.fromkeys(("smoothing", "feature_smoothing", "spectral_features"))
     optional = {name: part for name, part in optional.items() if name not in fixed}
     steps: list[tuple[str, ...]] = [
         (name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}
@@ -443,6 +459,12 @@ def requested_parts(problem: Problem) -> dict[str, object]:
         scale = partial(problem.output.loss.label_scale, known.target, known.weight, offset)
         smoothing = smoothing.prepared(scale)
     graph = problem.graph
+    has_groups = graph is not None and graph.groups is not None
+    if isinstance(settings.spectral_features, SpectralFeatures):
+        if has_groups or problem.table.is_distributed:
+            where = "groups" if has_groups else "Dask collections"
+            raise ValueError(f"spectral_features are not supported with {where}: use None.")
+        settings.spectral_features.check()
     is_causal = graph is not None and graph.time is not None
     smoothing = None if is_causal else smoothing
     parts: dict[str, object] = {"smoothing": smoothing, "labels": labels}
@@ -452,11 +474,12 @@ def requested_parts(problem: Problem) -> dict[str, object]:
             f"feature_smoothing must be linear, got {settings.feature_smoothing!r}: use "
             "eb.Laplacian(20.0, 5)."
         )
-    for name in ("neighbor_features", "feature_smoothing"):
+    for name in ("neighbor_features", "feature_smoothing", "spectral_features"):
         part = getattr(settings, name)
         parts[name] = None if is_fixed and isinstance(part, str) else part
     if graph is not None and is_causal:
         parts["feature_smoothing"] = None
+        parts["spectral_features"] = None
         parts |= {} if graph.groups is None else {"neighbor_features": None}
     return parts
 

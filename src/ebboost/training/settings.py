@@ -12,7 +12,7 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
-from ebboost.data.features import NeighborFeatures
+from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.model.output import ClassWeight
 from ebboost.propagation import Smoother
 
@@ -27,6 +27,7 @@ class Settings:
     labels: LatentField | MaskedLabels | str
     neighbor_features: NeighborFeatures | str | None
     feature_smoothing: Smoother | str | None
+    spectral_features: SpectralFeatures | str | None
     relations: Mapping[str, float] | str
     learner: Any
     loss: Loss | str

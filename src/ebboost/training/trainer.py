@@ -178,27 +178,27 @@ def train(
     watchers = [*callbacks, *([ProgressBar()] if settings.verbose else [])]
     interrupt = Interrupt()
     problem = with_estimated_loss(problem, backend, interrupt)
-    runner = Runner(problem, backend, watchers, session, interrupt)
-    search = select(problem, runner)
+    parts = candidate_parts(problem)
+    problem = parts.with_vectors(problem)
+    search = Search(problem, Runner(problem, backend, watchers, session, interrupt), parts)
+    search.run()
     if interrupt.is_set:
         hint = "" if session is None else f" resume=True continues from {session.folder}."
         warn_caller(
-            f"fit was interrupted after round {runner.n_rounds}: the model is the best of the "
+            f"fit was interrupted after round {search.runner.n_rounds}: the model is the best of the "
             f"rounds so far.{hint}"
         )
     return average_models(problem, backend, search)
 
 
-def select(problem: Problem, runner: Runner) -> Search:
-    """Return the search after the models of the best candidate have been trained."""
+def candidate_parts(problem: Problem) -> Parts:
+    """Return the parts of the candidates, those of one alone where none are compared."""
     parts = parts_of(problem)
     has_validation = problem.labels.validation(0) is not None
     by_rules = problem.settings.selection == "rules" or not has_validation
     if parts.steps and by_rules and problem.graph is not None:
         parts = Parts(parts.by_rules if _is_informative(problem, problem.graph) else parts.plain)
-    search = Search(problem, runner, parts)
-    search.run()
-    return search
+    return parts
 
 
 def _is_informative(problem: Problem, graph: Graph) -> bool:
