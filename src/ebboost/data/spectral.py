@@ -14,22 +14,21 @@ N_ITERATIONS = 7  # of the randomized singular value decomposition
 
 
 def spectral_vectors(graph: Graph, n_components: int, seed: Seed) -> Vectors:
-    """Return D^{-1/2} V with V the leading singular vectors of Â = D^{-1/2} A D^{-1/2}."""
-    graph = graph.unsigned
-    scale = _scale(graph)[:, None]
-    normalized = sparse.csr_array(graph.adjacency.multiply(scale).multiply(scale.T))
+    """Return the leading singular vectors V of Â = D^{-1/2} A D^{-1/2} as columns."""
     with threadpool_limits(1, user_api="blas"):  # more threads take longer on narrow matrices
-        vectors = singular_vectors(normalized, n_components, N_ITERATIONS, seed)
-    return (scale * vectors).astype(np.float32)  # as model files store them
+        vectors = singular_vectors(_normalized(graph), n_components, N_ITERATIONS, seed)
+    return vectors.astype(np.float32)  # as model files store them
 
 
 def spectral_columns(graph: Graph, vectors: Vectors) -> Array:
     """Return Â V; a node that was not in the fitted graph has a row of 0 in ``vectors``."""
-    graph = graph.unsigned
-    columns: Array = _scale(graph)[:, None] * (graph.adjacency @ vectors)
+    columns: Array = _normalized(graph) @ vectors
     return columns
 
 
-def _scale(graph: Graph) -> Array:
-    """D^{-1/2}, 1 for nodes without edges."""
-    return 1.0 / np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+def _normalized(graph: Graph) -> sparse.csr_array:
+    """Â, whose degrees are those in the parent of a subgraph."""
+    graph = graph.unsigned
+    scale = 1.0 / np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+    rows = sparse.diags_array(scale)
+    return sparse.csr_array(rows @ graph.adjacency @ rows)

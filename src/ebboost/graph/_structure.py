@@ -166,10 +166,11 @@ class GraphStructure:
     @property
     def vectors(self) -> NDArray[np.float32] | None:
         """Vectors of the nodes; of a subgraph, those in its parent."""
-        if self._part_of is None or self._part_of[0].vectors is None:
+        if self._part_of is None:
             return self._vectors
         parent, members = self._part_of
-        return parent.vectors[members]
+        vectors = parent.vectors
+        return None if vectors is None else vectors[members]
 
     @property
     def n_nodes(self) -> int:

@@ -286,7 +286,7 @@ def graph(arrays: Arrays, node_ids: Any, n_nodes: int) -> Graph | None:
         require(finite and (outgoing.data >= 0).all(), "outgoing_data must be finite, from 0 up")
     vectors = None
     if "vectors" in arrays:
-        vectors = numbers(arrays, "vectors", n_nodes, None).astype(np.float32, copy=False)
+        vectors = numbers(arrays, "vectors", n_nodes, None, high=2.0).astype(np.float32)
     return Graph(adjacency, node_ids, outgoing=outgoing, time=time, vectors=vectors)
 
 

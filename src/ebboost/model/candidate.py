@@ -45,7 +45,12 @@ class Candidate:
         return self._tree_settings() == other._tree_settings()
 
     def _tree_settings(self) -> tuple[str, int, bool, bool]:
-        return repr(self._columns), self.low_rank, isinstance(self.labels, MaskedLabels), self.uses_graph
+        return (
+            repr(self._columns),
+            self.low_rank,
+            isinstance(self.labels, MaskedLabels),
+            self.uses_graph,
+        )
 
     def pipeline(self) -> FeaturePipeline:
         """Return the unfitted pipeline that computes the columns of the trees."""

@@ -201,8 +201,9 @@ def _predict_attached(
     assert attach is not None
     joined = attached_graph(state.graph, table.n_rows, attach, graph)
     if state.graph.vectors is not None:
-        new = np.zeros((table.n_rows, state.graph.vectors.shape[1]), dtype=np.float32)
-        joined = joined.with_vectors(np.vstack([state.graph.vectors, new]))
+        vectors = np.zeros((joined.n_nodes, state.graph.vectors.shape[1]), dtype=np.float32)
+        vectors[: state.n_nodes] = state.graph.vectors
+        joined = joined.with_vectors(vectors)
     if state.graph.time is not None and times is not None:
         joined = joined.with_time(np.append(state.graph.time, times))
     fixed = np.vstack([state.fixed_scores, fixed_scores(state, table.n_rows, offset)])

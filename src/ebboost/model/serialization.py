@@ -45,8 +45,8 @@ from ebboost.propagation import Smoother
 FORMAT = FileFormat("ebboost model", 1)
 # Modules and base classes of the parts that a file may name without `classes`.
 _MODULES = (features, latent_field, learners, losses, masked_labels, momentum, propagation)
-_PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum)
-_PARTS += (NeighborFeatures, SpectralFeatures)
+_COLUMNS = (NeighborFeatures, SpectralFeatures)
+_PARTS = (Smoother, LatentField, MaskedLabels, Learner, Loss, Momentum, *_COLUMNS)
 # What is stored as an array: attributes of the state, and the fields of its records by prefix.
 _MEMBER_ARRAYS = ("init_score", "scores", "propagated_scores", "raw_predictions")
 _ARRAYS = _MEMBER_ARRAYS

@@ -395,7 +395,7 @@ class Parts:
         return named(replace(self.plain, **parts))  # type: ignore[arg-type]
 
     def with_vectors(self, problem: Problem) -> Problem:
-        """Return the problem with vectors of the nodes, if a candidate may have spectral columns."""
+        """Return the problem with vectors of the nodes, if spectral columns may be used."""
         features = self.plain.spectral_features or self.optional.get("spectral_features")
         if not isinstance(features, SpectralFeatures) or problem.graph is None:
             return problem

@@ -185,8 +185,8 @@ def train(
     if interrupt.is_set:
         hint = "" if session is None else f" resume=True continues from {session.folder}."
         warn_caller(
-            f"fit was interrupted after round {search.runner.n_rounds}: the model is the best of the "
-            f"rounds so far.{hint}"
+            f"fit was interrupted after round {search.runner.n_rounds}: the model is the best of "
+            f"the rounds so far.{hint}"
         )
     return average_models(problem, backend, search)
 

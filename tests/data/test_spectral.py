@@ -1,0 +1,105 @@
+"""Columns of the spectral embedding, in closed form and in a fitted model."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ebboost as eb
+from ebboost.data.spectral import spectral_columns, spectral_vectors
+from tests.strategies import graphs
+
+FIXED = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "n_folds": 1, "random_state": 0}
+
+
+def dense(graph):
+    adjacency = abs(graph.adjacency.toarray())
+    scale = 1.0 / np.sqrt(np.where(adjacency.sum(1) > 0, adjacency.sum(1), 1.0))
+    return scale[:, None] * adjacency * scale
+
+
+@given(graphs(), st.integers(1, 4))
+@settings(max_examples=25)
+def test_columns_are_the_normalized_adjacency_times_singular_vectors(graph, n_components):
+    vectors = spectral_vectors(graph, n_components, 0)
+    expected = dense(graph) @ vectors
+    np.testing.assert_allclose(spectral_columns(graph, vectors), expected, atol=1e-6)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(vectors.shape[1]), atol=1e-4)
+
+
+@given(graphs(), st.data())
+@settings(max_examples=25)
+def test_rows_of_a_neighborhood_are_those_of_the_graph(graph, data):
+    graph = graph.with_vectors(spectral_vectors(graph, 3, 0))
+    node = data.draw(st.integers(0, graph.n_nodes - 1))
+    near = graph.neighborhood(np.array([node]), 1)
+    row = int(np.searchsorted(near.nodes, node))
+    columns = spectral_columns(near.graph, near.graph.vectors)[row]
+    np.testing.assert_allclose(columns, spectral_columns(graph, graph.vectors)[node], atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A grid whose labels depend on the position alone, and a model with spectral columns."""
+    side = 12
+    x, y = np.divmod(np.arange(side * side), side)
+    graph = eb.Graph.build_knn(np.column_stack([x, y]).astype(float), k=4)
+    X = np.random.default_rng(0).normal(size=(side * side, 2))
+    labels = (x < side / 2).astype(float) + 0.1 * X[:, 0]
+    model = eb.EBBSRegressor(20, spectral_features=eb.SpectralFeatures(4), **FIXED)
+    return model.fit(X, labels, graph=graph), X, graph
+
+
+def test_trees_split_spectral_columns(fitted):
+    model, _, _ = fitted
+    assert model.state_.column_origin[-4:] == (-1,) * 4
+    assert (model.state_.ensemble.importances()[-4:] > 0).any()
+
+
+def test_predictions_on_the_same_graph_are_those_of_the_fit(fitted, tmp_path):
+    model, X, graph = fitted
+    np.testing.assert_allclose(model.predict(X, graph=graph), model.predict())
+    some = model.predict(X, graph=graph, nodes=[5, 77])
+    np.testing.assert_allclose(some, model.predict()[[5, 77]])
+    model.save(tmp_path / "m.ebb")
+    loaded = eb.load(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(loaded.predict(X, graph=graph), model.predict(X, graph=graph))
+
+
+def test_new_rows_have_columns_from_their_edges_to_fitted_nodes(fitted):
+    model, X, graph = fitted
+    twins = model.predict(X, attach=graph.adjacency.tocoo().coords)
+    assert np.corrcoef(twins, model.predict())[0, 1] > 0.9
+    alone = model.predict(X, attach=([0], [0]))
+    assert np.std(twins) > 1.5 * np.std(alone[1:])
+
+
+def test_updated_rows_have_the_predictions_of_a_new_table(fitted):
+    model, X, graph = fitted
+    predictor = model.predictor(X, graph=graph)
+    changed = X.copy()
+    changed[7] += 1.0
+    predictor.update([7], changed[[7]])
+    np.testing.assert_allclose(predictor.predict(), model.predict(changed, graph=graph), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"groups": [0, 0, 1, 1, 2, 2] * 24}, "not supported with groups"),
+        ({"time": np.arange(144), "causal": True}, "must be None or 'auto' with causal=True"),
+    ],
+)
+def test_spectral_columns_are_refused_where_they_have_no_meaning(fitted, arguments, match):
+    _, X, graph = fitted
+    model = eb.EBBSRegressor(2, spectral_features=eb.SpectralFeatures(4), n_folds=1)
+    graph = None if "groups" in arguments else graph
+    with pytest.raises(ValueError, match=match):
+        model.fit(X, X[:, 0], graph=graph, **arguments)
+
+
+def test_the_number_of_columns_must_be_positive(fitted):
+    _, X, graph = fitted
+    model = eb.EBBSRegressor(2, spectral_features=eb.SpectralFeatures(0), n_folds=1)
+    with pytest.raises(ValueError, match="n_components"):
+        model.fit(X, X[:, 0], graph=graph)
