@@ -33,6 +33,7 @@ class GroupedPosterior(FieldPosterior):
         self._group_of = graph.groups.group_of
         self.nodes = nodes
         self.n_nodes = graph.n_nodes
+        self.n_total = graph.n_nodes
         self.unlabelled = 0.0
         self.tau = field.tau
         self.weight = relative_weights(weight)

@@ -121,8 +121,9 @@ def _eliminate(adjacency: sparse.csr_array) -> Elimination | None:
 def _pattern(adjacency: sparse.csr_array) -> Elimination:
     """The order of least degree, and the pattern of L that all matrices on a graph have in it."""
     n_nodes = adjacency.shape[0]
-    diagonal = sparse.diags_array(abs(adjacency).sum(axis=1) + 1.0)
-    matrix = sparse.csc_array(diagonal - adjacency)
+    edges = (np.ones(adjacency.nnz), adjacency.indices, adjacency.indptr)
+    ones = sparse.csr_array(edges, shape=adjacency.shape)  # the pattern alone, whatever the weights
+    matrix = sparse.csc_array(sparse.diags_array(ones.sum(axis=1) + 1.0) - ones)
     # Without pivots, which a positive definite matrix does not need.
     lu = splu(matrix, "MMD_AT_PLUS_A", 0.0, options={"SymmetricMode": True})
     position = lu.perm_c.astype(np.int32)

@@ -30,8 +30,6 @@ Array = NDArray[np.float64]
 
 def average_models(problem: Problem, backend: Backend, search: Search) -> FittedState:
     """Return the mean of the selected candidates' models; its predictions use no labels yet."""
-    if problem.graph is not None and not any(one.spectral_features for one in search.averaged):
-        problem = replace(problem, graph=problem.graph.with_vectors(None))
     members = tuple(_member(problem, backend, search, one) for one in search.averaged)
     state = replace(
         members[0],

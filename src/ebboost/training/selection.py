@@ -431,7 +431,7 @@ def parts_of(problem: Problem) -> Parts:
         optional["neighbor_features"] = NeighborFeatures()
         if len(table.categorical) < len(table.names):  # categories are not smoothed
             optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
-    in_memory = not (table.on_disk or table.is_distributed)
+    in_memory = isinstance(graph, Graph) and not table.on_disk
     if in_memory and graph.n_nodes <= defaults.MAX_SPECTRAL_NODES:
         optional["spectral_features"] = SpectralFeatures(defaults.SPECTRAL_COMPONENTS)
     if graph.groups is not None:  # scores and columns are not propagated between rows
@@ -461,7 +461,7 @@ def requested_parts(problem: Problem) -> dict[str, object]:
     graph = problem.graph
     has_groups = graph is not None and graph.groups is not None
     if isinstance(settings.spectral_features, SpectralFeatures):
-        if has_groups or problem.table.is_distributed:
+        if has_groups or not isinstance(graph, Graph | None):
             where = "groups" if has_groups else "Dask collections"
             raise ValueError(f"spectral_features are not supported with {where}: use None.")
         settings.spectral_features.check()

@@ -179,8 +179,8 @@ def train(
     interrupt = Interrupt()
     problem = with_estimated_loss(problem, backend, interrupt)
     parts = candidate_parts(problem)
-    problem = parts.with_vectors(problem)
-    search = Search(problem, Runner(problem, backend, watchers, session, interrupt), parts)
+    searched = parts.with_vectors(problem)
+    search = Search(searched, Runner(searched, backend, watchers, session, interrupt), parts)
     search.run()
     if interrupt.is_set:
         hint = "" if session is None else f" resume=True continues from {session.folder}."
@@ -188,7 +188,8 @@ def train(
             f"fit was interrupted after round {search.runner.n_rounds}: the model is the best of "
             f"the rounds so far.{hint}"
         )
-    return average_models(problem, backend, search)
+    uses_vectors = any(one.spectral_features for one in search.averaged)
+    return average_models(searched if uses_vectors else problem, backend, search)
 
 
 def candidate_parts(problem: Problem) -> Parts:
