@@ -62,3 +62,17 @@ def test_a_factorised_field_is_that_of_conjugate_gradients():
     after = field.posterior_mean(residuals)
     assert not np.array_equal(before, after)
     np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-8)
+
+
+def test_the_factor_of_a_near_matrix_does_not_change_solutions():
+    rng = np.random.default_rng(1)
+    graph = eb.Graph.build_knn(rng.uniform(size=(1_500, 2)), k=5)
+    nodes = np.arange(0, 1_500, 3)
+    field = LatentField(3.0, 0.01).operator(graph, nodes, np.ones(nodes.size))
+    curvature = rng.uniform(0.01, 0.25, (nodes.size, 2))
+    right = rng.normal(size=(1_500, 2))
+    before = field.solve_system(curvature, right, 1e-10)
+    field.factorize(np.full_like(curvature, 0.1))
+    after = field.solve_system(curvature, right, 1e-10)
+    assert not np.array_equal(before, after)
+    np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-8)

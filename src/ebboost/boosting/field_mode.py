@@ -6,6 +6,7 @@ halved until E does not rise.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +28,19 @@ MODE_TOLERANCE = 1e-8
 STEP_TOLERANCE = 0.05
 MIN_DECREASE = 1e-12
 MAX_HALVINGS = 30
-# Least accuracy of the response of z to a tree: E is computed with the z that results.
-RESPONSE_TOLERANCE = 1e-5
+# Least accuracy of the response of z to a tree: E is computed with the z that results, and later
+# responses and steps correct it. With 1e-5 losses after 40 rounds differ by less than 1e-6 of them.
+RESPONSE_TOLERANCE = 1e-3
 # In training z is corrected if ∂E/∂z exceeds this share of ∂ℓ/∂η.
 MIN_CORRECTION = 0.03
+
+
+class Field(NamedTuple):
+    """Values z of the field, (λL + τI)z, and E."""
+
+    z: Array
+    prior_z: Array
+    value: float
 
 
 @dataclass(frozen=True)
@@ -46,33 +56,42 @@ class FieldEnergy:
         eta = scores + z[self.labels.index]
         return evaluate_loss(self.loss, method, eta, self.labels)
 
-    def value(self, scores: Array, z: Array) -> float:
-        """Return E."""
+    def value(self, scores: Array, z: Array, prior_z: Array) -> float:
+        """Return E; ``prior_z`` is (λL + τI)z."""
         total = float(self.labels.weighted(self._evaluate("value", scores, z)).sum())
-        return total + 0.5 * float((z * self.field.prior.times(z)).sum())
+        return total + 0.5 * float((z * prior_z).sum())
 
-    def gradient(self, scores: Array, z: Array) -> Array:
-        """Return ∂E/∂z on all nodes."""
-        gradient: Array = self.field.prior.times(z)
-        of_loss = self._evaluate("gradient", scores, z)
-        gradient[self.labels.index] += self.labels.weighted(of_loss)
+    def at(self, scores: Array, z: Array) -> Field:
+        """Return the field with values z."""
+        prior_z = self.field.prior.times(z)
+        return Field(z, prior_z, self.value(scores, z, prior_z))
+
+    def gradient(self, prior_z: Array, of_loss: Array) -> Array:
+        """Return ∂E/∂z on all nodes, for the weighted gradient of the loss."""
+        gradient = prior_z.copy()
+        gradient[self.labels.index] += of_loss
         return gradient
 
-    def step(
-        self, scores: Array, z: Array, gradient: Array, tolerance: float, before: float
-    ) -> tuple[Array, float]:
-        """Return z and E after a Newton step, halved until E is not above ``before``, its value.
+    def loss_gradient(self, scores: Array, z: Array) -> Array:
+        """Return the weighted gradient of the loss at the labelled nodes."""
+        return self.labels.weighted(self._evaluate("gradient", scores, z))
 
-        If no step helps, these are as they were.
+    def step(self, scores: Array, field: "Field", gradient: Array, tolerance: float) -> "Field":
+        """Return the field after a Newton step, halved until E does not rise.
+
+        If no step helps, it is as it was.
         """
-        curvature = self.labels.weight[:, None] * self._evaluate("curvature", scores, z)
+        curvature = self.labels.weight[:, None] * self._evaluate("curvature", scores, field.z)
         move = self.field.solve_system(curvature, -gradient, tolerance)
+        prior_move = self.field.prior.times(move)
         for halvings in range(MAX_HALVINGS):
-            moved: Array = z + 0.5**halvings * move
-            value = self.value(scores, moved)
-            if value <= before:
-                return moved, value
-        return z, before
+            size = 0.5**halvings
+            z: Array = field.z + size * move
+            prior_z: Array = field.prior_z + size * prior_move
+            value = self.value(scores, z, prior_z)
+            if value <= field.value:
+                return Field(z, prior_z, value)
+        return field
 
 
 def posterior_mode(
@@ -86,20 +105,19 @@ def posterior_mode(
     if loss.constant_curvature:  # the posterior mean
         return field.posterior_mean(-loss.gradient(scores, target), tolerance)
     energy = FieldEnergy(field, loss, Labels(field.nodes, target, field.weight))
-    z = np.zeros((field.n_nodes, scores.shape[1]), like=target)
-    value = energy.value(scores, z)
+    best = energy.at(scores, np.zeros((field.n_nodes, scores.shape[1]), like=target))
     limit = None
     for _ in range(MAX_STEPS):
-        gradient = energy.gradient(scores, z)
+        gradient = energy.gradient(best.prior_z, energy.loss_gradient(scores, best.z))
         size = float(np.sqrt((gradient * gradient).sum()))
         limit = tolerance * size if limit is None else limit
         if size <= limit:
             break
-        before = value
-        z, value = energy.step(scores, z, gradient, STEP_TOLERANCE, before)
-        if before - value <= MIN_DECREASE * abs(before):
+        before = best.value
+        best = energy.step(scores, best, gradient, STEP_TOLERANCE)
+        if before - best.value <= MIN_DECREASE * abs(before):
             break
-    return z
+    return best.z
 
 
 class LikelihoodFieldObjective(Objective):
@@ -135,6 +153,7 @@ class LikelihoodFieldObjective(Objective):
         self.tolerance = max(training_tolerance(field, curvature), RESPONSE_TOLERANCE)
         start = np.broadcast_to(self.fixed_scores(labels.nodes), labels.target.shape)
         self._remainder = posterior_mode(field, loss, start, labels.target, self.tolerance**2)
+        field.factorize(self._loss_curvature(self.start()))
 
     def _augment(self, smoothed: Array) -> Array:
         return np.hstack([smoothed, np.zeros_like(smoothed)])
@@ -167,20 +186,25 @@ class LikelihoodFieldObjective(Objective):
     def _value(self, point: Iterate) -> float:
         index = self.labels.index
         scores = self.fixed_scores(index) + self._split(point.smoothed[index])[0]
-        return self._penalized_mean(self._energy.value(scores, self._z(point)), point)
+        value = self._energy.value(scores, self._z(point), self._prior_z(point))
+        return self._penalized_mean(value, point)
+
+    def _prior_z(self, point: Iterate) -> Array:
+        return point.cached("prior_z", lambda: self.field.prior.times(self._z(point)))
 
     def gradient(self, point: Iterate) -> Array:
         """Return Pᵀ W ∂ℓ/∂η + εf on all n nodes, after a Newton step of z where it needs one."""
         index = self.labels.index
         scores = self.fixed_scores(index) + self._split(point.smoothed[index])[0]
-        z = self._z(point)
-        gradient = self._energy.gradient(scores, z)
         of_loss = self._loss_gradient(point)
+        gradient = self._energy.gradient(self._prior_z(point), of_loss)
         allowed = max(2.0 * self.tolerance, MIN_CORRECTION) ** 2 * float((of_loss * of_loss).sum())
         if float((gradient * gradient).sum()) > allowed:
-            value = self._energy.value(scores, z)
-            moved, _ = self._energy.step(scores, z, gradient, self.tolerance, value)
-            self._remainder = self._remainder + (moved - z)
+            z = self._z(point)
+            prior_z = self._prior_z(point)
+            field = Field(z, prior_z, self._energy.value(scores, z, prior_z))
+            moved = self._energy.step(scores, field, gradient, self.tolerance)
+            self._remainder = self._remainder + (moved.z - z)
             point.cache.clear()
         return super().gradient(point)
 

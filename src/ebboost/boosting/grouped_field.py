@@ -52,9 +52,12 @@ class GroupedPosterior(FieldPosterior):
         size = self._graph.n_nodes
         return np.column_stack([np.bincount(group, column, size) for column in values.T])
 
-    def factorize(self) -> None:
-        """Prepare for hundreds of solves."""
-        self._groups.factorize()
+    def factorize(self, curvature: Array | None = None) -> None:
+        """Prepare for hundreds of solves, of systems with curvatures near these."""
+        self._groups.factorize(None if curvature is None else self._of_groups(curvature))
+
+    def _of_groups(self, curvature: Array) -> Array:
+        return self._sums(self.nodes, curvature)[self._labelled] / self._scale
 
     def solve_labelled(self, values: Array, tolerance: float = SOLVE_TOLERANCE) -> Array:
         """Return K v on all rows, for v of shape (m, c) at the labelled rows."""
@@ -68,13 +71,13 @@ class GroupedPosterior(FieldPosterior):
 
     def solve_system(self, curvature: Array, right: Array, tolerance: float) -> Array:
         """Return (SᵀHS + λL + τI)⁻¹ Sᵀb on all rows, with H at the labelled ones."""
-        of_groups = self._sums(self.nodes, curvature)[self._labelled] / self._scale
         on_groups = self._sums(np.arange(self.n_nodes), right) / self._scale
-        return self._groups.solve_system(of_groups, on_groups, tolerance)[self._group_of]
+        system = (self._of_groups(curvature), on_groups, tolerance)
+        return self._groups.solve_system(*system)[self._group_of]
 
     def variances(self, curvature: Array, nodes: IntArray | None = None) -> Variances:
         """Return the posterior variances of the groups of rows, in units of the dispersion."""
-        of_groups = self._sums(self.nodes, curvature[:, None])[self._labelled, 0] / self._scale
+        of_groups = self._of_groups(curvature[:, None])[:, 0]
         rows = self._group_of if nodes is None else self._group_of[nodes]
         groups, position = np.unique(rows, return_inverse=True)
         result = self._groups.variances(of_groups, groups)

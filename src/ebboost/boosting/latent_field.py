@@ -29,7 +29,7 @@ from ebboost.data.once import lazy_property
 from ebboost.data.parameters import check_number
 from ebboost.data.sharded import total_rows
 from ebboost.graph import Graph
-from ebboost.propagation import GraphMatrix, Propagation, SparseSolver
+from ebboost.propagation import Factor, GraphMatrix, Propagation, SparseSolver
 
 Array = NDArray[np.float64]
 # Relative accuracy of solves whose result is reported, and in training in double precision.
@@ -179,10 +179,24 @@ class FieldPosterior:
         self._remedy = f"Use a smaller lam (now {lam}) or a larger tau (now {tau})"
         self._remedy += "." if normalized else ", or normalized=True."
         self._solver = SparseSolver(matrix, self._remedy, float(self._dominance.min()))
+        self._near: list[Factor | None] = []
 
-    def factorize(self) -> None:
-        """Prepare for hundreds of solves."""
-        self._solver.factorize()
+    def factorize(self, curvature: Array | None = None) -> None:
+        """Prepare for hundreds of solves, of systems with curvatures near these."""
+        if curvature is None:
+            self._solver.factorize()
+            return
+        solvers = [self._system(column) for column in curvature.T]
+        for solver in solvers:
+            solver.factorize()
+        self._near = [solver.factor for solver in solvers]
+
+    def _system(self, curvature: Array, near: Factor | None = None) -> SparseSolver:
+        """H + λL + τI, with H at the labelled nodes."""
+        diagonal = self.prior.diagonal.copy()
+        diagonal[self.nodes] += curvature
+        matrix = self.prior.replace(diagonal, self.prior.strength)
+        return SparseSolver(matrix, self._remedy, self.tau, near)
 
     def posterior_mean(self, residuals: Array, tolerance: float = SOLVE_TOLERANCE) -> Array:
         """Return z = K W e on all nodes, for residuals e of shape (m, c) at the labelled nodes."""
@@ -203,10 +217,8 @@ class FieldPosterior:
         """
         solution = np.empty_like(right)
         for column in range(right.shape[1]):
-            diagonal = self.prior.diagonal.copy()
-            diagonal[self.nodes] += curvature[:, min(column, curvature.shape[1] - 1)]
-            matrix = self.prior.replace(diagonal, self.prior.strength)
-            solver = SparseSolver(matrix, self._remedy, self.tau)
+            own = min(column, curvature.shape[1] - 1)
+            solver = self._system(curvature[:, own], self._near[own] if self._near else None)
             solution[:, column] = solver.solve(right[:, column], tolerance)
         return solution
 
@@ -216,15 +228,12 @@ class FieldPosterior:
         These are posterior variances in units of the dispersion. They are exact for a few
         ``nodes``, and for all where the matrix fills in little.
         """
-        diagonal = self.prior.diagonal.copy()
-        diagonal[self.nodes] += curvature
-        matrix = self.prior.replace(diagonal, self.prior.strength)
-        solver = SparseSolver(matrix, self._remedy, self.tau)
+        solver = self._system(curvature)
         if nodes is None or nodes.size > MAX_EXACT_NODES:
             solver.factorize()
             exact = solver.inverse_diagonal()
             every = (
-                diagonal_of_inverse(matrix.csr, self.tau, solver.solve)
+                diagonal_of_inverse(solver.matrix.csr, self.tau, solver.solve)
                 if exact is None
                 else Variances(exact, 0.0)
             )

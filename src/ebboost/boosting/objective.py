@@ -79,6 +79,7 @@ class Objective(Resumable):
         self.eval_metric: Callable[[Array], float] | None = None
         self._fixed_curvature: Array | None = None
         self._fixed_loss_curvature: Array | None = None
+        self._row_sums: Array | None = None
         self._linearization: tuple[Iterate, PropagationOperator] | None = None
         # Curvature of a typical label at the start. Trees are fitted to gradients and curvatures in
         # this unit, so that their regularisation means the same for labels in cents and in dollars,
@@ -200,7 +201,10 @@ class Objective(Resumable):
         operator = self.linearize(point)
         bound = operator.magnitude
         if bound is not None:
-            row_sums = bound.apply(self._constant(1.0))[self.labels.index]
+            row_sums = self._row_sums
+            if row_sums is None:
+                row_sums = bound.apply(self._constant(1.0))[self.labels.index]
+                self._row_sums = row_sums if self.operator.linear else None
             on_nodes = self._constant(0.0, loss_curvature.shape[1])
             on_nodes[self.labels.index] = loss_curvature * row_sums
             curvature = np.maximum(bound.adjoint(on_nodes), 0.0)
@@ -266,10 +270,14 @@ class Objective(Resumable):
         """w_i times the curvature of D at the labelled nodes."""
         if self._fixed_loss_curvature is not None:
             return self._fixed_loss_curvature
-        weight = self.labels.weight[:, None]
-        curvature = evaluate_loss(self.loss, "curvature", self._scores(point), self.labels)
-        # That of squared error is 1: the weights need no copy.
-        weighted = weight * curvature if curvature.ndim or float(curvature) != 1.0 else weight
+
+        def compute() -> Array:
+            weight = self.labels.weight[:, None]
+            curvature = evaluate_loss(self.loss, "curvature", self._scores(point), self.labels)
+            # That of squared error is 1: the weights need no copy.
+            return weight * curvature if curvature.ndim or float(curvature) != 1.0 else weight
+
+        weighted = point.cached("loss curvature", compute)
         if self.loss.constant_curvature:
             self._fixed_loss_curvature = weighted
         return weighted

@@ -9,6 +9,7 @@ from ebboost._native import allowed_threads, threads
 from ebboost.propagation._bounds import Contraction
 from ebboost.propagation._cg import conjugate_gradients
 from ebboost.propagation._compiled import sweep_on
+from ebboost.propagation._factor import Factor
 from ebboost.propagation._matrix import GraphMatrix
 from ebboost.propagation._solver import SparseSolver
 from ebboost.propagation._sweep import Sweep
@@ -20,6 +21,7 @@ from ebboost.propagation.robust import EdgeWeights, Robust
 __all__ = [
     "Contraction",
     "EdgeWeights",
+    "Factor",
     "GraphMatrix",
     "IdentityOperator",
     "Kernel",

@@ -14,13 +14,13 @@ PIECES = 256
 def conjugate_gradients(
     multiply: Callable[[Any], Any],
     right: AnyArray,
-    inverse_diagonal: AnyArray,
+    precondition: Callable[[Any], Any],
     target: AnyArray,
     max_iterations: int,
     scale: AnyArray = None,
     check_every: int = 1,
 ) -> tuple[Any, Any]:
-    """Solve M z = b for a symmetric positive definite M, preconditioned by its diagonal.
+    """Solve M z = b for a symmetric positive definite M; ``precondition`` multiplies by about M⁻¹.
 
     Each column of ``right``, of shape (n,) or (n, c), is a system of its own. All stop when the
     residual of each, its entries times ``scale``, is no longer than ``target``. A GPU must wait for
@@ -29,21 +29,21 @@ def conjugate_gradients(
     """
     z = np.zeros_like(right)
     residual = right.copy()
-    direction = inverse_diagonal * residual
-    product = column_sums(residual * direction)
+    direction = np.zeros_like(right)
+    product = column_sums(direction)  # of the last iteration; 0 before the first
     for iteration in range(max_iterations + 1):
         if iteration % check_every == 0 or iteration == max_iterations:
             length = norms(residual if scale is None else scale * residual)
             if iteration == max_iterations or not (length > target).any():
                 break
+        preconditioned = precondition(residual)
+        last = product
+        product = column_sums(residual * preconditioned)
+        direction = preconditioned + ratio(product, last) * direction
         image = multiply(direction)
         step = ratio(product, column_sums(direction * image))
         z += step * direction
         residual -= step * image
-        preconditioned = inverse_diagonal * residual
-        last = product
-        product = column_sums(residual * preconditioned)
-        direction = preconditioned + ratio(product, last) * direction
     return z, length
 
 

@@ -72,7 +72,7 @@ class Sweep(ABC):
         """
         multiply = partial(self, scale=-np.ones_like(right), keep=diagonal)
         check = (target, max_iter, size, self.check_every)
-        z, length = conjugate_gradients(multiply, right, inverse, *check)
+        z, length = conjugate_gradients(multiply, right, partial(np.multiply, inverse), *check)
         return z, float(length)
 
     def with_halo(self, values: AnyArray) -> AnyArray:

@@ -1,6 +1,7 @@
 """The training loss of a fitted model compared with the bounds of Theorem 1 and Corollary 1."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -263,7 +264,8 @@ def _minimizer(objective: Objective, groups: sparse.csr_array, curvature: Array)
 
     target = RELATIVE_TOLERANCE * np.sqrt((constant**2).sum(axis=0))
     diagonal = groups.T @ np.broadcast_to(curvature, start.scores.shape)
-    values, _ = conjugate_gradients(hessian, -constant, 1.0 / diagonal, target, MAX_ITERATIONS)
+    precondition = partial(np.multiply, 1.0 / diagonal)
+    values, _ = conjugate_gradients(hessian, -constant, precondition, target, MAX_ITERATIONS)
     return iterate(values)
 
 
