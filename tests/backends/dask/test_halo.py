@@ -15,6 +15,7 @@ from ebboost.data.graph_columns import frequent_levels, neighbor_columns, smooth
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import shard
 from ebboost.data.table import Table
+from ebboost.propagation import SparseSolver
 from ebboost.testing import graphs
 from tests.backends.dask.threads import in_threads, random_partition
 
@@ -31,6 +32,7 @@ def exact():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(latent_field, "TRAINING_TOLERANCE", 1e-13)
         patch.setattr(field_mode, "RESPONSE_TOLERANCE", 1e-13)
+        patch.setattr(SparseSolver, "direct_up_to", 0)  # as in shards
         yield
 
 
