@@ -1,303 +1,242 @@
-"""Cost of a round on a Dask cluster of one and two workers, measured and by a cost model.
+"""Memory, messages, agreement and time of a fit that is divided among Dask workers.
 
-    python benchmarks/cluster.py [--rounds 9] [--cases 6] [--out benchmarks/results/cluster.md]
+    python benchmarks/cluster.py [--nodes 1000000] [--rounds 30] [--workers 1 2 4]
+                                 [--large 0] [--out benchmarks/results/cluster.md]
 
-The model's constants come from the parts alone: sums of arrays over the workers (seconds a call and
-a byte), sweeps of a worker's rows (seconds a weight and a node) and trees on a worker's rows. What
-every worker does for all nodes, a number of seconds a node and output, is the remainder of the fits
-of one worker; those of two are predicted. Times are processor seconds of a worker, the least of
-their repeats, because others may use the machine: what a worker waits is not in them. Bytes on the
-wire are those of the loopback device.
+Nodes lie on a grid, row after row, each connected to five others nearby; table and edges are
+Parquet files. Every fit runs in processes of its own, whose peaks of memory the system counts.
+``--large`` is a second number of nodes, for the memory of the client.
 """
 
 import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster, get_client, wait
-from scipy import sparse
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-import ebboost as eb
-from ebboost.backends.dask import cluster as dask_cluster
-from ebboost.backends.dask.collectives import Collective
-from ebboost.backends.dask.sharding import BlockGraph, GraphRows, Rows
-from ebboost.backends.dask.worker import communicator, reuse_memory
-from ebboost.data.table import Table
-from ebboost.learners import XGBoost
-from ebboost.propagation import sweep_on
-
-DEPTH, BINS = 6, 256
+COLUMNS = 20
+FILES = 8
 
 
-@dataclass(frozen=True)
-class Case:
-    """A fit."""
-
-    nodes: int
-    degree: int
-    outputs: int
-    columns: int
-    labels: str = "none"
-
-    steps: int = 2
-
-    def data(self) -> tuple[np.ndarray, np.ndarray, eb.Graph]:
-        """A table, labels for half the nodes, and a graph."""
-        random = np.random.default_rng(0)
-        n = self.nodes
-        # Neighbours are near in the order of the rows, as in a graph whose nodes have been put into
-        # a good order.
-        source = np.repeat(np.arange(n), self.degree // 2)
-        target = (source + random.integers(1, 2000, source.size)) % n
-        ends = np.concatenate([source, target]), np.concatenate([target, source])
-        adjacency = sparse.csr_array((np.ones(ends[0].size), ends), shape=(n, n))
-        adjacency.data[:] = 1.0
-        X = random.normal(size=(n, self.columns))
-        y = X[:, 0] + np.sin(np.arange(n) / 500.0) + 0.3 * random.normal(size=n)
-        if self.outputs > 1:
-            y = np.digitize(y, np.quantile(y, np.linspace(0, 1, self.outputs + 1)[1:-1])).astype(
-                float
-            )
-        y[random.random(n) < 0.5] = np.nan
-        return X, y, eb.Graph(adjacency)
-
-    def estimator(self, rounds: int) -> Any:
-        """What is fitted."""
-        kind = eb.EBBSRegressor if self.outputs == 1 else eb.EBBSClassifier
-        parts = {"smoothing": eb.Laplacian(1.0, self.steps), "labels": self.labels}
-        return kind(
-            rounds, 0.1, learner=XGBoost(DEPTH), early_stopping=False, random_state=0, **parts
-        )
-
-    def sent(self, iterations: float) -> float:
-        """Bytes of vectors that a worker hands to the collective in a round: the model."""
-        n, c, k = self.nodes, self.outputs, self.steps
-        wide = 4 if n > 10_000 else 8
-        scores = 2 * k * wide * n * c + 4 * n * c  # k sweeps forward and k back; the tree's values
-        if c > 1:  # curvatures that change: P applied to ones, and back, in full precision
-            scores += 8 * k * n + 8 * k * n * c
-        return scores + (iterations + 2) * 4 * n if self.labels == "field" else scores
-
-    def histograms(self) -> float:
-        """Bytes of histograms that XGBoost sums in a round; one child of two is a difference."""
-        return 16.0 * 2 ** (DEPTH - 1) * self.columns * BINS * self.outputs
+def width(n_nodes: int) -> int:
+    """Nodes in a row of the grid."""
+    return int(np.sqrt(n_nodes))
 
 
-CASES = [
-    Case(50_000, 10, 1, 20),
-    Case(200_000, 10, 1, 20),
-    Case(200_000, 40, 1, 20),
-    Case(200_000, 10, 1, 60),
-    Case(200_000, 10, 4, 20),
-    Case(200_000, 10, 1, 20, "field"),
-]
+def write_data(folder: Path, n_nodes: int) -> None:
+    """Write table and edges, a part of the rows at a time."""
+    steps = (1, 2, width(n_nodes) - 1, width(n_nodes), width(n_nodes) + 1)
+    for name in ("nodes", "edges"):
+        (folder / name).mkdir(parents=True)
+    ends = np.linspace(0, n_nodes, FILES + 1).astype(int)
+    for part, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        random = np.random.default_rng(part)
+        # Few values, so that workers find the bins of one process.
+        X = random.integers(0, 100, (stop - start, COLUMNS)).astype(np.float32)
+        row = np.arange(start, stop)
+        y = X[:, 0] / 100 + np.sin(row / 5000.0) + 0.3 * random.normal(size=row.size)
+        y[random.random(row.size) < 0.5] = np.nan
+        table = {f"x{i}": X[:, i] for i in range(COLUMNS)} | {"y": y}
+        pq.write_table(pa.table(table), folder / "nodes" / f"part.{part}.parquet")
+        source = np.repeat(row, len(steps))
+        target = source + np.tile(steps, row.size)
+        inside = target < n_nodes
+        edges = pa.table({"source": source[inside], "target": target[inside]})
+        pq.write_table(edges, folder / "edges" / f"part.{part}.parquet", row_group_size=1 << 20)
 
 
-def least(function: Callable[[], Any], repeats: int = 15) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return min(times)
+def estimator(rounds: int, labels: str) -> Any:
+    """The model of all fits."""
+    import ebboost as eb
+
+    parts = {"smoothing": eb.Laplacian(1.0, 2), "labels": labels, "early_stopping": False}
+    return eb.EBBSRegressor(rounds, 0.1, learner=eb.XGBoost(6), random_state=0, n_jobs=1, **parts)
 
 
-class Clock(eb.Callback):
-    """Processor seconds of the worker after each round."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    def after_round(self, progress: eb.RoundInfo) -> None:
-        """Note them."""
-        self.seconds.append(time.process_time())
+def peak() -> float:
+    """Peak memory of this process in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def on_the_wire() -> int:
-    """Bytes that this machine has sent to itself."""
-    line = next(
-        line
-        for line in Path("/proc/net/dev").read_text().splitlines()
-        if line.strip().startswith("lo:")
-    )
-    return int(line.split()[9])
+def now() -> float:
+    """Memory of this process in MB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-def together(
-    function: Callable[..., Any], workers: list[str], arguments: list[tuple[Any, ...]]
-) -> list[Any]:
-    """Run a function in several workers that are joined by a collective."""
-    client = get_client()
-    address = client.submit(
-        dask_cluster.start_tracker, len(workers), workers=workers[0], pure=False
-    ).result()
-    futures = [
-        client.submit(_joined, function, rank, address, *own, workers=[worker], pure=False)
-        for rank, (worker, own) in enumerate(zip(workers, arguments, strict=True))
-    ]
-    return client.gather(futures)
+def fit_on_workers(folder: Path, n_workers: int, rounds: int, labels: str) -> dict[str, Any]:
+    """Fit with the rows and edges on workers."""
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
 
+    import ebboost as eb
 
-def _joined(function: Callable[..., Any], rank: int, address: dict[str, Any], *own: Any) -> Any:
-    with communicator(rank, address) as collective, reuse_memory():
-        return function(collective, *own)
-
-
-def sums(collective: Collective) -> list[tuple[int, float]]:
-    """Seconds of a sum over the workers, by bytes."""
-    arrays = [np.ones(size, np.float32) for size in (2, 50_000, 200_000, 800_000)]
-    return [(array.nbytes, least(partial(collective.allreduce, array), 40)) for array in arrays]
-
-
-def sweeps(collective: Collective, case: Case) -> float:
-    """Seconds of a sweep of this worker's rows, without what is sent."""
-    _, _, graph = case.data()
-    rows = rows_of(case, collective.count)[collective.rank]
-    sweep = sweep_on(BlockGraph(GraphRows.cut(graph, rows), rows, collective).adjacency.block)
-    v = (
-        np.ones(case.nodes, np.float32)
-        if case.outputs == 1
-        else np.ones((case.nodes, case.outputs), np.float32)
-    )
-    one = np.ones(case.nodes, np.float32)
-    return least(lambda: sweep(v, one, one, v))
-
-
-def tree(case: Case, share: int) -> float:
-    """Seconds of a round of trees on a worker's rows, alone."""
-    X, _, _ = case.data()
-    X = X[: case.nodes // share]
-    names = tuple(map(str, range(X.shape[1])))
-    growing = XGBoost(DEPTH).start(
-        Table(X, names, (), (0,)), n_outputs=case.outputs, seed=0, n_jobs=1, device="cpu"
-    )
-    gradient = X[:, :1] + np.random.default_rng(1).normal(size=(len(X), case.outputs))
-    with reuse_memory():
-        return least(lambda: growing.grow(gradient, np.ones((len(X), 1))), 8)
-
-
-def rows_of(case: Case, count: int) -> list[Rows]:
-    ends = np.linspace(0, case.nodes, count + 1).astype(int).tolist()
-    return [Rows(((ends[i], ends[i + 1]),), case.nodes) for i in range(count)]
-
-
-@dataclass
-class Measured:
-    """What one fit took."""
-
-    seconds: float
-    sent: float
-    calls: float
-    wire: float
-
-
-def fitted(case: Case, workers: list[str], rounds: int) -> Measured:
-    """Fit twice, with few rounds and with more: what one more round sends is the difference."""
-    client = get_client()
-    X, y, graph = case.data()
-    parts = [
-        client.scatter(X[slice(*rows.ranges[0])], workers=[worker], hash=False)
-        for rows, worker in zip(rows_of(case, len(workers)), workers, strict=True)
-    ]
-    shape = (case.nodes // len(workers), case.columns)
-    lazy = da.concatenate([da.from_delayed(part, shape, float) for part in map(_delayed, parts)])
-    models, few = [], 2
-    for count in (few, rounds):
-        wire = on_the_wire()
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
+    with (
+        LocalCluster(n_workers=n_workers, memory_limit=0, **options) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(lambda: __import__("ebboost.training.shards"))
+        nodes = dd.read_parquet(folder / "nodes")
+        own = now()
+        at_start = client.run(now)
+        start = time.perf_counter()
+        columns = [f"x{i}" for i in range(COLUMNS)]
+        graph = eb.ParquetGraph(folder / "edges")
         clock = Clock()
-        model = case.estimator(count).fit(lazy, y, graph=graph, callbacks=[clock])
-        models.append((model, on_the_wire() - wire))
-    (small, _), (large, _) = models
-    more = rounds - few
-    sent, calls = (large.cluster_[name] - small.cluster_[name] for name in ("bytes", "calls"))
-    seconds = float(np.diff(clock.seconds).min())
-    return Measured(seconds, sent / more, calls / more, (models[1][1] - models[0][1]) / more)
+        model = estimator(rounds, labels)
+        model.fit(nodes[columns], nodes["y"], graph=graph, callbacks=[clock])
+        seconds = time.perf_counter() - start
+        peaks = client.run(peak)
+        result = {"client": peak() - own, "seconds": seconds, "round": clock.median}
+        result["worker"] = max(peaks[one] - at_start[one] for one in peaks)
+        result["cluster"] = model.cluster_
+        mean = model.predict().mean().compute()
+        sample = model.predict()[:: 1 + model_rows(nodes) // 1000].compute()
+        return result | {"mean": float(mean), "sample": sample.tolist()}
 
 
-def _delayed(future: Any) -> Any:
-    import dask
+def model_rows(nodes: Any) -> int:
+    """Number of rows of a dataframe of files."""
+    return int(nodes.shape[0].compute())
 
-    return dask.delayed(lambda part: part)(future)
+
+def fit_alone(folder: Path, rounds: int, labels: str) -> dict[str, Any]:
+    """Fit in one process."""
+    import pandas as pd
+
+    import ebboost as eb
+
+    own = now()
+    start = time.perf_counter()
+    frame = pd.read_parquet(folder / "nodes")
+    graph = eb.Graph.from_parquet(folder / "edges", n_nodes=len(frame))
+    clock = Clock()
+    y = frame.pop("y")
+    model = estimator(rounds, labels).fit(frame, y, graph=graph, callbacks=[clock])
+    seconds = time.perf_counter() - start
+    sample = model.predict()[:: 1 + len(frame) // 1000]
+    result = {"client": peak() - own, "seconds": seconds, "round": clock.median}
+    return result | {"mean": float(model.predict().mean()), "sample": sample.tolist()}
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    @property
+    def median(self) -> float:
+        """Median seconds of a round."""
+        return float(np.median(np.diff(self.times)))
+
+
+def Clock() -> Any:  # noqa: N802
+    """A callback that notes when rounds end; ebboost is imported when it is made."""
+    import ebboost as eb
+
+    class RoundClock(_Clock, eb.Callback):
+        def after_round(self, progress: eb.RoundInfo) -> None:
+            """Note the time."""
+            self.times.append(time.perf_counter())
+
+    return RoundClock()
+
+
+def run(*arguments: Any) -> dict[str, Any]:
+    """Run one fit in a process of its own."""
+    command = [sys.executable, __file__, "--one", json.dumps([str(part) for part in arguments])]
+    output = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [line for line in output.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        raise RuntimeError(output.stderr[-3000:])
+    result: dict[str, Any] = json.loads(lines[-1])
+    print(arguments[1:], {key: value for key, value in result.items() if key != "sample"})
+    return result
+
+
+def halo_share(n_nodes: int, n_workers: int) -> tuple[float, float, float]:
+    """Bytes of a sweep in float32: of the halo, with headers, and of an allreduce."""
+    from ebboost.backends.dask.collectives import HEADER
+
+    side = width(n_nodes)
+    # Each cut of a planar grid, with an edge to the right, below and below to the right.
+    values = 2 * (n_workers - 1) * (side + 1) * 4.0
+    messages = 2 * (n_workers - 1) * HEADER.size
+    return values, values + messages, 4.0 * n_nodes * (2.0 - 1.0 / n_workers) * n_workers
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--cases", type=int, default=len(CASES), help="only the first so many")
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--large", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--labels", default="none")
+    parser.add_argument("--one", help="one fit, for processes of its own")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "cluster.md"
     )
     options = parser.parse_args()
-    dask_cluster.MAX_REPLICATED_WEIGHTS = 0
-    lines = []
-    cluster = LocalCluster(2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1")
-    with cluster, Client(cluster) as client:
-        workers = sorted(client.nthreads())
-        wait(client.submit(time.sleep, 0))
-        constants = {}
-        for count in (1, 2):
-            some = together(sums, workers[:count], [()] * count)[0]
-            per_byte, per_call = np.polyfit(*np.array(some[1:]).T, 1)
-            constants[count] = max(per_byte, 0.0), some[0][1]
-            lines.append(f"| {count} | {1e6 * some[0][1]:.0f} | {1e9 * per_byte:.2f} |")
-        table = []
-        for case in CASES[: options.cases]:
-            for count in (1, 2):
-                measured = fitted(case, workers[:count], options.rounds)
-                swept = max(together(sweeps, workers[:count], [(case,)] * count))
-                grown = client.submit(tree, case, count, workers=[workers[0]], pure=False).result()
-                per_byte, per_call = constants[count]
-                iterations = max(
-                    measured.sent / (4 * case.nodes) - case.sent(-2) / (4 * case.nodes) - 2, 0
-                )
-                iterations = round(iterations) if case.labels == "field" else 0
-                sent = case.sent(iterations)
-                n_sweeps = 2 * case.steps + iterations + (case.steps * 2 if case.outputs > 1 else 0)
-                parts = [per_byte * sent + per_call * measured.calls, n_sweeps * swept, grown]
-                wire = (2 * count - 1) * (sent + case.histograms())
-                table.append((case, count, measured, sent, wire, parts))
-                print(*table[-1], flush=True)
-    options.out.write_text(page(lines, table))
+    if options.one:
+        folder, n_workers, rounds, labels = json.loads(options.one)
+        if int(n_workers):
+            result = fit_on_workers(Path(folder), int(n_workers), int(rounds), labels)
+        else:
+            result = fit_alone(Path(folder), int(rounds), labels)
+        print(json.dumps(result))
+        return
+    lines = [
+        "| nodes | processes | client, MB | a worker, MB | seconds | seconds a round "
+        "| halo, bytes a round | largest difference of 1,000 predictions |",
+        "|" + "---|" * 8,
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        sizes = {options.nodes: [0, *options.workers]}
+        if options.large:
+            sizes[options.large] = [max(options.workers)]
+        for n_nodes, counts in sizes.items():
+            folder = Path(name) / str(n_nodes)
+            write_data(folder, n_nodes)
+            alone = None
+            for count in counts:
+                result = run(folder, count, options.rounds, options.labels)
+                alone = result if not count else alone
+                lines.append(table_row(n_nodes, count, result, alone, options.rounds))
+    options.out.write_text("\n".join(lines) + "\n\n" + page_of_halo())
 
 
-def page(sums_table: list[str], table: list[Any]) -> str:
-    """The tables that the docs include."""
-    left = [
-        (measured.seconds - sum(parts)) / (case.nodes * case.outputs)
-        for case, count, measured, _, _, parts in table
-        if count == 1 and case.labels == "none"
-    ]
-    per_node = float(np.median(left))
-    text = ["| workers | µs a call | ns a byte |", "|---|---|---|", *sums_table, ""]
-    text += [
-        "| nodes | edges | outputs | columns | labels | workers "
-        "| vectors, MB a round | modelled | on the wire, MB a round | modelled "
-        "| ms a round | modelled | of it sums | sweeps | trees | the rest |",
-        "|" + "---|" * 16,
-    ]
-    for case, count, measured, sent, wire, parts in table:
-        parts = [*parts, per_node * case.nodes * case.outputs]
-        n_edges = case.nodes * case.degree // 2
-        size = f"{case.nodes:,} | {n_edges:,} | {case.outputs} | {case.columns} | {case.labels}"
-        wires = f"{measured.wire / 1e6:.1f} | {wire / 1e6:.1f}" if count > 1 else "– | –"
-        of = " | ".join(f"{1e3 * part:.0f}" for part in parts)
-        text.append(
-            f"| {size} | {count} | {measured.sent / 1e6:.2f} | {sent / 1e6:.2f} | {wires} "
-            f"| {1e3 * measured.seconds:.0f} | {1e3 * sum(parts):.0f} | {of} |"
-        )
-    rest = (
-        f"The rest is {1e9 * per_node:.0f} ns a node and output, the median of what one worker "
-        "leaves without a field."
+def table_row(
+    n_nodes: int, count: int, result: dict[str, Any], alone: dict[str, Any] | None, rounds: int
+) -> str:
+    """A row of the table."""
+    cells = [f"{n_nodes:,}", f"{count} workers" if count else "one process"]
+    cells += [f"{result['client']:.0f}", f"{result['worker']:.0f}" if count else "–"]
+    cells += [f"{result['seconds']:.1f}", f"{result['round']:.2f}"]
+    cells.append(f"{result['cluster']['halo_bytes'] / rounds:,.0f}" if count else "–")
+    difference = "–"
+    if count and alone is not None:
+        gaps = np.abs(np.subtract(result["sample"], alone["sample"]))
+        difference = f"{gaps.max():.1e}"
+    return "| " + " | ".join([*cells, difference]) + " |"
+
+
+def page_of_halo() -> str:
+    """A sentence on the bytes of a sweep."""
+    values, sent, reduced = halo_share(1_000_000, 4)
+    return (
+        f"A sweep over a planar grid of 1,000,000 nodes on 4 workers sends {sent:,.0f} bytes, "
+        f"{sent / values:.3f} of those of the halo and {sent / reduced:.4f} of those of an "
+        "allreduce.\n"
     )
-    return "\n".join([*text, "", rest, ""])
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from ebboost.boosting.momentum import CorrectedMomentum
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.parquet import ParquetTable
 from ebboost.estimators import EBBSClassifier, EBBSRegressor, load
-from ebboost.graph import Graph
+from ebboost.graph import Graph, ParquetGraph
 from ebboost.inspection import plots as plot
 from ebboost.inspection.graph_check import GraphCheck, check_graph
 from ebboost.inspection.report import write_report
@@ -87,6 +87,7 @@ __all__ = [
     "ModelFileError",
     "NegativeBinomial",
     "NeighborFeatures",
+    "ParquetGraph",
     "ParquetTable",
     "Poisson",
     "PredictionSets",

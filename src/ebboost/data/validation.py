@@ -104,8 +104,9 @@ def labelled_nodes(
     n_rows: int,
     classes: bool,
     estimator: str,
+    may_be_none: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[Any], Array]:
-    """Return positions, labels and weights of the labelled nodes."""
+    """Return positions, labels and weights of the labelled nodes; ``may_be_none``: of 0 too."""
     if y is None:
         problem = f"{estimator} requires y to be passed, but the target y is None"
         raise ValueError(f"{problem}. Pass the labels, with NaN or None where unknown.")
@@ -123,7 +124,7 @@ def labelled_nodes(
     weight = _weights(sample_weight, values.size)
     known = ~_missing(values)
     used = known & (weight > 0)
-    if not used.any():
+    if not used.any() and not may_be_none:
         reason = "sample_weight is zero wherever y holds a label"
         if not known.any():
             reason = "y holds no known label, and at least one is needed"

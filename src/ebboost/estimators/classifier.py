@@ -21,6 +21,7 @@ from ebboost.learners import CatBoost
 from ebboost.model.attach import Attachment
 from ebboost.model.attributes import learned
 from ebboost.model.output import ClassOutput, ClassWeight
+from ebboost.model.predict_shards import link_shards, raw_shards
 from ebboost.model.predict import Offset, RowArguments, predict_rows
 from ebboost.propagation import Laplacian, Smoother
 
@@ -149,8 +150,11 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         ndarray of shape (n, n_classes)
         """
         edges = (graph, nodes, new_labels, attach, coordinates)
-        rows = predict_rows(self.state_, RowArguments(X, *edges, Offset(offset), groups, time))
-        return self.state_.output.apply_link(rows.raw)
+        arguments = RowArguments(X, *edges, Offset(offset), groups, time)
+        shards = raw_shards(self.state_, arguments)
+        if shards is not None:
+            return link_shards(self.state_.output, shards)
+        return self.state_.output.apply_link(predict_rows(self.state_, arguments).raw)
 
     score = BaseEBBS.score  # that of the mixin takes no graph
     classes_ = learned("classes", "The classes, sorted.")

@@ -1,20 +1,24 @@
 """Graphs: one public class, :class:`Graph`, and a private module for each kind of input."""
 
-from ebboost.graph._edges import distance_weights
+from ebboost.graph._edges import distance_weights, merge_directions, node_positions
 from ebboost.graph._neighbors import as_points
 from ebboost.graph._relations import check_relations, check_strengths
 from ebboost.graph._structure import Groups, Neighborhood
 from ebboost.graph._subgraph import earlier_neighbors
 from ebboost.graph.base import Graph, Graphs
+from ebboost.graph.parquet_graph import ParquetGraph
 
 __all__ = [
     "Graph",
     "Graphs",
     "Groups",
     "Neighborhood",
+    "ParquetGraph",
     "as_points",
     "check_relations",
     "check_strengths",
     "distance_weights",
     "earlier_neighbors",
+    "merge_directions",
+    "node_positions",
 ]

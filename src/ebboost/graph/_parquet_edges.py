@@ -54,10 +54,24 @@ class ParquetEdges:
     def blocks(self, n_nodes: int) -> Iterator[tuple[IntArray, IntArray, Weights]]:
         """Yield source, target and weight of some edges each, without self-loops."""
         first = 0
-        columns = [*self.ends] if self.weight is None else [*self.ends, self.weight]
-        for table in read_blocks(parquet_files(self.path), columns, BLOCK):
-            source, target = (self._positions(table, name, n_nodes, first) for name in self.ends)
+        for ends, weight in self.tables(BLOCK):
+            source, target = (
+                self._positions(end, name, n_nodes, first)
+                for end, name in zip(ends, self.ends, strict=True)
+            )
             self.largest = max(self.largest, int(source.max()), int(target.max()))
+            first += weight.size
+            keep = (source != target) & (weight > 0)
+            yield source[keep], target[keep], weight[keep]
+
+    def tables(
+        self, n_rows: int, part: tuple[int, int] = (0, 1)
+    ) -> Iterator[tuple[list[NDArray[Any]], Weights]]:
+        """Yield both ends, as the file has them, and the weight of some edges each."""
+        first = 0
+        columns = [*self.ends] if self.weight is None else [*self.ends, self.weight]
+        for table in read_blocks(parquet_files(self.path), columns, n_rows, part):
+            ends = [self._end(table, name, first) for name in self.ends]
             weight = np.ones(table.num_rows)
             if self.weight is not None:
                 try:
@@ -65,16 +79,20 @@ class ParquetEdges:
                 except (TypeError, ValueError) as error:
                     raise type(error)(f"{self.path}, counted from row {first}: {error}") from None
             first += table.num_rows
-            keep = (source != target) & (weight > 0)
-            yield source[keep], target[keep], weight[keep]
+            yield ends, weight
 
-    def _positions(self, table: "Table", name: str, n_nodes: int, first: int) -> IntArray:
+    def _end(self, table: "Table", name: str, first: int) -> NDArray[Any]:
         column = table.column(name)
-        where = f"{self.path}, column {name!r}"
         if column.null_count:
             row = first + column.is_null().to_pylist().index(True)
+            where = f"{self.path}, column {name!r}"
             raise ValueError(f"{where} is empty at row {row}: an edge needs both of its ends.")
-        positions = node_positions(column.to_numpy(), where)
+        values: NDArray[Any] = column.to_numpy()
+        return values
+
+    def _positions(self, end: NDArray[Any], name: str, n_nodes: int, first: int) -> IntArray:
+        where = f"{self.path}, column {name!r}"
+        positions = node_positions(end, where)
         check_range(positions, n_nodes, where, first)
         return positions
 

@@ -39,13 +39,19 @@ def parquet_files(path: str | PathLike[str]) -> "list[ParquetFile]":
 
 
 def read_blocks(
-    files: "list[ParquetFile]", columns: Sequence[str], n_rows: int
+    files: "list[ParquetFile]", columns: Sequence[str], n_rows: int, part: tuple[int, int] = (0, 1)
 ) -> "Iterator[Table]":
-    """Yield tables of at most ``n_rows`` rows, in order."""
+    """Yield tables of at most ``n_rows`` rows, in order; of part i of k, every k-th row group."""
     import pyarrow
 
+    number, count = part
+    first = 0
     for file in files:
-        for batch in file.iter_batches(n_rows, columns=list(columns), use_threads=False):
+        last = first + file.metadata.num_row_groups
+        groups = [group - first for group in range(first, last) if group % count == number]
+        first = last
+        options = {"row_groups": groups, "columns": list(columns), "use_threads": False}
+        for batch in file.iter_batches(n_rows, **options):
             if batch.num_rows:
                 yield pyarrow.Table.from_batches([batch])
 

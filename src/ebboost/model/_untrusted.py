@@ -193,7 +193,7 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
         require(plain, "classes must be text or numbers")
         check_unique_ids(classes, "classes")
     fits = n_outputs == n_classes or (n_classes == 2 and n_outputs == 1)
-    require(n_nodes and fits, f"scores must have a row per node and {n_classes} columns")
+    require(fits, f"scores must have a row per node and {n_classes} columns")
     n_labels = node_indices(arrays, "label_nodes", n_nodes).size
     n_validation = node_indices(arrays, "validation_nodes", n_nodes).size
     shapes = {
@@ -216,7 +216,8 @@ def check_arrays(arrays: Arrays, classes: NDArray[Any] | None) -> tuple[int, int
     compared = arrays["validation_without_graph"]
     numbers({"": np.nan_to_num(compared)}, "", *shapes["validation_prediction"])
     weight = arrays["label_weight"]
-    require((weight >= 0).all() and weight.any(), "label_weight must be positive at some label")
+    is_positive = weight.any() or not n_nodes
+    require((weight >= 0).all() and is_positive, "label_weight must be positive at some label")
     for name in ("label_target", "validation_target"):
         in_range = ((arrays[name] >= 0) & (arrays[name] <= 1 + 1e-6)).all()
         require(classes is None or in_range, f"{name} must be probabilities")
@@ -246,7 +247,7 @@ def node_indices(arrays: Arrays, name: str, n_nodes: int) -> NDArray[np.int64]:
 def csr(arrays: Arrays, name: str, shape: tuple[Any, ...]) -> sparse.csr_array:
     """Return a sparse matrix whose indices are within its shape."""
     data, indices, indptr = (arrays[f"{name}_{part}"] for part in CSR)
-    fits = len(shape) == 2 and shape[0] > 0 and indptr.shape == (shape[0] + 1,)
+    fits = len(shape) == 2 and shape[0] >= 0 and indptr.shape == (shape[0] + 1,)
     fits = fits and data.ndim == 1 and indices.shape == data.shape
     require(fits, f"{name} must be a matrix in CSR format")
     integers = {np.dtype(np.int32), np.dtype(np.int64)}

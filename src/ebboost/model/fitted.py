@@ -18,6 +18,7 @@ from ebboost.model.explain import Explanation, contribution_rows, explain
 from ebboost.model.frames import as_frame
 from ebboost.model.intervals import find_groups, with_intervals, with_sets
 from ebboost.model.predict import Offset, RowArguments, fitted_table, predict_rows, with_coordinates
+from ebboost.model.predict_shards import decode_shards, raw_shards
 from ebboost.model.serving import Predictor
 from ebboost.model.spread import (
     class_distribution,
@@ -95,12 +96,16 @@ class FittedModel(LearnedAttributes):
         Returns
         -------
         ndarray of shape (n,), Intervals(prediction, lower, upper), or for classes
-        PredictionSets(prediction, contains)
+        PredictionSets(prediction, contains); with a :class:`ParquetGraph` a Dask array
         """
         state = self.state_
         X, coordinates = with_coordinates(state, X, coordinates)
         edges = (graph, nodes, new_labels, attach, coordinates)
-        rows = predict_rows(state, RowArguments(X, *edges, Offset(offset, exposure), groups, time))
+        arguments = RowArguments(X, *edges, Offset(offset, exposure), groups, time)
+        shards = raw_shards(state, arguments) if interval is None else None
+        if shards is not None:
+            return decode_shards(state.output, shards)
+        rows = predict_rows(state, arguments)
         if interval is None:
             if interval_groups is not None:
                 raise ValueError("interval_groups needs interval, the share of labels to cover.")

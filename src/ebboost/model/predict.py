@@ -71,6 +71,11 @@ class RowArguments(NamedTuple):
 
 def predict_rows(state: FittedState, arguments: RowArguments) -> RowPredictions:
     """Return predictions of all or some nodes; rows beyond the reach of these are not read."""
+    if state.shards is not None and arguments.X is None:
+        raise ValueError(
+            "The fitted nodes are on the workers of a cluster: predict() and predict_proba() return "
+            "Dask arrays. For anything else pass X and graph."
+        )
     if state.members:
         parts = [predict_rows(one, arguments) for one in state.members]
         result = parts[0]._replace(raw=np.mean([part.raw for part in parts], axis=0))

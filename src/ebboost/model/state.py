@@ -185,6 +185,8 @@ class FittedState:
         The columns of the trees, where categories were encoded with the labels.
     from_disk : bool
         Whether the table fitted on is in files.
+    shards : Dask array or None
+        Raw predictions of the fitted nodes, where these stay on the workers of a cluster.
     source : dict or None
         Names of the id and label columns, of a model that was fitted from files.
     """
@@ -222,6 +224,7 @@ class FittedState:
     encoded_table: Table | None = field(default=None, repr=False)
     from_disk: bool = False
     source: Mapping[str, Any] | None = None
+    shards: Any = field(default=None, repr=False)
     coordinates: Coordinates | None = field(default=None, repr=False)
 
     @property

@@ -97,6 +97,8 @@ def variance_shares(state: FittedState) -> tuple[float, float] | None:
     if not is_field or type(state.loss) is not SquaredError or state.is_classifier:
         return None
     labels = state.labels
+    if not labels.nodes.size:  # on the workers of a cluster
+        return None
     scores = (state.init_score + state.propagated_scores)[labels.nodes]
     residual = labels.target - scores
     field_mean = state.raw_predictions[labels.nodes] - scores

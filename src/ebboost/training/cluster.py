@@ -73,34 +73,21 @@ class WorkerResult:
 def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
     """Train on the workers that hold the rows of X, a Dask dataframe or array."""
     settings = trainer.settings
-    reason = _needs_all_nodes(settings, data)
+    reason = needs_all_nodes(settings, data)
     if reason is not None:
         warn_caller(f"{reason} needs all nodes in one process: X is gathered on the client.")
         return trainer.fit(data._replace(X=data.X.compute()))
     resume = trainer.resume
     checkpoint = as_checkpoint(trainer.checkpoint, resume)
-    learner = as_learner(settings.learner)
-    if not isinstance(learner, XGBoost):
-        raise ValueError(
-            "X is a Dask collection, and on a cluster only XGBoost grows trees: use "
-            f"learner='xgboost' or eb.XGBoost(...), got learner={settings.learner!r}; or pass "
-            "X.compute()."
-        )
+    learner = check_learner(settings)
     cluster = Cluster(data.X)
     problem = trainer.prepare(data, TableReader(settings.categorical_features), cluster.outline)
-    if settings.device != "cpu":
-        raise ValueError(
-            f"device={settings.device!r} is for one machine: on a cluster use device='cpu'."
-        )
     if checkpoint is not None and not isinstance(settings.random_state, Integral):
         raise ValueError(
             "On a cluster checkpoint needs an integer random_state: each fit draws another seed."
         )
-    stream = None
-    listeners: dict[str, Callable[..., None]] = {}
-    if settings.verbose:
-        stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty())
-        listeners[stream.topic] = _show
+    stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty()) if settings.verbose else None
+    listeners = listeners_of(stream)
     callbacks = trainer.callbacks
     fingerprint = {} if checkpoint is None else problem.fingerprint(callbacks)
     sent = replace(problem, settings=replace(settings, learner=learner))
@@ -110,19 +97,41 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
         for rank in range(len(cluster.blocks))
     ]
     with threads(problem.n_threads):
-        results = cluster.run(train_in_worker, tasks, listeners)
-        if len({result.digest for result in results}) > 1:
-            raise RuntimeError(
-                "The workers ended with different trees: all of them must run the same versions of "
-                "ebboost, numpy and xgboost."
-            )
-        for own, remote in zip(trainer.callbacks, results[0].callbacks, strict=True):
-            vars(own).update(vars(remote))
+        futures = cluster.run(train_in_worker, tasks, {}, listeners)
+        results: list[WorkerResult] = cluster.client.gather(futures)
+        check_results(trainer, results)
         state = _joined([result.state for result in results], problem, partition)
         return finish(state, problem.labels, Backend())
 
 
-def _needs_all_nodes(settings: Settings, data: FitData) -> str | None:
+def check_learner(settings: Settings) -> XGBoost:
+    """Return the learner, or raise ValueError for one that does not train on a cluster."""
+    learner = as_learner(settings.learner)
+    if not isinstance(learner, XGBoost):
+        raise ValueError(
+            "X is a Dask collection, and on a cluster only XGBoost grows trees: use "
+            f"learner='xgboost' or eb.XGBoost(...), got learner={settings.learner!r}; or pass "
+            "X.compute()."
+        )
+    if settings.device != "cpu":
+        raise ValueError(
+            f"device={settings.device!r} is for one machine: on a cluster use device='cpu'."
+        )
+    return learner
+
+
+def check_results(trainer: Trainer, results: Sequence[WorkerResult]) -> None:
+    """Check that all workers have the same trees, and copy the callbacks of the first back."""
+    if len({result.digest for result in results}) > 1:
+        raise RuntimeError(
+            "The workers ended with different trees: all of them must run the same versions of "
+            "ebboost, numpy and xgboost."
+        )
+    for own, remote in zip(trainer.callbacks, results[0].callbacks, strict=True):
+        vars(own).update(vars(remote))
+
+
+def needs_all_nodes(settings: Settings, data: FitData) -> str | None:
     """The argument for which the nodes cannot be divided among workers, if any."""
     graphs = data.graph.values() if isinstance(data.graph, dict) else [data.graph]
     for name in ("groups", "time"):
@@ -193,12 +202,19 @@ def _joined_record(
     return ValidationRecord(in_order, *columns)
 
 
+def listeners_of(stream: EventStream | None) -> dict[str, Callable[..., None]]:
+    """Return what shows the events of a stream."""
+    return {} if stream is None else {stream.topic: _show}
+
+
 def _show(event: tuple[float, str]) -> None:
     sys.stderr.write(event[1])
     sys.stderr.flush()
 
 
-def train_in_worker(task: Task, blocks: Sequence[Any], membership: Membership) -> WorkerResult:
+def train_in_worker(
+    task: Task, blocks: Sequence[Any], columns: Any, membership: Membership
+) -> WorkerResult:
     """Train together with the other workers; runs in each of them at the same time.
 
     ``blocks`` are the rows of X that this worker holds.
@@ -211,32 +227,53 @@ def train_in_worker(task: Task, blocks: Sequence[Any], membership: Membership) -
         reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
         # A shard of a graph has the interface of a Graph.
         graph: Any = None if task.graph is None else shard_graph(task.graph, partition, workers)
-        settings = replace(settings, verbose=0, n_jobs=settings.n_jobs or membership.n_threads)
         problem = replace(
             task.problem,
-            settings=settings,
+            settings=worker_settings(settings, membership),
             reader=reader,
             table=table,
             graph=graph,
-            labels=_sharded_labels(task.problem.labels, workers),
+            labels=shard_labels(task.problem.labels, workers),
             offset=shard(task.problem.offset, workers),
         )
         session = _session(task, table, reader, partition, workers, stack)
-        stack.enter_context(reuse_memory())
-        callbacks: list[Callback] = [Rank0Callbacks(task.callbacks, workers)]
-        if task.stream is not None and workers.rank == 0:
-            callbacks.append(ProgressBar(stream=task.stream))  # type: ignore[arg-type]
-        with threads(problem.n_threads):
-            state = train(problem, Backend(), callbacks, session)
-    digest = sha256(b"".join(state.ensemble.files().values())).hexdigest()
+        state = train_shard(problem, workers, task.callbacks, task.stream, session)
+    members = tuple(replace(one, graph=None, table=None) for one in state.members)
+    state = replace(state, graph=None, table=None, members=members)
+    return WorkerResult(digest_of(state), state, task.callbacks)
+
+
+def worker_settings(settings: Settings, membership: Membership) -> Settings:
+    """Return the settings of a worker, which has threads of its own and prints nothing."""
+    return replace(settings, verbose=0, n_jobs=settings.n_jobs or membership.n_threads)
+
+
+def digest_of(state: FittedState) -> str:
+    """Return a digest of the trees."""
+    return sha256(b"".join(state.ensemble.files().values())).hexdigest()
+
+
+def train_shard(
+    problem: Problem,
+    workers: Collective,
+    callbacks: Sequence[Callback],
+    stream: EventStream | None,
+    session: CheckpointSession | None,
+) -> FittedState:
+    """Train on the nodes of a worker, together with the others."""
+    watchers: list[Callback] = [Rank0Callbacks(callbacks, workers)]
+    if stream is not None and workers.rank == 0:
+        watchers.append(ProgressBar(stream=stream))  # type: ignore[arg-type]
+    with reuse_memory(), threads(problem.n_threads):
+        state = train(problem, Backend(), watchers, session)
     traffic = {"n_workers": workers.count, "calls": workers.calls}
     traffic |= {"bytes": workers.sent, "halo_bytes": workers.halo_sent}
-    members = tuple(replace(one, graph=None, table=None) for one in state.members)
-    state = replace(state, graph=None, table=None, cluster=traffic, members=members)
-    return WorkerResult(digest, state, task.callbacks)
+    return replace(state, cluster=traffic)
 
 
-def _sharded_labels(folds: LabelFolds, workers: Collective) -> LabelFolds:
+def shard_labels(folds: LabelFolds, workers: Collective) -> LabelFolds:
+    """Return the labels of a worker as sharded arrays."""
+
     def sharded(labels: Labels) -> Labels:
         columns = (shard(column, workers) for column in (labels.target, labels.weight))
         return Labels(labels.nodes, *columns)

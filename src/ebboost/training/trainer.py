@@ -20,7 +20,7 @@ from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
-from ebboost.graph import Graph
+from ebboost.graph import Graph, ParquetGraph
 from ebboost.learners import as_learner
 from ebboost.model.output import ClassOutput, Output
 from ebboost.model.predict import mix_relations, named_columns
@@ -61,9 +61,14 @@ class Trainer:
 
     def fit(self, data: FitData) -> FittedState:
         """Return the fitted state."""
+        graph: object = data.graph
+        if isinstance(graph, ParquetGraph):
+            # Imported when used: it needs Dask.
+            from ebboost.training.shards import fit_shards
+
+            return fit_shards(self, data, graph)
         data = FitData(data.X, *gathered(*data[1:]))
         if is_dask(data.X):
-            # Imported when used: it needs Dask.
             from ebboost.training.cluster import fit_on_cluster
 
             return fit_on_cluster(self, data)
@@ -105,7 +110,7 @@ class Trainer:
         known = checks.labelled_nodes(*arguments, table.n_rows, classes, self.estimator)
         output = self.output_type.from_labels(known[1], settings.loss)
         time = None if data.time is None else checks.time_column(data.time, table)
-        n_folds = _n_folds(settings, known[0].size, classes, table, data.eval_set is not None)
+        n_folds = count_folds(settings, known[0].size, classes, table, data.eval_set is not None)
         if time is not None and n_folds > 1 and settings.n_folds == "auto":
             n_folds = 1 if data.eval_set is not None else defaults.FOLDS_IN_TIME
         where = (data.eval_set, table.n_rows, seed, n_folds, time)
@@ -138,10 +143,10 @@ class Trainer:
         )
 
 
-def _n_folds(
+def count_folds(
     settings: Settings, n_labels: int, classes: bool, table: Table, has_eval_set: bool
 ) -> int:
-    """Number of models of which each is trained without a fold; 0 to train on all labels."""
+    """Return how many models are each trained without a fold; 0 to train on all labels."""
     if not settings.early_stopping:
         return 0
     n_folds = settings.n_folds

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from ebboost.backends.dask.collections import row_blocks
+from ebboost.backends.dask.collections import is_dask, row_blocks
 from ebboost.backends.dask.sharding import Partition
 from ebboost.data.table import Table
 from ebboost.data.types import TableLike
@@ -90,31 +90,64 @@ class Cluster:
         }
         #: The blocks of each worker that has rows.
         self.blocks: dict[str, list[Any]] = {}
-        ranges: list[list[tuple[int, int]]] = []
+        ranges: dict[str, list[tuple[int, int]]] = {}
         end = 0
         for worker, own in blocks.items():
-            ranges.append([])
             for block, length in zip(own, lengths[worker], strict=True):
                 if length:
                     self.blocks.setdefault(worker, []).append(block)
-                    ranges[-1].append((end, end + length))
+                    ranges.setdefault(worker, []).append((end, end + length))
                     end += length
         if not end:
             raise ValueError("X has no rows.")
         self.n_rows = end
-        self.partition = Partition(tuple(tuple(own) for own in ranges if own))
+        self.partition = Partition(tuple(map(tuple, ranges.values())))
+
+    def split(self, name: str, values: Any) -> list[Any]:
+        """Return the rows of a column for each worker, in parts: blocks, or a slice of an array."""
+        if values is None:
+            return [None] * len(self.blocks)
+        if is_dask(values):
+            return self._split_blocks(name, values)
+        array = np.asarray(values)
+        if array.shape != (self.n_rows,):
+            raise ValueError(f"{name} must have {self.n_rows} entries, got shape {array.shape}.")
+        parts = [self.partition.select(rank, array) for rank in range(len(self.blocks))]
+        return [
+            [self.client.scatter(part, workers=[worker], hash=False)]
+            for worker, part in zip(self.blocks, parts, strict=True)
+        ]
+
+    def _split_blocks(self, name: str, values: Any) -> list[Any]:
+        """The rows of a Dask column for each worker, whose blocks may be others than those of X."""
+        client = self.client
+        blocks = client.compute(np.ravel(values.to_delayed()).tolist())
+        ends = np.cumsum(client.gather(client.map(_length, blocks, pure=False))).tolist()
+        if ends[-1] != self.n_rows:
+            raise ValueError(f"{name} must have {self.n_rows} entries, got {ends[-1]}.")
+        parts: list[list[Any]] = []
+        for worker, ranges in zip(self.blocks, self.partition.ranges, strict=True):
+            parts.append([])
+            for start, stop in ranges:
+                for block, first, last in zip(blocks, [0, *ends[:-1]], ends, strict=True):
+                    rows = (max(start, first) - first, min(stop, last) - first)
+                    if rows[0] < rows[1]:
+                        options = {"workers": [worker], "pure": False}
+                        parts[-1].append(client.submit(_rows, block, *rows, **options))
+        return parts
 
     def run(
         self,
         function: Callable[..., Any],
         tasks: Sequence[Any],
+        columns: Mapping[str, Sequence[Any]],
         listeners: Mapping[str, Callable[..., None]],
     ) -> list[Any]:
         """Run a function in every worker that has rows, all at the same time.
 
-        It is called with its own of the tasks, the blocks of its rows and its membership among the
-        workers. ``listeners`` are functions for the events of a topic. Returns what each worker
-        returns, in the order of their ranks.
+        It is called with its own of the tasks, the blocks of its rows, the parts of its ``columns``
+        and its membership. ``listeners`` are functions for the events of a topic. Returns futures
+        in the order of the ranks.
         """
         from distributed import MultiLock
 
@@ -130,21 +163,24 @@ class Cluster:
             for rank, (worker, task) in enumerate(zip(workers, tasks, strict=True)):
                 membership = Membership(rank, self.partition, address, fit)
                 own = client.scatter(task, workers=[worker], hash=False)
-                arguments = (function, own, self.blocks[worker], membership)
+                rows = {name: parts[rank] for name, parts in columns.items()}
+                arguments = (function, own, self.blocks[worker], rows, membership)
                 futures[worker] = client.submit(_call, *arguments, workers=[worker], **options)
             try:
                 for topic, listener in listeners.items():
                     client.subscribe_topic(topic, listener)
-                return self._wait(futures)
-            except Exception:
-                self._wait_for_others(futures)
+                self._wait(futures)
+                return list(futures.values())
+            except BaseException as error:
+                if isinstance(error, Exception):
+                    self._wait_for_others(futures)
+                client.cancel(list(futures.values()))
                 raise
             finally:
-                client.cancel(list(futures.values()))
                 for topic in listeners:
                     client.unsubscribe_topic(topic)
 
-    def _wait(self, futures: dict[str, Any]) -> list[Any]:
+    def _wait(self, futures: dict[str, Any]) -> None:
         """Wait for all workers; raise if one fails or is lost, and say which and why."""
         deadline = np.inf
         while any(future.status != "finished" for future in futures.values()):
@@ -174,8 +210,6 @@ class Cluster:
                     f"The worker {worker} lost the others during the fit: {error}"
                 ) from error
             time.sleep(POLL_SECONDS)
-        results: list[Any] = self.client.gather(list(futures.values()))
-        return results
 
     def _wait_for_others(self, futures: dict[str, Any]) -> None:
         """Wait until the other workers have noticed, so that they are free for another fit."""
@@ -192,6 +226,10 @@ def _length(block: TableLike) -> int:
     return int(block.shape[0])
 
 
+def _rows(block: Any, start: int, stop: int) -> Any:
+    return np.asarray(block)[start:stop]
+
+
 def start_tracker(count: int) -> dict[str, Any]:
     """Start XGBoost's tracker in this worker, where ``count`` workers find each other."""
     from distributed import get_worker
@@ -205,7 +243,11 @@ def start_tracker(count: int) -> dict[str, Any]:
     return address
 
 
-def _call(function: Callable[..., Any], task: Any, blocks: Any, membership: Membership) -> Any:
+def _call(
+    function: Callable[..., Any], task: Any, blocks: Any, columns: Any, membership: Membership
+) -> Any:
     from distributed import get_worker
 
-    return function(task, blocks, replace(membership, n_threads=get_worker().state.nthreads))
+    return function(
+        task, blocks, columns, replace(membership, n_threads=get_worker().state.nthreads)
+    )

@@ -43,6 +43,11 @@ class Partition:
         """Number of nodes of all workers."""
         return max(stop for own in self.ranges for _, stop in own)
 
+    @property
+    def lengths(self) -> list[int]:
+        """Number of nodes of each worker."""
+        return [sum(stop - start for start, stop in own) for own in self.ranges]
+
     def locate(self, positions: Positions) -> tuple[Positions, Positions]:
         """Return the rank of each node, and its position among the nodes of that rank."""
         first, rank, before = self._blocks.T
@@ -173,6 +178,16 @@ def fingerprint_of_rows(table: Table, partition: Partition, collective: Collecti
     blocks = collective.allgather_objects(list(zip(ranges, own, strict=True)))
     digests = (digest for _, digest in sorted(chain.from_iterable(blocks)))
     return fingerprint_of(table.names, table.categorical, *digests)
+
+
+def join_parts(name: str, parts: Any, n_rows: int) -> NDArray[Any] | None:
+    """Return a column of a worker's rows, from its blocks."""
+    if parts is None:
+        return None
+    values = np.concatenate([np.asarray(part) for part in parts])
+    if len(values) != n_rows:
+        raise ValueError(f"{name} has {len(values)} entries where X has {n_rows} rows.")
+    return values
 
 
 def _read_block(read: Callable[[Any], Table], block: TableLike, start: int) -> Table:

@@ -1,0 +1,63 @@
+"""A graph in Parquet files that the workers of a cluster read, each its own part."""
+
+from copy import copy
+from os import PathLike
+from typing import Any
+
+from ebboost.graph._parquet_edges import ParquetEdges
+
+
+class ParquetGraph:
+    """An edge list in Parquet files, to be passed as ``graph`` with a Dask collection as ``X``.
+
+    The client reads nothing but the names of the columns. Each worker of the cluster reads some
+    row groups, and edges are sent to the workers of their two nodes. Edges may be listed in one
+    direction or in both, repeats are merged and self-loops dropped, as by
+    :meth:`Graph.from_parquet`.
+
+    Parameters
+    ----------
+    path : path
+        A file, or a folder of ``*.parquet`` files, that every worker can read.
+    source, target : str, optional
+        Columns of the two ends; default: the first two.
+    weight : str, optional
+        Column of the weights; 1 by default.
+    ids : Dask series or array, or array-like, optional
+        The id of each row of ``X``, in the same order: integers or text. By default the ends are
+        positions 0 … n_nodes-1 of rows.
+
+    Examples
+    --------
+    >>> import ebboost as eb, pandas as pd, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "edges.parquet")
+    >>> pd.DataFrame({"from": [0, 1], "to": [1, 2]}).to_parquet(path)
+    >>> eb.ParquetGraph(path).edges.ends
+    ('from', 'to')
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        ids: Any = None,
+    ) -> None:
+        self.edges = ParquetEdges(path, source, target, weight)
+        self.ids = ids
+
+    def without_ids(self) -> "ParquetGraph":
+        """Return the graph as it is sent to workers, each of which has the ids of its rows.
+
+        Returns
+        -------
+        ParquetGraph
+        """
+        other = copy(self)
+        other.ids = None
+        return other
+
+    def __repr__(self) -> str:
+        return f"ParquetGraph({str(self.edges.path)!r})"

@@ -1,0 +1,227 @@
+"""A fit whose graph, labels and predictions stay on the workers of a Dask cluster."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _get_feature_names
+
+from ebboost.backends import Backend
+from ebboost.backends.dask import is_dask, stacked
+from ebboost.backends.dask.cluster import Cluster, Membership
+from ebboost.backends.dask.collectives import Collective
+from ebboost.backends.dask.edges import read_graph
+from ebboost.backends.dask.sharding import Partition, join_parts, read_shard
+from ebboost.backends.dask.worker import EventStream, communicator
+from ebboost.data import validation as checks
+from ebboost.data.labels import Labels
+from ebboost.data.reader import TableReader
+from ebboost.data.sharded import shard, total_rows
+from ebboost.data.table import Table
+from ebboost.graph import Graph, ParquetGraph
+from ebboost.model.output import ClassOutput
+from ebboost.model.predict import with_labels
+from ebboost.model.state import FittedState, ValidationRecord
+from ebboost.training.cluster import (
+    WorkerResult,
+    check_learner,
+    check_results,
+    digest_of,
+    listeners_of,
+    needs_all_nodes,
+    shard_labels,
+    train_shard,
+    worker_settings,
+)
+from ebboost.training.problem import FitData, LabelFolds, Problem, check_offset
+from ebboost.training.trainer import Trainer, count_folds
+
+COLUMNS = ("y", "sample_weight", "offset", "exposure")
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """What is sent to a worker: the parameters, the path of the graph, its part of eval_set."""
+
+    trainer: Trainer
+    graph: ParquetGraph
+    stream: EventStream | None
+    eval_set: tuple[Any, Any] | None
+
+
+@dataclass(frozen=True)
+class ShardResult(WorkerResult):
+    """A model without nodes, and the raw predictions of the worker's nodes."""
+
+    raw: Any = None
+
+
+def fit_shards(trainer: Trainer, data: FitData, graph: ParquetGraph) -> FittedState:
+    """Train on the workers that hold the rows of X and read the edges."""
+    check_supported(trainer, data)
+    settings = trainer.settings
+    seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
+    cluster = Cluster(data.X)
+    stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty()) if settings.verbose else None
+    columns = {name: cluster.split(name, getattr(data, name)) for name in COLUMNS}
+    columns["ids"] = cluster.split("ids", graph.ids)
+    parameters = {**trainer.parameters, "random_state": seed, "learner": check_learner(settings)}
+    sent = replace(trainer, parameters=parameters)
+    edges = graph.without_ids()
+    tasks = [
+        ShardTask(sent, edges, stream, _own_eval_set(data.eval_set, cluster.partition, rank))
+        for rank in range(len(cluster.blocks))
+    ]
+    futures = cluster.run(train_in_worker, tasks, columns, listeners_of(stream))
+    client = cluster.client
+    results = client.gather(client.map(_without_rows, futures, pure=False))
+    check_results(trainer, results)
+    state: FittedState = results[0].state
+    raw = stacked(futures, "raw", cluster.partition.lengths, state.raw_predictions.shape[1])
+    return replace(state, parameters=trainer.parameters, shards=raw)
+
+
+def check_supported(trainer: Trainer, data: FitData) -> None:
+    """Raise ValueError for what a fit with a :class:`ParquetGraph` does not support."""
+    settings = trainer.settings
+    if not is_dask(data.X):
+        raise ValueError(
+            "graph is a ParquetGraph: X must be a Dask dataframe or array. For a table in memory "
+            "use Graph.from_parquet."
+        )
+    check_learner(settings)
+    reason = needs_all_nodes(settings, data)
+    if settings.class_weight == "balanced":
+        reason = "class_weight='balanced'"
+    if settings.relations != "auto":
+        reason = "relations="
+    for name in ("nodes", "coordinates"):
+        if getattr(data, name) is not None:
+            reason = f"{name}="
+    if trainer.checkpoint is not None:
+        reason = "checkpoint="
+    if reason is not None:
+        raise ValueError(f"{reason} is not supported with a ParquetGraph: use an eb.Graph.")
+
+
+def _own_eval_set(eval_set: Any, partition: Partition, rank: int) -> tuple[Any, Any] | None:
+    """A worker's part of eval_set, its nodes counted among the worker's own."""
+    if eval_set is None:
+        return None
+    nodes = checks.node_positions(eval_set[0], partition.n_nodes)
+    owner, position = partition.locate(nodes)
+    return position[owner == rank], np.asarray(eval_set[1])[owner == rank]
+
+
+def train_in_worker(
+    task: ShardTask, blocks: Sequence[Any], columns: dict[str, Any], membership: Membership
+) -> ShardResult:
+    """Read this worker's edges and labels and train together with the other workers."""
+    with ExitStack() as stack:
+        workers = stack.enter_context(communicator(membership))
+        partition = membership.partition
+        settings = worker_settings(task.trainer.settings, membership)
+        starts = [start for start, _ in partition.ranges[workers.rank]]
+        reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
+        rows = {name: join_parts(name, parts, table.n_rows) for name, parts in columns.items()}
+        # A shard of a graph has the interface of a Graph.
+        graph: Any = read_graph(task.graph, rows.pop("ids"), partition, workers)
+        data = FitData(blocks[0], eval_set=task.eval_set, **rows)
+        problem = prepare_shard(task.trainer, data, reader, table, graph, workers)
+        problem = replace(problem, settings=settings)
+        state = train_shard(problem, workers, task.trainer.callbacks, task.stream, None)
+        state = with_labels(state, problem.labels.labels, Backend())
+    members = tuple(_without_nodes(one) for one in state.members)
+    model = replace(_without_nodes(state), members=members)
+    raw = np.asarray(state.raw_predictions)
+    return ShardResult(digest_of(state), model, task.trainer.callbacks, raw)
+
+
+def prepare_shard(
+    trainer: Trainer,
+    data: FitData,
+    reader: TableReader,
+    table: Table,
+    graph: Any,
+    workers: Collective,
+) -> Problem:
+    """Return the problem of a worker; what is estimated from labels is from those of all."""
+    settings = trainer.settings
+    is_class = trainer.output_type is ClassOutput
+    options = (table.n_rows, is_class, trainer.estimator, True)
+    nodes, values, weight = checks.labelled_nodes(data.y, None, data.sample_weight, *options)
+    classes = np.unique(values) if is_class else values[:0]
+    of_all = np.concatenate(workers.allgather_objects(classes))
+    output = trainer.output_type.from_labels(of_all, settings.loss)
+    weighted = weight * output.label_weights(values, settings.class_weight)
+    labels = Labels(nodes, output.encode(values, "y"), weighted)
+    evaluation = None
+    if data.eval_set is not None:
+        held = checks.extra_labels(data.eval_set, nodes, table.n_rows, is_class)
+        evaluation = Labels(held[0], output.encode(held[1], "eval_set"), np.ones(held[0].size))
+    seed = int(settings.random_state)
+    n_labels = total_rows(shard(labels.target, workers))
+    if not n_labels:
+        raise ValueError("No node is labelled: y holds no known label, and at least one is needed.")
+    n_folds = count_folds(settings, n_labels, is_class, table, evaluation is not None)
+    fold = _folds(settings.validation_fraction, n_folds, nodes.size, (seed, workers.rank))
+    if n_folds == 1 and evaluation is not None:
+        fold[:] = -1
+    folds = shard_labels(LabelFolds(labels, weight, fold, evaluation), workers)
+    log_link = output.loss.log_link
+    column = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
+    offset = shard(column, workers)
+    check_offset(offset, folds.labels, settings)
+    return Problem(
+        estimator=trainer.estimator,
+        parameters=trainer.parameters,
+        settings=settings,
+        output=output.fit_loss(folds.labels, offset),
+        reader=reader,
+        table=table,
+        feature_names=_get_feature_names(data.X),
+        graph=graph,
+        relation_strengths=None,
+        coordinates=None,
+        labels=folds,
+        seed=seed,
+        offset=offset,
+    )
+
+
+def _folds(fraction: float, n_folds: int, size: int, seed: tuple[int, int]) -> NDArray[np.int64]:
+    """The fold of each label of a worker, −1 for none; one fold holds a fraction of the labels."""
+    random = np.random.default_rng(seed)
+    if n_folds > 1:
+        return random.integers(0, n_folds, size)
+    is_held_out = random.random(size) < (fraction if n_folds else 0.0)
+    return np.where(is_held_out, 0, -1)
+
+
+def _without_nodes(state: FittedState) -> FittedState:
+    """The model alone, which predicts other tables."""
+    names = ("scores", "propagated_scores", "raw_predictions")
+    rows = {name: np.asarray(getattr(state, name))[:0] for name in names}
+    labels = state.labels
+    labels = Labels(labels.nodes[:0], np.asarray(labels.target)[:0], np.asarray(labels.weight)[:0])
+    return replace(
+        state,
+        graph=Graph(sparse.csr_array((0, 0))),
+        labels=labels,
+        offset=None if state.offset is None else np.zeros((0, 1)),
+        validation=ValidationRecord.empty(rows["raw_predictions"].shape[1]),
+        table=None,
+        encoded_table=None,
+        **rows,
+    )
+
+
+def _without_rows(result: ShardResult) -> ShardResult:
+    return replace(result, raw=None)
