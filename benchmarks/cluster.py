@@ -15,12 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+import ebboost as eb
+from ebboost.backends.dask.collectives import HEADER
 
 COLUMNS = 20
 FILES = 8
@@ -37,7 +41,7 @@ def write_data(folder: Path, n_nodes: int) -> None:
     for name in ("nodes", "edges"):
         (folder / name).mkdir(parents=True)
     ends = np.linspace(0, n_nodes, FILES + 1).astype(int)
-    for part, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+    for part, (start, stop) in enumerate(pairwise(ends)):
         random = np.random.default_rng(part)
         # Few values, so that workers find the bins of one process.
         X = random.integers(0, 100, (stop - start, COLUMNS)).astype(np.float32)
@@ -55,8 +59,6 @@ def write_data(folder: Path, n_nodes: int) -> None:
 
 def estimator(rounds: int, labels: str) -> Any:
     """The model of all fits."""
-    import ebboost as eb
-
     parts = {"smoothing": eb.Laplacian(1.0, 2), "labels": labels, "early_stopping": False}
     return eb.EBBSRegressor(rounds, 0.1, learner=eb.XGBoost(6), random_state=0, n_jobs=1, **parts)
 
@@ -75,8 +77,6 @@ def fit_on_workers(folder: Path, n_workers: int, rounds: int, labels: str) -> di
     """Fit with the rows and edges on workers."""
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
-
-    import ebboost as eb
 
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
     with (
@@ -98,21 +98,14 @@ def fit_on_workers(folder: Path, n_workers: int, rounds: int, labels: str) -> di
         result = {"client": peak() - own, "seconds": seconds, "round": clock.median}
         result["worker"] = max(peaks[one] - at_start[one] for one in peaks)
         result["cluster"] = model.cluster_
-        mean = model.predict().mean().compute()
-        sample = model.predict()[:: 1 + model_rows(nodes) // 1000].compute()
-        return result | {"mean": float(mean), "sample": sample.tolist()}
-
-
-def model_rows(nodes: Any) -> int:
-    """Number of rows of a dataframe of files."""
-    return int(nodes.shape[0].compute())
+        predictions = model.predict()
+        sample = predictions[:: 1 + len(predictions) // 1000].compute()
+        return result | {"sample": sample.tolist()}
 
 
 def fit_alone(folder: Path, rounds: int, labels: str) -> dict[str, Any]:
     """Fit in one process."""
     import pandas as pd
-
-    import ebboost as eb
 
     own = now()
     start = time.perf_counter()
@@ -124,29 +117,23 @@ def fit_alone(folder: Path, rounds: int, labels: str) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     sample = model.predict()[:: 1 + len(frame) // 1000]
     result = {"client": peak() - own, "seconds": seconds, "round": clock.median}
-    return result | {"mean": float(model.predict().mean()), "sample": sample.tolist()}
+    return result | {"sample": sample.tolist()}
 
 
-class _Clock:
+class Clock(eb.Callback):
+    """Notes when rounds end."""
+
     def __init__(self) -> None:
         self.times: list[float] = []
+
+    def after_round(self, progress: eb.RoundInfo) -> None:
+        """Note the time."""
+        self.times.append(time.perf_counter())
 
     @property
     def median(self) -> float:
         """Median seconds of a round."""
         return float(np.median(np.diff(self.times)))
-
-
-def Clock() -> Any:  # noqa: N802
-    """A callback that notes when rounds end; ebboost is imported when it is made."""
-    import ebboost as eb
-
-    class RoundClock(_Clock, eb.Callback):
-        def after_round(self, progress: eb.RoundInfo) -> None:
-            """Note the time."""
-            self.times.append(time.perf_counter())
-
-    return RoundClock()
 
 
 def run(*arguments: Any) -> dict[str, Any]:
@@ -163,8 +150,6 @@ def run(*arguments: Any) -> dict[str, Any]:
 
 def halo_share(n_nodes: int, n_workers: int) -> tuple[float, float, float]:
     """Bytes of a sweep in float32: of the halo, with headers, and of an allreduce."""
-    from ebboost.backends.dask.collectives import HEADER
-
     side = width(n_nodes)
     # Each cut of a planar grid, with an edge to the right, below and below to the right.
     values = 2 * (n_workers - 1) * (side + 1) * 4.0

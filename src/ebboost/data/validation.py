@@ -138,7 +138,7 @@ def _warn_of_missing_code(labels: NDArray[Any], classes: bool) -> None:
     """Warn of the only negative number among labels if it is one that often means unknown."""
     if labels.dtype.kind not in "if":
         return
-    code = labels.min()
+    code = labels.min(initial=0)
     others = labels[labels != code]
     n_codes = labels.size - others.size
     if code not in MISSING_CODES or not others.size or others.min() < 0 or n_codes < 2:

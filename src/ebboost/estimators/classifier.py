@@ -21,8 +21,8 @@ from ebboost.learners import CatBoost
 from ebboost.model.attach import Attachment
 from ebboost.model.attributes import learned
 from ebboost.model.output import ClassOutput, ClassWeight
-from ebboost.model.predict_shards import link_shards, raw_shards
 from ebboost.model.predict import Offset, RowArguments, predict_rows
+from ebboost.model.predict_shards import link_shards, raw_shards
 from ebboost.propagation import Laplacian, Smoother
 
 Array = NDArray[np.float64]

@@ -71,11 +71,6 @@ class RowArguments(NamedTuple):
 
 def predict_rows(state: FittedState, arguments: RowArguments) -> RowPredictions:
     """Return predictions of all or some nodes; rows beyond the reach of these are not read."""
-    if state.shards is not None and arguments.X is None:
-        raise ValueError(
-            "The fitted nodes are on the workers of a cluster: predict() and predict_proba() return "
-            "Dask arrays. For anything else pass X and graph."
-        )
     if state.members:
         parts = [predict_rows(one, arguments) for one in state.members]
         result = parts[0]._replace(raw=np.mean([part.raw for part in parts], axis=0))
@@ -101,8 +96,9 @@ def predict_rows(state: FittedState, arguments: RowArguments) -> RowPredictions:
                 if state.candidate.labels is not None and new_labels is None:
                     warn_caller(NEW_NODES)
                 return local
-        result = RowPredictions.of_fitted_nodes(state)
-        if any(part is not None for part in (X, graph, new_labels, *offset)):
+        if all(part is None for part in (X, graph, new_labels, *offset)):
+            result = RowPredictions.of_fitted_nodes(state)
+        else:
             scored = score_table(state, X, graph, offset)
             labels = labels_for(state, X, scored, new_labels)
             raw = apply_labels(state, scored, labels)
@@ -254,8 +250,7 @@ def score_table(
     """Return the scores of the fitted nodes, or of another table, before labels are used."""
     if X is None:
         if graph is not None:
-            text = "graph was given without X: pass predict(X_new, graph=g_new), or neither."
-            raise ValueError(text)
+            raise ValueError("graph was given without X: pass predict(X_new, graph=g_new).")
         if any(part is not None for part in offset):
             raise ValueError(
                 "offset and exposure of the fitted nodes are those of fit: pass them with X. For "
@@ -366,7 +361,8 @@ def _encoded_labels(state: FittedState, new_labels: object, n_rows: int, taken: 
             "(labels='none', or labels='auto' without a selected field). Fit with labels='field'."
         )
     target = state.output.encode(values, "new_labels")
-    return Labels(nodes, target, np.full(nodes.size, state.labels.weight.mean()))
+    weight = state.labels.weight.mean() if state.labels.nodes.size else 1.0
+    return Labels(nodes, target, np.full(nodes.size, weight))
 
 
 def _labels_of_rows(
@@ -499,8 +495,7 @@ def mix_relations(graph: Graphs | None, strengths: Mapping[str, float] | None) -
             )
         return graph
     if strengths is None:
-        text = f"graph must be one Graph: this model was fitted on one graph, got {list(graph)}."
-        raise TypeError(text)
+        raise TypeError(f"graph must be one: the model was fitted on one graph, got {list(graph)}.")
     return Graph.mix(graph, strengths)
 
 

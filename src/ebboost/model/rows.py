@@ -40,5 +40,10 @@ class RowPredictions(NamedTuple):
     @classmethod
     def of_fitted_nodes(cls, state: FittedState) -> "RowPredictions":
         """Return the stored predictions."""
+        if state.shards is not None:
+            raise ValueError(
+                "The fitted nodes are on the workers of a cluster: predict() and predict_proba() "
+                "return Dask arrays. For anything else pass X and graph."
+            )
         nodes = np.arange(state.n_nodes)
         return cls(state.raw_predictions, nodes, state.graph, state.labels, None, True, True)

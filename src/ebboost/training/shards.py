@@ -130,7 +130,10 @@ def train_in_worker(
         settings = worker_settings(task.trainer.settings, membership)
         starts = [start for start, _ in partition.ranges[workers.rank]]
         reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
-        rows = {name: join_parts(name, parts, table.n_rows) for name, parts in columns.items()}
+        n_rows = table.n_rows
+        rows: dict[str, Any] = {
+            name: join_parts(name, parts, n_rows) for name, parts in columns.items()
+        }
         # A shard of a graph has the interface of a Graph.
         graph: Any = read_graph(task.graph, rows.pop("ids"), partition, workers)
         data = FitData(blocks[0], eval_set=task.eval_set, **rows)
@@ -208,7 +211,7 @@ def _folds(fraction: float, n_folds: int, size: int, seed: tuple[int, int]) -> N
 def _without_nodes(state: FittedState) -> FittedState:
     """The model alone, which predicts other tables."""
     names = ("scores", "propagated_scores", "raw_predictions")
-    rows = {name: np.asarray(getattr(state, name))[:0] for name in names}
+    rows: dict[str, Any] = {name: np.asarray(getattr(state, name))[:0] for name in names}
     labels = state.labels
     labels = Labels(labels.nodes[:0], np.asarray(labels.target)[:0], np.asarray(labels.weight)[:0])
     return replace(

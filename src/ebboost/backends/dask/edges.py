@@ -36,14 +36,14 @@ def read_graph(
                 weights[way] += collective.alltoall([weight[rows] for rows in to_ranks])
     n_own = partition.positions(collective.rank).size
     ways = []
-    for pairs, values in zip(ends, weights, strict=True):
-        rows, columns = np.concatenate(pairs).T
+    for parts, values in zip(ends, weights, strict=True):
+        rows, columns = np.concatenate(parts).T
         data = np.concatenate(values) if values else np.ones(rows.size)
         one_way = sparse.coo_array((data, (rows, columns)), (n_own, partition.n_nodes)).tocsr()
         if not values:
             one_way.data[:] = 1.0
         ways.append(one_way)
-        pairs.clear()
+        parts.clear()
         values.clear()
     return shard_graph(merge_directions(*ways), partition, collective)
 
