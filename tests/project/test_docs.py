@@ -16,6 +16,7 @@ OUTPUTS = runpy.run_path(str(DOCS / "outputs.py"))
 # Pages that print the number of models; the others run with fewer, in a third of the time.
 SLOW = {"classification", "faq", "graphs", "index", "intervals", "labels", "lightgbm", "new_nodes"}
 SLOW |= {"default", "interoperability", "own_csv", "reliability", "report", "start"}
+SLOW |= {"claims", "imbalance"}
 SHOW_FOLDS = {"default", "faq", "reliability", "own_csv", "report", "start"}
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 

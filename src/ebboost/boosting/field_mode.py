@@ -180,6 +180,14 @@ class LikelihoodFieldObjective(Objective):
     def _predict(self, point: Iterate) -> Array:
         return self.fixed_scores() + self._split(point.smoothed)[0] + self._z(point)
 
+    def minimize_field(self, point: Iterate) -> None:
+        """Move z to the mode at a point, exactly."""
+        scores = self.fixed_scores(self.labels.index)
+        scores = scores + self._split(point.smoothed[self.labels.index])[0]
+        mode = posterior_mode(self.field, self.loss, scores, self.labels.target)
+        self._remainder = self._remainder + (mode - self._z(point))
+        point.cache.clear()
+
     def _labelled_scores(self, point: Iterate) -> Array:
         return self.predict(point)[self.labels.index]
 

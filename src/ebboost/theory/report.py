@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebboost.boosting.field_mode import LikelihoodFieldObjective
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum, SimpleMomentum, as_momentum
 from ebboost.boosting.objective import Objective
-from ebboost.estimators import EBBSRegressor
+from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.model.predict import propagation_operator
 from ebboost.model.state import FittedState
 from ebboost.propagation import Laplacian, conjugate_gradients
@@ -56,7 +57,11 @@ class ConvergenceReport:
     smoothing : Constants or None
         Of P, if it is a Laplacian's.
     propagation_gap : float or None
-        By how much, at most, the final loss would differ with P* instead of P^(k).
+        By how much, at most, the final loss would differ with P* instead of P^(k); for squared
+        error.
+    optimality_gap : float or None
+        By how much, at most, the loss of the model exceeds the least one of any function of the
+        columns, ‖∇J‖²/(2ε): with a penalty ε, for every convex loss.
     """
 
     rounds: NDArray[np.int64]
@@ -70,6 +75,7 @@ class ConvergenceReport:
     beta: float | None = None
     smoothing: Constants | None = None
     propagation_gap: float | None = None
+    optimality_gap: float | None = None
 
     def summary(self) -> str:
         """Return the report in a few lines.
@@ -92,6 +98,10 @@ class ConvergenceReport:
                 f"bound           {self.bound[last]:.4g} at round {last}, where the loss was "
                 f"{self.loss[last]:.4g} (optimum {self.optimum:.4g})"
             )
+        if self.optimality_gap is not None:
+            lines.append(
+                f"optimum         at most {self.optimality_gap:.2g} below the loss of the model"
+            )
         lines.append(
             f"cosine Γ        {self.gamma:.3g}, the smallest of the run; Theorem 1 allows "
             f"φ ≤ {largest_phi(self.gamma):.2g}"
@@ -99,23 +109,28 @@ class ConvergenceReport:
         if self.smoothing is not None:
             lemmas = self.smoothing
             k = "exact" if lemmas.n_steps is None else f"k = {lemmas.n_steps}"
-            lines.append(
-                f"propagation     μ = {lemmas.mu:g}, σ = {lemmas.sigma:.4g}, {k}: "
-                f"‖P^(k) − P*‖ ≤ {lemmas.error:.2g}, which moves the loss by at most "
-                f"{self.propagation_gap:.2g}"
-            )
+            line = f"propagation     μ = {lemmas.mu:g}, σ = {lemmas.sigma:.4g}, {k}: "
+            line += f"‖P^(k) − P*‖ ≤ {lemmas.error:.2g}"
+            if self.propagation_gap is not None:
+                line += f", which moves the loss by at most {self.propagation_gap:.2g}"
+            lines.append(line)
         return "\n".join(lines)
 
     __repr__ = summary
 
 
-def report(model: EBBSRegressor, reference: EBBSRegressor | None = None) -> ConvergenceReport:
+def report(
+    model: EBBSRegressor | EBBSClassifier, reference: EBBSRegressor | None = None
+) -> ConvergenceReport:
     """Compare the training loss of a fitted model with the bounds of the theorems.
+
+    They are about squared error. For other convex losses, the report says whether every round
+    descends and, with a penalty, how far the model is from the optimum.
 
     Parameters
     ----------
-    model : EBBSRegressor
-        Fitted with squared error and a fixed objective (``labels`` other than ``"masked"``).
+    model : EBBSRegressor or EBBSClassifier
+        Fitted with a fixed objective (``labels`` other than ``"masked"``).
     reference : EBBSRegressor, optional
         Theorem 1 compares the loss with that of an f*, which may be any sum of trees, for example
         that of this model, fitted to the same data for longer. Default: of the model itself.
@@ -156,10 +171,16 @@ def report(model: EBBSRegressor, reference: EBBSRegressor | None = None) -> Conv
     rises = np.flatnonzero(np.diff(loss) > allowed)
     gamma = min(max(min(cosines), 0.0), 1.0)
     rate = state.parameters["learning_rate"] or defaults.learning_rate(
-        False, objective.labels.nodes.size, state.reader.is_sparse
+        state.is_classifier, objective.labels.nodes.size, state.reader.is_sparse
     )
     momentum = as_momentum(state.parameters["momentum"])
-    if isinstance(momentum, CorrectedMomentum):
+    is_quadratic = type(state.loss) is SquaredError
+    guarantee: dict[str, Any]
+    if not is_quadratic:
+        guarantee = {"guarantee": "every round descends: its step is halved until the loss does"}
+        if isinstance(momentum, SimpleMomentum | CorrectedMomentum):
+            guarantee = {"guarantee": "none: momentum is covered for squared error only"}
+    elif isinstance(momentum, CorrectedMomentum):
         scores = (model if reference is None else reference).scores_
         guarantee = _theorem_1(objective, momentum, scores, loss.size, rises, gamma, rate)
     elif isinstance(momentum, SimpleMomentum):
@@ -169,24 +190,22 @@ def report(model: EBBSRegressor, reference: EBBSRegressor | None = None) -> Conv
     else:
         text = "every round descends; a rate needs momentum='corrected' (Theorem 1) or penalty > 0"
         guarantee = {"guarantee": f"{text} (Corollary 1)"}
+    if objective.penalty > 0:
+        guarantee["optimality_gap"] = _optimality_gap(objective, state.scores, _equal_rows(state))
     smoother = state.candidate.smoothing
     if isinstance(smoother, Laplacian) and state.graph is not None:
         lemmas = constants(state.graph, smoother, objective.labels.nodes, objective.penalty)
         guarantee["smoothing"] = lemmas
-        exact = Laplacian(smoother.lam, method="exact", normalized=smoother.normalized)
-        propagated = exact.operator(state.graph).apply(state.scores)
-        gap = _propagation_gap(objective, state.scores, propagated, lemmas.error)
-        guarantee["propagation_gap"] = gap
+        if is_quadratic:
+            exact = Laplacian(smoother.lam, method="exact", normalized=smoother.normalized)
+            propagated = exact.operator(state.graph).apply(state.scores)
+            gap = _propagation_gap(objective, state.scores, propagated, lemmas.error)
+            guarantee["propagation_gap"] = gap
     return ConvergenceReport(np.arange(loss.size), loss, gamma, not rises.size, **guarantee)
 
 
 def _objective(state: FittedState) -> Objective:
     """The objective that the model was fitted to, on the labels that it was trained on."""
-    if type(state.loss) is not SquaredError:
-        raise ValueError(
-            "Theorem 1 and Corollary 1 are about squared error; "
-            f"this model was fitted with loss {state.loss!r}."
-        )
     candidate = state.candidate
     if isinstance(candidate.labels, MaskedLabels):
         raise ValueError(
@@ -267,6 +286,17 @@ def _minimizer(objective: Objective, groups: sparse.csr_array, curvature: Array)
     precondition = partial(np.multiply, 1.0 / diagonal)
     values, _ = conjugate_gradients(hessian, -constant, precondition, target, MAX_ITERATIONS)
     return iterate(values)
+
+
+def _optimality_gap(objective: Objective, scores: Array, groups: sparse.csr_array) -> float:
+    """‖∇J‖²/(2ε) over functions of the columns, of which there is one value in each group."""
+    point = Iterate(scores, objective.propagate(scores))
+    if isinstance(objective, LikelihoodFieldObjective):
+        objective.minimize_field(point)
+    sums: Array = groups.T @ objective.gradient(point)
+    size = np.asarray(groups.sum(axis=0)).reshape(-1, 1)
+    gap = float((sums**2 / size).sum()) / (2.0 * objective.penalty)
+    return gap / objective.labels.total_weight
 
 
 def _equal_rows(state: FittedState) -> sparse.csr_array:
