@@ -5,12 +5,12 @@
 
 Nodes lie on a grid, row after row, each connected to five others nearby; table and edges are
 Parquet files. Every fit runs in processes of its own, whose peaks of memory the system counts.
-``--large`` is a second number of nodes, for the memory of the client.
+``--large`` is a second number of nodes, for the memory of the client. Others may use the machine:
+the processor seconds of a process leave out what it waits. Each process trains with one thread.
 """
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -63,14 +63,10 @@ def estimator(rounds: int, labels: str) -> Any:
     return eb.EBBSRegressor(rounds, 0.1, learner=eb.XGBoost(6), random_state=0, n_jobs=1, **parts)
 
 
-def peak() -> float:
-    """Peak memory of this process in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def now() -> float:
-    """Memory of this process in MB."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+def memory(line: str) -> float:
+    """A number of MB from the status of this process: VmHWM, the peak, or VmRSS, now."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split(f"{line}:")[1].split()[0]) / 1024
 
 
 def fit_on_workers(folder: Path, n_workers: int, rounds: int, labels: str) -> dict[str, Any]:
@@ -85,8 +81,8 @@ def fit_on_workers(folder: Path, n_workers: int, rounds: int, labels: str) -> di
     ):
         client.run(lambda: __import__("ebboost.training.shards"))
         nodes = dd.read_parquet(folder / "nodes")
-        own = now()
-        at_start = client.run(now)
+        own = memory("VmRSS")
+        at_start = client.run(memory, "VmRSS")
         start = time.perf_counter()
         columns = [f"x{i}" for i in range(COLUMNS)]
         graph = eb.ParquetGraph(folder / "edges")
@@ -94,8 +90,8 @@ def fit_on_workers(folder: Path, n_workers: int, rounds: int, labels: str) -> di
         model = estimator(rounds, labels)
         model.fit(nodes[columns], nodes["y"], graph=graph, callbacks=[clock])
         seconds = time.perf_counter() - start
-        peaks = client.run(peak)
-        result = {"client": peak() - own, "seconds": seconds, "round": clock.median}
+        peaks = client.run(memory, "VmHWM")
+        result = {"client": memory("VmHWM") - own, "seconds": seconds} | clock.medians
         result["worker"] = max(peaks[one] - at_start[one] for one in peaks)
         result["cluster"] = model.cluster_
         predictions = model.predict()
@@ -107,7 +103,7 @@ def fit_alone(folder: Path, rounds: int, labels: str) -> dict[str, Any]:
     """Fit in one process."""
     import pandas as pd
 
-    own = now()
+    own = memory("VmRSS")
     start = time.perf_counter()
     frame = pd.read_parquet(folder / "nodes")
     graph = eb.Graph.from_parquet(folder / "edges", n_nodes=len(frame))
@@ -116,7 +112,7 @@ def fit_alone(folder: Path, rounds: int, labels: str) -> dict[str, Any]:
     model = estimator(rounds, labels).fit(frame, y, graph=graph, callbacks=[clock])
     seconds = time.perf_counter() - start
     sample = model.predict()[:: 1 + len(frame) // 1000]
-    result = {"client": peak() - own, "seconds": seconds, "round": clock.median}
+    result = {"client": memory("VmHWM") - own, "seconds": seconds} | clock.medians
     return result | {"sample": sample.tolist()}
 
 
@@ -124,16 +120,17 @@ class Clock(eb.Callback):
     """Notes when rounds end."""
 
     def __init__(self) -> None:
-        self.times: list[float] = []
+        self.times: list[tuple[float, float]] = []
 
     def after_round(self, progress: eb.RoundInfo) -> None:
-        """Note the time."""
-        self.times.append(time.perf_counter())
+        """Note the time, and that of the processor in this process."""
+        self.times.append((time.perf_counter(), time.process_time()))
 
     @property
-    def median(self) -> float:
-        """Median seconds of a round."""
-        return float(np.median(np.diff(self.times)))
+    def medians(self) -> dict[str, float]:
+        """Median seconds of a round, and those of the processor."""
+        elapsed, used = np.median(np.diff(self.times, axis=0), axis=0).tolist()
+        return {"round": elapsed, "processor": used}
 
 
 def run(*arguments: Any) -> dict[str, Any]:
@@ -181,8 +178,8 @@ def main() -> None:
         return
     lines = [
         "| nodes | processes | client, MB | a worker, MB | seconds | seconds a round "
-        "| halo, bytes a round | largest difference of 1,000 predictions |",
-        "|" + "---|" * 8,
+        "| of a processor | halo, bytes a round | largest difference of 1,000 predictions |",
+        "|" + "---|" * 9,
     ]
     with tempfile.TemporaryDirectory() as name:
         sizes = {options.nodes: [0, *options.workers]}
@@ -205,7 +202,7 @@ def table_row(
     """A row of the table."""
     cells = [f"{n_nodes:,}", f"{count} workers" if count else "one process"]
     cells += [f"{result['client']:.0f}", f"{result['worker']:.0f}" if count else "–"]
-    cells += [f"{result['seconds']:.1f}", f"{result['round']:.2f}"]
+    cells += [f"{result['seconds']:.1f}", f"{result['round']:.2f}", f"{result['processor']:.2f}"]
     cells.append(f"{result['cluster']['halo_bytes'] / rounds:,.0f}" if count else "–")
     difference = "–"
     if count and alone is not None:

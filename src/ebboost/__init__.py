@@ -10,6 +10,7 @@
 import logging
 
 from ebboost import datasets
+from ebboost.backends.dask.partitioning import partition_nodes
 from ebboost.boosting.callbacks import Callback, EarlyStopping, LogMetrics, ProgressBar, RoundInfo
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import (
@@ -112,6 +113,7 @@ __all__ = [
     "cross_validate",
     "datasets",
     "load",
+    "partition_nodes",
     "plot",
     "tune",
     "write_report",

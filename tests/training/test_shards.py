@@ -122,3 +122,15 @@ def test_a_table_in_memory_needs_a_graph_in_memory(data):
         eb.EBBSRegressor(learner="xgboost").fit(
             frame[COLUMNS], frame["y"], graph=eb.ParquetGraph(path)
         )
+
+
+def test_nodes_are_divided_into_parts_with_few_edges_between_them(client, data):
+    nodes, edges = lazy(data)
+    graph = data[1]
+    part = eb.partition_nodes(nodes, edges, 3)
+    sizes = nodes.assign(part=part).groupby("part").size().compute()
+    assert sizes.sum() == N and sizes.max() <= 1.2 * N / 3
+    source, target = graph.adjacency.nonzero()
+    values = part.compute()
+    # Two thirds of the edges are between random parts.
+    assert np.mean(values[source] != values[target]) < 0.25

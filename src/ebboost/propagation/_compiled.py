@@ -145,6 +145,7 @@ class CompiledSweep(ScipySweep):
         self._is_unit = bool((adjacency.data == 1.0).all())
         self._order = order
         self._system: tuple[tuple[Array, ...], Vector] | None = None
+        self._constants: dict[tuple[float, np.dtype[Any]], Vector] = {}
 
     @lazy_property
     def order(self) -> Order:
@@ -170,7 +171,7 @@ class CompiledSweep(ScipySweep):
             return
         layout = self.layout(v.dtype)
         arranged = [
-            np.full(layout.size, default, v.dtype) if term is None else layout.arrange(term)
+            self._constant(layout, default, v.dtype) if term is None else layout.arrange(term)
             for term, default in zip(terms, (1.0, 0.0, 0.0), strict=True)
         ]
         now = layout.arrange(v)
@@ -178,6 +179,13 @@ class CompiledSweep(ScipySweep):
         sweep = f"{_real(v.dtype)}_narrow_{layout.bits}"
         layout.run(sweep, *layout.edges, *addresses(*arranged, now, then))
         layout.restore(then, out)
+
+    def _constant(self, layout: Layout, number: float, dtype: np.dtype[Any]) -> Vector:
+        """A vector of one number in the layout, made once."""
+        key = (number, dtype)
+        if key not in self._constants:
+            self._constants[key] = np.full(layout.size, number, dtype)
+        return self._constants[key]
 
     def sweep_columns(
         self, v: Vector, out: Vector, terms: Terms, root: Vector | None = None, alpha: float = 0.0

@@ -70,7 +70,7 @@ class ShardGraph:
 
     def __init__(self, weights: sparse.csr_array, halo: Halo) -> None:
         self._weights = weights
-        self._halo = halo
+        self.halo = halo
         workers = halo.collective
         self.n_nodes = weights.shape[0]
         self.adjacency = ShardAdjacency(weights, halo)
@@ -87,7 +87,7 @@ class ShardGraph:
     @lazy_property
     def unsigned(self) -> "ShardGraph":
         """The same graph with all weights positive."""
-        return ShardGraph(abs(self._weights), self._halo) if self.is_signed else self
+        return ShardGraph(abs(self._weights), self.halo) if self.is_signed else self
 
 
 class ShardAdjacency:
