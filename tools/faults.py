@@ -44,7 +44,7 @@ _SMOOTH = eb.Laplacian(1.0, 2)
 _FIXED = {"smoothing": _SMOOTH, "labels": "none"}
 _SAMPLING = {"subsample": 0.7, "colsample_bytree": 0.5}
 CASES: dict[str, dict[str, Any]] = {
-    "model selection": {},
+    "model selection": {"n_folds": 2},
     "model selection, classes": {"classes": True},
     "LightGBM": {**_FIXED, "learner": eb.LightGBM(7)},
     "LightGBM drawing rows and columns": {**_FIXED, "learner": eb.LightGBM(7, **_SAMPLING)},

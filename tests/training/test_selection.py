@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.metrics import mean_squared_error
 
 import ebboost as eb
 from ebboost.backends import Backend
@@ -59,16 +58,14 @@ def test_an_informative_graph_is_used():
     assert gain.metric == "RMSE" and gain.gain > 5 * gain.standard_error > 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_an_uninformative_graph_is_not_used(seed):
-    X, y, _ = homophilous(900, seed)
-    rest = np.arange(600, 900)
-    m = auto().fit(X, y[:600], nodes=np.arange(600), graph=random_graph(900, 3000, seed))
-    plain = auto().fit(X, y[:600], nodes=np.arange(600))
-    predictions = (m.predict()[rest], plain.predict()[rest])
-    error, reference = (mean_squared_error(y[rest], p) for p in predictions)
+    X, y, _ = homophilous(450, seed)
+    known = np.arange(300)
+    m = auto().fit(X, y[known], nodes=known, graph=random_graph(450, 1500, seed))
+    plain = auto().fit(X, y[known], nodes=known)
     assert m.best_candidate_ == "none"
-    assert error == reference
+    assert (m.predict() == plain.predict()).all()
 
 
 def test_candidates_share_bins_only_with_the_same_columns_and_settings():
