@@ -225,7 +225,7 @@ def test_a_label_on_one_node():
 @pytest.mark.parametrize("unit", [1e-25, 1e25])
 def test_labels_in_any_unit_that_trees_can_tell_apart(loss, unit):
     model = finite(X, unit * np.exp(Y), PATH, loss=loss, n_estimators=20)
-    assert model.score(None, unit * np.exp(Y)) > 0.2
+    assert model.score(None, unit * np.exp(Y)) > 0.1
 
 
 @pytest.mark.parametrize(

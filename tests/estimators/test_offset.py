@@ -17,6 +17,7 @@ def counts(n=400, seed=0):
 
 def model(**changes):
     settings = {"n_estimators": 30, "random_state": 0, "n_jobs": 1, "loss": "poisson"}
+    settings |= {"selection": "rules"}
     return eb.EBBSRegressor(**(settings | changes))
 
 

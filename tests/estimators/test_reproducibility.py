@@ -14,14 +14,14 @@ import sys
 import numpy as np, pandas as pd, ebboost as eb
 
 random = np.random.default_rng(0)
-X = pd.DataFrame({"x": random.normal(size=300), "kind": random.choice(["a", "b", "c"], 300)})
+X = pd.DataFrame({"x": random.normal(size=150), "kind": random.choice(["a", "b", "c"], 150)})
 graph = eb.Graph.build_knn(X[["x"]].to_numpy(), k=4)
-y = X["x"].to_numpy() + random.normal(0.0, 0.1, 300)
+y = X["x"].to_numpy() + random.normal(0.0, 0.1, 150)
 y[::3] = np.nan
 classes = np.where(np.isnan(y), None, np.where(y > 0, "high", "low"))
 models = {
-    "numbers": (eb.EBBSRegressor(15, n_jobs=1, n_folds=2), y),
-    "two-threads": (eb.EBBSRegressor(15, n_jobs=2, n_folds=2), y),
+    "numbers": (eb.EBBSRegressor(5, n_jobs=1, n_folds=2), y),
+    "two-threads": (eb.EBBSRegressor(5, n_jobs=2, n_folds=2), y),
     "classes": (eb.EBBSClassifier(5, n_jobs=1), classes),
     "xgboost": (eb.EBBSRegressor(5, n_jobs=1, learner="xgboost", n_folds=2), y),
     "catboost": (eb.EBBSRegressor(5, n_jobs=1, learner="catboost"), y),

@@ -35,7 +35,7 @@ def test_an_informative_graph_helps_and_the_numbers_are_those_of_fit():
     assert check.to_dict()["estimate"]["gain"] == estimate.gain
 
 
-def test_a_random_graph_is_not_said_to_help():
+def test_a_random_graph_is_not_said_to_help(all_folds):
     X, y, _ = problem()
     random = np.random.default_rng(1).random((300, 2))
     estimate = eb.check_graph(X, y, eb.Graph.build_knn(random, k=6)).estimate

@@ -9,6 +9,7 @@ import pytest
 
 import ebboost as eb
 from ebboost.training import defaults
+from tests.conftest import ALL_FOLDS, FEW_FOLDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -51,8 +52,8 @@ def test_page_runs_and_prints_its_output(page, tmp_path, monkeypatch):
         pytest.skip("make test-docs runs the pages with long fits")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    if page.stem not in SHOW_FOLDS:
-        monkeypatch.setattr(defaults, "FOLDS", ((10**9, 2),))
+    folds = ALL_FOLDS if page.stem in SHOW_FOLDS else FEW_FOLDS
+    monkeypatch.setattr(defaults, "FOLDS", folds)
     names: dict[str, object] = {}
     for kind, block, below in OUTPUTS["BLOCK"].findall(page.read_text()):
         if kind == "python":

@@ -1,6 +1,5 @@
 """Every script in examples/ runs, and its claim about the graph holds."""
 
-import os
 import re
 import runpy
 from pathlib import Path
@@ -8,17 +7,13 @@ from pathlib import Path
 import matplotlib
 import pytest
 
-from ebboost.training import defaults
-
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
 @pytest.fixture
-def printed_by(capsys, monkeypatch):
+def printed_by(capsys):
     matplotlib.use("Agg")
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    if "EBBOOST_SLOW_TESTS" not in os.environ:
-        monkeypatch.setattr(defaults, "FOLDS", ((10**9, 2),))
 
     def run(name):
         script = next(path for path in EXAMPLES if path.stem == name)
