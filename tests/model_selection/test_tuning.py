@@ -20,6 +20,7 @@ def problem():
 
 def small(kind=eb.EBBSRegressor, **changes):
     settings = {"n_estimators": 10, "n_jobs": 1, "learning_rate": 0.1, "n_folds": 1}
+    settings |= {"selection": "rules"}
     return kind(**(settings | changes))
 
 
