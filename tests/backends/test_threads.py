@@ -199,9 +199,9 @@ def test_a_forked_process_fits_and_predicts_after_fits_with_two_threads():
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_fits_at_the_same_time_are_those_fitted_alone(backend):
     seeds = range(3)
-    alone = [fitted(random_state=seed).predict() for seed in seeds]
+    alone = [fitted(random_state=seed, n_folds=2).predict() for seed in seeds]
     together = joblib.Parallel(2, backend=backend)(
-        joblib.delayed(fitted)(random_state=seed) for seed in seeds
+        joblib.delayed(fitted)(random_state=seed, n_folds=2) for seed in seeds
     )
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(other.predict(), one)
