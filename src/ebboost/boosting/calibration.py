@@ -1,13 +1,12 @@
 """Calibration of probabilities: the temperature of the scores, and the expected error."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels, one_hot
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 # Bounds of the temperature. Below, scores that few labels support would be sharpened too much once
 # more labels are known; beyond, scores have no relation to the labels.
 TEMPERATURES = (0.7, 5.0)

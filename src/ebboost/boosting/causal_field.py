@@ -8,17 +8,15 @@ has the mean that its earlier neighbours give it, in the order of time: the mode
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import spsolve_triangular
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph, earlier_neighbors
 
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 #: The field of a graph, for labels and for scores at their nodes.
 FieldMode = Callable[[LatentField, Graph, Labels, Loss, Array], Array]
 # Sets of labels for which the field is computed. With more times than that among the labels, the

@@ -6,7 +6,6 @@ know about groups.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 from sklearn.base import clone
@@ -15,11 +14,9 @@ from ebboost.boosting.latent_field import SOLVE_TOLERANCE, FieldPosterior, Laten
 from ebboost.boosting.objective import relative_weights
 from ebboost.boosting.posterior_variance import Variances
 from ebboost.data.once import lazy_property
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 from ebboost.propagation import GraphMatrix
-
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class GroupedPosterior(FieldPosterior):

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 
 

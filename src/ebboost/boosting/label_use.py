@@ -1,18 +1,14 @@
 """The objective for each use of known labels: none, the latent field (15), masked labels."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ebboost.boosting.field_mode import LikelihoodFieldObjective
 from ebboost.boosting.latent_field import FieldObjective, LatentField, LeaveOneOutObjective
 from ebboost.boosting.losses import Loss, SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels, MaskedObjective
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
+from ebboost.data.types import Array
 from ebboost.graph import Graph
 from ebboost.propagation import Propagation, PropagationOperator
-
-Array = NDArray[np.float64]
 
 
 def objective_for(

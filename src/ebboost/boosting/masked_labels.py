@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from ebboost.boosting.iterate import Iterate
@@ -11,9 +10,8 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.parameters import check_number
+from ebboost.data.types import Array
 from ebboost.propagation import Propagation, PropagationOperator
-
-Array = NDArray[np.float64]
 
 
 class MaskedLabels(BaseEstimator):

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import metrics
 
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.losses.base import initial_scores
 from ebboost.data.labels import one_hot
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 #: A function ``metric(y_true, y_predicted)``: of numbers, or of class indices and probabilities.
 MetricFunction = Callable[..., float]
 

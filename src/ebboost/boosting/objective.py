@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.losses import Loss
@@ -16,9 +15,9 @@ from ebboost.boosting.projection import directional_sums
 from ebboost.boosting.resumable import Resumable
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import total_rows
+from ebboost.data.types import Array, IntArray
 from ebboost.propagation import Propagation, PropagationOperator
 
-Array = NDArray[np.float64]
 # Nodes up to which training propagates in float64 and solves to full accuracy. Trees are grown on
 # float32 gradients anyway, and on larger graphs half the bytes take nearly half the time.
 # Everything that is reported after training is in float64.
@@ -95,7 +94,7 @@ class Objective(Resumable):
                 spread = loss.label_scale(labels.target, labels.weight, known_offset)
             self.score_unit = _power_of_two(spread / (operator.norm_bound or 1.0))
 
-    def fixed_scores(self, index: slice | NDArray[np.int64] = slice(None)) -> Array:
+    def fixed_scores(self, index: slice | IntArray = slice(None)) -> Array:
         """Return what no tree moves: the initial score, plus the offset of all or some nodes."""
         return self.init_score if self.offset is None else self.init_score + self.offset[index]
 

@@ -4,12 +4,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebboost._native import COMPILED
 from ebboost.data.sharded import ShardedArray
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 # Curvatures below this share of the largest are rounding errors: nodes there have no gradient
 # either.
 NEGLIGIBLE_CURVATURE = 1e-12

@@ -8,15 +8,13 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.spatial import cKDTree
 
 from ebboost.data.table import Table
-from ebboost.data.types import TableLike
+from ebboost.data.types import Array, IntArray, TableLike
 from ebboost.graph import Graph, as_points
 
-Array = NDArray[np.float64]
 # RMSE of log prices with 5, 8, 10 and 20 nearest: Lucas County .2527, .2486, .2493, .2487; King
 # County .1607, .1599, .1615, .1617 (another seed changes the latter by .0006).
 N_NEIGHBORS = 8
@@ -106,7 +104,7 @@ class Coordinates:
         return Graph.from_edges(low, high, weights, len(points))
 
 
-def _lengths(points: Array, low: NDArray[np.int64], high: NDArray[np.int64]) -> Array:
+def _lengths(points: Array, low: IntArray, high: IntArray) -> Array:
     lengths: Array = np.linalg.norm(points[low] - points[high], axis=1)
     return lengths
 

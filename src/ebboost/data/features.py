@@ -16,10 +16,10 @@ from ebboost.data.parameters import check_number
 from ebboost.data.reader import TableReader
 from ebboost.data.spectral import spectral_columns, spectral_vectors
 from ebboost.data.table import Table
+from ebboost.data.types import Array
 from ebboost.data.validation import check_graph
 from ebboost.graph import Graph
 
-Array = NDArray[np.float64]
 Matrix: TypeAlias = Array | sparse.csr_array
 
 

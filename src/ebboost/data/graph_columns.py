@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.data.table import MAX_VALUE, Columns, Table
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph, Groups, earlier_neighbors
 from ebboost.propagation import Propagation, sweep_on
 
-Array = NDArray[np.float64]
 STATISTICS = ("mean", "min", "max")
 # RMSE, mean of 6 seeds. Lucas County, whose categories are text: shares of up to 10 levels .2795,
 # of 6 .2802, statistics of codes .2803. Avazu, with categories of numbers: shares .1047, codes
 # .1045.
 MAX_LEVELS = 10
 OTHERS = -1
-Levels = Mapping[int, NDArray[np.int64]]
+Levels = Mapping[int, IntArray]
 #: The arguments of :meth:`Table.with_columns`.
 NewColumns = tuple[list[Columns], list[str], list[int]]
 
@@ -76,7 +76,7 @@ class SmoothedColumns:
                 self._smoothed.append(_smooth_known(smoother, batch.values, complete))
         return self._smoothed
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
+    def write(self, rows: IntArray, out: NDArray[Any]) -> None:
         """Write the values of these rows into ``out``."""
         first = 0
         for block in self._blocks():
@@ -124,7 +124,7 @@ def frequent_levels(table: Table) -> Levels:
     These are the most frequent ones; ``OTHERS`` stands for the rest together. Of two levels one is
     enough. Categories that are numbers have an order, and statistics as other numbers.
     """
-    levels: dict[int, NDArray[np.int64]] = {}
+    levels: dict[int, IntArray] = {}
     for column in () if table.on_disk else table.categorical:
         categories = table.categories.get(column, ())
         if not any(isinstance(level, str) for level in categories):
@@ -189,7 +189,7 @@ def _group_columns(
     return [wider.values[group_of]], [*own, *names], list(wider.origin)
 
 
-def _sums_by_group(values: Array, group_of: NDArray[np.int64], n_groups: int) -> Array:
+def _sums_by_group(values: Array, group_of: IntArray, n_groups: int) -> Array:
     return np.column_stack([np.bincount(group_of, column, n_groups) for column in values.T])
 
 
@@ -247,14 +247,14 @@ class NeighborShares:
 
     values: NDArray[Any]  # codes, one column
     adjacency: Any
-    levels: NDArray[np.int64]
+    levels: IntArray
     dtype = np.dtype(np.float64)
 
     def __post_init__(self) -> None:
-        self._slot: NDArray[np.int64] | None = None
+        self._slot: IntArray | None = None
         self.shape = (len(self.values), self.levels.size)
 
-    def write(self, rows: NDArray[np.int64], out: Array) -> None:
+    def write(self, rows: IntArray, out: Array) -> None:
         """Write the values of these rows into ``out``."""
         if self._slot is None:
             self._slot = sweep_on(self.adjacency).with_halo(self._slots())
@@ -268,7 +268,7 @@ class NeighborShares:
         out[...] = np.nan
         np.divide(sums[:, :-1], total, out=out, where=total > 0)
 
-    def _slots(self) -> NDArray[np.int64]:
+    def _slots(self) -> IntArray:
         """The column of each row's category."""
         codes = np.nan_to_num(np.asarray(self.values)[:, 0], nan=-1.0).astype(np.int64)
         position = {int(code): column for column, code in enumerate(self.levels)}
@@ -303,7 +303,7 @@ class NeighborColumns:
         self._sums = self.sums if _is_complete(self.values) else None
         self.shape = (len(self.values), self.values.shape[1] * len(self.statistics))
 
-    def write(self, rows: NDArray[np.int64], out: Array) -> None:
+    def write(self, rows: IntArray, out: Array) -> None:
         """Write the values of these rows into ``out``."""
         if self._contiguous is None:
             self._contiguous = self._sweep.with_halo(np.ascontiguousarray(self.values))

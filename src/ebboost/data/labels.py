@@ -6,20 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.data.once import lazy_property
-
-Array = NDArray[np.float64]
+from ebboost.data.types import Array, IntArray
 
 
 @dataclass(frozen=True)
 class Labels:
     """Positions of m labelled nodes, their labels with a column per output, and their weights."""
 
-    nodes: NDArray[np.int64]
+    nodes: IntArray
     target: Array
     weight: Array
 
     @lazy_property
-    def index(self) -> slice | NDArray[np.int64]:
+    def index(self) -> slice | IntArray:
         """Index of the labelled nodes; a slice, which copies nothing, if they are contiguous."""
         nodes = self.nodes
         if nodes.size and (np.diff(nodes) == 1).all():
@@ -49,7 +48,7 @@ class Labels:
             np.concatenate([self.weight, others.weight]),
         )
 
-    def subset(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "Labels":
+    def subset(self, rows: NDArray[np.bool_] | IntArray) -> "Labels":
         """Return the labels that a mask of shape (m,) or positions select."""
         return Labels(self.nodes[rows], self.target[rows], self.weight[rows])
 

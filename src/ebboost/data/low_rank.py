@@ -1,13 +1,12 @@
 """Low-rank projection of wide sparse tables."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
 from ebboost.data.table import Table
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 Seed = int | np.random.RandomState | None
 
 

@@ -3,15 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 
-Array = NDArray[np.float64]
 MIN_NODES = 10  # with a neighbour among the nodes; fewer give no correlation
 
 
-def neighbor_means(
-    graph: Graph, nodes: NDArray[np.int64], values: Array
-) -> tuple[Array, NDArray[np.bool_]]:
+def neighbor_means(graph: Graph, nodes: IntArray, values: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Weighted means of centred values over the neighbours of each node among ``nodes``.
 
     Edges of negative weight contribute their value with the opposite sign. Also returns which nodes
@@ -26,7 +24,7 @@ def neighbor_means(
     return np.divide(sums, mass, out=np.zeros_like(sums), where=mass > 0), mass[:, 0] > 0
 
 
-def neighbor_correlation(graph: Graph, nodes: NDArray[np.int64], values: Array) -> float:
+def neighbor_correlation(graph: Graph, nodes: IntArray, values: Array) -> float:
     """Correlation between labels or residuals of nodes and their mean over neighbours.
 
     Between -1 and 1; 0 where fewer than 10 nodes have a neighbour among ``nodes``. Columns of

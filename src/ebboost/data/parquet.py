@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.data.lazy import rows_per_block
+from ebboost.data.types import Array, IntArray
 from ebboost.graph.parquet import parquet_files, read_blocks
 
 if TYPE_CHECKING:
     import pyarrow
     from pyarrow.parquet import ParquetFile
-
-Array = NDArray[np.float64]
 
 
 class ParquetTable:
@@ -100,7 +99,7 @@ class ParquetTable:
         for block in read_blocks(self._files(), names, self.rows_per_block):
             yield self._cast(block)
 
-    def take(self, rows: NDArray[np.int64]) -> "pyarrow.Table":
+    def take(self, rows: IntArray) -> "pyarrow.Table":
         """Return some rows; only the row groups that hold them are read.
 
         Parameters

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
@@ -20,10 +19,10 @@ from ebboost.data.low_rank import LowRank
 from ebboost.data.spectral import spectral_columns
 from ebboost.data.table import Columns, Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
+from ebboost.data.types import Array
 from ebboost.graph import Graph
 from ebboost.propagation import Smoother
 
-Array = NDArray[np.float64]
 # Degrees. RMSE of LightGBM at validation rows of King County: .1591 without rotated coordinates,
 # .1579 with 45 degrees, .1573 with these.
 ANGLES = (22.5, 45.0, 67.5)

@@ -17,10 +17,9 @@ from sklearn.utils.validation import check_array
 
 from ebboost.data.parquet import ParquetMatrix, ParquetTable
 from ebboost.data.table import MAX_VALUE, Table
-from ebboost.data.types import TableLike
+from ebboost.data.types import Array, IntArray, TableLike
 from ebboost.graph.ids import is_missing
 
-Array = NDArray[np.float64]
 Column = nw.Series[Any] | NDArray[Any]
 MICROSECONDS_PER_DAY = 86_400e6
 
@@ -178,7 +177,7 @@ def group_column(X: TableLike, groups: ArrayLike | None) -> Any:
     return columns[groups].to_list()
 
 
-def rows_of(X: TableLike, rows: NDArray[np.int64]) -> Any:
+def rows_of(X: TableLike, rows: IntArray) -> Any:
     """Return some rows of a table in its own type; of Parquet files, as a pyarrow table."""
     if isinstance(X, ParquetTable):
         return X.take(rows)

@@ -6,9 +6,9 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from ebboost.data.low_rank import Seed, singular_vectors
+from ebboost.data.types import Array
 from ebboost.graph import Graph
 
-Array = NDArray[np.float64]
 Vectors = NDArray[np.float32]
 N_ITERATIONS = 7  # of the randomized singular value decomposition
 

@@ -6,12 +6,11 @@ label. No other label is used.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebboost.data.labels import Labels
 from ebboost.data.table import Table
+from ebboost.data.types import Array, IntArray
 
-Array = NDArray[np.float64]
 PRIOR_STRENGTH = 1.0
 
 
@@ -73,21 +72,19 @@ def _mean_before(target: Array, weight: Array) -> Array:
     return means
 
 
-def _groups(codes: Array) -> NDArray[np.int64]:
+def _groups(codes: Array) -> IntArray:
     """Return codes as integers: 0 for a missing category, k + 1 for category k."""
     return np.where(np.isnan(codes), -1.0, codes).astype(np.int64) + 1
 
 
-def _totals(
-    groups: NDArray[np.int64], target: Array, weight: Array, n_groups: int
-) -> tuple[Array, Array]:
+def _totals(groups: IntArray, target: Array, weight: Array, n_groups: int) -> tuple[Array, Array]:
     """Return weighted sums and weights of each group."""
     counts: Array = np.bincount(groups, weights=weight, minlength=n_groups).astype(np.float64)
     sums = [np.bincount(groups, weights=weight * column, minlength=n_groups) for column in target.T]
     return np.column_stack(sums), counts
 
 
-def _totals_before(groups: NDArray[np.int64], target: Array, weight: Array) -> tuple[Array, Array]:
+def _totals_before(groups: IntArray, target: Array, weight: Array) -> tuple[Array, Array]:
     """Return weighted sums and weights over the earlier rows of the same group."""
     order = np.argsort(groups, kind="stable")
     first = np.searchsorted(groups[order], groups[order], side="left")

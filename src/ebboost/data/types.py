@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+Array: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
 #: An array of numpy or of CuPy: the loop and the operators work on either.
 AnyArray: TypeAlias = Any
 #: A table as users have it: a pandas or polars dataframe, an array, a sparse matrix, a

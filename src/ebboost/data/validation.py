@@ -9,6 +9,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from ebboost.data.parameters import check_number
 from ebboost.data.table import Table
+from ebboost.data.types import Array, IntArray
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs, check_relations
 from ebboost.graph.ids import is_missing
@@ -16,7 +17,6 @@ from ebboost.graph.ids import is_missing
 if TYPE_CHECKING:
     import pandas
 
-Array = NDArray[np.float64]
 # Trees use single precision and losses squares: labels must not be larger, or closer together.
 MAX_LABEL = 1e30
 MIN_EXTENT = 1e-30
@@ -105,7 +105,7 @@ def labelled_nodes(
     classes: bool,
     estimator: str,
     may_be_none: bool = False,
-) -> tuple[NDArray[np.int64], NDArray[Any], Array]:
+) -> tuple[IntArray, NDArray[Any], Array]:
     """Return positions, labels and weights of the labelled nodes; ``may_be_none``: of 0 too."""
     if y is None:
         problem = f"{estimator} requires y to be passed, but the target y is None"
@@ -174,8 +174,8 @@ def check_n_classes(classes: NDArray[Any]) -> None:
 
 
 def extra_labels(
-    pair: object, trained_on: NDArray[np.int64], n_rows: int, classes: bool, name: str = "eval_set"
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    pair: object, trained_on: IntArray, n_rows: int, classes: bool, name: str = "eval_set"
+) -> tuple[IntArray, NDArray[Any]]:
     """Return positions and labels of further labelled nodes, none of them trained on."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise ValueError(f"{name} must be a pair (nodes, labels): rows of X, and their labels.")
@@ -201,7 +201,7 @@ def extra_labels(
 
 def _listed_labels(
     nodes: ArrayLike, y: object, n_rows: int, classes: bool, nodes_name: str, name: str
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
+) -> tuple[IntArray, NDArray[Any]]:
     """Return positions and labels of listed nodes, which must be known."""
     positions = node_positions(nodes, n_rows, nodes_name)
     values = _label_array(y, name, classes)
@@ -218,7 +218,7 @@ def _listed_labels(
 
 def node_positions(
     nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeats: bool = False
-) -> NDArray[np.int64]:
+) -> IntArray:
     """Return row positions from integers or a mask: in range and, unless ``repeats``, unique."""
     array = np.asarray(nodes)
     if array.ndim != 1:

@@ -6,8 +6,7 @@ from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from ebboost.boosting.callbacks import Callback, as_callbacks
@@ -29,7 +28,6 @@ from ebboost.training.problem import FitData
 from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer
 
-Array = NDArray[np.float64]
 PRESETS: dict[str, Mapping[str, Any]] = {
     "fast": {"selection": "rules", "n_folds": 1},
     "best": {"selection": "thorough", "n_folds": 10, "learning_rate": 0.05, "n_iter_no_change": 50},

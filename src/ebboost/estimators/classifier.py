@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
@@ -13,7 +12,7 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
-from ebboost.data.types import LabelledNodes, TableLike
+from ebboost.data.types import Array, LabelledNodes, TableLike
 from ebboost.estimators._parameters import CLASS_LOSSES, CLASS_WEIGHT, fill_docstring
 from ebboost.estimators.base import BaseEBBS
 from ebboost.graph import Graphs
@@ -24,8 +23,6 @@ from ebboost.model.output import ClassOutput, ClassWeight
 from ebboost.model.predict import Offset, RowArguments, predict_rows
 from ebboost.model.predict_shards import link_shards, raw_shards
 from ebboost.propagation import Laplacian, Smoother
-
-Array = NDArray[np.float64]
 
 
 @fill_docstring(loss=CLASS_LOSSES, extra=CLASS_WEIGHT)

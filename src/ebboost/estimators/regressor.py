@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -13,8 +11,6 @@ from ebboost.estimators.base import BaseEBBS
 from ebboost.learners import CatBoost
 from ebboost.model.output import Output
 from ebboost.propagation import Laplacian
-
-Array = NDArray[np.float64]
 
 
 @fill_docstring(loss=LOSSES, extra="")

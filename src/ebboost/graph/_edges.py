@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-IntArray = NDArray[np.int64]
+from ebboost.data.types import IntArray
+
 Weights = NDArray[np.float64]
 
 

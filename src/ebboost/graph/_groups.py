@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from ebboost.data.types import IntArray
 from ebboost.graph.ids import Ids, as_id_array
-
-IntArray = NDArray[np.int64]
 
 
 def group_ids(groups: Iterable[object]) -> Ids:

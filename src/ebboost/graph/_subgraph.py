@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-IntArray = NDArray[np.int64]
+from ebboost.data.types import Array, IntArray
 
 
 def surroundings(
@@ -58,9 +58,7 @@ def _unique(nodes: NDArray[np.integer], scratch: NDArray[np.int32]) -> IntArray:
     return nodes[scratch[nodes] == numbers].astype(np.int64)
 
 
-def earlier_neighbors(
-    weights: sparse.csr_array, time: NDArray[np.float64] | None
-) -> sparse.csr_array:
+def earlier_neighbors(weights: sparse.csr_array, time: Array | None) -> sparse.csr_array:
     """Return the weights of neighbours that are earlier than the node; all without times."""
     if time is None:
         return weights

@@ -11,12 +11,12 @@ from scipy.stats import spearmanr
 
 from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.table import Table
+from ebboost.data.types import Array
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
 from ebboost.inspection.formatting import count, percent, shorten
 from ebboost.inspection.metrics import r2
 
-Array = NDArray[np.float64]
 Nodes = NDArray[np.int64]
 MIN_ROWS = 30  # fewest labels, rows to predict or nodes with neighbours for a statistic
 COPY = 0.99  # share of the variation of the labels that one column explains alone

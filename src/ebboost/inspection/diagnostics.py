@@ -13,13 +13,13 @@ from ebboost.boosting.callbacks import unless_interrupted
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
+from ebboost.data.types import Array, IntArray
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.inspection import metrics
 from ebboost.model.intervals import conformal_quantile, scores_of_labels
 from ebboost.model.spread import held_out_distribution
 from ebboost.model.state import FittedState
 
-Array = NDArray[np.float64]
 Model = EBBSRegressor | EBBSClassifier
 CANDIDATES = {"none": "without the graph", "as given": "as specified"}
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -40,7 +40,7 @@ PLAIN |= {"feature_smoothing": None, "spectral_features": None, "relations": "au
 class Validation:
     """Labels that were not trained on, and the predictions of their nodes."""
 
-    nodes: NDArray[np.int64]
+    nodes: IntArray
     truth: Array  # numbers, or positions in ``classes_``
     prediction: Array
     probabilities: Array | None = None  # of a classifier
@@ -217,7 +217,7 @@ def share_range(level: float, n_labels: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def calibration(held_out: Validation, n_bins: int = 10) -> tuple[Array, Array, NDArray[np.int64]]:
+def calibration(held_out: Validation, n_bins: int = 10) -> tuple[Array, Array, IntArray]:
     """Mean probability of the predicted class, its accuracy and the number of nodes, by bins."""
     if held_out.probabilities is None:
         raise ValueError("Calibration is for classifiers; draw eb.plot.coverage of a regressor.")
@@ -230,7 +230,7 @@ def calibration(held_out: Validation, n_bins: int = 10) -> tuple[Array, Array, N
     return stated, correct / n_nodes[filled], n_nodes[filled]
 
 
-def confusion(held_out: Validation, n_classes: int, most: int) -> tuple[NDArray[np.int64], Array]:
+def confusion(held_out: Validation, n_classes: int, most: int) -> tuple[IntArray, Array]:
     """Positions of the most frequent classes, and the counts of true (row) by predicted class."""
     counts = np.zeros((n_classes, n_classes))
     np.add.at(counts, (held_out.truth.astype(int), held_out.prediction.astype(int)), 1)

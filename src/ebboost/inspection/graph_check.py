@@ -13,14 +13,13 @@ from sklearn.utils import check_random_state
 from ebboost.boosting.callbacks import Callback, as_callbacks
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
-from ebboost.data.types import TableLike
+from ebboost.data.types import Array, TableLike
 from ebboost.graph import Graph
 from ebboost.graph.ids import is_missing
 from ebboost.inspection.data_audit import MIN_ROWS, audit_graph, audit_table
 from ebboost.inspection.formatting import count, figure, percent
 from ebboost.inspection.graph_gain import Estimate, estimate_gain
 
-Array = NDArray[np.float64]
 Nodes = NDArray[np.int64]
 TASKS = ("auto", "regression", "classification")
 MIN_PERMUTATIONS = 19

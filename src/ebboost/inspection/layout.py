@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-Array = NDArray[np.float64]
+from ebboost.data.types import Array
+
 Index = NDArray[np.int64]
 N_PIVOTS = 30  # 8 in components of at most 300 nodes
 N_STEPS = 60

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ebboost.data.types import Array
 
 
 def rmse(residuals: Array) -> float:

@@ -21,12 +21,11 @@ from ebboost.boosting.latent_field import FieldPosterior, LatentField
 from ebboost.boosting.objective import relative_weights
 from ebboost.data.labels import one_hot
 from ebboost.data.neighbor_correlation import neighbor_correlation
+from ebboost.data.types import Array, IntArray
 from ebboost.inspection.data_audit import MIN_ROWS
 from ebboost.model.spread import distribution_with, held_out_distribution, require_spread
 from ebboost.model.state import HARM, FittedState
 
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 # Simulations: the most, the fewest, and numbers that are solved for in all.
 DRAWS = (40, 10)
 MAX_NUMBERS = 10_000_000

@@ -8,13 +8,11 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from ebboost.data.table import Table
-
-Array = NDArray[np.float64]
+from ebboost.data.types import Array
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from ebboost.data.reader import TableReader
 from ebboost.data.schema import LARGEST, Integers, is_integer, match, require
 from ebboost.data.table import Table
 from ebboost.data.target_encoding import OrderedTargetEncoder
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph, Groups, check_strengths
 from ebboost.graph.ids import check_unique_ids
 from ebboost.model.candidate import Candidate
 from ebboost.model.spread import Spread
 from ebboost.model.state import FittedState, GraphGain
 
-Array = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 CSR = ("data", "indices", "indptr")  # arrays of a sparse matrix
 TABLE_FIELDS = ("names", "categorical", "origin")  # of a stored table
@@ -235,7 +235,7 @@ def numbers(arrays: Arrays, name: str, *shape: int | None, high: float = LARGEST
     return array
 
 
-def node_indices(arrays: Arrays, name: str, n_nodes: int) -> NDArray[np.int64]:
+def node_indices(arrays: Arrays, name: str, n_nodes: int) -> IntArray:
     """Return an array of different nodes."""
     nodes = arrays[name]
     require(nodes.ndim == 1 and nodes.dtype.kind == "i", f"{name} must be integers")

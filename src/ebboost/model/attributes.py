@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from ebboost.data.types import Array
 from ebboost.model import serialization
 from ebboost.model.state import FittedState
 from ebboost.model.summary import summarize
-
-Array = NDArray[np.float64]
 
 
 def learned(path: str, doc: str) -> Any:

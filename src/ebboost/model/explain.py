@@ -10,15 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebboost.boosting.latent_field import SOLVE_TOLERANCE, LatentField
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.table import Table
+from ebboost.data.types import Array, IntArray
 from ebboost.model.predict import propagation_operator
 from ebboost.model.state import FittedState
-
-Array = NDArray[np.float64]
 
 BATCH = 64
 MAX_LINES = 5  # of each kind of contribution in a printed explanation
@@ -136,7 +134,7 @@ def contribution_rows(
     return {name: [row[column] for row in rows] for column, name in enumerate(names)}
 
 
-def explain(state: FittedState, nodes: NDArray[np.int64], table: Table | None) -> list[Explanation]:
+def explain(state: FittedState, nodes: IntArray, table: Table | None) -> list[Explanation]:
     """Return the predictions of fitted nodes as sums of contributions, computed in batches."""
     if state.members:
         parts = [explain(one, nodes, table) for one in state.members]
@@ -179,9 +177,7 @@ def _mean(explanations: Sequence[Explanation]) -> Explanation:
     )
 
 
-def _explain(
-    state: FittedState, nodes: NDArray[np.int64], features: Table
-) -> Iterator[Explanation]:
+def _explain(state: FittedState, nodes: IntArray, features: Table) -> Iterator[Explanation]:
     unit_vectors = np.zeros((state.n_nodes, nodes.size))
     unit_vectors[nodes, np.arange(nodes.size)] = 1.0
     # A nonlinear P is explained as its linearisation at the fitted scores.
@@ -216,7 +212,7 @@ def _explain(
 
 
 def _column_contributions(
-    state: FittedState, features: Table, nodes: NDArray[np.int64]
+    state: FittedState, features: Table, nodes: IntArray
 ) -> tuple[list[str], Array]:
     """Names of the trees' columns, and what each adds to f at the nodes; the mean comes last."""
     contributions = state.ensemble.contributions(features.subset(nodes))
@@ -226,9 +222,7 @@ def _column_contributions(
     return list(features.names), np.asarray(contributions, dtype=np.float64)
 
 
-def _label_contributions(
-    state: FittedState, unit_vectors: Array, outputs: NDArray[np.int64]
-) -> Array:
+def _label_contributions(state: FittedState, unit_vectors: Array, outputs: IntArray) -> Array:
     """What each label adds to the score of each explained node: K_ij h_j e_j."""
     labels = state.labels
     if not isinstance(state.candidate.labels, LatentField) or state.graph is None:

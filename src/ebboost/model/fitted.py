@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.metrics import accuracy_score, r2_score
 
 from ebboost.backends.threads import threads_for
@@ -28,8 +28,6 @@ from ebboost.model.spread import (
     variance_columns,
 )
 from ebboost.propagation import EdgeWeights, Robust, threads
-
-Array = NDArray[np.float64]
 
 
 class FittedModel(LearnedAttributes):

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from ebboost.data.labels import one_hot
 from ebboost.data.parameters import check_number
 from ebboost.data.table import Table
-from ebboost.data.types import TableLike
+from ebboost.data.types import Array, IntArray, TableLike
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.rows import RowPredictions
 from ebboost.model.spread import (
@@ -30,7 +30,6 @@ from ebboost.model.spread import (
 )
 from ebboost.model.state import FittedState
 
-Array = NDArray[np.float64]
 # Calibration labels of a group, below which it has the interval of all labels.
 MIN_GROUP = 50
 
@@ -191,7 +190,7 @@ def with_sets(
 
 
 def _parts(
-    groups: IntervalGroups | None, rows: NDArray[np.bool_], labels: NDArray[np.int64]
+    groups: IntervalGroups | None, rows: NDArray[np.bool_], labels: IntArray
 ) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Masks of rows and of the calibration labels for them; small groups share all labels."""
     every = np.ones(labels.size, dtype=bool)

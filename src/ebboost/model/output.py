@@ -12,8 +12,8 @@ from ebboost.boosting.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, r
 from ebboost.boosting.losses.base import initial_scores
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
+from ebboost.data.types import Array
 
-Array = NDArray[np.float64]
 ClassWeight = Mapping[object, float] | str | None
 
 

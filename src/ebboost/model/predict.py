@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import _check_feature_names
 
@@ -20,7 +20,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import count_rows, group_column, rows_of
 from ebboost.data.table import Table
-from ebboost.data.types import AnyArray, LabelledNodes, TableLike
+from ebboost.data.types import AnyArray, Array, IntArray, LabelledNodes, TableLike
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
 from ebboost.model.attach import Attachment, attached_graph, attached_groups
@@ -28,8 +28,6 @@ from ebboost.model.rows import RowPredictions
 from ebboost.model.state import FittedState
 from ebboost.propagation import IdentityOperator, Propagation, Smoother, threads
 
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 NEW_NODES = (
     "The rows of X are taken as new nodes, without labels: graph has neither the node ids nor the "
     "edges of the fit, or X other rows. Pass attach= to connect new rows to fitted nodes, or "

@@ -3,15 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 from ebboost.model.state import FittedState
-
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class RowPredictions(NamedTuple):

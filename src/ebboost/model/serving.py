@@ -19,6 +19,7 @@ from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
 from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graphs
 from ebboost.model.intervals import Intervals, PredictionSets, with_intervals, with_sets
 from ebboost.model.predict import (
@@ -36,9 +37,6 @@ from ebboost.model.predict import (
 from ebboost.model.rows import RowPredictions
 from ebboost.model.spread import LocalSpread, spread_of_rows
 from ebboost.model.state import FittedState
-
-Array = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 class _CachedField:

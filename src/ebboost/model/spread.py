@@ -17,6 +17,7 @@ from ebboost.boosting.losses import Gamma, NegativeBinomial, Poisson, Tweedie
 from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import Labels
 from ebboost.data.table import Table
+from ebboost.data.types import Array, IntArray
 from ebboost.data.validation import node_positions
 from ebboost.graph import Graph
 from ebboost.learners import Ensemble
@@ -33,7 +34,6 @@ from ebboost.model.predict import read_table
 from ebboost.model.rows import RowPredictions
 from ebboost.model.state import FittedState
 
-Array = NDArray[np.float64]
 # Columns of the trees after those of X.
 COLUMNS = ("prediction", "field deviation", "labelled neighbours", "residuals of neighbours")
 # Range of the factor a(x), and by how much the variance of a count exceeds its mean at least.
@@ -100,7 +100,7 @@ def field_variance(
     graph: Graph | None,
     labels: Labels | None,
     label_scores: Array | None,
-    nodes: NDArray[np.int64] | None = None,
+    nodes: IntArray | None = None,
     known: float = 1.0,
 ) -> tuple[Array, float]:
     """Return the mean posterior variance of the candidates' fields in units of φ, and its error.
@@ -130,7 +130,7 @@ def field_variance(
 
 
 def neighbor_columns(
-    graph: Graph | None, size: Array, labels: Labels | None, nodes: NDArray[np.int64]
+    graph: Graph | None, size: Array, labels: Labels | None, nodes: IntArray
 ) -> Array:
     """Return the number of labelled neighbours, and the mean log size of their residuals.
 

@@ -14,6 +14,7 @@ from ebboost.data.once import Deferred
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 from ebboost.learners import Ensemble
 from ebboost.model.candidate import Candidate
@@ -21,8 +22,6 @@ from ebboost.model.output import Output
 
 if TYPE_CHECKING:
     from ebboost.model.spread import Spread
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class ValidationRecord:
         Those of plain boosting; NaN where it was not compared.
     """
 
-    nodes: NDArray[np.int64]
+    nodes: IntArray
     target: Array
     prediction: Array
     without_graph: Array
@@ -63,10 +62,10 @@ class ForecastRecord:
         The nodes that are later than all labels.
     """
 
-    nodes: NDArray[np.int64]
+    nodes: IntArray
     target: Array
     prediction: Array
-    later: NDArray[np.int64]
+    later: IntArray
 
 
 #: Standard errors by which the graph must raise the error for a warning.

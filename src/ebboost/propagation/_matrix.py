@@ -11,11 +11,10 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from ebboost.data.once import compute_once, lazy_property
 from ebboost.data.sharded import ShardedArray
-from ebboost.data.types import AnyArray
+from ebboost.data.types import AnyArray, Array
 from ebboost.graph import Graph
 from ebboost.propagation._compiled import sweep_on
 
-Array = NDArray[np.float64]
 #: Steps of Lanczos's recurrence on a graph that is divided among workers.
 MOST_LANCZOS = 300
 

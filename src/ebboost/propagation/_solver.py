@@ -3,16 +3,14 @@
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from ebboost.data.types import Array
 from ebboost.data.warn import warn_caller
 from ebboost.propagation._cg import conjugate_gradients, norms
 from ebboost.propagation._factor import SMALL, Factor, elimination
 from ebboost.propagation._matrix import GraphMatrix, columnwise
-
-Array = NDArray[np.float64]
 
 
 class SparseSolver:

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.data.types import AnyArray
+from ebboost.data.types import AnyArray, Array
 from ebboost.propagation._cg import conjugate_gradients
 
-Array = NDArray[np.float64]
 Vector = NDArray[Any]
 Positions = NDArray[np.int64]
 Tables = Sequence[Array | None]

@@ -15,11 +15,11 @@ from scipy.fft import dct
 
 from ebboost.data.once import lazy_property
 from ebboost.data.parameters import check_number
+from ebboost.data.types import Array
 from ebboost.graph import Graph
 from ebboost.propagation._matrix import GraphMatrix, LaplacianSystem
 from ebboost.propagation.base import PropagationOperator, Smoother, SymmetricOperator
 
-Array = NDArray[np.float64]
 Energy = Callable[[Array], Array]
 
 #: Largest degree of a polynomial; each costs a product with the graph.

@@ -15,11 +15,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 from ebboost.data.parameters import check_number
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 from ebboost.propagation._matrix import LaplacianSystem
 from ebboost.propagation.base import PropagationOperator, Smoother
-
-Array = NDArray[np.float64]
 
 #: Scale in standard deviations of the labels. 1 cut edges that help on County and House, 8 kept
 #: edges on Wiki that do not.
@@ -52,8 +51,8 @@ class EdgeWeights(NamedTuple):
         Factor of the edge's own weight, from 1, unchanged, to 0, cut.
     """
 
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
+    source: IntArray
+    target: IntArray
     weight: Array
 
 

@@ -10,14 +10,14 @@ exponent c see
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ebboost.data.parameters import check_number
+from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
 from ebboost.propagation import Laplacian, PropagationOperator
 
-Array = NDArray[np.float64]
 # Up to this many labelled nodes, singular values come from a dense matrix.
 DENSE_UP_TO = 50
 
@@ -97,9 +97,7 @@ def constants(
     )
 
 
-def _largest_squared_singular_value(
-    operator: PropagationOperator, nodes: NDArray[np.int64]
-) -> float:
+def _largest_squared_singular_value(operator: PropagationOperator, nodes: IntArray) -> float:
     """The largest eigenvalue of P_L P_Lᵀ, P_L the labelled rows."""
 
     def product(values: Array) -> Array:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.boosting.field_mode import LikelihoodFieldObjective
@@ -15,6 +14,7 @@ from ebboost.boosting.losses import SquaredError
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.boosting.momentum import CorrectedMomentum, SimpleMomentum, as_momentum
 from ebboost.boosting.objective import Objective
+from ebboost.data.types import Array, IntArray
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.model.predict import propagation_operator
 from ebboost.model.state import FittedState
@@ -23,7 +23,6 @@ from ebboost.theory.lemmas import Constants, constants
 from ebboost.theory.theorems import corollary_1, largest_phi, theorem_1
 from ebboost.training import defaults
 
-Array = NDArray[np.float64]
 # Conjugate gradients for the optimum of Corollary 1; a loose optimum would only loosen its bound.
 RELATIVE_TOLERANCE = 1e-8
 MAX_ITERATIONS = 10_000
@@ -64,7 +63,7 @@ class ConvergenceReport:
         columns, ‖∇J‖²/(2ε): with a penalty ε, for every convex loss.
     """
 
-    rounds: NDArray[np.int64]
+    rounds: IntArray
     loss: Array
     gamma: float
     monotone: bool
@@ -228,7 +227,7 @@ def _theorem_1(
     momentum: CorrectedMomentum,
     scores: Array,
     n_losses: int,
-    rises: NDArray[np.int64],
+    rises: IntArray,
     gamma: float,
     rate: float,
 ) -> dict[str, Any]:

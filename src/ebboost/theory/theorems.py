@@ -22,14 +22,13 @@ step found by line search descends at least as far as the fixed step of the proo
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ebboost.boosting.projection import project_on_tree
 from ebboost.data.parameters import check_number
 from ebboost.data.reader import TableReader
+from ebboost.data.types import Array
 from ebboost.learners import as_learner
-
-Array = NDArray[np.float64]
 
 
 def minimum_cosine(

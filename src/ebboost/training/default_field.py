@@ -9,13 +9,12 @@ h_i h_j.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses.base import initial_scores
+from ebboost.data.types import Array, IntArray
 from ebboost.training.problem import Problem
 
-Array = NDArray[np.float64]
 # τ/λ of the field on a graph of groups; that of Belgian postcodes, by search, is .12.
 RATIO = 0.1
 
@@ -33,7 +32,7 @@ class GroupEffects(NamedTuple):
         return LatentField(float(f"{precision:.2g}"), float(f"{RATIO * precision:.2g}"))
 
 
-def group_effects(problem: Problem, group_of: NDArray[np.int64]) -> GroupEffects:
+def group_effects(problem: Problem, group_of: IntArray) -> GroupEffects:
     """Return the group effects of the first output of the labels."""
     labels = problem.labels.labels
     loss = problem.output.loss

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ebboost.backends import Backend
 from ebboost.boosting.metrics import Scored, as_metric
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import of_all_rows
+from ebboost.data.types import Array
 from ebboost.training.problem import Problem
-
-Array = NDArray[np.float64]
 
 
 def eval_metric(

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebboost.backends import Backend
 from ebboost.boosting.calibration import best_temperature, expected_calibration_error
@@ -13,6 +12,7 @@ from ebboost.boosting.losses import SquaredError
 from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
 from ebboost.data.sharded import standard_error, total_rows
+from ebboost.data.types import Array
 from ebboost.learners.averaged import average
 from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
@@ -24,8 +24,6 @@ from ebboost.training.problem import FORECAST, LabelFolds, Problem
 from ebboost.training.runs import FoldModel, out_of_fold
 from ebboost.training.selection import Search, losses_of, selection_row
 from ebboost.training.spread import estimate_spread
-
-Array = NDArray[np.float64]
 
 
 def average_models(problem: Problem, backend: Backend, search: Search) -> FittedState:

@@ -19,7 +19,7 @@ from ebboost.data.reader import TableReader, group_column
 from ebboost.data.sharded import total_rows
 from ebboost.data.splitting import assign_folds, hold_out, latest_blocks
 from ebboost.data.table import Table
-from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
+from ebboost.data.types import Array, IntArray, LabelledNodes, LabelsLike, TableLike
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import as_learner
 from ebboost.model.codec import describe_parameters
@@ -27,7 +27,6 @@ from ebboost.model.output import Output
 from ebboost.training import defaults
 from ebboost.training.settings import Settings
 
-Array = NDArray[np.float64]
 # Parts that use later nodes.
 NOT_CAUSAL = ("smoothing", "feature_smoothing", "spectral_features")
 # Parameters that two runs of one fit may differ in.
@@ -83,10 +82,10 @@ class LabelFolds:
 
     labels: Labels
     validation_weight: Array  # of these labels where they are held out: without class weights
-    fold: NDArray[np.int64]  # −1 or −2 for labels that are in no fold
+    fold: IntArray  # −1 or −2 for labels that are in no fold
     evaluation: Labels | None = None
     in_time: bool = False
-    later: NDArray[np.int64] | None = None  # rows later than all labels, if these are predicted
+    later: IntArray | None = None  # rows later than all labels, if these are predicted
 
     @property
     def n_folds(self) -> int:
@@ -195,7 +194,7 @@ class Problem:
 def fold_labels(
     settings: Settings,
     output: Output,
-    known: tuple[NDArray[np.int64], NDArray[Any], Array],
+    known: tuple[IntArray, NDArray[Any], Array],
     eval_set: LabelledNodes | None,
     n_rows: int,
     seed: int,
@@ -239,7 +238,7 @@ def fold_labels(
     return LabelFolds(labels, weight, fold, evaluation, in_time, later)
 
 
-def _blocks_in_time(time: Array, fraction: float, n_blocks: int) -> NDArray[np.int64]:
+def _blocks_in_time(time: Array, fraction: float, n_blocks: int) -> IntArray:
     """The block of each of the latest labels, −1 for the others."""
     share = min(fraction * n_blocks, max(fraction, defaults.MAX_SHARE_IN_TIME))
     fold = latest_blocks(time, share, n_blocks)
@@ -252,7 +251,7 @@ def _blocks_in_time(time: Array, fraction: float, n_blocks: int) -> NDArray[np.i
     return fold
 
 
-def _forecast_origin(time: Array, nodes: NDArray[np.int64]) -> float:
+def _forecast_origin(time: Array, nodes: IntArray) -> float:
     """The time as far before the last label as the last row is after it; −∞ if it is not after."""
     horizon = float(time.max() - time[nodes].max())
     if not horizon > 0.0:

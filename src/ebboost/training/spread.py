@@ -1,7 +1,6 @@
 """Spread: noise, shape and trees of the sizes of residuals at labels that were not trained on."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ebboost.backends.threads import threads_for
@@ -12,6 +11,7 @@ from ebboost.boosting.losses import Gamma, Loss
 from ebboost.boosting.objective import Objective, relative_weights
 from ebboost.data.labels import Labels
 from ebboost.data.table import Table
+from ebboost.data.types import Array
 from ebboost.learners import Ensemble, LightGBM
 from ebboost.learners.averaged import average
 from ebboost.model.distribution import NumberDistribution, Shape
@@ -27,7 +27,6 @@ from ebboost.model.state import FittedState, ForecastRecord
 from ebboost.propagation import IdentityOperator
 from ebboost.training import defaults
 
-Array = NDArray[np.float64]
 # Least degrees of freedom: the variance must exist; the start of their estimate, in excess of it.
 MIN_DF = 2.1
 START_DF = 8.0

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data.types import Array
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Validation
 from ebboost.inspection.formatting import number, percent, shorten
@@ -18,7 +19,6 @@ from ebboost.model.predict import with_labels
 from ebboost.model.spread import variance_columns
 from ebboost.model.state import FittedState
 
-Array = NDArray[np.float64]
 Nodes = NDArray[np.int64]
 Json = dict[str, Any]
 MAX_NODES = 30_000  # on the map; positions take two bytes

@@ -28,7 +28,6 @@ from ebboost.inspection.report._html import (
     two_way_bar,
 )
 
-Array = NDArray[np.float64]
 Draw = Callable[..., object]
 Size = tuple[float, float]
 Group = tuple[str, NDArray[np.bool_]]
