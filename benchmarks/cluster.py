@@ -2,6 +2,7 @@
 
     python benchmarks/cluster.py [--nodes 1000000] [--rounds 30] [--workers 1 2 4]
                                  [--large 0] [--out benchmarks/results/cluster.md]
+    python benchmarks/cluster.py --kills 20
 
 Nodes lie on a grid, row after row, each connected to five others nearby; table and edges are
 Parquet files. Every fit runs in processes of its own, whose peaks of memory the system counts.
@@ -11,6 +12,8 @@ the processor seconds of a process leave out what it waits. Each process trains 
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -154,6 +157,64 @@ def halo_share(n_nodes: int, n_workers: int) -> tuple[float, float, float]:
     return values, values + messages, 4.0 * n_nodes * (2.0 - 1.0 / n_workers) * n_workers
 
 
+def kills(folder: Path, count: int) -> tuple[int, int]:
+    """Kill a worker at some round of each of ``count`` fits; return how many failed by its name.
+
+    Also returns how many were resumed to the predictions of a fit without a kill, in turns by as
+    many workers and by one fewer.
+    """
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
+
+    columns = [f"x{i}" for i in range(COLUMNS)]
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
+    with LocalCluster(n_workers=3, **options) as cluster, Client(cluster) as client:
+        nodes = dd.read_parquet(folder / "nodes")
+
+        def fit(**arguments: Any) -> Any:
+            graph = eb.ParquetGraph(folder / "edges")
+            model = estimator(count, "field").fit(
+                nodes[columns], nodes["y"], graph=graph, **arguments
+            )
+            return model.predict().compute()
+
+        expected = fit()
+        n_named = 0
+        n_resumed = 0
+        for number in range(count):
+            client.wait_for_workers(3, timeout=120)
+            processes = sorted(client.run(os.getpid).items())
+            address, process = processes[number % 3]
+            checkpoint = eb.Checkpoint(folder / f"checkpoint {number}", every=1)
+            killer = Killer(number, process)
+            try:
+                fit(checkpoint=checkpoint, callbacks=[killer])
+            except RuntimeError as error:
+                n_named += address in str(error)
+            client.wait_for_workers(3, timeout=120)
+            if number % 2:
+                client.retire_workers(sorted(client.nthreads())[:1])
+            resumed = fit(checkpoint=checkpoint, resume=True)
+            n_resumed += bool(np.abs(resumed - expected).max() < 1e-4)
+            if number % 2:
+                cluster.scale(2)
+                cluster.scale(3)
+    return n_named, n_resumed
+
+
+class Killer(eb.Callback):
+    """Kills a process of this machine after a round."""
+
+    def __init__(self, last: int, process: int) -> None:
+        self.last = last
+        self.process = process
+
+    def after_round(self, progress: eb.RoundInfo) -> None:
+        """Kill it."""
+        if progress.round == self.last:
+            os.kill(self.process, signal.SIGKILL)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -163,6 +224,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--labels", default="none")
+    parser.add_argument("--kills", type=int, default=0, help="fits in which a worker is killed")
     parser.add_argument("--one", help="one fit, for processes of its own")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "cluster.md"
@@ -175,6 +237,11 @@ def main() -> None:
         else:
             result = fit_alone(Path(folder), int(rounds), labels)
         print(json.dumps(result))
+        return
+    if options.kills:
+        with tempfile.TemporaryDirectory() as name:
+            write_data(Path(name) / "few", 20_000)
+            print(*kills(Path(name) / "few", options.kills), "named and resumed")
         return
     lines = [
         "| nodes | processes | client, MB | a worker, MB | seconds | seconds a round "

@@ -102,7 +102,7 @@ def test_a_classifier_selects_its_parts_on_the_workers(client, data):
         ({"labels": "masked"}, {}, "labels='masked' is not supported with a ParquetGraph"),
         ({"smoothing": eb.Robust()}, {}, "is not supported with a ParquetGraph"),
         ({}, {"nodes": [0]}, "nodes= is not supported"),
-        ({}, {"checkpoint": "folder"}, "checkpoint= is not supported"),
+        ({"random_state": None}, {"checkpoint": "folder"}, "needs an integer random_state"),
         ({}, {"groups": np.zeros(N)}, "groups= is not supported"),
         ({}, {"exposure": [1.0]}, f"exposure must have {N} entries"),
     ],

@@ -372,7 +372,8 @@ def _labels_of_rows(
         return None
     row_of = _rows_of_nodes(state.graph, graph)
     has_ids = graph.has_ids and state.graph.has_ids
-    if not has_ids and (row_of >= 0).all() and not _has_fitted_rows(state, X, scored.scores):
+    same = not has_ids and row_of.size and (row_of >= 0).all()
+    if same and not _has_fitted_rows(state, X, scored.scores):
         row_of[:] = -1
     labels = replace(state.labels, nodes=row_of[state.labels.nodes])
     if (row_of < 0).all() and new_labels is None:

@@ -31,7 +31,6 @@ from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
 from ebboost.data.reader import TableReader
 from ebboost.data.sharded import shard
-from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
 from ebboost.learners import XGBoost, as_learner
 from ebboost.model.state import FittedState, ValidationRecord
@@ -49,6 +48,25 @@ from ebboost.training.trainer import Trainer, train
 
 
 @dataclass(frozen=True)
+class CheckpointRequest:
+    """The arguments ``checkpoint`` and ``resume`` of a fit."""
+
+    checkpoint: Checkpoint | None
+    resume: bool
+
+    @classmethod
+    def of(cls, trainer: Trainer) -> "CheckpointRequest":
+        """Return those of a trainer, checked."""
+        checkpoint = as_checkpoint(trainer.checkpoint, trainer.resume)
+        if checkpoint is not None and not isinstance(trainer.settings.random_state, Integral):
+            raise ValueError(
+                "On a cluster checkpoint needs an integer random_state: each fit draws another "
+                "seed."
+            )
+        return cls(checkpoint, trainer.resume)
+
+
+@dataclass(frozen=True)
 class Task:
     """What is sent to a worker: its labels and offsets, its rows of the graph, the settings."""
 
@@ -56,8 +74,7 @@ class Task:
     graph: sparse.csr_array | None
     callbacks: Sequence[Callback]
     stream: EventStream | None
-    checkpoint: Checkpoint | None
-    resume: bool
+    request: CheckpointRequest
     fingerprint: dict[str, Any]
 
 
@@ -77,23 +94,18 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
     if reason is not None:
         warn_caller(f"{reason} needs all nodes in one process: X is gathered on the client.")
         return trainer.fit(data._replace(X=data.X.compute()))
-    resume = trainer.resume
-    checkpoint = as_checkpoint(trainer.checkpoint, resume)
     learner = check_learner(settings)
     cluster = Cluster(data.X)
     problem = trainer.prepare(data, TableReader(settings.categorical_features), cluster.outline)
-    if checkpoint is not None and not isinstance(settings.random_state, Integral):
-        raise ValueError(
-            "On a cluster checkpoint needs an integer random_state: each fit draws another seed."
-        )
+    request = CheckpointRequest.of(trainer)
     stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty()) if settings.verbose else None
     listeners = listeners_of(stream)
     callbacks = trainer.callbacks
-    fingerprint = {} if checkpoint is None else problem.fingerprint(callbacks)
+    fingerprint = {} if request.checkpoint is None else problem.fingerprint(callbacks)
     sent = replace(problem, settings=replace(settings, learner=learner))
     partition = cluster.partition
     tasks = [
-        Task(*_share(sent, partition, rank), callbacks, stream, checkpoint, resume, fingerprint)
+        Task(*_share(sent, partition, rank), callbacks, stream, request, fingerprint)
         for rank in range(len(cluster.blocks))
     ]
     with threads(problem.n_threads):
@@ -236,7 +248,7 @@ def train_in_worker(
             labels=shard_labels(task.problem.labels, workers),
             offset=shard(task.problem.offset, workers),
         )
-        session = _session(task, table, reader, partition, workers, stack)
+        session = open_session(task.request, problem, task.fingerprint, partition, workers, stack)
         state = train_shard(problem, workers, task.callbacks, task.stream, session)
     members = tuple(replace(one, graph=None, table=None) for one in state.members)
     state = replace(state, graph=None, table=None, members=members)
@@ -287,31 +299,32 @@ def shard_labels(folds: LabelFolds, workers: Collective) -> LabelFolds:
     )
 
 
-def _session(
-    task: Task,
-    table: Table,
-    reader: TableReader,
+def open_session(
+    request: CheckpointRequest,
+    problem: Problem,
+    fingerprint: dict[str, Any],
     partition: Partition,
     workers: Collective,
     stack: ExitStack,
 ) -> CheckpointSession | None:
-    """The session of this worker; the first reads for all."""
-    if task.checkpoint is None:
+    """Return the session of this worker; the first reads for all."""
+    if request.checkpoint is None:
         return None
     session = None
     if workers.rank == 0:
-        session = stack.enter_context(checkpoint_session(task.checkpoint, task.resume))
+        session = stack.enter_context(checkpoint_session(request.checkpoint, request.resume))
     own = None if session is None else (session.manifest, session.entries, session.paths)
     manifest, entries, paths = workers.allgather_objects(own)[0]
     positions = partition.positions(workers.rank)
-    folds = task.problem.labels
-    n_folds = int(max(workers.allgather_objects(folds.n_folds)))
-    nodes = [np.arange(positions.size), *(folds.held_out(fold).nodes for fold in range(n_folds))]
+    folds = problem.labels
+    nodes = [np.arange(positions.size)]
+    nodes += [folds.held_out(fold).nodes for fold in range(folds.n_folds)]
     nodes += [] if folds.evaluation is None else [folds.evaluation.nodes]
     orders = RowOrders([positions[own] for own in nodes], workers)
-    session = CheckpointSession(task.checkpoint, manifest, entries, paths, orders)
-    columns = fingerprint_of(fingerprint_of_rows(table, partition, workers), str(reader.categories))
-    session.check_fingerprint(task.fingerprint | {"X": columns})
+    session = CheckpointSession(request.checkpoint, manifest, entries, paths, orders)
+    rows = fingerprint_of_rows(problem.table.values, partition, workers)
+    columns = (problem.table.names, problem.table.categorical, str(problem.reader.categories))
+    session.check_fingerprint(fingerprint | {"X": fingerprint_of(rows, *columns)})
     return session
 
 

@@ -18,7 +18,7 @@ from ebboost.backends.dask import is_dask, stacked
 from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.edges import read_graph
-from ebboost.backends.dask.sharding import Partition, join_parts, read_shard
+from ebboost.backends.dask.sharding import Partition, fingerprint_of_rows, join_parts, read_shard
 from ebboost.backends.dask.worker import EventStream, communicator
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
@@ -26,16 +26,19 @@ from ebboost.data.reader import TableReader
 from ebboost.data.sharded import shard, total_rows
 from ebboost.data.table import Table
 from ebboost.graph import Graph, ParquetGraph
+from ebboost.model.codec import describe_parameters
 from ebboost.model.output import ClassOutput
 from ebboost.model.predict import with_labels
 from ebboost.model.state import FittedState, ValidationRecord
 from ebboost.training.cluster import (
+    CheckpointRequest,
     WorkerResult,
     check_learner,
     check_results,
     digest_of,
     listeners_of,
     needs_all_nodes,
+    open_session,
     shard_labels,
     train_shard,
     worker_settings,
@@ -91,6 +94,7 @@ def fit_shards(trainer: Trainer, data: FitData, graph: ParquetGraph) -> FittedSt
 def check_supported(trainer: Trainer, data: FitData) -> None:
     """Raise ValueError for what a fit with a :class:`ParquetGraph` does not support."""
     settings = trainer.settings
+    CheckpointRequest.of(trainer)
     if not is_dask(data.X):
         raise ValueError(
             "graph is a ParquetGraph: X must be a Dask dataframe or array. For a table in memory "
@@ -105,8 +109,6 @@ def check_supported(trainer: Trainer, data: FitData) -> None:
     for name in ("nodes", "coordinates"):
         if getattr(data, name) is not None:
             reason = f"{name}="
-    if trainer.checkpoint is not None:
-        reason = "checkpoint="
     if reason is not None:
         raise ValueError(f"{reason} is not supported with a ParquetGraph: use an eb.Graph.")
 
@@ -137,14 +139,32 @@ def train_in_worker(
         # A shard of a graph has the interface of a Graph.
         graph: Any = read_graph(task.graph, rows.pop("ids"), partition, workers)
         data = FitData(blocks[0], eval_set=task.eval_set, **rows)
-        problem = prepare_shard(task.trainer, data, reader, table, graph, workers)
+        problem = prepare_shard(task.trainer, data, reader, table, graph, partition, workers)
         problem = replace(problem, settings=settings)
-        state = train_shard(problem, workers, task.trainer.callbacks, task.stream, None)
+        request = CheckpointRequest.of(task.trainer)
+        fingerprint = {}
+        if request.checkpoint is not None:
+            y = fingerprint_of_rows(rows["y"], partition, workers)
+            fingerprint = fingerprint_of_shard(task, problem, y)
+        session = open_session(request, problem, fingerprint, partition, workers, stack)
+        state = train_shard(problem, workers, task.trainer.callbacks, task.stream, session)
         state = with_labels(state, problem.labels.labels, Backend())
     members = tuple(_without_nodes(one) for one in state.members)
     model = replace(_without_nodes(state), members=members)
     raw = np.asarray(state.raw_predictions)
     return ShardResult(digest_of(state), model, task.trainer.callbacks, raw)
+
+
+def fingerprint_of_shard(task: ShardTask, problem: Problem, y: str) -> dict[str, Any]:
+    """Return what two fits must share for one to resume the other; X is added to it."""
+    own = problem.parameters.items()
+    left_out = ("n_jobs", "verbose")
+    return {
+        "estimator": problem.estimator,
+        "y": y,
+        "graph": f"{task.graph!r} with {problem.graph.n_edges} edges" if problem.graph else None,
+        "parameters": {k: describe_parameters(value) for k, value in own if k not in left_out},
+    }
 
 
 def prepare_shard(
@@ -153,6 +173,7 @@ def prepare_shard(
     reader: TableReader,
     table: Table,
     graph: Any,
+    partition: Partition,
     workers: Collective,
 ) -> Problem:
     """Return the problem of a worker; what is estimated from labels is from those of all."""
@@ -174,9 +195,8 @@ def prepare_shard(
     if not n_labels:
         raise ValueError("No node is labelled: y holds no known label, and at least one is needed.")
     n_folds = count_folds(settings, n_labels, is_class, table, evaluation is not None)
-    fold = _folds(settings.validation_fraction, n_folds, nodes.size, (seed, workers.rank))
-    if n_folds == 1 and evaluation is not None:
-        fold[:] = -1
+    fraction = settings.validation_fraction if evaluation is None else 0.0
+    fold = _folds(partition.positions(workers.rank)[nodes], n_folds, fraction, seed)
     folds = shard_labels(LabelFolds(labels, weight, fold, evaluation), workers)
     log_link = output.loss.log_link
     column = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
@@ -199,13 +219,22 @@ def prepare_shard(
     )
 
 
-def _folds(fraction: float, n_folds: int, size: int, seed: tuple[int, int]) -> NDArray[np.int64]:
-    """The fold of each label of a worker, −1 for none; one fold holds a fraction of the labels."""
-    random = np.random.default_rng(seed)
+def _folds(
+    positions: NDArray[np.int64], n_folds: int, fraction: float, seed: int
+) -> NDArray[np.int64]:
+    """The fold of each label, −1 for none; one fold holds a fraction of the labels.
+
+    Drawn by position, so that it does not depend on the workers: Steele's SplitMix64.
+    """
+    state = positions.astype(np.uint64) + np.uint64(seed) * np.uint64(2**32)
+    with np.errstate(over="ignore"):
+        state *= np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    uniform = (state ^ (state >> np.uint64(31))).astype(np.float64) / 2.0**64
     if n_folds > 1:
-        return random.integers(0, n_folds, size)
-    is_held_out = random.random(size) < (fraction if n_folds else 0.0)
-    return np.where(is_held_out, 0, -1)
+        return np.minimum((uniform * n_folds).astype(np.int64), n_folds - 1)
+    return np.where(uniform < (fraction if n_folds else 0.0), 0, -1)
 
 
 def _without_nodes(state: FittedState) -> FittedState:

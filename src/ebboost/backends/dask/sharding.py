@@ -170,14 +170,13 @@ def read_shard(
     return reader, Table(shard(values, collective), *columns, categories=reader.categories)
 
 
-def fingerprint_of_rows(table: Table, partition: Partition, collective: Collective) -> str:
-    """Return a digest of all rows, the same however they are distributed."""
+def fingerprint_of_rows(values: Any, partition: Partition, collective: Collective) -> str:
+    """Return a digest of the rows of all workers, the same however they are distributed."""
     ranges = partition.ranges[collective.rank]
     ends = np.cumsum([stop - start for start, stop in ranges])[:-1]
-    own = [fingerprint_of(block) for block in np.split(np.asarray(table.values), ends)]
+    own = [fingerprint_of(block) for block in np.split(np.asarray(values), ends)]
     blocks = collective.allgather_objects(list(zip(ranges, own, strict=True)))
-    digests = (digest for _, digest in sorted(chain.from_iterable(blocks)))
-    return fingerprint_of(table.names, table.categorical, *digests)
+    return fingerprint_of(*(digest for _, digest in sorted(chain.from_iterable(blocks))))
 
 
 def join_parts(name: str, parts: Any, n_rows: int) -> NDArray[Any] | None:
