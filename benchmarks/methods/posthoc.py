@@ -4,6 +4,8 @@ Both start from CatBoost's predictions without the graph and spread the training
 then the labels.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -34,26 +36,31 @@ def correct_and_smooth(problem: Problem, correct: float, smooth: float) -> Outco
     """Propagate residuals with weight ``correct``, then labels with weight ``smooth``."""
     base = catboost(problem, learning_rate=0.1, depth=6)
     predicted = base.predicted.reshape(len(problem.y), -1)
-    known = (
-        np.eye(problem.n_classes)[problem.y[problem.train]]
-        if problem.n_classes
-        else problem.y[problem.train, None]
-    )
+    scores = correct_and_smooth_scores(problem, predicted, problem.train, correct, smooth)
+    return Outcome(scores.squeeze(), notes=base.notes)
+
+
+def correct_and_smooth_scores(
+    problem: Any, predicted: np.ndarray, train: np.ndarray, correct: float, smooth: float
+) -> np.ndarray:
+    """Return predictions corrected and smoothed with the labels of ``train``.
+
+    ``problem`` has y, graph and n_classes.
+    """
+    known = problem.y[train, None]
+    if problem.n_classes:
+        known = np.eye(problem.n_classes)[problem.y[train]]
     errors = np.zeros_like(predicted)
-    errors[problem.train] = known - predicted[problem.train]
+    errors[train] = known - predicted[train]
     spread = _propagated(problem.graph, errors, correct)
-    size = (
-        np.abs(errors[problem.train]).sum(axis=1).mean()
-    )  # "autoscale": a spread error is as large as a known one
-    length = np.abs(spread).sum(axis=1, keepdims=True)
-    scale = np.divide(size, length, out=np.zeros_like(length), where=length > 1e-12)
-    corrected = (
-        predicted + np.where(scale > 1000.0, 1.0, scale) * spread
-        if problem.n_classes
-        else predicted + spread
-    )
-    corrected[problem.train] = known
-    return Outcome(_propagated(problem.graph, corrected, smooth).squeeze(), notes=base.notes)
+    if problem.n_classes:  # "autoscale": a spread error is as large as a known one
+        size = np.abs(errors[train]).sum(axis=1).mean()
+        length = np.abs(spread).sum(axis=1, keepdims=True)
+        scale = np.divide(size, length, out=np.zeros_like(length), where=length > 1e-12)
+        spread = np.where(scale > 1000.0, 1.0, scale) * spread
+    corrected = predicted + spread
+    corrected[train] = known
+    return _propagated(problem.graph, corrected, smooth)
 
 
 def _propagated(graph: eb.Graph, start: np.ndarray, weight: float) -> np.ndarray:

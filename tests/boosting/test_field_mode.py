@@ -85,9 +85,10 @@ def test_no_newton_step_raises_the_energy(loss, graph, seed):
     energy = FieldEnergy(field, loss, labels)
     z = np.random.default_rng(seed).normal(size=(graph.n_nodes, scores.shape[1]))
     before = energy.at(scores, z)
+    last = None
     for tolerance in (0.5, 0.1, 1e-8):
         gradient = energy.gradient(before.prior_z, energy.loss_gradient(scores, before.z))
-        after = energy.step(scores, before, gradient, tolerance)
+        after, last = energy.step(scores, before, gradient, tolerance, last)
         assert after.value == pytest.approx(energy.at(scores, after.z).value, rel=1e-12)
         assert after.value <= before.value
         before = after

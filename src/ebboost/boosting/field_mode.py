@@ -28,6 +28,8 @@ MODE_TOLERANCE = 1e-8
 STEP_TOLERANCE = 0.05
 MIN_DECREASE = 1e-12
 MAX_HALVINGS = 30
+# Least and largest multiple of a step by the secant rule.
+STEP_SIZES = (0.1, 4.0)
 # Least accuracy of the response of z to a tree: E is computed with the z that results, and later
 # responses and steps correct it. With 1e-5 losses after 40 rounds differ by less than 1e-6 of them.
 RESPONSE_TOLERANCE = 1e-3
@@ -41,6 +43,14 @@ class Field(NamedTuple):
     z: Array
     prior_z: Array
     value: float
+
+
+class Direction(NamedTuple):
+    """A move of the field, the Newton step at that point, and by how much E falls along it."""
+
+    move: Array
+    newton: Array
+    decrease: float
 
 
 @dataclass(frozen=True)
@@ -76,22 +86,51 @@ class FieldEnergy:
         """Return the weighted gradient of the loss at the labelled nodes."""
         return self.labels.weighted(self._evaluate("gradient", scores, z))
 
-    def step(self, scores: Array, field: "Field", gradient: Array, tolerance: float) -> "Field":
-        """Return the field after a Newton step, halved until E does not rise.
+    def step(
+        self,
+        scores: Array,
+        field: Field,
+        gradient: Array,
+        tolerance: float,
+        last: Direction | None = None,
+    ) -> tuple[Field, Direction]:
+        """Return the field after a Newton step, halved until E does not rise, and its direction.
 
-        If no step helps, it is as it was.
+        It is conjugate to the ``last`` direction (Polak and Ribière), as the curvature of several
+        outputs is not diagonal, and its length is that of a secant. If no step helps, the field is
+        as it was.
         """
         curvature = self.labels.weight[:, None] * self._evaluate("curvature", scores, field.z)
-        move = self.field.solve_system(curvature, -gradient, tolerance)
+        newton = self.field.solve_system(curvature, -gradient, tolerance)
+        decrease = -float((gradient * newton).sum())
+        move = newton
+        if last is not None:
+            change = decrease + float((gradient * last.newton).sum())
+            move = newton + max(change / last.decrease, 0.0) * last.move
+            if float((gradient * move).sum()) >= 0.0:
+                move = newton
         prior_move = self.field.prior.times(move)
-        for halvings in range(MAX_HALVINGS):
-            size = 0.5**halvings
+        size = self._secant(scores, field, gradient, move, prior_move)
+        for _ in range(MAX_HALVINGS):
             z: Array = field.z + size * move
             prior_z: Array = field.prior_z + size * prior_move
             value = self.value(scores, z, prior_z)
             if value <= field.value:
-                return Field(z, prior_z, value)
-        return field
+                field = Field(z, prior_z, value)
+                break
+            size *= 0.5
+        return field, Direction(move, newton, max(decrease, 1e-300))
+
+    def _secant(
+        self, scores: Array, field: Field, gradient: Array, move: Array, prior_move: Array
+    ) -> float:
+        """The size of a step at which a straight line through two slopes of E is zero."""
+        slope = float((gradient * move).sum())
+        of_loss = self.loss_gradient(scores, field.z + move)
+        after = self.gradient(field.prior_z + prior_move, of_loss)
+        rise = float((after * move).sum()) - slope
+        low, high = STEP_SIZES
+        return min(max(-slope / rise, low), high) if rise > 0.0 else 1.0
 
 
 def posterior_mode(
@@ -107,6 +146,7 @@ def posterior_mode(
     energy = FieldEnergy(field, loss, Labels(field.nodes, target, field.weight))
     best = energy.at(scores, np.zeros((field.n_nodes, scores.shape[1]), like=target))
     limit = None
+    last = None
     for _ in range(MAX_STEPS):
         gradient = energy.gradient(best.prior_z, energy.loss_gradient(scores, best.z))
         size = float(np.sqrt((gradient * gradient).sum()))
@@ -114,7 +154,7 @@ def posterior_mode(
         if size <= limit:
             break
         before = best.value
-        best = energy.step(scores, best, gradient, STEP_TOLERANCE)
+        best, last = energy.step(scores, best, gradient, STEP_TOLERANCE, last)
         if before - best.value <= MIN_DECREASE * abs(before):
             break
     return best.z
@@ -211,7 +251,7 @@ class LikelihoodFieldObjective(Objective):
             z = self._z(point)
             prior_z = self._prior_z(point)
             field = Field(z, prior_z, self._energy.value(scores, z, prior_z))
-            moved = self._energy.step(scores, field, gradient, self.tolerance)
+            moved, _ = self._energy.step(scores, field, gradient, self.tolerance)
             self._remainder = self._remainder + (moved.z - z)
             point.cache.clear()
         return super().gradient(point)
