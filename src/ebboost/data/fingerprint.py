@@ -1,12 +1,13 @@
 """A hash of arrays, to compare the data of two fits."""
 
 import hashlib
-from typing import Any
 
 import numpy as np
 
+from ebboost.data.types import AnyArray
 
-def fingerprint_of(*arrays: Any) -> str:
+
+def fingerprint_of(*arrays: AnyArray) -> str:
     """Return a SHA-256 of arrays, sparse matrices and texts."""
     digest = hashlib.sha256()
     for array in arrays:

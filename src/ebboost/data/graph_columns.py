@@ -194,7 +194,11 @@ def _sums_by_group(values: Array, group_of: IntArray, n_groups: int) -> Array:
 
 
 def _statistics(
-    table: Table, numeric: Sequence[int], weights: Any, sums: Array, statistics: Sequence[str]
+    table: Table,
+    numeric: Sequence[int],
+    weights: sparse.csr_array,
+    sums: Array,
+    statistics: Sequence[str],
 ) -> list[Any]:
     if table.is_sparse:
         scale = sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0))
@@ -202,7 +206,7 @@ def _statistics(
     return [NeighborColumns(table.select(numeric).values, weights, sums, statistics)]
 
 
-def _degrees(table: Table, graph: Graph, weights: Any, sums: Array) -> list[Any]:
+def _degrees(table: Table, graph: Graph, weights: sparse.csr_array, sums: Array) -> list[Any]:
     """Return the degree of each node and the mean degree of its neighbours."""
     all_edges = graph.outgoing is None and graph.time is None
     own = np.minimum(graph.degrees if all_edges else sums, MAX_VALUE)[:, None]
@@ -246,7 +250,7 @@ class NeighborShares:
     """
 
     values: NDArray[Any]  # codes, one column
-    adjacency: Any
+    adjacency: sparse.csr_array
     levels: IntArray
     dtype = np.dtype(np.float64)
 
@@ -291,7 +295,7 @@ class NeighborColumns:
     """
 
     values: NDArray[Any]
-    adjacency: Any
+    adjacency: sparse.csr_array
     sums: Array  # of the weights of each node
     statistics: Sequence[str]
     missing: float = np.nan
@@ -337,7 +341,7 @@ def _directions(graph: Graph) -> list[tuple[Any, Array]]:
     return pairs
 
 
-def _scaled(adjacency: Any, sums: Array) -> tuple[Any, Array]:
+def _scaled(adjacency: sparse.csr_array, sums: Array) -> tuple[Any, Array]:
     """Return weights for means, and their sums; shares where products with weights may overflow."""
     weights = adjacency.data if sparse.issparse(adjacency) else np.ones(1)
     if weights.max(initial=0.0) < 1e100 and weights.min(initial=1.0) > 1e-100:

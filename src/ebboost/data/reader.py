@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array
 
 from ebboost.data.parquet import ParquetMatrix, ParquetTable
 from ebboost.data.table import MAX_VALUE, Table
-from ebboost.data.types import Array, IntArray, TableLike
+from ebboost.data.types import AnyArray, Array, IntArray, TableLike
 from ebboost.graph.ids import is_missing
 
 Column = nw.Series[Any] | NDArray[Any]
@@ -216,7 +216,7 @@ def _as_array(X: TableLike) -> Any:
     return X
 
 
-def _check_range(values: Any, names: Sequence[object]) -> None:
+def _check_range(values: AnyArray, names: Sequence[object]) -> None:
     """Raise ValueError for a value that is infinite or beyond single precision."""
     entries = values.data if sparse.issparse(values) else values
     # Two passes that allocate no array: tables may be large.
@@ -237,7 +237,7 @@ def _check_range(values: Any, names: Sequence[object]) -> None:
     raise ValueError(f"{problem}: {where}. Use a number in range, or NaN if it is unknown.")
 
 
-def _is_text(column: Any) -> bool:
+def _is_text(column: nw.Series[Any]) -> bool:
     """Whether a dataframe column holds text: by its type or, for objects, by its values."""
     if _holds_objects(column):
         values = [value for value in column.to_list() if not is_missing(value)]
@@ -245,18 +245,17 @@ def _is_text(column: Any) -> bool:
     return column.dtype in (nw.Categorical, nw.Enum, nw.String)
 
 
-def _holds_objects(column: Any) -> bool:
+def _holds_objects(column: nw.Series[Any]) -> bool:
     """Whether a column may hold any type; narwhals looks at the first hundred entries only."""
     native = getattr(column.to_native(), "dtype", None)
     return bool(column.dtype == nw.Object) or (isinstance(native, np.dtype) and native.kind == "O")
 
 
-def _as_list(column: Any) -> list[Any]:
-    values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_list()
-    return values
+def _as_list(column: Column) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else column.to_list()
 
 
-def _categories(column: Any, name: object) -> list[Any]:
+def _categories(column: Column, name: object) -> list[Any]:
     """Return the sorted categories of a column."""
     categories = {value for value in _as_list(column) if not is_missing(value)}
     if len({isinstance(value, str) for value in categories}) > 1:
@@ -276,7 +275,7 @@ def _categories_on_disk(X: ParquetTable, coded: list[int]) -> dict[int, list[Any
     return {position: sorted(values) for position, values in categories.items()}
 
 
-def _codes(column: Any, categories: list[Any], name: str) -> Array:
+def _codes(column: Column, categories: list[Any], name: str) -> Array:
     """Return the positions of a column's values in ``categories``, NaN for others."""
     codes = {value: float(code) for code, value in enumerate(categories)}
     values = _as_list(column)
@@ -290,7 +289,7 @@ def _codes(column: Any, categories: list[Any], name: str) -> Array:
     return np.fromiter(numbers, np.float64, len(values))
 
 
-def _numbers(column: Any, name: str) -> Array:
+def _numbers(column: Column, name: str) -> Array:
     """Return a numeric column as float64, missing entries as NaN."""
     if isinstance(column, np.ndarray):
         return _numbers_from_list(column.tolist(), name)

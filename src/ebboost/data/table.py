@@ -11,6 +11,7 @@ from scipy import sparse
 from ebboost.data.lazy import LazyColumns, LazyMatrix
 from ebboost.data.parquet import ParquetMatrix
 from ebboost.data.sharded import total_rows
+from ebboost.data.types import AnyArray
 
 # Numbers up to which added columns are computed at once, as one matrix: 32 MB.
 EAGER_LIMIT = 1 << 22
@@ -85,7 +86,7 @@ class Table:
 
         Lazy ones, of a dense table, are computed a block of rows at a time unless they are few.
         """
-        values: Any
+        values: AnyArray
         if self.is_sparse:
             values = sparse.hstack([self.values, *blocks], format="csr")
         else:

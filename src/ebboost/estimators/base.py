@@ -6,6 +6,7 @@ from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
@@ -86,10 +87,10 @@ class BaseEBBS(FittedModel):
         eval_metric: str | MetricFunction = "loss",
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
-        categorical_features: Any = "auto",
+        categorical_features: Sequence[str | int] | str = "auto",
         device: str = "cpu",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: int | RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         self.n_estimators = n_estimators

@@ -1,8 +1,9 @@
 """The classifier."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
@@ -88,11 +89,11 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         eval_metric: str | MetricFunction = "loss",
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
-        categorical_features: Any = "auto",
+        categorical_features: Sequence[str | int] | str = "auto",
         class_weight: ClassWeight = None,
         device: str = "cpu",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: int | RandomState | None = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from ebboost.data.types import AnyArray, TableLike
 from ebboost.graph._edges import (
     Weights,
     directed_adjacency,
@@ -55,7 +56,7 @@ def check_n_nodes(n_nodes: int) -> int:
     return int(n_nodes)
 
 
-def from_matrix(matrix: Any) -> Conversion:
+def from_matrix(matrix: AnyArray) -> Conversion:
     """Convert a sparse or dense adjacency matrix."""
     if not sparse.issparse(matrix):
         matrix = np.asarray(matrix)
@@ -77,8 +78,8 @@ def from_matrix(matrix: Any) -> Conversion:
 
 
 def from_dataframe(
-    edges: Any,
-    nodes: Any,
+    edges: TableLike,
+    nodes: TableLike,
     source: str | None,
     target: str | None,
     weight: str | None,

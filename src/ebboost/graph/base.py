@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from ebboost.data.types import TableLike
 from ebboost.graph import _convert, _neighbors
 from ebboost.graph._edges import (
     count_one_way,
@@ -115,8 +116,8 @@ class Graph(GraphStructure):
     @classmethod
     def from_dataframe(
         cls,
-        edges: Any,
-        nodes: Any = None,
+        edges: TableLike,
+        nodes: TableLike = None,
         *,
         source: str | None = None,
         target: str | None = None,

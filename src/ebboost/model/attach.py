@@ -1,7 +1,7 @@
 """New rows connected to the nodes of a fitted graph."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,7 +58,9 @@ def attached_groups(fitted: Graph | None, groups: Iterable[object]) -> Graph:
     return Graph.from_groups([*between.node_ids[group_of].tolist(), *groups], between)
 
 
-def _joined(fitted: Any, new: Any, cross: Any) -> sparse.csr_array:
+def _joined(
+    fitted: sparse.csr_array, new: sparse.csr_array, cross: sparse.csr_array
+) -> sparse.csr_array:
     """Return one adjacency matrix; where two have an edge, the larger weight."""
     return sparse.csr_array(sparse.block_diag([fitted, new], format="csr").maximum(cross))
 

@@ -21,6 +21,7 @@ from ebboost.boosting.objective import Objective
 from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.schema import require
 from ebboost.data.sharded import ShardedArray
+from ebboost.data.types import AnyArray
 from ebboost.learners import Pickled
 
 _NUMBER_TYPES = {f"{order}{kind}{size}" for order in "<>" for kind in "iuf" for size in "248"}
@@ -227,7 +228,7 @@ class StateCodec(Codec):
         return super()._decode_other(value)
 
 
-def _array_bytes(array: Any) -> bytes:
+def _array_bytes(array: AnyArray) -> bytes:
     buffer = io.BytesIO()
     on_host = array if isinstance(array, np.ndarray) else array.get()
     np.lib.format.write_array(buffer, on_host, allow_pickle=False)

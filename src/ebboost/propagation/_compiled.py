@@ -339,7 +339,7 @@ _lock = threading.Lock()
 
 
 @singledispatch
-def sweep_on(adjacency: Any) -> Any:
+def sweep_on(adjacency: sparse.csr_array) -> Any:
     """Return the sweep of an adjacency, shared by all operators on it.
 
     An adjacency on a GPU or a cluster registers a sweep of its own.

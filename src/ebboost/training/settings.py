@@ -1,6 +1,6 @@
 """The constructor parameters of an estimator, typed, as the training code reads them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any
@@ -39,7 +39,7 @@ class Settings:
     eval_metric: str | MetricFunction
     validation_fraction: float
     n_iter_no_change: int | None
-    categorical_features: Any
+    categorical_features: Sequence[str | int] | str
     device: str
     n_jobs: int | None
     random_state: Any
