@@ -210,8 +210,8 @@ def _joined_record(
     order = np.argsort(nodes)
     rows = order[np.searchsorted(nodes, in_order, sorter=order)]
     names = ("target", "prediction", "without_graph")
-    columns = [np.concatenate([getattr(one, name) for one in records])[rows] for name in names]
-    return ValidationRecord(in_order, *columns)
+    columns = [[np.asarray(getattr(one, name)) for one in records] for name in names]
+    return ValidationRecord(in_order, *(np.concatenate(parts)[rows] for parts in columns))
 
 
 def listeners_of(stream: EventStream | None) -> dict[str, Callable[..., None]]:

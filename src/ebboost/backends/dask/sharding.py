@@ -172,11 +172,17 @@ def read_shard(
 
 def fingerprint_of_rows(values: Any, partition: Partition, collective: Collective) -> str:
     """Return a digest of the rows of all workers, the same however they are distributed."""
-    ranges = partition.ranges[collective.rank]
-    ends = np.cumsum([stop - start for start, stop in ranges])[:-1]
-    own = [fingerprint_of(block) for block in np.split(np.asarray(values), ends)]
-    blocks = collective.allgather_objects(list(zip(ranges, own, strict=True)))
-    return fingerprint_of(*(digest for _, digest in sorted(chain.from_iterable(blocks))))
+    from pandas.util import hash_array
+
+    own = np.asarray(values)
+    position = partition.positions(collective.rank).astype(np.uint64)
+    sums = []
+    for column in own.reshape(len(own), -1).T:
+        # A sum of hashes of value and position does not depend on the order of its terms.
+        keys = hash_array(np.ascontiguousarray(column)) + position * np.uint64(0x9E3779B97F4A7C15)
+        sums.append(int(hash_array(keys).sum()))
+    of_all = np.array(collective.allgather_objects(sums), dtype=np.uint64)
+    return fingerprint_of(of_all.sum(axis=0).tolist())
 
 
 def join_parts(name: str, parts: Any, n_rows: int) -> NDArray[Any] | None:
