@@ -55,17 +55,14 @@ class GraphStructure:
             indptr = indptr.astype(np.int32, copy=False)
         arrays = (adjacency.data, indices, indptr)
         self._adjacency = sparse.csr_array(arrays, shape=adjacency.shape)
-        for array in (self._adjacency.data, self._adjacency.indices, self._adjacency.indptr):
-            array.flags.writeable = False
         self._node_ids = None if node_ids is None else _read_only(node_ids.copy())
         self._part_of = part_of
         self._outgoing = outgoing
         self._groups = groups
         self._time = None if time is None else _read_only(time.copy())
         self._vectors = vectors
-        if outgoing is not None:
-            for array in (outgoing.data, outgoing.indices, outgoing.indptr):
-                array.flags.writeable = False
+        _freeze(self._adjacency)
+        _freeze(outgoing)
         self._similar: dict[int, Self] = {}
         if not np.isfinite(self.degrees).all():
             node = np.flatnonzero(~np.isfinite(self.degrees))[0]
@@ -203,12 +200,10 @@ class GraphStructure:
         -------
         bool
         """
-        one = self._adjacency
-        two = other._adjacency
         if (self._outgoing is None) != (other._outgoing is None):
             return False
-        arrays = ((one.indptr, two.indptr), (one.indices, two.indices), (one.data, two.data))
-        return self is other or all(np.array_equal(*pair) for pair in arrays)
+        parts = zip(_arrays(self._adjacency), _arrays(other._adjacency), strict=True)
+        return self is other or all(np.array_equal(*pair) for pair in parts)
 
     @lazy_property
     def degrees(self) -> NDArray[np.float64]:
@@ -380,24 +375,7 @@ class GraphStructure:
         isolates    1 (25.0 %)
         components  2, the largest with 3 nodes (75.0 %)
         """
-        return "\n".join(f"{name:<12}{value}" for name, value in self._facts().items())
-
-    def _facts(self) -> dict[str, str]:
-        weights = self._adjacency.data
-        n_neighbors = np.diff(self._adjacency.indptr)
-        kind = "unweighted"
-        if not (weights == 1).all():
-            kind = f"weights {weights.min():.3g} to {weights.max():.3g}"
-        largest = int(np.bincount(self.component_labels).max())
-        share = f"{100 * largest / self.n_nodes:.1f} %"
-        isolated = self.isolates.size
-        return {
-            "nodes": f"{self.n_nodes:,}",
-            "edges": f"{self.n_edges:,} ({kind})",
-            "neighbours": f"median {np.median(n_neighbors):.0f}, most {n_neighbors.max()}",
-            "isolates": f"{isolated:,} ({100 * isolated / self.n_nodes:.1f} %)",
-            "components": f"{self.n_components:,}, the largest with {largest:,} nodes ({share})",
-        }
+        return "\n".join(f"{name:<12}{value}" for name, value in _facts(self).items())
 
     def __repr__(self) -> str:
         parts = f"n_components={self.n_components}, isolates={self.isolates.size}"
@@ -405,10 +383,41 @@ class GraphStructure:
 
     def _repr_html_(self) -> str:
         """Return the summary and the first node ids as a table, for notebooks."""
-        ids = ", ".join(str(value) for value in self.node_ids[:3].tolist())
-        rows = self._facts() | {"node ids": ids + (", …" if self.n_nodes > 3 else "")}
-        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
-        return f"<table><caption>ebboost.Graph</caption><tbody>{cells}</tbody></table>"
+        return _html(self)
+
+
+def _facts(graph: GraphStructure) -> dict[str, str]:
+    weights = graph.adjacency.data
+    n_neighbors = np.diff(graph.adjacency.indptr)
+    kind = "unweighted"
+    if not (weights == 1).all():
+        kind = f"weights {weights.min():.3g} to {weights.max():.3g}"
+    largest = int(np.bincount(graph.component_labels).max())
+    share = f"{100 * largest / graph.n_nodes:.1f} %"
+    isolated = graph.isolates.size
+    return {
+        "nodes": f"{graph.n_nodes:,}",
+        "edges": f"{graph.n_edges:,} ({kind})",
+        "neighbours": f"median {np.median(n_neighbors):.0f}, most {n_neighbors.max()}",
+        "isolates": f"{isolated:,} ({100 * isolated / graph.n_nodes:.1f} %)",
+        "components": f"{graph.n_components:,}, the largest with {largest:,} nodes ({share})",
+    }
+
+
+def _html(graph: GraphStructure) -> str:
+    ids = ", ".join(str(value) for value in graph.node_ids[:3].tolist())
+    rows = _facts(graph) | {"node ids": ids + (", …" if graph.n_nodes > 3 else "")}
+    cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+    return f"<table><caption>ebboost.Graph</caption><tbody>{cells}</tbody></table>"
+
+
+def _arrays(matrix: sparse.csr_array) -> tuple[NDArray[Any], ...]:
+    return matrix.indptr, matrix.indices, matrix.data
+
+
+def _freeze(matrix: sparse.csr_array | None) -> None:
+    for array in () if matrix is None else _arrays(matrix):
+        array.flags.writeable = False
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
