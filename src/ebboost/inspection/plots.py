@@ -14,7 +14,7 @@ from ebboost.inspection.diagnostics import Model, Validation, fitted_state, requ
 from ebboost.inspection.formatting import count, shorten
 from ebboost.inspection.layout import layout
 from ebboost.model.explain import Explanation
-from ebboost.model.predict import fitted_table
+from ebboost.model.inputs import fitted_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,8 +16,9 @@ from ebboost.model.attributes import LearnedAttributes
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation, contribution_rows, explain
 from ebboost.model.frames import as_frame
+from ebboost.model.inputs import fitted_table
 from ebboost.model.intervals import find_groups, with_intervals, with_sets
-from ebboost.model.predict import Offset, RowArguments, fitted_table, predict_rows, with_coordinates
+from ebboost.model.predict import Offset, RowArguments, predict_rows, with_coordinates
 from ebboost.model.predict_shards import decode_shards, raw_shards
 from ebboost.model.serving import Predictor
 from ebboost.model.spread import (

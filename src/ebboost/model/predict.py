@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils.validation import _check_feature_names
 
 from ebboost.backends import Backend
 from ebboost.backends.dask import gathered, is_dask, scores_of
@@ -17,13 +16,19 @@ from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_columns, split_geometry
 from ebboost.data.labels import Labels
-from ebboost.data.parquet import ParquetTable
-from ebboost.data.reader import count_rows, group_column, rows_of
+from ebboost.data.reader import count_rows, group_column
 from ebboost.data.table import Table
 from ebboost.data.types import AnyArray, Array, IntArray, LabelledNodes, TableLike
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
 from ebboost.model.attach import Attachment, attached_graph, attached_groups
+from ebboost.model.inputs import (
+    check_feature_names,
+    graph_for,
+    read_rows,
+    read_table,
+    rows_of_nodes,
+)
 from ebboost.model.rows import RowPredictions
 from ebboost.model.state import FittedState
 from ebboost.propagation import IdentityOperator, Propagation, Smoother, threads
@@ -370,7 +375,7 @@ def _labels_of_rows(
     graph = scored.graph
     if graph is None or state.graph is None:
         return None
-    row_of = _rows_of_nodes(state.graph, graph)
+    row_of = rows_of_nodes(state.graph, graph)
     has_ids = graph.has_ids and state.graph.has_ids
     same = not has_ids and row_of.size and (row_of >= 0).all()
     if same and not _has_fitted_rows(state, X, scored.scores):
@@ -380,14 +385,6 @@ def _labels_of_rows(
         warn_caller(NEW_NODES)
     known = labels.nodes >= 0
     return labels.subset(known) if known.any() else None
-
-
-def _rows_of_nodes(fitted: Graph, graph: Graph) -> IntArray:
-    """The row of each fitted node in another graph, by its id or in the same graph; -1 for none."""
-    if graph.has_ids and fitted.has_ids:
-        position = {node: row for row, node in enumerate(graph.node_ids.tolist())}
-        return np.array([position.get(node, -1) for node in fitted.node_ids.tolist()])
-    return np.arange(fitted.n_nodes) if fitted.has_edges_of(graph) else np.full(fitted.n_nodes, -1)
 
 
 def _has_fitted_rows(state: FittedState, X: object, scores: Array) -> bool:
@@ -403,99 +400,6 @@ def _has_fitted_rows(state: FittedState, X: object, scores: Array) -> bool:
 def tree_scores(state: FittedState, features: Table) -> Array:
     """Return the scores f of a table of features, block by block."""
     return np.vstack([state.ensemble.predict(block) for block in features.blocks()])
-
-
-def read_table(state: FittedState, X: object) -> Table:
-    """Return another table, rejected if its columns are not those of the fit."""
-    check_feature_names(state, X)
-    table = state.reader.read(*gathered(X))
-    checks.check_n_features(table, state.n_features, state.estimator)
-    return table
-
-
-def read_rows(state: FittedState, X: object, rows: IntArray) -> Table:
-    """Return some rows of another table; errors name rows as the user counts them."""
-    try:
-        return read_table(state, rows_of(X, rows))
-    except (TypeError, ValueError):
-        read_table(state, X)
-        raise
-
-
-def fitted_table(state: FittedState, X: object = None) -> Table | None:
-    """Return the table fitted on: as passed, as the state holds it, or None."""
-    if X is None:
-        return state.table
-    table = read_table(state, X)
-    checks.check_n_rows(table, state.n_nodes)
-    return table
-
-
-def named_columns(X: TableLike) -> Any:
-    """Return an object that scikit-learn reads the names of the columns of X from."""
-    if isinstance(X, ParquetTable):
-        return X.empty
-    return X._meta if is_dask(X) else X
-
-
-def check_feature_names(state: FittedState, X: object) -> None:
-    """Compare the column names of X with those of the fit, as scikit-learn does."""
-    learned: dict[str, object] = {"n_features_in_": state.n_features}
-    if state.feature_names is not None:
-        learned["feature_names_in_"] = state.feature_names
-    # scikit-learn reads these two attributes and the name of the class.
-    _check_feature_names(type(state.estimator, (), learned)(), named_columns(X), reset=False)
-
-
-def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) -> Graph | None:
-    """Return the graph of another table, checked to be there if and only if the fit had one."""
-    if state.graph is not None and state.graph.groups is not None:
-        raise ValueError(
-            "This model was fitted with groups: call predict() for the fitted rows, or "
-            "predict(X_new, groups=...) with the group of each new row."
-        )
-    if state.graph is not None and graph is None:
-        raise ValueError(
-            "This model was fitted on a graph, so a prediction needs one: call predict() for the "
-            "fitted nodes, predict(X_new, attach=(rows, nodes)) for rows that are connected to "
-            "them, or predict(X_new, graph=g_new) for rows with a graph of their own."
-        )
-    if state.graph is None and graph is not None:
-        raise ValueError("graph was given, but this model was fitted without one: call predict(X).")
-    checks.check_graph(graph, n_rows, X)
-    strengths = state.relation_strengths
-    if isinstance(graph, Mapping) and strengths is not None and set(graph) != set(strengths):
-        text = f"graph must have the relations of the fit, {list(strengths)}, got {list(graph)}."
-        raise ValueError(text)
-    one_graph = mix_relations(graph, strengths)
-    if state.graph is not None and one_graph is not None:
-        uses_directions = state.pipeline.neighbor_features is not None
-        directed = one_graph.outgoing is not None
-        if uses_directions and directed != (state.graph.outgoing is not None):
-            raise ValueError(f"graph must be made with directed={not directed}, as at fit.")
-        if state.graph.vectors is not None:
-            row_of = _rows_of_nodes(state.graph, one_graph)
-            shape = (one_graph.n_nodes, state.graph.vectors.shape[1])
-            vectors = np.zeros(shape, dtype=np.float32)
-            vectors[row_of[row_of >= 0]] = state.graph.vectors[row_of >= 0]
-            one_graph = one_graph.with_vectors(vectors)
-    return one_graph
-
-
-def mix_relations(graph: Graphs | None, strengths: Mapping[str, float] | None) -> Graph | None:
-    """Return one graph: the graph itself, or the relations added up by their strengths."""
-    if graph is None:
-        return None
-    if isinstance(graph, Graph):
-        if strengths is not None:
-            raise TypeError(
-                "graph must be a dict with a graph for each relation: this model was fitted on the "
-                f"relations {list(strengths)}."
-            )
-        return graph
-    if strengths is None:
-        raise TypeError(f"graph must be one: the model was fitted on one graph, got {list(graph)}.")
-    return Graph.mix(graph, strengths)
 
 
 def propagation_operator(

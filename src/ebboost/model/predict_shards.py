@@ -15,11 +15,11 @@ from ebboost.backends.dask.worker import communicator
 from ebboost.data.sharded import average, shard
 from ebboost.data.types import TableLike
 from ebboost.graph import ParquetGraph
+from ebboost.model.inputs import check_feature_names
 from ebboost.model.output import Output
 from ebboost.model.predict import (
     Offset,
     RowArguments,
-    check_feature_names,
     fixed_scores,
     propagation_operator,
     tree_scores,

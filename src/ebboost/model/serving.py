@@ -21,6 +21,7 @@ from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graphs
+from ebboost.model.inputs import read_table
 from ebboost.model.intervals import Intervals, PredictionSets, with_intervals, with_sets
 from ebboost.model.predict import (
     NO_OFFSET,
@@ -30,7 +31,6 @@ from ebboost.model.predict import (
     fixed_scores,
     labels_for,
     propagation_hops,
-    read_table,
     score_table,
     tree_scores,
 )

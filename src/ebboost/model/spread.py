@@ -30,7 +30,7 @@ from ebboost.model.distribution import (
     Shape,
     TweedieDistribution,
 )
-from ebboost.model.predict import read_table
+from ebboost.model.inputs import read_table
 from ebboost.model.rows import RowPredictions
 from ebboost.model.state import FittedState
 

@@ -22,8 +22,8 @@ from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, ParquetGraph
 from ebboost.learners import as_learner
+from ebboost.model.inputs import mix_relations, named_columns
 from ebboost.model.output import ClassOutput, Output
-from ebboost.model.predict import mix_relations, named_columns
 from ebboost.model.state import FittedState
 from ebboost.propagation import threads
 from ebboost.training import defaults

@@ -13,7 +13,7 @@ from ebboost.data.types import TableLike
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Model, Validation
 from ebboost.inspection.model_checks import Check, Difference, calibration_check, residual_check
-from ebboost.model.predict import fitted_table
+from ebboost.model.inputs import fitted_table
 from ebboost.model.state import FittedState
 
 NO_VALIDATION = (
