@@ -2,6 +2,7 @@
 
     python -m benchmarks.likelihoods classes [--seeds 0 1 …]
     python -m benchmarks.likelihoods outliers
+    python -m benchmarks.likelihoods rounds
 
 Classes: outer walls of Lucas with 2 000 labels and Coauthor-CS with 20 labels a class, all other
 nodes being test nodes. Rivals are LightGBM with the columns of a node and the mean of its
@@ -12,6 +13,9 @@ from the probabilities.
 
 Outliers: RMSE of later sales of Lucas with clean labels, and with 5 % of the labels known moved
 by up to five standard deviations; the squared error, Huber's and the median.
+
+Rounds: processor seconds a round with a latent field, of the seven walls of Lucas and of its
+prices; the median of a fit with one thread.
 """
 
 import argparse
@@ -188,7 +192,7 @@ def compare_outliers() -> None:
     print("| labels | loss | RMSE of later sales | MAE | seconds |")
     print("|---|---|---|---|---|")
     for labels, known in {"clean": y[train], "5 % outliers": moved}.items():
-        for loss in ("squared", "huber", eb.Quantile(0.5)):
+        for loss in ("squared_error", "huber", eb.Quantile(0.5)):
             start = time.perf_counter()
             model = eb.EBBSRegressor(loss=loss, selection="rules", n_folds=2, random_state=0)
             model.fit(X, known, nodes=train, graph=graph)
@@ -199,17 +203,51 @@ def compare_outliers() -> None:
             print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
+class Clock(eb.Callback):
+    """Processor time after each round."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def after_round(self, info: eb.RoundInfo) -> None:
+        """Note the time."""
+        self.times.append(time.process_time())
+
+
+def compare_rounds(n_rounds: int = 60) -> None:
+    """Print the table of seconds."""
+    X, price, graph, _ = eb.datasets.load_lucas()
+    wall = X.pop("wall").astype(str).to_numpy()
+    fixed = {"labels": eb.LatentField(4.0, 0.05), "smoothing": eb.Laplacian(1.0, 2), "n_jobs": 1}
+    print("| labels | price, ms | walls, ms | outputs | ratio |", "|---|---|---|---|---|", sep="\n")
+    for n_labels in (2_000, 15_000):
+        nodes = np.sort(np.random.default_rng(0).choice(len(X), n_labels, replace=False))
+        seconds = []
+        for kind, y in ((eb.EBBSRegressor, price), (eb.EBBSClassifier, wall)):
+            clock = Clock()
+            model = kind(n_rounds, 0.1, early_stopping=False, random_state=0, **fixed)
+            model.fit(X, y[nodes], nodes=nodes, graph=graph, callbacks=[clock])
+            seconds.append(float(np.median(np.diff(clock.times[2:]))))
+        n_outputs = np.unique(wall[nodes]).size
+        ratio = seconds[1] / (n_outputs * seconds[0])
+        cells = (n_labels, *(f"{1e3 * one:.1f}" for one in seconds), n_outputs, f"{ratio:.2f}")
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
+TABLES = {"outliers": compare_outliers, "rounds": compare_rounds}
+
+
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["classes", "outliers"])
+    parser.add_argument("table", choices=["classes", *TABLES])
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.table == "classes":
         compare_classes(arguments.seeds)
     else:
-        compare_outliers()
+        TABLES[arguments.table]()
 
 
 if __name__ == "__main__":

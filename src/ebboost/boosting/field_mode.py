@@ -124,13 +124,13 @@ class FieldEnergy:
     def _secant(
         self, scores: Array, field: Field, gradient: Array, move: Array, prior_move: Array
     ) -> float:
-        """The size of a step at which a straight line through two slopes of E is zero."""
-        slope = float((gradient * move).sum())
+        """The size of a step at which a line through two derivatives of E is zero."""
+        derivative = float((gradient * move).sum())
         of_loss = self.loss_gradient(scores, field.z + move)
         after = self.gradient(field.prior_z + prior_move, of_loss)
-        rise = float((after * move).sum()) - slope
+        rise = float((after * move).sum()) - derivative
         low, high = STEP_SIZES
-        return min(max(-slope / rise, low), high) if rise > 0.0 else 1.0
+        return min(max(-derivative / rise, low), high) if rise > 0.0 else 1.0
 
 
 def posterior_mode(
