@@ -130,14 +130,14 @@ def train_in_worker(
         workers = stack.enter_context(communicator(membership))
         partition = membership.partition
         settings = worker_settings(task.trainer.settings, membership)
-        starts = [start for start, _ in partition.ranges[workers.rank]]
-        reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
-        n_rows = table.n_rows
+        n_rows = partition.lengths[workers.rank]
         rows: dict[str, Any] = {
             name: join_parts(name, parts, n_rows) for name, parts in columns.items()
         }
         # A shard of a graph has the interface of a Graph.
         graph: Any = read_graph(task.graph, rows.pop("ids"), partition, workers)
+        starts = [start for start, _ in partition.ranges[workers.rank]]
+        reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
         data = FitData(blocks[0], eval_set=task.eval_set, **rows)
         problem = prepare_shard(task.trainer, data, reader, table, graph, partition, workers)
         problem = replace(problem, settings=settings)

@@ -100,10 +100,12 @@ def test_objective_and_field_are_those_of_one_process(loss, graph, count, seed):
 
     expected_numbers, expected = results(graph, Labels(nodes, target, weight), tree)
     parts = in_threads(count, work)
+    # The mode of other losses ends where a step lowers the energy by less than 1e-12 of it.
+    atol = 1e-9 if type(loss) is SquaredError else 1e-7
     for numbers, _ in parts:
-        np.testing.assert_allclose(numbers, expected_numbers, rtol=1e-9)
+        np.testing.assert_allclose(numbers, expected_numbers, rtol=0, atol=atol)
     for i, array in enumerate(expected):
-        np.testing.assert_allclose(partition.join([own[i] for _, own in parts]), array, atol=1e-9)
+        np.testing.assert_allclose(partition.join([own[i] for _, own in parts]), array, atol=atol)
 
 
 @settings(max_examples=10, deadline=None)

@@ -1,6 +1,7 @@
 """A worker's part of a graph in Parquet files: edges are read, mapped to nodes, and exchanged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from ebboost.backends.dask.sharding import Partition, shard_graph
 from ebboost.graph import ParquetGraph, merge_directions, node_positions
 
 Positions = NDArray[np.int64]
-#: Edges that a worker reads and sends at a time.
+#: Edges that a worker reads and sends, and merges with their other direction, at a time.
 BLOCK = 1 << 20
+MERGED_AT_ONCE = 1 << 20
 
 
 def read_graph(
@@ -34,18 +36,32 @@ def read_graph(
             ends[way] += collective.alltoall([pairs[rows] for rows in to_ranks])
             if graph.edges.weight is not None:
                 weights[way] += collective.alltoall([weight[rows] for rows in to_ranks])
-    n_own = partition.positions(collective.rank).size
-    ways = []
-    for parts, values in zip(ends, weights, strict=True):
-        rows, columns = np.concatenate(parts).T
-        data = np.concatenate(values) if values else np.ones(rows.size)
-        one_way = sparse.coo_array((data, (rows, columns)), (n_own, partition.n_nodes)).tocsr()
-        if not values:
-            one_way.data[:] = 1.0
-        ways.append(one_way)
-        parts.clear()
-        values.clear()
-    return shard_graph(merge_directions(*ways), partition, collective)
+    shape = (partition.lengths[collective.rank], partition.n_nodes)
+    ways = [np.concatenate(parts) for parts in ends]
+    ends.clear()
+    values = [np.concatenate(parts) if parts else None for parts in weights]
+    return shard_graph(_merged(ways, values, shape), partition, collective)
+
+
+def _merged(
+    ends: Sequence[Positions], weights: Sequence[NDArray[np.float64] | None], shape: tuple[int, int]
+) -> sparse.csr_array:
+    """The weights of both directions as one matrix, merged some rows at a time."""
+    n_chunks = 1 + len(ends[0]) // MERGED_AT_ONCE
+    chunks = []
+    for start, stop in pairwise(np.linspace(0, shape[0], n_chunks + 1).astype(int).tolist()):
+        ways = []
+        for pairs, values in zip(ends, weights, strict=True):
+            inside = np.flatnonzero((pairs[:, 0] >= start) & (pairs[:, 0] < stop))
+            rows, columns = pairs[inside].T
+            data = np.ones(inside.size) if values is None else values[inside]
+            entries = (data, (rows - start, columns))
+            one_way = sparse.coo_array(entries, (stop - start, shape[1])).tocsr()
+            if values is None:
+                one_way.data[:] = 1.0
+            ways.append(one_way)
+        chunks.append(merge_directions(*ways))
+    return sparse.vstack(chunks, format="csr")
 
 
 def _blocks(

@@ -19,6 +19,8 @@ from ebboost.data.table import Table
 from ebboost.data.types import TableLike
 
 Positions = NDArray[np.int64]
+#: Entries of an adjacency whose nodes are located at a time.
+LOCATED_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -74,15 +76,25 @@ class Partition:
 
 def shard_graph(rows: sparse.csr_array, partition: Partition, collective: Collective) -> ShardGraph:
     """Return a worker's part of the graph, from its rows with a column for every node."""
-    nodes, column = np.unique(rows.indices, return_inverse=True)
-    rank, position = partition.locate(nodes.astype(np.int64))
-    wanted = [position[rank == other] for other in range(collective.count)]
-    is_own = rank == collective.rank
-    wanted[collective.rank] = position[:0]
+    n_own = rows.shape[0]
+    starts = range(0, rows.nnz, LOCATED_AT_ONCE)
+    chunks = [slice(start, start + LOCATED_AT_ONCE) for start in starts]
+    indices = np.empty(rows.nnz, dtype=np.int32)
+    outside = [np.zeros(0, dtype=np.int64)]
+    for chunk in chunks:
+        nodes = rows.indices[chunk].astype(np.int64)
+        rank, indices[chunk] = partition.locate(nodes)
+        outside.append(np.unique(nodes[rank != collective.rank]))
+    halo = np.unique(np.concatenate(outside))
+    ranks, positions = partition.locate(halo)
+    wanted = [positions[ranks == other] for other in range(collective.count)]
     # The halo is in the order of the ranks, and of the nodes of each.
-    position[~is_own] = rows.shape[0] + np.argsort(np.argsort(rank[~is_own], kind="stable"))
-    shape = (rows.shape[0], rows.shape[0] + int(np.count_nonzero(~is_own)))
-    indices = position.astype(np.int32)[column]
+    slot = n_own + np.argsort(np.argsort(ranks, kind="stable"))
+    for chunk in chunks:
+        nodes = rows.indices[chunk].astype(np.int64)
+        is_outside = partition.locate(nodes)[0] != collective.rank
+        indices[chunk][is_outside] = slot[np.searchsorted(halo, nodes[is_outside])]
+    shape = (n_own, n_own + halo.size)
     weights = sparse.csr_array((rows.data, indices, rows.indptr.astype(np.int32)), shape=shape)
     weights.sort_indices()
     return ShardGraph(weights, Halo.connect(wanted, collective))
@@ -165,8 +177,16 @@ def read_shard(
             _read_block(reader.read, block, start)
             for block, start in zip(blocks, starts, strict=True)
         ]
-    values = np.concatenate([table.values for table in tables])
-    columns = (reader.names, tuple(sorted(reader.categories)), tables[0].origin)
+    # One block after the other: all of them and the result would be twice the memory.
+    dtype = np.result_type(*(table.values for table in tables))
+    values = np.empty((sum(table.n_rows for table in tables), len(reader.names)), dtype)
+    origin = tables[0].origin
+    end = len(values)
+    while tables:
+        block = tables.pop().values
+        values[end - len(block) : end] = block
+        end -= len(block)
+    columns = (reader.names, tuple(sorted(reader.categories)), origin)
     return reader, Table(shard(values, collective), *columns, categories=reader.categories)
 
 
