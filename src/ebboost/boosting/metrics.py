@@ -124,6 +124,7 @@ def as_metric(metric: str | MetricFunction, classes: bool, name: str = "metric")
     suited = [key for key, one in METRICS.items() if one.classes in (None, classes)]
     if metric not in suited:
         task = "classifier" if classes else "regressor"
+        suited = ["loss", *suited] if name == "eval_metric" else suited
         raise ValueError(
             f"{name} of a {task} must be one of {suited} or a function metric(y_true, y_predicted),"
             f" got {metric!r}."

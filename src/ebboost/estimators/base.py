@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -35,6 +36,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class BaseEBBS(FittedModel):
     """Base class of :class:`EBBSRegressor` and :class:`EBBSClassifier`."""
 
@@ -66,56 +68,30 @@ class BaseEBBS(FittedModel):
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        n_estimators: int = 3000,
-        learning_rate: float | None = None,
-        *,
-        smoothing: Smoother | str | None = "auto",
-        labels: LatentField | MaskedLabels | str = "auto",
-        neighbor_features: NeighborFeatures | str | None = "auto",
-        feature_smoothing: Smoother | str | None = "auto",
-        spectral_features: SpectralFeatures | str | None = "auto",
-        relations: Mapping[str, float] | str = "auto",
-        learner: Any = "lightgbm",
-        loss: Loss | str = "auto",
-        momentum: Momentum | str | bool = False,
-        penalty: float = 0.0,
-        early_stopping: bool = True,
-        selection: str = "search",
-        n_folds: int | str = "auto",
-        eval_metric: str | MetricFunction = "loss",
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int | None = None,
-        categorical_features: Sequence[str | int] | str = "auto",
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.smoothing = smoothing
-        self.labels = labels
-        self.neighbor_features = neighbor_features
-        self.feature_smoothing = feature_smoothing
-        self.spectral_features = spectral_features
-        self.relations = relations
-        self.learner = learner
-        self.loss = loss
-        self.momentum = momentum
-        self.penalty = penalty
-        self.early_stopping = early_stopping
-        self.selection = selection
-        self.n_folds = n_folds
-        self.eval_metric = eval_metric
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.categorical_features = categorical_features
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    n_estimators: int = 3000
+    learning_rate: float | None = None
+    _: KW_ONLY
+    smoothing: Smoother | str | None = "auto"
+    labels: LatentField | MaskedLabels | str = "auto"
+    neighbor_features: NeighborFeatures | str | None = "auto"
+    feature_smoothing: Smoother | str | None = "auto"
+    spectral_features: SpectralFeatures | str | None = "auto"
+    relations: Mapping[str, float] | str = "auto"
+    learner: Any = "lightgbm"
+    loss: Loss | str = "auto"
+    momentum: Momentum | str | bool = False
+    penalty: float = 0.0
+    early_stopping: bool = True
+    selection: str = "search"
+    n_folds: int | str = "auto"
+    eval_metric: str | MetricFunction = "loss"
+    validation_fraction: float = 0.1
+    n_iter_no_change: int | None = None
+    categorical_features: Sequence[str | int] | str = "auto"
+    device: str = "cpu"
+    n_jobs: int | None = None
+    random_state: int | RandomState | None = None
+    verbose: int = 0
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> Self:

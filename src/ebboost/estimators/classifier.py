@@ -1,18 +1,13 @@
 """The classifier."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
-from ebboost.boosting.latent_field import LatentField
-from ebboost.boosting.losses import Loss
-from ebboost.boosting.metrics import MetricFunction
-from ebboost.boosting.momentum import Momentum
-from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.types import Array, LabelledNodes, TableLike
 from ebboost.estimators._parameters import CLASS_LOSSES, CLASS_WEIGHT, fill_docstring
 from ebboost.estimators.base import BaseEBBS
@@ -23,10 +18,11 @@ from ebboost.model.attributes import learned
 from ebboost.model.output import ClassOutput, ClassWeight
 from ebboost.model.predict import Offset, RowArguments, predict_rows
 from ebboost.model.predict_shards import link_shards, raw_shards
-from ebboost.propagation import Laplacian, Smoother
+from ebboost.propagation import Laplacian
 
 
 @fill_docstring(loss=CLASS_LOSSES, extra=CLASS_WEIGHT)
+@dataclass(eq=False, repr=False)
 class EBBSClassifier(ClassifierMixin, BaseEBBS):
     """Gradient boosting through a graph, for classes.
 
@@ -68,60 +64,8 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         "class_weight": [Mapping, StrOptions({"balanced"}), None],
     }
 
-    def __init__(
-        self,
-        n_estimators: int = 3000,
-        learning_rate: float | None = None,
-        *,
-        smoothing: Smoother | str | None = "auto",
-        labels: LatentField | str = "auto",
-        neighbor_features: NeighborFeatures | str | None = "auto",
-        feature_smoothing: Smoother | str | None = "auto",
-        spectral_features: SpectralFeatures | str | None = "auto",
-        relations: Mapping[str, float] | str = "auto",
-        learner: Any = "lightgbm",
-        loss: Loss | str = "auto",
-        momentum: Momentum | str | bool = False,
-        penalty: float = 0.0,
-        early_stopping: bool = True,
-        selection: str = "search",
-        n_folds: int | str = "auto",
-        eval_metric: str | MetricFunction = "loss",
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int | None = None,
-        categorical_features: Sequence[str | int] | str = "auto",
-        class_weight: ClassWeight = None,
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            smoothing=smoothing,
-            labels=labels,
-            neighbor_features=neighbor_features,
-            feature_smoothing=feature_smoothing,
-            spectral_features=spectral_features,
-            relations=relations,
-            learner=learner,
-            loss=loss,
-            momentum=momentum,
-            penalty=penalty,
-            early_stopping=early_stopping,
-            selection=selection,
-            n_folds=n_folds,
-            eval_metric=eval_metric,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            categorical_features=categorical_features,
-            device=device,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    _: KW_ONLY
+    class_weight: ClassWeight = None
 
     def predict_proba(
         self,

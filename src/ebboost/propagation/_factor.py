@@ -26,7 +26,7 @@ SMALL = 1_000
 MAX_NODES = 100_000
 #: Entries per column of a factor up to which it is faster than conjugate gradients: up to 25 for
 #: areas that share borders and nearest neighbours in the plane, 100 and more for social graphs. The
-#: growth from one to another neighbourhood of so many nodes foretells that of the graph.
+#: growth from one to another neighbourhood of so many nodes predicts that of the graph.
 MAX_FILL = 40.0
 SAMPLES = (500, 2_000)
 #: Eliminations by sweep; that of None stands for a graph that fills in too much.
