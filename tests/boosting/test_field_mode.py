@@ -192,3 +192,11 @@ def test_field_follows_the_trees_without_a_solve_of_its_own(monkeypatch):
     point = at(o, np.random.default_rng(0).normal(size=(60, 1)))
     monkeypatch.setattr(FieldEnergy, "step", None)
     o.gradient(point)
+
+
+def test_a_newton_step_beyond_the_range_of_numbers_is_halved():
+    field = eb.LatentField(1e-4, 1e-6).operator(random_graph(10, 15), np.arange(10), np.ones(10))
+    scores = np.full((10, 1), -12.0)  # a Newton step is about e¹² times too long
+    target = np.full((10, 1), 3.0)
+    z = posterior_mode(field, eb.Poisson(), scores, target)
+    assert np.isfinite(z).all() and (np.abs(np.exp(scores + z) - target) < 1.0).all()

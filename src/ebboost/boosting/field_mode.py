@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.latent_field import FieldPosterior, training_tolerance
 from ebboost.boosting.losses import Loss
-from ebboost.boosting.objective import Objective, evaluate_loss
+from ebboost.boosting.objective import NonFiniteError, Objective, evaluate_loss
 from ebboost.boosting.projection import directional_sums
 from ebboost.data.labels import Labels
 from ebboost.propagation import Propagation
@@ -126,7 +126,10 @@ class FieldEnergy:
     ) -> float:
         """The size of a step at which a line through two derivatives of E is zero."""
         derivative = float((gradient * move).sum())
-        of_loss = self.loss_gradient(scores, field.z + move)
+        try:
+            of_loss = self.loss_gradient(scores, field.z + move)
+        except NonFiniteError:  # too far: the step is halved
+            return 1.0
         after = self.gradient(field.prior_z + prior_move, of_loss)
         rise = float((after * move).sum()) - derivative
         low, high = STEP_SIZES
