@@ -1,5 +1,6 @@
 """Equation (15) as published: some labels are shown each round, the others are predicted."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ebboost.data.types import Array
 from ebboost.propagation import Propagation, PropagationOperator
 
 
+@dataclass(eq=False, repr=False)
 class MaskedLabels(BaseEstimator):
     """Error smoothing (15) as published: a random share of the labels is shown each round.
 
@@ -34,17 +36,10 @@ class MaskedLabels(BaseEstimator):
     >>> model = eb.EBBSRegressor(smoothing=eb.Laplacian(), labels=eb.MaskedLabels(share=0.3))
     """
 
-    def __init__(
-        self,
-        smooth_errors: bool = True,
-        smooth_labels: bool = True,
-        share: float = 0.5,
-        from_zero: bool = False,
-    ) -> None:
-        self.smooth_errors = smooth_errors
-        self.smooth_labels = smooth_labels
-        self.share = share
-        self.from_zero = from_zero
+    smooth_errors: bool = True
+    smooth_labels: bool = True
+    share: float = 0.5
+    from_zero: bool = False
 
 
 class MaskedObjective(Objective):

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ def _catboost() -> Any:
     return import_library("catboost", "learner='catboost'", "catboost")
 
 
+@dataclass(eq=False, repr=False)
 class CatBoost(Learner):
     """Oblivious trees of CatBoost.
 
@@ -59,21 +61,12 @@ class CatBoost(Learner):
     name = "catboost"
     takes_categories = False  # CatBoost's statistics need labels, which the pool does not have
 
-    def __init__(
-        self,
-        depth: int = 6,
-        l2_leaf_reg: float = 3.0,
-        shrinkage: float = 1.0,
-        newton: bool = False,
-        from_average: bool = True,
-        params: dict[str, Any] | None = None,
-    ) -> None:
-        self.depth = depth
-        self.l2_leaf_reg = l2_leaf_reg
-        self.shrinkage = shrinkage
-        self.newton = newton
-        self.from_average = from_average
-        self.params = params
+    depth: int = 6
+    l2_leaf_reg: float = 3.0
+    shrinkage: float = 1.0
+    newton: bool = False
+    from_average: bool = True
+    params: dict[str, Any] | None = None
 
     def start(
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str

@@ -8,6 +8,7 @@ private hook, with a fallback, is in :func:`_block_dataset`.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -47,6 +48,7 @@ _TREE_SIZES = re.compile(r"^tree_sizes=.*$", flags=re.MULTILINE)
 _LEAF_VALUES = re.compile(r"^leaf_value=(.*)$", flags=re.MULTILINE)
 
 
+@dataclass(eq=False, repr=False)
 class LightGBM(Learner):
     """Leaf-wise trees of LightGBM (the default learner).
 
@@ -90,25 +92,14 @@ class LightGBM(Learner):
         **dict.fromkeys(("linear_tree", "linear_trees"), (True, "true", "True", "1")),
     }
 
-    def __init__(
-        self,
-        num_leaves: int = 31,
-        max_depth: int = -1,
-        min_child_samples: int = 20,
-        reg_lambda: float = 0.0,
-        colsample_bytree: float = 1.0,
-        subsample: float = 1.0,
-        max_bin: int = 255,
-        params: dict[str, Any] | None = None,
-    ) -> None:
-        self.num_leaves = num_leaves
-        self.max_depth = max_depth
-        self.min_child_samples = min_child_samples
-        self.reg_lambda = reg_lambda
-        self.colsample_bytree = colsample_bytree
-        self.subsample = subsample
-        self.max_bin = max_bin
-        self.params = params
+    num_leaves: int = 31
+    max_depth: int = -1
+    min_child_samples: int = 20
+    reg_lambda: float = 0.0
+    colsample_bytree: float = 1.0
+    subsample: float = 1.0
+    max_bin: int = 255
+    params: dict[str, Any] | None = None
 
     def start(
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str

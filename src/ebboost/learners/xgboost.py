@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ def _xgboost() -> Any:
     return import_library("xgboost", "learner='xgboost'", "xgboost")
 
 
+@dataclass(eq=False, repr=False)
 class XGBoost(Learner):
     """Depth-wise histogram trees of XGBoost.
 
@@ -61,23 +63,13 @@ class XGBoost(Learner):
         "num_parallel_tree": range(2, 1_000_000),
     }
 
-    def __init__(
-        self,
-        max_depth: int = 6,
-        min_child_weight: float = 1.0,
-        reg_lambda: float = 0.0,
-        colsample_bytree: float = 1.0,
-        subsample: float = 1.0,
-        max_bin: int = 256,
-        params: dict[str, Any] | None = None,
-    ) -> None:
-        self.max_depth = max_depth
-        self.min_child_weight = min_child_weight
-        self.reg_lambda = reg_lambda
-        self.colsample_bytree = colsample_bytree
-        self.subsample = subsample
-        self.max_bin = max_bin
-        self.params = params
+    max_depth: int = 6
+    min_child_weight: float = 1.0
+    reg_lambda: float = 0.0
+    colsample_bytree: float = 1.0
+    subsample: float = 1.0
+    max_bin: int = 256
+    params: dict[str, Any] | None = None
 
     def start(
         self, table: Table, *, n_outputs: int, seed: int, n_jobs: int, device: str

@@ -6,6 +6,7 @@ product with the graph for each degree.
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ MOST_DEGREE = 500
 SAMPLES = 1024
 
 
+@dataclass(eq=False, repr=False)
 class Kernel(Smoother):
     """Smoothing that weights the frequencies of the graph by a function r.
 
@@ -79,30 +81,17 @@ class Kernel(Smoother):
     [1.0, 1.0, 1.0]
     """
 
-    def __init__(
-        self,
-        r: str | Energy = "diffusion",
-        lam: float = 2.0,
-        *,
-        sigma: float = 1.5,
-        a: float = 2.0,
-        p: int = 1,
-        normalized: bool = True,
-        method: Literal["chebyshev", "gradient"] = "chebyshev",
-        n_steps: int = 5,
-        degree: int | None = None,
-        tolerance: float = 1e-4,
-    ) -> None:
-        self.r = r
-        self.lam = lam
-        self.sigma = sigma
-        self.a = a
-        self.p = p
-        self.normalized = normalized
-        self.method = method
-        self.n_steps = n_steps
-        self.degree = degree
-        self.tolerance = tolerance
+    r: str | Energy = "diffusion"
+    lam: float = 2.0
+    _: KW_ONLY
+    sigma: float = 1.5
+    a: float = 2.0
+    p: int = 1
+    normalized: bool = True
+    method: Literal["chebyshev", "gradient"] = "chebyshev"
+    n_steps: int = 5
+    degree: int | None = None
+    tolerance: float = 1e-4
 
     def operator(self, graph: Graph) -> "KernelPolynomial":
         """Return P on ``graph``."""

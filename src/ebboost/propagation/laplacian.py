@@ -4,6 +4,7 @@ Steps are plain gradient steps, Jacobi-preconditioned, or Chebyshev-accelerated;
 the exact inverse P* = (I+λL)⁻¹.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from ebboost.propagation.base import PropagationOperator, Smoother, SymmetricOpe
 Method = Literal["gradient", "jacobi", "chebyshev", "exact"]
 
 
+@dataclass(eq=False, repr=False)
 class Laplacian(Smoother):
     """Laplacian smoothing: the scores of neighbours are drawn towards each other.
 
@@ -57,22 +59,13 @@ class Laplacian(Smoother):
     1.0
     """
 
-    def __init__(
-        self,
-        lam: float = 2.0,
-        n_steps: int | str = 5,
-        *,
-        normalized: bool = True,
-        method: Method = "gradient",
-        step: str | float = "auto",
-        tol: float = 0.01,
-    ) -> None:
-        self.lam = lam
-        self.n_steps = n_steps
-        self.normalized = normalized
-        self.method = method
-        self.step = step
-        self.tol = tol
+    lam: float = 2.0
+    n_steps: int | str = 5
+    _: KW_ONLY
+    normalized: bool = True
+    method: Method = "gradient"
+    step: str | float = "auto"
+    tol: float = 0.01
 
     def operator(self, graph: Graph) -> PropagationOperator:
         """Return P on ``graph``."""

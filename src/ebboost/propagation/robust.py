@@ -7,6 +7,7 @@ computed anew at each step: iteratively reweighted least squares, a form of atte
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,7 @@ class EdgeWeights(NamedTuple):
     weight: Array
 
 
+@dataclass(eq=False, repr=False)
 class Robust(Smoother):
     """Robust smoothing: neighbours are drawn towards each other, the less the more they differ.
 
@@ -110,20 +112,12 @@ class Robust(Smoother):
 
     linear = False
 
-    def __init__(
-        self,
-        lam: float = 2.0,
-        n_steps: int = 5,
-        *,
-        penalty: str | float = "log",
-        scale: float | str = "auto",
-        normalized: bool = True,
-    ) -> None:
-        self.lam = lam
-        self.n_steps = n_steps
-        self.penalty = penalty
-        self.scale = scale
-        self.normalized = normalized
+    lam: float = 2.0
+    n_steps: int = 5
+    _: KW_ONLY
+    penalty: str | float = "log"
+    scale: float | str = "auto"
+    normalized: bool = True
 
     def prepared(self, spread: Callable[[], float]) -> "Robust":
         """Return the smoother with its scale filled in."""
