@@ -112,7 +112,7 @@ def compare(
     """Compare two candidates node by node on the folds that both were trained for.
 
     Losses at labels of ``eval_set`` count like those at held-out labels, or alone where the two
-    contradict each other by more than two standard errors: ``eval_set`` is what the user wants to
+    contradict each other by more than three standard errors: ``eval_set`` is what the user wants to
     predict.
     """
     folds = [fold for fold in one if fold in other]
@@ -125,7 +125,8 @@ def compare(
         parts.append(pairs[0] - pairs[1])
     if len(parts) == 2:
         errors = [standard_error(part) for part in parts]
-        if abs(parts[0].mean() - parts[1].mean()) > 2.0 * np.hypot(errors[0], errors[1]):
+        error = np.hypot(errors[0], errors[1])
+        if abs(parts[0].mean() - parts[1].mean()) > defaults.CONTRADICTION * error:
             parts = parts[1:]
     gains = np.concatenate(parts)
     return Comparison(float(gains.mean()), standard_error(gains))
@@ -432,7 +433,8 @@ def parts_of(problem: Problem) -> Parts:
         if len(table.categorical) < len(table.names):  # categories are not smoothed
             optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
     in_memory = isinstance(graph, Graph) and not table.on_disk
-    if in_memory and graph.n_nodes <= defaults.MAX_SPECTRAL_NODES:
+    is_offered = "low_rank" not in optional and graph.n_nodes <= defaults.MAX_SPECTRAL_NODES
+    if in_memory and is_offered:
         optional["spectral_features"] = SpectralFeatures(defaults.SPECTRAL_COMPONENTS)
     if graph.groups is not None:  # scores and columns are not propagated between rows
         fixed |= dict.fromkeys(("smoothing", "feature_smoothing", "spectral_features"))
