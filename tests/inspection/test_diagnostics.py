@@ -8,7 +8,8 @@ import ebboost as eb
 from ebboost.data.table import Table
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Validation
-from ebboost.model.predict import fitted_table, with_labels
+from ebboost.model.inputs import fitted_table
+from ebboost.model.predict import with_labels
 from tests.inspection.models import QUICK, fitted, fitted_classes
 from tests.problems import homophilous
 
