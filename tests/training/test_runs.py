@@ -26,7 +26,7 @@ def test_patience_fits_the_learning_rate(n_labels, requested, expected):
 def test_each_label_is_held_out_once_and_trained_on_by_all_other_models():
     labels = Labels(np.arange(10), np.arange(10.0)[:, None], np.full(10, 2.0))
     folds = LabelFolds(labels, np.ones(10), np.arange(10) % 3, Labels(*_evaluation()))
-    assert folds.n_folds == 3 and folds.is_cross_fitted
+    assert folds.n_folds == 3
     held_out = np.concatenate([folds.held_out(fold).nodes for fold in range(3)])
     assert sorted(held_out) == list(range(10))
     assert np.intersect1d(folds.training(1).nodes, folds.held_out(1).nodes).size == 0

@@ -92,11 +92,6 @@ class LabelFolds:
         """Number of models; 1 too where no label is held out."""
         return int(self.fold.max(initial=0)) + 1
 
-    @property
-    def is_cross_fitted(self) -> bool:
-        """Whether every label is trained on by all models but one."""
-        return self.n_folds > 1 and not self.in_time
-
     def training(self, fold: int) -> Labels:
         """Return the labels that the model of a fold is trained on."""
         return self.labels.subset(self.fold < fold if self.in_time else self.fold != fold)
