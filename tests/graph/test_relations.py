@@ -3,7 +3,7 @@ import pytest
 
 import ebboost as eb
 from ebboost.data.labels import Labels
-from ebboost.training.selection import relation_strengths
+from ebboost.training.relations import relation_strengths
 from tests.strategies import random_graph
 
 

@@ -32,8 +32,9 @@ from ebboost.training.default_field import group_effects
 from ebboost.training.finish import average_models, finish
 from ebboost.training.likelihood import with_estimated_loss
 from ebboost.training.problem import FitData, Problem, check_causal, check_offset, fold_labels
+from ebboost.training.relations import choose_strengths
 from ebboost.training.runs import Runner
-from ebboost.training.selection import Parts, Search, choose_strengths, parts_of
+from ebboost.training.selection import Parts, Search, parts_of
 from ebboost.training.settings import Settings
 
 logger = logging.getLogger(__name__)
