@@ -80,8 +80,10 @@ class DaskCollective(Collective):
         self.rank = int(collective.get_rank())
         self.count = int(collective.get_world_size())
         worker = get_worker()
-        arguments = worker.security.get_connection_args("worker")
-        self._tls = arguments.get("ssl_context") if worker.address.startswith("tls") else None
+        security = worker.security
+        options = (security.get_connection_args("worker"), security.get_listen_args("worker"))
+        #: Contexts of connections that this worker opens, and of those that it accepts.
+        self._tls = [one.get("ssl_context") for one in options]
         listener = socket.create_server((get_address_host(worker.address), 0), backlog=self.count)
         listener.settimeout(SILENCE_SECONDS)
         with listener:
@@ -93,21 +95,22 @@ class DaskCollective(Collective):
         """A connection with each other worker; the one of higher rank opens it."""
         sockets: dict[int, Any] = {}
         for rank in range(self.rank):
-            sockets[rank] = self._open(socket.create_connection(addresses[rank]), rank)
+            sockets[rank] = self._open(socket.create_connection(addresses[rank]), False)
             sockets[rank].sendall(fit + struct.pack("<q", self.rank))
         while len(sockets) < self.count - 1:
-            accepted = self._open(listener.accept()[0], None)
+            accepted = self._open(listener.accept()[0], True)
             greeting = bytes(self._read(accepted, len(fit) + 8))
             if greeting.startswith(fit):  # somebody else's connection otherwise
                 sockets[struct.unpack("<q", greeting[-8:])[0]] = accepted
         return sockets
 
-    def _open(self, connection: socket.socket, rank: int | None) -> socket.socket:
+    def _open(self, connection: socket.socket, is_accepted: bool) -> socket.socket:
         connection.settimeout(SILENCE_SECONDS)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls is None:
+        context = self._tls[is_accepted]
+        if context is None:
             return connection
-        secure: socket.socket = self._tls.wrap_socket(connection, server_side=rank is None)
+        secure: socket.socket = context.wrap_socket(connection, server_side=is_accepted)
         return secure
 
     def allreduce(self, values: AnyRows) -> AnyRows:
