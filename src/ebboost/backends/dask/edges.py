@@ -15,8 +15,8 @@ from ebboost.graph import ParquetGraph, merge_directions, node_positions
 
 Positions = NDArray[np.int64]
 #: Edges that a worker reads and sends, and merges with their other direction, at a time.
-BLOCK = 1 << 20
-MERGED_AT_ONCE = 1 << 20
+BLOCK = 1 << 17
+MERGED_AT_ONCE = 1 << 18
 
 
 def read_graph(

@@ -20,7 +20,7 @@ from ebboost.data.types import TableLike
 
 Positions = NDArray[np.int64]
 #: Entries of an adjacency whose nodes are located at a time.
-LOCATED_AT_ONCE = 1 << 22
+LOCATED_AT_ONCE = 1 << 19
 
 
 @dataclass(frozen=True)
