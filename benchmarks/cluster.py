@@ -168,32 +168,32 @@ def kills(folder: Path, count: int) -> tuple[int, int]:
 
     columns = [f"x{i}" for i in range(COLUMNS)]
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
-    with LocalCluster(n_workers=3, **options) as cluster, Client(cluster) as client:
-        nodes = dd.read_parquet(folder / "nodes")
+    nodes = dd.read_parquet(folder / "nodes")
 
-        def fit(n_workers: int = 3, **arguments: Any) -> Any:
-            graph = eb.ParquetGraph(folder / "edges")
-            X = nodes.repartition(npartitions=n_workers)
-            model = estimator(count, "field")
-            model.fit(X[columns], X["y"], graph=graph, **arguments)
-            return model.predict().compute()
+    def fit(n_workers: int = 3, **arguments: Any) -> Any:
+        graph = eb.ParquetGraph(folder / "edges")
+        X = nodes.repartition(npartitions=n_workers)
+        model = estimator(count, "field")
+        model.fit(X[columns], X["y"], graph=graph, **arguments)
+        return model.predict().compute()
 
-        expected = fit()
-        n_named = 0
-        n_resumed = 0
-        for number in range(count):
-            client.wait_for_workers(3, timeout=120)
-            processes = sorted(client.run(os.getpid).items())
-            address, process = processes[number % 3]
+    expected = None
+    n_named = 0
+    n_resumed = 0
+    for number in range(count):
+        with LocalCluster(n_workers=3, **options) as cluster, Client(cluster) as client:
+            expected = fit() if expected is None else expected
+            address, process = sorted(client.run(os.getpid).items())[number % 3]
             checkpoint = eb.Checkpoint(folder / f"checkpoint {number}", every=1)
-            killer = Killer(number, process)
             try:
-                fit(checkpoint=checkpoint, callbacks=[killer])
+                fit(checkpoint=checkpoint, callbacks=[Killer(number, process)])
             except RuntimeError as error:
                 n_named += address in str(error)
-            client.wait_for_workers(3, timeout=120)
-            resumed = fit(3 - number % 2, checkpoint=checkpoint, resume=True)
+            n_workers = 3 - number % 2
+            client.wait_for_workers(n_workers, timeout=120)
+            resumed = fit(n_workers, checkpoint=checkpoint, resume=True)
             n_resumed += bool(np.abs(resumed - expected).max() < 1e-4)
+        print(number + 1, "killed,", n_named, "named,", n_resumed, "resumed", flush=True)
     return n_named, n_resumed
 
 
