@@ -277,9 +277,9 @@ def page_of_halo() -> str:
     """A sentence on the bytes of a sweep."""
     values, sent, reduced = halo_share(1_000_000, 4)
     return (
-        f"A sweep over a planar grid of 1,000,000 nodes on 4 workers sends {sent:,.0f} bytes, "
-        f"{sent / values:.3f} of those of the halo and {sent / reduced:.4f} of those of an "
-        "allreduce.\n"
+        "Counted from the nodes at its cuts, a sweep over a planar grid of 1,000,000 nodes on 4 "
+        f"workers sends {sent:,.0f} bytes, {sent / values:.3f} of those of the halo and "
+        f"{sent / reduced:.4f} of those of an allreduce.\n"
     )
 
 
