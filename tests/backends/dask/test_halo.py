@@ -10,7 +10,7 @@ from ebboost.backends.dask.sharding import shard_graph
 from ebboost.boosting import field_mode, latent_field
 from ebboost.boosting.label_use import objective_for
 from ebboost.boosting.latent_field import LatentField
-from ebboost.boosting.losses import LogLoss, Poisson, SquaredError
+from ebboost.boosting.losses import LogLoss, Poisson, Softmax, SquaredError
 from ebboost.data.graph_columns import frequent_levels, neighbor_columns, smoothed_columns
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import shard
@@ -68,7 +68,7 @@ def test_operators_and_degrees_are_those_of_one_process(graph, count, seed):
 
 
 @pytest.mark.parametrize(
-    "loss", [SquaredError(), LogLoss(), Poisson()], ids=lambda one: type(one).__name__
+    "loss", [SquaredError(), LogLoss(), Poisson(), Softmax()], ids=lambda one: type(one).__name__
 )
 @settings(max_examples=10, deadline=None)
 @given(graph=graphs(min_nodes=8, max_nodes=30), count=st.integers(1, 3), seed=st.integers(0, 99))
@@ -78,8 +78,10 @@ def test_objective_and_field_are_those_of_one_process(loss, graph, count, seed):
     partition, build = sharded(graph, count, seed)
     nodes = np.sort(random.choice(n, n // 2 + 1, replace=False))
     target = random.integers(0, 2, (nodes.size, 1)).astype(float)
+    if isinstance(loss, Softmax):
+        target = np.eye(3)[random.integers(0, 3, nodes.size)]
     weight = random.uniform(0.5, 2.0, nodes.size)
-    tree = random.normal(size=(n, 1))
+    tree = random.normal(size=(n, target.shape[1]))
     field = LatentField(0.7, 0.3)
 
     def results(graph, labels, tree):
