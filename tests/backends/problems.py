@@ -28,7 +28,7 @@ SETTINGS = {
     "leave-one-out": {"smoothing": eb.Laplacian(1.0, 2), "labels": "leave-one-out"},
     "masked": {"smoothing": eb.Laplacian(1.0, 2), "labels": "masked"},
     "momentum": {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "momentum": "corrected"},
-    "race": {},
+    "search": {},
     **{
         loss: {"smoothing": eb.Laplacian(1.0, 2), "labels": labels, "loss": loss}
         for loss, labels in [

@@ -214,7 +214,9 @@ def test_a_fit_is_the_fit_of_the_cpu(name):
     np.testing.assert_allclose(
         fitted.history_["training"][:rounds], history["training"][:rounds], rtol=1e-3
     )
-    assert np.sqrt(np.mean((there - here) ** 2)) < 0.02 * here.std()
+    # A search may average other candidates, whose losses differ by rounding.
+    share = 0.05 if name == "search" else 0.02
+    assert np.sqrt(np.mean((there - here) ** 2)) < share * here.std()
     assert (
         type(fitted.scores_)
         is type(fitted.propagated_scores_)
