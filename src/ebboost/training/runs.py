@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -227,13 +227,16 @@ class Runner:
         candidate: Candidate,
         folds: Iterable[int],
         rivals: Mapping[int, FoldModel] = MappingProxyType({}),
+        goes_on: Callable[[int], bool] = lambda _: True,
     ) -> None:
         """Train the models of a candidate for folds, until one is interrupted.
 
         A model is not trained to its end if it cannot be as good as its rival of the same fold.
+        ``goes_on`` is called with each fold in order, once its model and those before are ready.
         """
         name = candidate.name
-        folds = [fold for fold in folds if (name, fold) not in self.models]
+        wanted = list(folds)
+        folds = [fold for fold in wanted if (name, fold) not in self.models]
         n_concurrent = min(self.n_concurrent, len(folds))
         needs_one = not any(other == name for other, _ in self.models)
 
@@ -253,16 +256,23 @@ class Runner:
             self.models[name, fold] = self._train(run, fold, rivals.get(fold))
 
         with self.interrupt:
-            if n_concurrent < 2:
-                for fold in folds:
-                    train(fold)
-                return
-            with ThreadPoolExecutor(n_concurrent, "ebboost-model") as pool:
-                jobs = [pool.submit(copy_context().run, train, fold) for fold in folds]
-                while wait(jobs, timeout=0.1).not_done:
-                    pass  # a signal that another thread received is handled between two waits
-                for job in jobs:
-                    job.result()
+            pool = ThreadPoolExecutor(n_concurrent, "ebboost-model") if n_concurrent > 1 else None
+            jobs = {}
+            if pool is not None:
+                jobs = {fold: pool.submit(copy_context().run, train, fold) for fold in folds}
+            try:
+                for fold in wanted:
+                    if fold in jobs:
+                        while wait([jobs[fold]], timeout=0.1).not_done:
+                            pass  # a signal that another thread received is handled in between
+                        jobs[fold].result()
+                    elif fold in folds:
+                        train(fold)
+                    if (name, fold) not in self.models or not goes_on(fold):
+                        break
+            finally:
+                if pool is not None:
+                    pool.shutdown(cancel_futures=True)
         for fold in folds:  # in their order, whichever was ready first
             if (name, fold) in self.models:
                 self.models[name, fold] = self.models.pop((name, fold))

@@ -223,25 +223,24 @@ class Search:
             return labels.n_folds
         return int(np.clip(np.ceil(defaults.ENOUGH_HELD_OUT / n_held_out), 1, labels.n_folds))
 
-    def _train(self, candidate: Candidate, folds: range, rival: Candidate | None = None) -> None:
+    def _train(self, candidate: Candidate, folds: range) -> None:
         self.tried[candidate.name] = candidate
-        rivals = {} if rival is None else self.models(rival)
-        self.runner.train(candidate, folds, rivals)
+        self.runner.train(candidate, folds)
 
     def _is_better(self, candidate: Candidate, current: Candidate) -> bool:
         """Train a candidate, until it is clearly worse, and compare it with the current one."""
-        n_compared = self._n_compared()
-        ahead = self.runner.n_concurrent
-        for fold in range(n_compared):
-            if fold % ahead == 0:
-                self._train(candidate, range(fold, min(fold + ahead, n_compared)), current)
+        results: list[Comparison] = []
+
+        def goes_on(fold: int) -> bool:
             models = {one: model for one, model in self.models(candidate).items() if one <= fold}
-            result = compare(self.problem, self.models(current), models)
-            if self.runner.interrupt.is_set:
-                break
-            if result.in_errors < -defaults.CLEARLY_WORSE:
-                self.runner.drop(candidate, range(fold + 1, n_compared))
-                break
+            results.append(compare(self.problem, self.models(current), models))
+            return results[-1].in_errors >= -defaults.CLEARLY_WORSE
+
+        n_compared = self._n_compared()
+        self.tried[candidate.name] = candidate
+        self.runner.train(candidate, range(n_compared), self.models(current), goes_on)
+        self.runner.drop(candidate, range(len(results), n_compared))
+        result = results[-1]
         margin = defaults.STANDARD_ERRORS * result.standard_error
         if not current.uses_graph:
             margin = defaults.GRAPH_STANDARD_ERRORS * result.standard_error
