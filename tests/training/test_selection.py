@@ -330,7 +330,7 @@ def test_strengths_are_estimated_on_eval_set_where_nothing_else_is_held_out(monk
     monkeypatch.setattr(selection, "estimate_field", estimate)
     classes = np.where(y > np.median(y), "high", "low")
     held_out = (nodes[200:], classes[200:])
-    model = eb.EBBSClassifier(5, random_state=0)
+    model = eb.EBBSClassifier(5, n_folds=1, random_state=0)
     model.fit(X, classes[:200], nodes=nodes[:200], graph=graph, eval_set=held_out)
     assert any("field(λ=7, τ=0.5)" in name for name in model.selection_["candidate"])
     labelled, scores = seen[0]

@@ -53,7 +53,7 @@ PARAMETERS = """n_estimators : int, default=3000
     n_folds : int or "auto", default="auto"
         Folds of the labels. A model is trained for each, without its labels, and the final model is
         their mean. 1: one model, for which a share ``validation_fraction`` is held out. ``"auto"``:
-        5 up to 500 labels, 8 up to 5 000, 5 up to 50 000, else 3; 1 for classes, for learners that
+        5 up to 500 labels, 8 up to 5 000, 5 up to 50 000, else 3; 1 for learners that
         encode categories, and where neither ``smoothing`` nor ``labels`` is ``"auto"``.
     eval_metric : str or function, default="loss"
         What is computed on the validation nodes for early stopping: the loss, a metric of

@@ -194,7 +194,7 @@ def prepare_shard(
     n_labels = total_rows(shard(labels.target, workers))
     if not n_labels:
         raise ValueError("No node is labelled: y holds no known label, and at least one is needed.")
-    n_folds = count_folds(settings, n_labels, is_class, table, evaluation is not None)
+    n_folds = count_folds(settings, n_labels, table, evaluation is not None)
     fraction = settings.validation_fraction if evaluation is None else 0.0
     fold = _folds(partition.positions(workers.rank)[nodes], n_folds, fraction, seed)
     folds = shard_labels(LabelFolds(labels, weight, fold, evaluation), workers)

@@ -111,7 +111,7 @@ class Trainer:
         known = checks.labelled_nodes(*arguments, table.n_rows, classes, self.estimator)
         output = self.output_type.from_labels(known[1], settings.loss)
         time = None if data.time is None else checks.time_column(data.time, table)
-        n_folds = count_folds(settings, known[0].size, classes, table, data.eval_set is not None)
+        n_folds = count_folds(settings, known[0].size, table, data.eval_set is not None)
         if time is not None and n_folds > 1 and settings.n_folds == "auto":
             n_folds = 1 if data.eval_set is not None else defaults.FOLDS_IN_TIME
         where = (data.eval_set, table.n_rows, seed, n_folds, time)
@@ -144,9 +144,7 @@ class Trainer:
         )
 
 
-def count_folds(
-    settings: Settings, n_labels: int, classes: bool, table: Table, has_eval_set: bool
-) -> int:
+def count_folds(settings: Settings, n_labels: int, table: Table, has_eval_set: bool) -> int:
     """Return how many models are each trained without a fold; 0 to train on all labels."""
     if not settings.early_stopping:
         return 0
@@ -165,7 +163,7 @@ def count_folds(
             )
         return n_folds
     is_fixed = settings.smoothing != "auto" and settings.labels != "auto"
-    if is_fixed or classes or encodes:
+    if is_fixed or encodes:
         if n_labels >= defaults.MIN_LABELS_TO_HOLD_OUT or has_eval_set:
             return 1
         if encodes:
