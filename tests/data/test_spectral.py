@@ -74,6 +74,14 @@ def test_new_rows_have_columns_from_their_edges_to_fitted_nodes(fitted):
     assert np.std(twins) > 1.5 * np.std(alone[1:])
 
 
+def test_nodes_of_an_unknown_graph_have_no_spectral_columns(fitted):
+    _, X, graph = fitted
+    parts = {**FIXED, "labels": "none", "spectral_features": eb.SpectralFeatures(4)}
+    model = eb.EBBSRegressor(5, **parts).fit(X, X[:, 0], graph=graph)
+    with pytest.warns(UserWarning, match="spectral columns are 0"):
+        model.predict(X[:20], graph=eb.Graph.build_knn(X[:20], k=3))
+
+
 def test_updated_rows_have_the_predictions_of_a_new_table(fitted):
     model, X, graph = fitted
     predictor = model.predictor(X, graph=graph)

@@ -12,8 +12,15 @@ from ebboost.data.parquet import ParquetTable
 from ebboost.data.reader import rows_of
 from ebboost.data.table import Table
 from ebboost.data.types import IntArray, TableLike
+from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
 from ebboost.model.state import FittedState
+
+NO_POSITION = (
+    "The rows of X are taken as new nodes: graph has neither the node ids nor the edges of the "
+    "fit, so that their spectral columns are 0. Pass attach= to connect them to fitted nodes, or "
+    "fit with spectral_features=None."
+)
 
 
 def read_table(state: FittedState, X: object) -> Table:
@@ -86,6 +93,8 @@ def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) 
             raise ValueError(f"graph must be made with directed={not directed}, as at fit.")
         if state.graph.vectors is not None:
             row_of = rows_of_nodes(state.graph, one_graph)
+            if state.candidate.labels is None and (row_of < 0).all():
+                warn_caller(NO_POSITION)
             shape = (one_graph.n_nodes, state.graph.vectors.shape[1])
             vectors = np.zeros(shape, dtype=np.float32)
             vectors[row_of[row_of >= 0]] = state.graph.vectors[row_of >= 0]
