@@ -198,6 +198,11 @@ class LikelihoodFieldObjective(Objective):
         self._remainder = posterior_mode(field, loss, start, labels.target, self.tolerance**2)
         field.factorize(self._loss_curvature(self.start()))
 
+    def start_from(self, init_score: Array, scores: Array) -> None:
+        """Start at the initial score and the scores f of an earlier model, with z at its mode."""
+        super().start_from(init_score, scores)
+        self.minimize_field(self.start())
+
     def _augment(self, smoothed: Array) -> Array:
         return np.hstack([smoothed, np.zeros_like(smoothed)])
 

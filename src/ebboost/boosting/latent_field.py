@@ -362,7 +362,16 @@ class FieldObjective(Objective):
         # Both the field and the loss use weights relative to their mean.
         labels = Labels(labels.nodes, labels.target, field.weight)
         super().__init__(operator, loss, labels, validation, penalty, offset)
-        self._label_field = field.posterior_mean(labels.target - self.fixed_scores(labels.nodes))
+        self._label_field = self._field_of_labels()
+
+    def start_from(self, init_score: Array, scores: Array) -> None:
+        """Start at the initial score and the scores f of an earlier model."""
+        super().start_from(init_score, scores)
+        self._label_field = self._field_of_labels()
+
+    def _field_of_labels(self) -> Array:
+        nodes = self.labels.nodes
+        return self.field.posterior_mean(self.labels.target - self.fixed_scores(nodes))
 
     def _augment(self, smoothed: Array) -> Array:
         """P h and K W (P h): the one solve of a round."""

@@ -80,6 +80,7 @@ class Objective(Resumable):
         self._fixed_loss_curvature: Array | None = None
         self._row_sums: Array | None = None
         self._linearization: tuple[Iterate, PropagationOperator] | None = None
+        self._start_scores: Array | None = None
         # Curvature of a typical label at the start. Trees are fitted to gradients and curvatures in
         # this unit, so that their regularisation means the same for labels in cents and in dollars,
         # and for P and a multiple of P.
@@ -104,15 +105,22 @@ class Objective(Resumable):
         return gradient / (unit * self.score_unit), curvature if unit == 1.0 else curvature / unit
 
     def start(self) -> Iterate:
-        """Return f⁰ = 0."""
-        zeros = self._constant(0.0, self.labels.target.shape[1])
+        """Return f⁰: 0, or the scores of an earlier model."""
+        earlier = self._start_scores
+        scores = self._constant(0.0, self.labels.target.shape[1]) if earlier is None else earlier
         if self.operator.linear:
-            return Iterate(zeros, self._augment(zeros))
+            smoothed = scores if earlier is None else self.operator.apply(earlier)
+            return Iterate(scores, self._augment(smoothed))
 
         def propagate(point: Iterate) -> Array:
             return self._augment(self.linearize(point).apply(point.scores))
 
-        return Iterate(zeros, propagate)
+        return Iterate(scores, propagate)
+
+    def start_from(self, init_score: Array, scores: Array) -> None:
+        """Start at the initial score and the scores f of an earlier model."""
+        self.init_score = init_score
+        self._start_scores = scores
 
     def linearize(self, point: Iterate) -> PropagationOperator:
         """Return P as a linear map at a point; only the last one, which may be large, is cached."""

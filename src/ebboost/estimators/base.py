@@ -24,6 +24,8 @@ from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
 from ebboost.model.fitted import FittedModel
 from ebboost.model.output import Output
+from ebboost.model.serialization import load_state
+from ebboost.model.state import FittedState
 from ebboost.propagation import Smoother
 from ebboost.training.checkpoint import Checkpoint
 from ebboost.training.problem import FitData
@@ -135,6 +137,7 @@ class BaseEBBS(FittedModel):
         groups: ArrayLike | None = None,
         time: ArrayLike | None = None,
         causal: bool = False,
+        init_model: FittedModel | str | os.PathLike[str] | None = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         resume: bool = False,
@@ -181,6 +184,11 @@ class BaseEBBS(FittedModel):
             stopping and intervals; models of all labels are then averaged.
         causal : bool, default=False
             With ``time``: use columns and labels of earlier neighbours only, and no propagation.
+        init_model : fitted estimator or path of a model file, optional
+            Add trees to those of an earlier model, on the same or other rows with the same columns.
+            Its parts, loss and classes are used, no others are compared. ``rounds_`` count new
+            trees. For ``learner="lightgbm"``. Labels that it was trained on are no fair validation:
+            pass new ones as ``y`` or ``eval_set``, or use ``early_stopping=False``.
         callbacks : sequence of Callback, optional
             On a cluster they run in one of the workers, and their attributes are copied back.
         checkpoint : path or Checkpoint, optional
@@ -205,8 +213,19 @@ class BaseEBBS(FittedModel):
         if graph is None and groups is None:
             X, coordinates = append_columns(X, geometry if coordinates is None else coordinates)
         rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
-        self._state = trainer.fit(FitData(X, y, sample_weight, *rows))
+        data = FitData(X, y, sample_weight, *rows, self._earlier_state(init_model))
+        self._state = trainer.fit(data)
         return self
+
+    def _earlier_state(self, init_model: object) -> FittedState | None:
+        """The state of ``init_model``, an estimator or a path."""
+        if isinstance(init_model, (str, os.PathLike)):
+            estimators = {kind.__name__: kind for kind in (type(self), *BaseEBBS.__subclasses__())}
+            return load_state(init_model, (), estimators)
+        if not isinstance(init_model, FittedModel | None):
+            kind = type(init_model).__name__
+            raise TypeError(f"init_model must be a fitted estimator or a path, got {kind}.")
+        return None if init_model is None else init_model.state_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

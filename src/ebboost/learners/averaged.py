@@ -6,7 +6,7 @@ import numpy as np
 
 from ebboost.data.table import Table
 from ebboost.learners.base import Array, Ensemble, Learner
-from ebboost.learners.lightgbm import LightGBMEnsemble, average_text
+from ebboost.learners.lightgbm import LightGBMEnsemble, joined_text
 
 
 class AveragedEnsemble(Ensemble):
@@ -49,8 +49,14 @@ def average(ensembles: Sequence[Ensemble]) -> Ensemble:
     if len(ensembles) == 1:
         return ensembles[0]
     if len(texts) == len(ensembles):
-        return LightGBMEnsemble(*average_text(texts))
+        return LightGBMEnsemble(*joined_text(texts, 1.0 / len(texts)))
     return AveragedEnsemble(ensembles)
+
+
+def add(one: Ensemble, other: Ensemble) -> Ensemble:
+    """Return the sum of two ensembles of LightGBM."""
+    texts = [part.weighted_text for part in (one, other) if isinstance(part, LightGBMEnsemble)]
+    return LightGBMEnsemble(*joined_text(texts, 1.0))
 
 
 def load_ensemble(learner: Learner, files: dict[str, bytes]) -> Ensemble:

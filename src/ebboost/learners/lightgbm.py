@@ -359,11 +359,13 @@ def join_text(head: str, trees: Sequence[str], rest: str) -> str:
     return "".join([_TREE_SIZES.sub(f"tree_sizes={sizes}", head), *numbered, rest])
 
 
-def average_text(models: Sequence[tuple[str, Sequence[float]]]) -> tuple[str, list[float]]:
-    """The trees of several models on the same bins in one text, and their weights in the mean."""
+def joined_text(
+    models: Sequence[tuple[str, Sequence[float]]], share: float
+) -> tuple[str, list[float]]:
+    """The trees of several models in one text, and their weights times the share of a model."""
     parts = [split_text(text) for text, _ in models]
     trees = [tree for _, own, _ in parts for tree in own]
-    weights = [weight / len(models) for _, own in models for weight in own]
+    weights = [weight * share for _, own in models for weight in own]
     head, _, rest = parts[0]
     return join_text(head, trees, rest), weights
 

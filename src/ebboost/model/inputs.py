@@ -86,20 +86,24 @@ def graph_for(state: FittedState, X: object, n_rows: int, graph: Graphs | None) 
         text = f"graph must have the relations of the fit, {list(strengths)}, got {list(graph)}."
         raise ValueError(text)
     one_graph = mix_relations(graph, strengths)
-    if state.graph is not None and one_graph is not None:
-        uses_directions = state.pipeline.neighbor_features is not None
-        directed = one_graph.outgoing is not None
-        if uses_directions and directed != (state.graph.outgoing is not None):
-            raise ValueError(f"graph must be made with directed={not directed}, as at fit.")
-        if state.graph.vectors is not None:
-            row_of = rows_of_nodes(state.graph, one_graph)
-            if state.candidate.labels is None and (row_of < 0).all():
-                warn_caller(NO_POSITION)
-            shape = (one_graph.n_nodes, state.graph.vectors.shape[1])
-            vectors = np.zeros(shape, dtype=np.float32)
-            vectors[row_of[row_of >= 0]] = state.graph.vectors[row_of >= 0]
-            one_graph = one_graph.with_vectors(vectors)
-    return one_graph
+    return None if one_graph is None else aligned_graph(state, one_graph)
+
+
+def aligned_graph(state: FittedState, graph: Graph) -> Graph:
+    """Return another graph with the spectral vectors of the fitted nodes that it has."""
+    assert state.graph is not None
+    uses_directions = state.pipeline.neighbor_features is not None
+    directed = graph.outgoing is not None
+    if uses_directions and directed != (state.graph.outgoing is not None):
+        raise ValueError(f"graph must be made with directed={not directed}, as at fit.")
+    if state.graph.vectors is None:
+        return graph
+    row_of = rows_of_nodes(state.graph, graph)
+    if state.candidate.labels is None and (row_of < 0).all():
+        warn_caller(NO_POSITION)
+    vectors = np.zeros((graph.n_nodes, state.graph.vectors.shape[1]), dtype=np.float32)
+    vectors[row_of[row_of >= 0]] = state.graph.vectors[row_of >= 0]
+    return graph.with_vectors(vectors)
 
 
 def rows_of_nodes(fitted: Graph, graph: Graph) -> IntArray:

@@ -146,7 +146,7 @@ def check_results(trainer: Trainer, results: Sequence[WorkerResult]) -> None:
 def needs_all_nodes(settings: Settings, data: FitData) -> str | None:
     """The argument for which the nodes cannot be divided among workers, if any."""
     graphs = data.graph.values() if isinstance(data.graph, dict) else [data.graph]
-    for name in ("groups", "time"):
+    for name in ("groups", "time", "init_model"):
         if getattr(data, name) is not None:
             return f"{name}="
     if any(getattr(graph, "groups", None) is not None for graph in graphs):

@@ -13,7 +13,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
 from ebboost.data.sharded import standard_error, total_rows
 from ebboost.data.types import Array
-from ebboost.learners.averaged import average
+from ebboost.learners.averaged import add, average
 from ebboost.model.candidate import Candidate
 from ebboost.model.environment import environment
 from ebboost.model.output import ClassOutput
@@ -53,6 +53,9 @@ def _member(
     encodes = features.pipeline.encoder is not None
     model = ("estimator", "parameters", "output", "reader", "feature_names")
     names = (*model, "graph", "coordinates", "offset", "relation_strengths")
+    ensemble = average([model.ensemble for model in models if model.ensemble is not None])
+    if problem.warm_start is not None:
+        ensemble = add(problem.warm_start[candidate.name].state.ensemble, ensemble)
     reasons = [model.stop_reason for model in models]
     return FittedState(
         **{name: getattr(problem, name) for name in names},
@@ -60,7 +63,7 @@ def _member(
         candidate=candidate,
         pipeline=features.pipeline,
         column_origin=features.table.origin,
-        ensemble=average([model.ensemble for model in models if model.ensemble is not None]),
+        ensemble=ensemble,
         init_score=np.mean([model.init_score for model in models], axis=0),
         scores=scores,
         propagated_scores=propagated,

@@ -18,7 +18,7 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
     little. Out-of-fold scores leave what columns do not explain, and a field of their own what
     neighbours do not explain either.
     """
-    if problem.classes:
+    if problem.classes or problem.warm_start is not None:
         return problem
     loss = regression_loss(problem.settings.loss)
     if None not in loss.get_params().values() or not problem.labels.has_held_out(0):

@@ -24,6 +24,7 @@ from ebboost.graph import Graph, Graphs
 from ebboost.learners import as_learner
 from ebboost.model.codec import describe_parameters
 from ebboost.model.output import Output
+from ebboost.model.state import FittedState
 from ebboost.training import defaults
 from ebboost.training.settings import Settings
 
@@ -49,6 +50,7 @@ class FitData(NamedTuple):
     groups: ArrayLike | None = None
     time: ArrayLike | None = None
     causal: bool = False
+    init_model: FittedState | None = None
 
     def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
         """Return the data with the graph of the coordinates, and these, where they were passed."""
@@ -114,6 +116,13 @@ class LabelFolds:
         return held_out.concat(self.evaluation)
 
 
+class EarlierModel(NamedTuple):
+    """A candidate of ``init_model``: its state, and its scores f of the rows of this fit."""
+
+    state: FittedState
+    scores: Array
+
+
 @dataclass(frozen=True)
 class Problem:
     """What is trained: data that has been read and checked, and the settings."""
@@ -131,6 +140,7 @@ class Problem:
     labels: LabelFolds
     seed: int
     offset: Array | None = None
+    warm_start: Mapping[str, EarlierModel] | None = None  # by the names of the candidates
 
     @property
     def classes(self) -> bool:
@@ -172,6 +182,7 @@ class Problem:
         classes = () if self.output.classes is None else self.output.classes
         categories = chain.from_iterable(sorted(self.reader.categories.items()))
         blocks = (fingerprint_of(block.values) for block in self.table.blocks())
+        earlier = () if self.warm_start is None else self.warm_start.values()
         time = () if self.graph is None or self.graph.time is None else (self.graph.time,)
         return {
             "estimator": self.estimator,
@@ -179,6 +190,7 @@ class Problem:
             "y": fingerprint_of(*target, classes),
             "offset": None if self.offset is None else fingerprint_of(self.offset),
             "graph": None if self.graph is None else fingerprint_of(self.graph.adjacency, *time),
+            "init_model": fingerprint_of(*(one.scores for one in earlier)),
             "random_state": self.seed,
             "n_jobs": self.n_threads,
             "callbacks": [describe_parameters(one) for one in callbacks if one.has_state],

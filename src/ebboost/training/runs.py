@@ -123,11 +123,15 @@ def build_run(
             "'lightgbm' or 'xgboost', or pass a dataframe."
         )
     shared = next((other for other in others if other.candidate.shares_features(candidate)), None)
+    earlier = None if problem.warm_start is None else problem.warm_start[candidate.name]
     grower = None
     if shared is not None:
         pipeline = shared.pipeline
         table = shared.table
         grower = shared.grower.clone_with_shared_bins(seed)
+    elif earlier is not None:
+        pipeline = earlier.state.pipeline
+        table = pipeline.transform(problem.table, problem.graph)
     else:
         pipeline = candidate.pipeline()
         in_memory = not (problem.table.is_sparse or problem.table.on_disk)
@@ -144,6 +148,8 @@ def build_run(
     use = (candidate.labels, graph, operator, problem.output.loss)
     offset = None if problem.offset is None else backend.to_device(problem.offset)
     objective = objective_for(*use, *on_device, settings.penalty, seed, offset)
+    if earlier is not None:
+        objective.start_from(earlier.state.init_score, earlier.scores)
     objective.eval_metric = eval_metric(problem, backend, validation)
     objective = backend.objective(objective)
     if grower is None:

@@ -144,6 +144,9 @@ class Search:
                 self.runner.discard(candidate)
         self._train(current, range(self.problem.labels.n_folds))
         self.averaged = self._averaged(current)
+        for other in self.parts.others:
+            self._train(other, range(self.problem.labels.n_folds))
+            self.averaged.append(other)
         if self.problem.labels.in_time:
             self._train_on_all_labels()
 
@@ -332,6 +335,7 @@ class Parts:
     plain: Candidate
     optional: Mapping[str, object] = field(default_factory=dict)
     steps: tuple[tuple[str, ...], ...] = ()
+    others: tuple[Candidate, ...] = ()  # averaged with the first, without any comparison
 
     @property
     def by_rules(self) -> Candidate:
@@ -343,11 +347,12 @@ class Parts:
     def with_vectors(self, problem: Problem) -> Problem:
         """Return the problem with vectors of the nodes, if spectral columns may be used."""
         features = self.plain.spectral_features or self.optional.get("spectral_features")
-        if not isinstance(features, SpectralFeatures) or problem.graph is None:
+        graph = problem.graph
+        if not isinstance(features, SpectralFeatures) or graph is None or graph.vectors is not None:
             return problem
         seed = problem.seed if features.random_state is None else features.random_state
-        vectors = spectral_vectors(problem.graph, features.n_components, seed)
-        return replace(problem, graph=problem.graph.with_vectors(vectors))
+        vectors = spectral_vectors(graph, features.n_components, seed)
+        return replace(problem, graph=graph.with_vectors(vectors))
 
 
 def parts_of(problem: Problem) -> Parts:

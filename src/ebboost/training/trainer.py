@@ -22,7 +22,7 @@ from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, ParquetGraph
 from ebboost.learners import as_learner
-from ebboost.model.inputs import mix_relations, named_columns
+from ebboost.model.inputs import mix_relations, named_columns, read_table
 from ebboost.model.output import ClassOutput, Output
 from ebboost.model.state import FittedState
 from ebboost.propagation import threads
@@ -36,6 +36,7 @@ from ebboost.training.relations import choose_strengths
 from ebboost.training.runs import Runner
 from ebboost.training.selection import Parts, Search, parts_of
 from ebboost.training.settings import Settings
+from ebboost.training.warm_start import continued_output, continued_settings, with_warm_start
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +76,14 @@ class Trainer:
             return fit_on_cluster(self, data)
         with checkpoint_session(self.checkpoint, self.resume) as session:
             reader = TableReader(self.settings.categorical_features)
-            table = reader.fit(data.X)
+            if data.init_model is not None:
+                reader = data.init_model.reader
+                table = read_table(data.init_model, data.X)
+            else:
+                table = reader.fit(data.X)
             problem = self.prepare(data, reader, table, session)
+            if data.init_model is not None:
+                problem = with_warm_start(problem, data.init_model)
             if session is not None:
                 session.check_fingerprint(problem.fingerprint(self.callbacks))
             with threads(problem.n_threads), as_backend(self.settings.device) as backend:
@@ -97,7 +104,7 @@ class Trainer:
         ``table`` is what ``reader`` has read. A fit that is resumed uses the seed of its
         ``session``.
         """
-        settings = self.settings
+        settings = continued_settings(self.settings, self.estimator, data)
         columns = named_columns(data.X)
         X = columns if is_dask(data.X) else data.X
         data, coordinates = data.with_graph(reader, table)
@@ -109,7 +116,7 @@ class Trainer:
         classes = self.output_type is ClassOutput
         arguments = (data.y, data.nodes, data.sample_weight)
         known = checks.labelled_nodes(*arguments, table.n_rows, classes, self.estimator)
-        output = self.output_type.from_labels(known[1], settings.loss)
+        output = continued_output(self.output_type, known[1], settings.loss, data.init_model)
         time = None if data.time is None else checks.time_column(data.time, table)
         n_folds = count_folds(settings, known[0].size, table, data.eval_set is not None)
         if time is not None and n_folds > 1 and settings.n_folds == "auto":
@@ -198,6 +205,9 @@ def train(
 
 def candidate_parts(problem: Problem) -> Parts:
     """Return the parts of the candidates, those of one alone where none are compared."""
+    if problem.warm_start is not None:
+        candidates = [one.state.candidate for one in problem.warm_start.values()]
+        return Parts(candidates[0], others=tuple(candidates[1:]))
     parts = parts_of(problem)
     has_validation = problem.labels.validation(0) is not None
     by_rules = problem.settings.selection == "rules" or not has_validation
