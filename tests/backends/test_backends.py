@@ -44,7 +44,7 @@ def pair(monkeypatch, model, X, y, graph):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_rounds_stay_on_the_device_of_the_labels(name, monkeypatch):
-    model = eb.EBBSRegressor(8, 0.3, learner=eb.XGBoost(3), random_state=0, **SETTINGS[name])
+    model = eb.EBBSRegressor(5, 0.3, learner=eb.XGBoost(3), random_state=0, **SETTINGS[name])
     here, there, history, fitted = pair(monkeypatch, model, *problem())
     np.testing.assert_allclose(there, here, rtol=1e-4)
     np.testing.assert_allclose(fitted.history_["training"], history["training"], rtol=1e-4)

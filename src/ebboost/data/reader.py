@@ -211,7 +211,8 @@ def _as_array(X: TableLike) -> Any:
         except ValueError:
             return X  # of unequal lengths: scikit-learn raises the error
     if isinstance(X, np.ndarray) and X.dtype.kind == "O" and X.ndim == 2:
-        missing: Any = np.frompyfunc(is_missing, 1, 1)(X)
+        with np.errstate(invalid="ignore"):  # NaN is compared
+            missing: Any = np.frompyfunc(is_missing, 1, 1)(X)
         X = np.where(missing.astype(bool), np.nan, X)
     return X
 
