@@ -126,10 +126,10 @@ test-3.%: .venv-3.%/.ready  ## the tests with another Python, 3.11 to 3.14 (ARGS
 .venv-deploy/.ready: requirements-deploy.lock $(SOURCES)
 	$(PYTHON) -m venv .venv-deploy
 	.venv-deploy/bin/python $(PIP) --require-hashes -r requirements-deploy.lock
-	.venv-deploy/bin/python $(PIP) pytest mlflow-skinny -e .
+	.venv-deploy/bin/python $(PIP) pytest mlflow-skinny onnxmltools onnxruntime treelite -e .
 	@touch $@
 
-test-deploy: .venv-deploy/.ready  ## the service and the MLflow model in deploy
+test-deploy: .venv-deploy/.ready  ## the service and the MLflow model in deploy, and exported trees
 	.venv-deploy/bin/python -m pytest tests/project/test_deploy.py
 
 $(RELEASE)/.ready: requirements-release.lock

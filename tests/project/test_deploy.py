@@ -56,6 +56,43 @@ def test_the_service_looks_up_updates_and_predicts(model, module, tmp_path):
     assert wrong.status_code == 422 and "nodes" in wrong.json()["detail"]
 
 
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    """Rows, their scores f, and the path of a file in LightGBM's format."""
+    X = np.random.default_rng(0).normal(size=(80, 3)).astype(np.float32).astype(float)
+    parts = {"smoothing": eb.Laplacian(), "labels": "field", "early_stopping": False}
+    model = eb.EBBSRegressor(20, random_state=0, **parts)
+    model.fit(X, X[:, 0] + np.sin(3.0 * X[:, 1]), graph=eb.Graph.build_knn(X, k=4))
+    path = tmp_path_factory.mktemp("trees") / "trees.txt"
+    model.ensemble_.booster.save_model(path)
+    return X, model.scores_[:, 0], path
+
+
+def test_treelite_scores_rows_like_the_model(trees):
+    treelite = pytest.importorskip("treelite", reason="make test-deploy installs it")
+    X, scores, path = trees
+    loaded = treelite.frontend.load_lightgbm_model(path)
+    np.testing.assert_allclose(treelite.gtil.predict(loaded, X).ravel(), scores, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_onnx_graph_scores_rows_like_the_model(trees):
+    onnxmltools = pytest.importorskip("onnxmltools", reason="make test-deploy installs it")
+    import lightgbm
+    import onnxruntime
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    X, scores, path = trees
+    text = path.read_text().replace("feature_names=", "objective=regression\nfeature_names=", 1)
+    booster = lightgbm.Booster(model_str=text)
+    booster.params["objective"] = "regression"
+    types = [("X", FloatTensorType([None, 3]))]
+    onnx = onnxmltools.convert_lightgbm(booster, initial_types=types).SerializeToString()
+    session = onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"])
+    exported = session.run(None, {"X": X.astype(np.float32)})[0].ravel()
+    np.testing.assert_allclose(exported, scores, rtol=0, atol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_logged_model_predicts_new_rows_by_their_edges(model, module, tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="make test-deploy installs it")
