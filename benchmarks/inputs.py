@@ -74,25 +74,42 @@ def boosted(
     return scores, time.perf_counter() - start
 
 
-def houses(name: str, splits: list[int]) -> Iterator[tuple[str, str, float, float]]:
-    """Yield the rows (split, method, RMSE, seconds) of sales at points."""
+class Sales(NamedTuple):
+    """House sales: table, log prices, splits, columns of the coordinates."""
+
+    X: pd.DataFrame
+    y: Array
+    splits: list[Split]
+    coordinates: list[str]
+
+    @property
+    def numbers(self) -> pd.DataFrame:
+        """The table with dates as numbers."""
+        dates = self.X.select_dtypes("datetime")
+        return self.X.assign(**{name: self.X[name].astype("int64") for name in dates})
+
+
+def sales(name: str) -> Sales:
+    """Return the sales of kchouse or lucas."""
     if name == "kchouse":
         X = pd.read_csv(home() / "kchouse" / "nodes.csv.gz")
         y = np.log(X.pop("price").to_numpy(dtype=float))
         X = X.drop(columns="id", errors="ignore").assign(date=pd.to_datetime(X["date"]))
-        parts = masks(name)
-        columns = ["long", "lat"]
-    else:
-        X, y, _, official = eb.datasets.load_lucas(coordinates=True)
-        known = official[0]["train"][np.argsort(X["sdate"].to_numpy()[official[0]["train"]])]
-        cut = known.size - known.size // 10
-        parts = [Split(known[:cut], known[cut:], official[0]["test"])]
-        columns = ["x", "y"]
-    numbers = X.assign(**{c: X[c].astype("int64") for c in X.select_dtypes("datetime")})
+        return Sales(X, y, masks(name), ["long", "lat"])
+    X, y, _, official = eb.datasets.load_lucas(coordinates=True)
+    known = official[0]["train"][np.argsort(X["sdate"].to_numpy()[official[0]["train"]])]
+    cut = known.size - known.size // 10
+    return Sales(X, y, [Split(known[:cut], known[cut:], official[0]["test"])], ["x", "y"])
+
+
+def houses(name: str, splits: list[int]) -> Iterator[tuple[str, str, float, float]]:
+    """Yield the rows (split, method, RMSE, seconds) of sales at points."""
+    data = sales(name)
+    X, y, parts, columns = data
     for number in (number for number in splits if number < len(parts)):
         split = parts[number]
         truth = y[split.test]
-        scores, seconds = boosted(numbers, y, split, "regression")
+        scores, seconds = boosted(data.numbers, y, split, "regression")
         yield f"{name} {number}", "LightGBM", _rmse(scores, truth), seconds
         evaluation = (split.validation, y[split.validation])
         fits: dict[str, tuple[Rows, dict[str, Any]]] = {}

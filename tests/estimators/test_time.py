@@ -129,7 +129,24 @@ def test_intervals_of_later_rows_follow_a_drift_that_labels_show(tmp_path):
     without = regressor(**options).fit(features, y[known], nodes=known).predict(interval=0.9)
     assert is_covered[later].mean() > ((without.lower <= y) & (y <= without.upper))[later].mean()
     assert (high - model.predict())[later].mean() > 1.3 * (model.predict() - low)[later].mean()
+    late = model.predict_distribution(nodes=later)
+    assert late.mean.mean() == pytest.approx(0.5 * (low + high)[later].mean(), abs=0.15)
+    assert late.cdf(y[later]).mean() == pytest.approx(0.5, abs=0.15)
+    parts = model.uncertainty(later)
+    np.testing.assert_allclose(parts[["noise", "field", "features"]].sum(axis=1), late.variance)
     model.save(tmp_path / "model.ebb")
     for one in (model, eb.load(tmp_path / "model.ebb")):
         groups = one.predict(interval=0.9, nodes=later, interval_groups=np.zeros(N))
         np.testing.assert_array_equal(groups.lower, low[later])
+
+
+def test_distributions_of_later_counts_follow_a_drift_that_labels_show():
+    known = np.flatnonzero(TIME <= 24)
+    later = np.flatnonzero(TIME > 24)
+    y = np.random.default_rng(0).poisson(np.exp(1.0 + 0.05 * TIME)).astype(float)
+    options = {"loss": "poisson", "n_folds": 2, "learning_rate": 0.3}
+    model = regressor(**options).fit(X[["a"]], y[known], nodes=known, time=TIME)
+    late = model.predict_distribution(nodes=later)
+    assert model.predict()[later].mean() < 0.7 * y[later].mean()
+    assert late.mean.mean() == pytest.approx(y[later].mean(), rel=0.2)
+    assert (late.quantile(0.05) <= y[later]).mean() > 0.9

@@ -242,7 +242,8 @@ class FittedModel(LearnedAttributes):
         The variance adds the noise of the likelihood and the posterior variance of the latent
         field, times a factor of trees that are grown on the sizes of out-of-fold residuals. Numbers
         have a Student t distribution with two scales, amounts gamma, counts negative binomial,
-        classes their probabilities.
+        classes their probabilities. After a fit with ``time``, nodes that are later than all labels
+        have the drift and the spread of forecasts of labels as far ahead.
 
         Parameters
         ----------
@@ -273,7 +274,7 @@ class FittedModel(LearnedAttributes):
         if state.is_classifier:
             return class_distribution(state, rows.raw)
         require_spread(state, "predict_distribution")
-        return distribution_of(state, rows.raw, spread_of_rows(state, rows, X, nodes))
+        return distribution_of(state, rows, spread_of_rows(state, rows, X, nodes))
 
     def explain(self, nodes: ArrayLike, X: TableLike = None, *, decimals: int | None = None) -> Any:
         """Return the predictions of fitted nodes as a table of contributions that add up to them.

@@ -24,8 +24,9 @@ from ebboost.model.rows import RowPredictions
 from ebboost.model.spread import (
     LocalSpread,
     distribution_of,
-    distribution_with,
+    forecast_distribution,
     held_out_distribution,
+    is_later,
     require_spread,
 )
 from ebboost.model.state import FittedState
@@ -132,8 +133,7 @@ def with_intervals(
 ) -> Intervals:
     """Return predictions with intervals of the level ``interval``."""
     check_number("interval", interval, low=0.0, high=1.0, closed="neither")
-    spread = require_spread(state)
-    distribution = distribution_of(state, rows.raw, local)
+    distribution = distribution_of(state, rows, local)
     chosen = calibration_slice(state)
     scores = scores_of_labels(state)[chosen]
     prediction = state.output.decode(rows.raw)
@@ -143,19 +143,15 @@ def with_intervals(
         part = distribution.subset(of_rows)
         ends[:, of_rows] = [part.quantile_of_score(-lower), part.quantile_of_score(upper)]
 
-    is_later = np.zeros(prediction.size, dtype=bool)
-    forecast = state.forecast
-    if forecast is not None and rows.is_stored:
-        is_later = np.isin(rows.position, forecast.later)
-    for of_rows, of_labels in _parts(groups, ~is_later, state.validation.nodes[chosen]):
+    later = is_later(state, rows)
+    for of_rows, of_labels in _parts(groups, ~later, state.validation.nodes[chosen]):
         end = conformal_quantile(scores[of_labels], float(interval))
         fill(of_rows, end, end)
-    if forecast is not None and spread.forecast_deviation is not None and is_later.any():
-        moments = (forecast.prediction, spread.forecast_deviation)
-        forecasts = distribution_with(state, spread, *moments)
-        below, above = _scores(forecasts, forecast.target[:, 0])
+    forecast = state.forecast
+    if forecast is not None and later.any():
+        below, above = _scores(forecast_distribution(state), forecast.target[:, 0])
         level = 0.5 * (1.0 + float(interval))
-        for of_rows, of_labels in _parts(groups, is_later, forecast.nodes):
+        for of_rows, of_labels in _parts(groups, later, forecast.nodes):
             fill(of_rows, *(conformal_quantile(one[of_labels], level) for one in (below, above)))
     return Intervals(prediction, ends[0], ends[1])
 

@@ -39,6 +39,12 @@ COLUMNS = ("prediction", "field deviation", "labelled neighbours", "residuals of
 # Range of the factor a(x), and by how much the variance of a count exceeds its mean at least.
 FACTORS = (0.05, 20.0)
 OVERDISPERSION = 1e-6
+# Neighbours of mean size that are added to those of a node: a log size has a variance of about 1,
+# and its mean one of 0.1 to 0.2 between nodes.
+NEIGHBORS_OF_MEAN = 5.0
+# Levels of the quantiles that show a drift, and the least factor of means with a logarithmic link.
+DRIFT_LEVELS = np.arange(0.05, 0.96, 0.05)
+MIN_DRIFT_RATIO = 1e-3
 NO_RESIDUALS = (
     "needs residuals at nodes that were not trained on, and this fit has none: pass "
     "eval_set=(nodes, y), or leave early_stopping=True with at least 10 labels."
@@ -134,10 +140,10 @@ def neighbor_columns(
 ) -> Array:
     """Return the number of labelled neighbours, and the mean log size of their residuals.
 
-    ``size`` are those of the first nodes of the graph, NaN where unknown.
+    ``size`` are those of the first nodes of the graph, NaN where unknown. Sizes are in units of
+    their mean, so that the column is 0 where none is known.
     """
-    columns = np.full((nodes.size, 2), np.nan)
-    columns[:, 0] = 0.0
+    columns = np.zeros((nodes.size, 2))
     if graph is None or graph.groups is not None or labels is None:
         return columns
     labelled = np.zeros(graph.n_nodes)
@@ -146,12 +152,15 @@ def neighbor_columns(
     weights = pattern.copy()
     pattern.data = np.ones_like(pattern.data)
     columns[:, 0] = pattern @ labelled
-    known = np.zeros((graph.n_nodes, 2))
     is_known = np.isfinite(size)
+    if not is_known.any() or not weights.nnz:
+        return columns
+    known = np.zeros((graph.n_nodes, 2))
     known[: size.size][is_known, 0] = 1.0
-    known[: size.size][is_known, 1] = np.log(np.maximum(size[is_known], 1e-3))
-    mass, total = (weights @ known).T
-    np.divide(total, mass, out=columns[:, 1], where=mass > 0)
+    relative = size[is_known] / max(float(size[is_known].mean()), 1e-300)
+    known[: size.size][is_known, 1] = np.log(np.maximum(relative, 1e-3))
+    mass, total = (weights @ known).T / weights.data.mean()
+    columns[:, 1] = total / (mass + NEIGHBORS_OF_MEAN)
     return columns
 
 
@@ -160,13 +169,12 @@ def spread_table(table: Table | None, raw: Array, variance: Array, neighbors: Ar
     with np.errstate(divide="ignore"):
         deviation = np.where(variance > 0.0, 0.5 * np.log(variance), np.nan)
     own = np.column_stack([raw[:, 0], deviation, neighbors])
-    origin = (-1,) * len(COLUMNS)
     if table is None:
-        return Table(own, COLUMNS, (), origin)
+        return Table(own, COLUMNS, (), (0, 1, 2, 3))
     values = np.hstack([np.asarray(table.values, dtype=np.float64), own])
     names = (*table.names, *COLUMNS)
     categories = {"categories": table.categories}
-    return Table(values, names, table.categorical, (*table.origin, *origin), **categories)
+    return Table(values, names, table.categorical, tuple(range(len(names))), **categories)
 
 
 def spread_of_rows(
@@ -215,11 +223,61 @@ def model_variance(
     return noise + rate * dispersion * field_variance
 
 
-def distribution_of(state: FittedState, raw: Array, local: LocalSpread) -> PredictiveDistribution:
+def distribution_of(
+    state: FittedState, rows: RowPredictions, local: LocalSpread
+) -> PredictiveDistribution:
     """Return the predictive distributions of rows."""
     spread = require_spread(state, "predict_distribution")
-    variance = model_variance(state, raw, spread.dispersion, local.field_variance)
-    return distribution_with(state, spread, raw, np.sqrt(variance) * local.factor)
+    raw = rows.raw.copy()
+    deviation = np.sqrt(model_variance(state, raw, spread.dispersion, local.field_variance))
+    deviation *= local.factor
+    later = is_later(state, rows)
+    if later.any():
+        raw[later], deviation[later] = _with_drift(state, spread, raw[later], deviation[later])
+    return distribution_with(state, spread, raw, deviation)
+
+
+def is_later(state: FittedState, rows: RowPredictions) -> NDArray[np.bool_]:
+    """Return which rows are later than all labels, and forecasts of labels as far ahead exist."""
+    if state.forecast is None or not rows.is_stored:
+        return np.zeros(rows.position.size, dtype=bool)
+    return np.isin(rows.position, state.forecast.later)
+
+
+def forecast_distribution(state: FittedState) -> PredictiveDistribution:
+    """Return the predictive distributions of the labels of the forecast record."""
+    spread = require_spread(state)
+    assert state.forecast is not None
+    assert spread.forecast_deviation is not None
+    moments = (state.forecast.prediction, spread.forecast_deviation)
+    return distribution_with(state, spread, *_with_drift(state, spread, *moments))
+
+
+def _with_drift(
+    state: FittedState, spread: Spread, raw: Array, deviation: Array
+) -> tuple[Array, Array]:
+    """Raw predictions and deviations that contain the drift of forecasts.
+
+    Quantiles of the residuals of forecasts are a line in those of the other residuals, in units of
+    the deviation; predictions with a logarithmic link are multiplied by one factor.
+    """
+    forecast = state.forecast
+    assert forecast is not None
+    assert spread.forecast_deviation is not None
+    record = state.validation
+    predicted = state.loss.inverse_link(forecast.prediction)
+    if state.loss.log_link:
+        ratio = max(float(forecast.target.sum() / predicted.sum()), MIN_DRIFT_RATIO)
+        residual = (forecast.target / ratio - predicted)[:, 0] / spread.forecast_deviation
+        scale = max(float(np.sqrt(np.mean(residual**2))) / spread.scale, 1.0)
+        return raw + np.log(ratio), ratio * scale * deviation
+    residuals = (forecast.target - predicted)[:, 0] / spread.forecast_deviation
+    others = (record.target - state.loss.inverse_link(record.prediction))[:, 0] / spread.deviation
+    quantiles = [np.quantile(values, DRIFT_LEVELS) for values in (others, residuals)]
+    if not np.ptp(quantiles, axis=1).all():
+        return raw, deviation
+    scale, shift = np.polyfit(quantiles[0], quantiles[1], 1)
+    return raw + shift * deviation[:, None], scale * deviation
 
 
 def variance_columns(state: FittedState, nodes: ArrayLike | None) -> dict[str, NDArray[Any]]:
@@ -229,10 +287,10 @@ def variance_columns(state: FittedState, nodes: ArrayLike | None) -> dict[str, N
     spread = require_spread(state, "uncertainty")
     rows = RowPredictions.of_fitted_nodes(state).subset(nodes)
     local = LocalSpread(spread.field_variance[rows.position], spread.factor[rows.position])
-    distribution = distribution_of(state, rows.raw, local)
+    distribution = distribution_of(state, rows, local)
     without_field = model_variance(state, rows.raw, spread.dispersion, 0.0 * local.field_variance)
     both = model_variance(state, rows.raw, spread.dispersion, local.field_variance)
-    unit = float(np.median(distribution.variance / (both * local.factor**2)))
+    unit = distribution.variance / (both * local.factor**2)
     noise = unit * without_field
     field = unit * (both - without_field)
     return {

@@ -154,10 +154,7 @@ def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedSt
     if isinstance(state.output, ClassOutput):
         return with_labels(_calibrate(state), labels.labels, backend)
     state = with_labels(state, labels.labels, backend)
-    evaluation = labels.evaluation
-    record = state.validation
-    n_calibration = (record if evaluation is None else evaluation).nodes.size
-    spread = Deferred(partial(estimate_spread, state, n_calibration))
+    spread = Deferred(partial(estimate_spread, state, labels))
     return replace(state, deferred_spread=spread)
 
 

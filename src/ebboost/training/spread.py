@@ -26,6 +26,7 @@ from ebboost.model.spread import (
 from ebboost.model.state import FittedState, ForecastRecord
 from ebboost.propagation import IdentityOperator
 from ebboost.training import defaults
+from ebboost.training.problem import LabelFolds
 
 # Least degrees of freedom: the variance must exist; the start of their estimate, in excess of it.
 MIN_DF = 2.1
@@ -35,8 +36,8 @@ FEW_RESIDUALS = 50
 MAX_RESIDUALS = 5_000
 
 
-def estimate_spread(state: FittedState, n_calibration: int) -> Spread | None:
-    """Return the spread of the residuals of a model, calibrated on its last labels.
+def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
+    """Return the spread of the residuals of a model, calibrated on ``eval_set`` or all folds.
 
     ``state.raw_predictions`` use the labels.
     """
@@ -65,7 +66,7 @@ def estimate_spread(state: FittedState, n_calibration: int) -> Spread | None:
         None if own is None else own.subset(record.nodes),
         record.prediction,
         left_out,
-        neighbors[record.nodes],
+        neighbors_of_held_out(state, folds, size),
     )
     ensemble, held_out = _grow(state, labelled, size)
     factor = np.ones(state.n_nodes)
@@ -82,7 +83,7 @@ def estimate_spread(state: FittedState, n_calibration: int) -> Spread | None:
         dispersion=dispersion,
         scale=scale,
         shape=shape,
-        n_calibration=n_calibration,
+        n_calibration=(folds.evaluation or record).nodes.size,
         variance_error=variance_error,
         uses_columns=uses_columns,
         factor=factor,
@@ -92,6 +93,26 @@ def estimate_spread(state: FittedState, n_calibration: int) -> Spread | None:
         forecast_deviation=forecast_deviation,
         ensemble=ensemble,
     )
+
+
+def neighbors_of_held_out(state: FittedState, folds: LabelFolds, size: Array) -> Array:
+    """Return neighbour columns of held-out labels, from residuals that do not depend on the label.
+
+    A label that is far from its prediction changes those of its neighbours: only models that were
+    not trained on it count.
+    """
+    nodes = state.validation.nodes
+    of_nodes = np.full(state.n_nodes, folds.n_folds)  # the number of eval_set
+    of_nodes[folds.labels.nodes] = folds.fold
+    fold = of_nodes[nodes]
+    columns = np.empty((nodes.size, 2))
+    for number in np.unique(fold):
+        own = fold == number
+        counts = fold <= number if folds.in_time or number == folds.n_folds else own
+        known = np.full(state.n_nodes, np.nan)
+        known[nodes[counts]] = size[counts]
+        columns[own] = neighbor_columns(state.graph, known, state.labels, nodes[own])
+    return columns
 
 
 def _forecast_deviation(
