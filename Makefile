@@ -18,7 +18,7 @@ SOURCES = pyproject.toml hatch_build.py src/ebboost/_native/kernels.c
 # Threads that wait by spinning slow each other down on a busy machine.
 export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help setup demo report test test-docs fuzz soak faults coverage mutate audit test-lowest test-newest test-gnn test-deploy wheels release-check smoke emulators workflows bill bench bench-quick bench-speed bench-default figures docs lock clean
+.PHONY: help setup demo report test test-docs fuzz soak stress faults coverage mutate audit test-lowest test-newest test-gnn test-deploy wheels release-check smoke emulators workflows bill bench bench-quick bench-speed bench-default figures docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9.%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -81,6 +81,9 @@ fuzz: $(VENV)/.ready  ## a minute each of random fits and of changed model files
 
 soak: $(VENV)/.ready  ## serve and update for 20 minutes under 8 clients, then fit 10 000 models; fails if it grows or slows
 	$(RUN) tools/soak.py $(ARGS)
+
+stress: $(VENV)/.ready  ## a hundred runs of eight threads on one model; forked processes, units of labels, a busy machine
+	$(RUN) tools/stress.py $(ARGS)
 
 faults: $(VENV)/.ready  ## interrupt fits for a minute and compare the resumed models (ARGS="--minutes 10 --seed 7")
 	$(RUN) tools/faults.py $(ARGS)
