@@ -13,11 +13,13 @@ from ebboost.model.distribution import (
     Shape,
     TweedieDistribution,
 )
-from ebboost.training.spread import fit_shape
+from ebboost.training.spread import fit_shape, fit_shapes
 
 MEANS = np.array([2.0, 3.0])
 FAMILIES = {
-    "numbers": NumberDistribution(MEANS, np.array([1.0, 2.0]), Shape(0.2, 1.3, 1.4, 7.0)),
+    "numbers": NumberDistribution(
+        MEANS, np.array([1.0, 2.0]), Shape(0.2, 1.3, np.array([1.4, 0.8]), np.array([7.0, 5.0]))
+    ),
     "amounts": AmountDistribution(MEANS, np.array([4.0, 2.0])),
     "counts": CountDistribution(MEANS, np.array([2.5, 9.0])),
     "tweedie": TweedieDistribution(MEANS, np.array([4.0, 14.0]), 1.6),
@@ -68,6 +70,15 @@ def test_shape_is_estimated_from_residuals():
     draws = NumberDistribution(np.zeros(1), np.ones(1), truth).sample(5000, random_state=0)[0]
     np.testing.assert_allclose(fit_shape(draws)[:3], truth[:3], atol=0.1)
     assert fit_shape(np.arange(10.0)).df > 1000
+
+
+def test_shapes_follow_the_prediction():
+    random = np.random.default_rng(0)
+    at = np.sort(random.random(3000))
+    skewed = NumberDistribution(np.zeros(3000), np.ones(3000), Shape(skew=np.exp(2 * at - 1)))
+    shapes = fit_shapes(at, skewed.sample(random_state=0)[:, 0])
+    assert (np.diff(shapes[:, 0]) > 0).all()
+    np.testing.assert_allclose(shapes[:, 3], np.exp(2 * shapes[:, 0] - 1), rtol=0.2)
 
 
 def test_classes_have_probabilities_and_no_quantiles():

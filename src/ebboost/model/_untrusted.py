@@ -51,7 +51,6 @@ MANIFEST = {
 SPREAD = {
     "dispersion": float,
     "scale": float,
-    "shape": {"location": float, "scale": float, "skew": float, "df": float},
     "n_calibration": int,
     "variance_error": float,
     "uses_columns": bool,
@@ -152,22 +151,23 @@ def check_member(
 
 def spread_facts(spread: Spread) -> dict[str, Any]:
     """Return the numbers of a spread."""
-    facts = {name: getattr(spread, name) for name in SPREAD}
-    return facts | {"shape": spread.shape._asdict()}
+    return {name: getattr(spread, name) for name in SPREAD}
 
 
 def spread_arrays(state: FittedState) -> tuple[str, ...]:
-    """Return the names of the arrays of a spread."""
+    """Return the names of the arrays of a spread with an entry for each node or label."""
     return SPREAD_ARRAYS + (("forecast_deviation",) if state.forecast is not None else ())
 
 
 def check_spread(state: FittedState, facts: dict[str, Any], arrays: Arrays) -> None:
     """Check numbers and arrays of a spread."""
     match(facts, SPREAD, "spread")
-    values = [facts["dispersion"], facts["scale"], *facts["shape"].values()]
+    values = [facts["dispersion"], facts["scale"]]
     require(bool(np.isfinite(values).all()), "spread must hold finite numbers")
-    positive = [*values[:2], *values[3:]]
-    require(min(positive) > 0.0 and facts["shape"]["df"] > 2.0, "spread must be positive")
+    at, _, scale, skew, df = numbers(arrays, "spread_shapes", None, 5).T
+    is_positive = min(*values, *scale, *skew) > 0.0 and min(df, default=0.0) > 2.0
+    require(is_positive, "spread must be positive")
+    require(bool((np.diff(at) >= 0.0).all()), "spread_shapes must be in the order of predictions")
     n_labels = state.validation.nodes.size
     require(is_integer(facts["n_calibration"], 1, n_labels), "spread.n_calibration")
     require(not state.is_classifier, "spread must be null for a classifier")

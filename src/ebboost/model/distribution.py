@@ -26,13 +26,13 @@ class Shape(NamedTuple):
     """The distribution of standardised residuals: a Student t with two scales.
 
     Its scale is ``scale`` times ``skew`` above ``location``, and divided by ``skew`` below
-    (Fernández and Steel, 1998).
+    (Fernández and Steel, 1998). Numbers, or arrays with an entry for each node.
     """
 
-    location: float = 0.0
-    scale: float = 1.0
-    skew: float = 1.0
-    df: float = 1e6
+    location: Array | float = 0.0
+    scale: Array | float = 1.0
+    skew: Array | float = 1.0
+    df: Array | float = 1e6
 
 
 class PredictiveDistribution(ABC):
@@ -205,7 +205,7 @@ class NumberDistribution(PredictiveDistribution):
         return self.scale**2 * self._moments[1]
 
     @property
-    def _moments(self) -> tuple[float, float]:
+    def _moments(self) -> tuple[Array | float, Array | float]:
         """Mean and variance of standardised residuals."""
         location, scale, skew, df = self.shape
         log_ratio = special.gammaln((df - 1.0) / 2.0) - special.gammaln(df / 2.0)
@@ -224,32 +224,33 @@ class NumberDistribution(PredictiveDistribution):
         return _split_cdf(-self._standardised(y), 1.0 / self.shape.skew, self.shape.df)
 
     def _quantile(self, lower: float, upper: float) -> Array:
-        skew = self.shape.skew
-        below = 1.0 / (1.0 + skew**2)
-        if lower < below:
-            value = special.stdtrit(self.shape.df, lower / (2.0 * below)) / skew
-        else:
-            value = -special.stdtrit(self.shape.df, upper / (2.0 * (1.0 - below))) * skew
+        location, scale, skew, df = self.shape
         if lower == 0.0 or upper == 0.0:
-            value = -np.inf if lower == 0.0 else np.inf
-        return self.location + self.scale * (self.shape.location + self.shape.scale * value)
+            return np.full_like(self.location, -np.inf if lower == 0.0 else np.inf)
+        below = 1.0 / (1.0 + np.square(skew))
+        left = special.stdtrit(df, np.minimum(lower / (2.0 * below), 0.5)) / skew
+        right = special.stdtrit(df, np.minimum(upper / (2.0 * (1.0 - below)), 0.5)) * skew
+        value = np.where(lower < below, left, -right)
+        return self.location + self.scale * (location + scale * value)
 
     def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
         return _split_log_density(self._standardised(y), self.shape) - np.log(self.scale)
 
     def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
-        location, scale, skew, df = self.shape
+        location, scale, skew, df = (np.reshape(part, (-1, 1)) for part in self.shape)
         draws = np.abs(random.standard_t(df, size))
         above = random.random_sample(size) < skew**2 / (1.0 + skew**2)
         draws = np.where(above, skew * draws, -draws / skew)
         return self.location[:, None] + self.scale[:, None] * (location + scale * draws)
 
     def subset(self, rows: Any) -> "NumberDistribution":  # noqa: D102
-        return NumberDistribution(self.location[rows], self.scale[rows], self.shape)
+        size = self.location.shape
+        shape = Shape(*(np.broadcast_to(part, size)[rows] for part in self.shape))
+        return NumberDistribution(self.location[rows], self.scale[rows], shape)
 
 
-def _split_cdf(x: Array, skew: float, df: float) -> Array:
-    below = 1.0 / (1.0 + skew**2)
+def _split_cdf(x: Array, skew: Array | float, df: Array | float) -> Array:
+    below = 1.0 / (1.0 + np.square(skew))
     left = 2.0 * below * special.stdtr(df, skew * np.minimum(x, 0.0))
     right = 2.0 * (1.0 - below) * special.stdtr(df, -np.maximum(x, 0.0) / skew)
     return np.where(x < 0.0, left, 1.0 - right)

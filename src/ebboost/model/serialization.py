@@ -36,7 +36,6 @@ from ebboost.model import _untrusted as untrusted
 from ebboost.model.candidate import Candidate
 from ebboost.model.codec import PartCodec
 from ebboost.model.container import FileFormat, error_text
-from ebboost.model.distribution import Shape
 from ebboost.model.output import ClassOutput, Output
 from ebboost.model.spread import COLUMNS, Spread
 from ebboost.model.state import FittedState, ForecastRecord, GraphGain, ValidationRecord
@@ -158,7 +157,7 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
         arrays["offset"] = state.offset
     if state.spread is not None:
         spread = state.spread
-        names = untrusted.spread_arrays(state)
+        names = (*untrusted.spread_arrays(state), "shapes")
         arrays |= {f"spread_{name}": getattr(spread, name) for name in names}
     for prefix, (attribute, kind) in _RECORDS.items():
         record = getattr(state, attribute)
@@ -314,9 +313,9 @@ def _load_spread(
         own = state.n_features if facts["uses_columns"] else 0
         categories = {column: len(values) for column, values in state.reader.categories.items()}
         ensemble.check(own + len(COLUMNS), 1, categories if own else {})
-    names = untrusted.spread_arrays(state)
+    names = (*untrusted.spread_arrays(state), "shapes")
     parts: dict[str, Any] = {name: arrays[f"spread_{name}"] for name in names}
-    return Spread(**facts | parts | {"shape": Shape(**facts["shape"])}, ensemble=ensemble)
+    return Spread(**facts | parts, ensemble=ensemble)
 
 
 def _load_member(

@@ -61,8 +61,9 @@ class Spread:
         φ of the likelihood, without what the field explains.
     scale : float
         κ, the root mean square of residuals in units of their deviation.
-    shape : Shape
-        Distribution of standardised residuals.
+    shapes : ndarray of shape (k, 5)
+        Raw predictions, ascending, and the parameters of the shape of standardised residuals
+        there; in between they are interpolated.
     n_calibration : int
         The last labels of the validation record, which intervals are calibrated on.
     variance_error : float
@@ -82,7 +83,7 @@ class Spread:
 
     dispersion: float
     scale: float
-    shape: Shape
+    shapes: Array
     n_calibration: int
     variance_error: float
     uses_columns: bool
@@ -332,4 +333,6 @@ def distribution_with(
         if isinstance(loss, Gamma):
             return AmountDistribution(means, variances)
         return TweedieDistribution(means, variances, loss.power)
-    return NumberDistribution(state.output.apply_link(raw)[:, 0], deviation, spread.shape)
+    at, *parameters = spread.shapes.T
+    shape = Shape(*(np.interp(raw[:, 0], at, values) for values in parameters))
+    return NumberDistribution(state.output.apply_link(raw)[:, 0], deviation, shape)

@@ -78,11 +78,13 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     deviation = expected * held_out
     standardised = residual / deviation
     scale = float(np.sqrt(np.mean(standardised**2))) or 1.0
-    shape = Shape() if loss.log_link else fit_shape(standardised)
+    shapes = np.array([[0.0, *Shape()]])
+    if not loss.log_link:
+        shapes = fit_shapes(record.prediction[:, 0], standardised)
     return Spread(
         dispersion=dispersion,
         scale=scale,
-        shape=shape,
+        shapes=shapes,
         n_calibration=(folds.evaluation or record).nodes.size,
         variance_error=variance_error,
         uses_columns=uses_columns,
@@ -189,6 +191,13 @@ def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | 
         held_out[test] = np.exp(best.scores[test, 0]).clip(*FACTORS)
         ensembles.append(grower.compile(best.weights))
     return average(ensembles), held_out
+
+
+def fit_shapes(predictions: Array, residuals: Array) -> Array:
+    """Return median predictions, and parameters of shapes, in groups of similar predictions."""
+    n_groups = int(np.clip(residuals.size // defaults.SHAPE_LABELS, 1, defaults.SHAPE_GROUPS))
+    groups = np.array_split(np.argsort(predictions, kind="stable"), n_groups)
+    return np.array([[np.median(predictions[one]), *fit_shape(residuals[one])] for one in groups])
 
 
 def fit_shape(residuals: Array) -> Shape:
