@@ -92,6 +92,10 @@ MAX_STORED_SCORES = 30_000_000
 ENOUGH_HELD_OUT = 16_000
 CLEARLY_WORSE = 3.0
 
+#: Candidates are compared at a learning rate that is so many times as high, up to this one.
+COMPARING_RATIO = 3.0
+MAX_COMPARING_RATE = 0.3
+
 #: Folds of cross-fitting up to a number of labels; more models average out more noise.
 FOLDS = ((500, 5), (5_000, 8), (50_000, 5))
 FOLDS_BEYOND = 3

@@ -95,8 +95,7 @@ def _validation_record(problem: Problem, search: Search) -> ValidationRecord:
 def _forecast_record(problem: Problem, search: Search) -> ForecastRecord | None:
     """Predictions of later labels by models trained on the labels before them."""
     later = problem.labels.later
-    trained = search.runner.models
-    models = [trained[key] for one in search.averaged if (key := (one.name, FORECAST)) in trained]
+    models = search.forecasts()
     if later is None or not models:
         return None
     labels = problem.labels.held_out(FORECAST)
@@ -119,7 +118,7 @@ def _predictions(
 
 def _selection_table(problem: Problem, search: Search) -> dict[str, list[float | str]]:
     """The candidates, best first, as columns."""
-    trained = ((one, search.models(one)) for one in search.tried.values())
+    trained = ((one, search.compared(one)) for one in search.tried.values())
     if problem.labels.validation(0) is None:
         return {}
     rows = [selection_row(problem, one, models) for one, models in trained if models]

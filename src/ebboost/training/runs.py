@@ -1,6 +1,7 @@
 """One model: a candidate trained on all labels but those of a fold."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -167,10 +168,6 @@ def _boosting(
     problem: Problem, features: CandidateFeatures, objective: Objective, fold: int
 ) -> Boosting:
     settings = problem.settings
-    rate = settings.learning_rate
-    rate = rate or defaults.learning_rate(
-        problem.classes, problem.n_labels, problem.table.is_sparse
-    )
     n_rounds = settings.n_estimators
     if settings.early_stopping and problem.labels.validation(fold) is None:  # too few labels
         n_rounds = min(n_rounds, defaults.ROUNDS_WITHOUT_VALIDATION)
@@ -178,11 +175,17 @@ def _boosting(
         objective,
         features.grower,
         n_rounds=n_rounds,
-        learning_rate=rate,
+        learning_rate=learning_rate(problem),
         momentum=as_momentum(settings.momentum),
         candidate=features.candidate.name,
         fold=fold,
     )
+
+
+def learning_rate(problem: Problem) -> float:
+    """Return the learning rate of a fit."""
+    size = (problem.classes, problem.n_labels, problem.table.is_sparse)
+    return problem.settings.learning_rate or defaults.learning_rate(*size)
 
 
 def early_stopping(problem: Problem) -> EarlyStopping:
@@ -206,13 +209,14 @@ class Runner:
     interrupt: Interrupt
     features: list[CandidateFeatures] = field(default_factory=list)
     models: dict[tuple[str, int], FoldModel] = field(default_factory=dict)
+    prefix: str = ""  # of names in ``models``, which runners with other settings share
 
     def __post_init__(self) -> None:
         self._building = threading.Lock()
         graph = self.problem.graph
         # Layouts of the edges live as long as this, and all models share them.
         self._sweep = None if graph is None else sweep_on(graph.adjacency)
-        if self.session is not None:
+        if self.session is not None and not self.models:
             learner = self.problem.settings.learner
             for name, fold, state in self.session.load("models"):
                 self.models[name, fold] = FoldModel.from_state(state, learner)
@@ -240,7 +244,7 @@ class Runner:
         A model is not trained to its end if it cannot be as good as its rival of the same fold.
         ``goes_on`` is called with each fold in order, once its model and those before are ready.
         """
-        name = candidate.name
+        name = self.prefix + candidate.name
         wanted = list(folds)
         folds = [fold for fold in wanted if (name, fold) not in self.models]
         n_concurrent = min(self.n_concurrent, len(folds))
@@ -283,6 +287,28 @@ class Runner:
             if (name, fold) in self.models:
                 self.models[name, fold] = self.models.pop((name, fold))
 
+    def models_of(self, candidate: Candidate) -> dict[int, FoldModel]:
+        """Return the models of a candidate by the number of their fold."""
+        name = self.prefix + candidate.name
+        return {fold: model for (other, fold), model in self.models.items() if other == name}
+
+    def comparing(self) -> "Runner":
+        """Return a runner that trains in fewer rounds, to compare candidates."""
+        problem = self.problem
+        settings = problem.settings
+        rate = learning_rate(problem)
+        ratio = max(min(defaults.MAX_COMPARING_RATE / rate, defaults.COMPARING_RATIO), 1.0)
+        if ratio == 1.0 or settings.selection == "thorough":
+            return self
+        patience = early_stopping(problem).n_iter_no_change
+        settings = replace(
+            settings,
+            learning_rate=ratio * rate,
+            n_estimators=math.ceil(settings.n_estimators / ratio),
+            n_iter_no_change=math.ceil(patience / ratio),
+        )
+        return replace(self, problem=replace(problem, settings=settings), prefix="compared: ")
+
     def train_on_all(self, candidate: Candidate, numbers: Iterable[int], n_rounds: int) -> None:
         """Train models for some rounds on all labels; their numbers are those of no fold."""
         settings = replace(self.problem.settings, n_estimators=n_rounds, early_stopping=False)
@@ -292,13 +318,12 @@ class Runner:
     def drop(self, candidate: Candidate, folds: Iterable[int]) -> None:
         """Forget models that would not have been trained one after another."""
         for fold in folds:
-            self.models.pop((candidate.name, fold), None)
+            self.models.pop((self.prefix + candidate.name, fold), None)
 
     def discard(self, candidate: Candidate) -> None:
         """Free the trees of a candidate that cannot be selected any more."""
-        for (name, fold), model in self.models.items():
-            if name == candidate.name:
-                self.models[name, fold] = model.without_trees()
+        for fold, model in self.models_of(candidate).items():
+            self.models[self.prefix + candidate.name, fold] = model.without_trees()
 
     def features_of(self, candidate: Candidate) -> CandidateFeatures:
         """Return the columns of a candidate that has been trained, or of a checkpoint's."""
@@ -332,7 +357,7 @@ class Runner:
         if session is not None:
             if not self.models and session.candidate is None:
                 session.check_state(run.features.grower.state())
-            if session.candidate == candidate.name and session.fold == fold:
+            if session.candidate == self.prefix + candidate.name and session.fold == fold:
                 stored = session.load("run", run.objective)
                 run.boosting.restore(stored["boosting"])
                 parts = iter(stored["callbacks"])
@@ -347,7 +372,7 @@ class Runner:
                     },
                 }
 
-            where = (candidate.name, fold, self.n_rounds)
+            where = (self.prefix + candidate.name, fold, self.n_rounds)
             after.insert(0, CheckpointCallback(session, collect, self.interrupt, *where))
         result = boost(run.boosting, watchers, after=after, states=states)
         reason = self.interrupt.reason if self.interrupt.is_set else result.stop_reason

@@ -3,7 +3,8 @@
 A search adds one part after another to plain boosting, or removes one, and keeps what lowers the
 loss. Every candidate is trained to its end, on all labels but those of a fold, and compared at the
 labels of that fold and of ``eval_set``, node by node. A part is added if the gain exceeds a share
-of its standard error, the first part that uses the graph only beyond one.
+of its standard error, the first part that uses the graph only beyond one. Candidates are compared
+at a higher learning rate than the selected one is trained with in the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -123,6 +124,10 @@ class Search:
     tried: dict[str, Candidate] = field(default_factory=dict)
     averaged: list[Candidate] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.comparing = self.runner.comparing() if self.parts.steps else self.runner
+        self._final: set[str] = set()
+
     @property
     def selected(self) -> Candidate:
         """The best candidate."""
@@ -131,7 +136,8 @@ class Search:
     def run(self) -> None:
         """Select the candidates to average, and train the models of all of their folds."""
         current = self.parts.plain
-        self._train(current, range(self._n_compared()))
+        n_compared = self._n_compared()
+        self._train(current, range(n_compared))
         for step in self.parts.steps:
             if self.runner.interrupt.is_set:
                 break
@@ -141,8 +147,10 @@ class Search:
             if self._is_better(candidate, current):
                 current, candidate = candidate, current
             if not self._can_be_averaged(candidate):
-                self.runner.discard(candidate)
-        self._train(current, range(self.problem.labels.n_folds))
+                self.comparing.discard(candidate)
+        self._train_finally(current, range(self.problem.labels.n_folds))
+        if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
+            self._train_finally(self.parts.plain, range(n_compared))
         self.averaged = self._averaged(current)
         for other in self.parts.others:
             self._train(other, range(self.problem.labels.n_folds))
@@ -158,18 +166,20 @@ class Search:
             numbers.insert(0, FORECAST)
         for candidate in self.averaged:
             n_rounds = np.mean([model.n_rounds for model in self.models(candidate).values()])
-            self.runner.train_on_all(candidate, numbers, max(round(n_rounds), 1))
+            runner = self._runner_of(candidate)
+            runner.train_on_all(candidate, numbers, max(round(n_rounds), 1))
 
     def final_models(self, candidate: Candidate) -> list[FoldModel]:
         """Return the models whose scores are averaged: of all folds, or trained on all labels."""
-        models = self.models(candidate)
-        trained = self.runner.models.items()
-        own = [
-            model
-            for (name, fold), model in trained
-            if name == candidate.name and fold >= self.problem.labels.n_folds
-        ]
-        return own or list(models.values())
+        models = self._runner_of(candidate).models_of(candidate)
+        n_folds = self.problem.labels.n_folds
+        on_all = [model for number, model in models.items() if number >= n_folds]
+        return on_all or list(self.models(candidate).values())
+
+    def forecasts(self) -> list[FoldModel]:
+        """Return the models of the selected candidates that forecast later labels, if any."""
+        models = [self._runner_of(one).models_of(one) for one in self.averaged]
+        return [one[FORECAST] for one in models if FORECAST in one]
 
     def _can_be_averaged(self, candidate: Candidate) -> bool:
         """Whether a candidate has all of its models, and few enough scores to store."""
@@ -213,10 +223,17 @@ class Search:
         }
 
     def models(self, candidate: Candidate) -> dict[int, FoldModel]:
-        """Return the models of a candidate by fold."""
-        models = self.runner.models
-        keys = [(candidate.name, fold) for fold in range(self.problem.labels.n_folds)]
-        return {key[1]: models[key] for key in keys if key in models}
+        """Return the models of a candidate by fold, those with the final learning rate if any."""
+        models = self._runner_of(candidate).models_of(candidate)
+        return {fold: models[fold] for fold in range(self.problem.labels.n_folds) if fold in models}
+
+    def compared(self, candidate: Candidate) -> dict[int, FoldModel]:
+        """Return the models by which a candidate was compared, by fold."""
+        models = self.comparing.models_of(candidate)
+        return {fold: model for fold, model in models.items() if fold in range(self._n_compared())}
+
+    def _runner_of(self, candidate: Candidate) -> Runner:
+        return self.runner if candidate.name in self._final else self.comparing
 
     def _n_compared(self) -> int:
         """Folds on which candidates are compared: as many as give enough labels."""
@@ -228,7 +245,15 @@ class Search:
 
     def _train(self, candidate: Candidate, folds: range) -> None:
         self.tried[candidate.name] = candidate
-        self.runner.train(candidate, folds)
+        self.comparing.train(candidate, folds)
+
+    def _train_finally(self, candidate: Candidate, folds: range) -> None:
+        """Train a candidate with the final learning rate, if the fit is not interrupted."""
+        if self.comparing is self.runner or not self.runner.interrupt.is_set:
+            self.runner.train(candidate, folds)
+        if self.comparing is not self.runner and not self.runner.interrupt.is_set:
+            self._final.add(candidate.name)
+            self.comparing.discard(candidate)
 
     def _is_better(self, candidate: Candidate, current: Candidate) -> bool:
         """Train a candidate, until it is clearly worse, and compare it with the current one."""
@@ -241,8 +266,8 @@ class Search:
 
         n_compared = self._n_compared()
         self.tried[candidate.name] = candidate
-        self.runner.train(candidate, range(n_compared), self.models(current), goes_on)
-        self.runner.drop(candidate, range(len(results), n_compared))
+        self.comparing.train(candidate, range(n_compared), self.models(current), goes_on)
+        self.comparing.drop(candidate, range(len(results), n_compared))
         result = results[-1]
         margin = defaults.STANDARD_ERRORS * result.standard_error
         if not current.uses_graph:
