@@ -297,8 +297,8 @@ class Runner:
         problem = self.problem
         settings = problem.settings
         rate = learning_rate(problem)
-        ratio = max(min(defaults.MAX_COMPARING_RATE / rate, defaults.COMPARING_RATIO), 1.0)
-        if ratio == 1.0 or settings.selection == "thorough":
+        ratio = defaults.for_size(problem.classes, problem.n_labels).comparing_rate / rate
+        if ratio <= 1.0 or settings.selection == "thorough":
             return self
         patience = early_stopping(problem).n_iter_no_change
         settings = replace(
