@@ -136,8 +136,7 @@ class Search:
     def run(self) -> None:
         """Select the candidates to average, and train the models of all of their folds."""
         current = self.parts.plain
-        n_compared = self._n_compared()
-        self._train(current, range(n_compared))
+        self._train(current, range(self._n_folds(defaults.ENOUGH_IF_CLEAR)))
         for step in self.parts.steps:
             if self.runner.interrupt.is_set:
                 break
@@ -150,11 +149,10 @@ class Search:
                 self.comparing.discard(candidate)
         self._train_finally(current, range(self.problem.labels.n_folds))
         if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
-            self._train_finally(self.parts.plain, range(n_compared))
-        self.averaged = self._averaged(current)
-        for other in self.parts.others:
-            self._train(other, range(self.problem.labels.n_folds))
-            self.averaged.append(other)
+            self._train_finally(self.parts.plain, range(len(self.compared(self.parts.plain))))
+        self.averaged = [*self._averaged(current), *self.parts.others]
+        for candidate in self.averaged[1:]:
+            self._train(candidate, range(self.problem.labels.n_folds))
         if self.problem.labels.in_time:
             self._train_on_all_labels()
 
@@ -182,12 +180,15 @@ class Search:
         return [one[FORECAST] for one in models if FORECAST in one]
 
     def _can_be_averaged(self, candidate: Candidate) -> bool:
-        """Whether a candidate has all of its models, and few enough scores to store."""
+        """Whether a candidate has enough models to compare, and few enough scores to store."""
         models = self.models(candidate)
         scores = next(iter(models.values())).scores
         n_scores = len(self.runner.models) * total_rows(scores) * scores.shape[1]
-        is_complete = len(models) == self.problem.labels.n_folds > 1
-        return is_complete and n_scores <= defaults.MAX_STORED_SCORES
+        n_folds = self.problem.labels.n_folds
+        has_enough = n_folds > 1 and len(models) >= self._n_folds(defaults.ENOUGH_IF_CLEAR)
+        # One that was compared on some of many folds would cost more models than it is worth.
+        is_cheap = self._n_folds() == n_folds
+        return has_enough and is_cheap and n_scores <= defaults.MAX_STORED_SCORES
 
     def _averaged(self, selected: Candidate) -> list[Candidate]:
         """The selected candidate, and others as long as averaging them in lowers the loss."""
@@ -206,20 +207,21 @@ class Search:
         return averaged
 
     def _average_loss(self, candidates: Sequence[Candidate]) -> float:
-        """Loss of the mean prediction of candidates, all of whose models are trained."""
+        """Loss of the mean prediction of candidates at the folds that all were trained for."""
         mean = self.mean_models(candidates)
         return float(losses_of(self.problem, mean, list(mean)).mean())
 
     def mean_models(self, candidates: Sequence[Candidate]) -> dict[int, FoldModel]:
         """Return models with the mean prediction of candidates, by fold."""
         models = [self.models(one) for one in candidates]
+        n_folds = min(map(len, models))
         return {
             fold: replace(
                 model,
                 held_out=average([one[fold].held_out for one in models]),
                 evaluation=average([one[fold].evaluation for one in models]),
             )
-            for fold, model in models[0].items()
+            for fold, model in list(models[0].items())[:n_folds]
         }
 
     def models(self, candidate: Candidate) -> dict[int, FoldModel]:
@@ -230,18 +232,18 @@ class Search:
     def compared(self, candidate: Candidate) -> dict[int, FoldModel]:
         """Return the models by which a candidate was compared, by fold."""
         models = self.comparing.models_of(candidate)
-        return {fold: model for fold, model in models.items() if fold in range(self._n_compared())}
+        return {fold: model for fold, model in models.items() if fold in range(self._n_folds())}
 
     def _runner_of(self, candidate: Candidate) -> Runner:
         return self.runner if candidate.name in self._final else self.comparing
 
-    def _n_compared(self) -> int:
-        """Folds on which candidates are compared: as many as give enough labels."""
+    def _n_folds(self, n_enough: int = defaults.ENOUGH_HELD_OUT) -> int:
+        """Number of folds that hold enough labels."""
         labels = self.problem.labels
         n_held_out = max(int((labels.fold == 0).sum()), 1)
         if labels.in_time or self.problem.settings.selection == "thorough":
             return labels.n_folds
-        return int(np.clip(np.ceil(defaults.ENOUGH_HELD_OUT / n_held_out), 1, labels.n_folds))
+        return int(np.clip(np.ceil(n_enough / n_held_out), 1, labels.n_folds))
 
     def _train(self, candidate: Candidate, folds: range) -> None:
         self.tried[candidate.name] = candidate
@@ -256,18 +258,26 @@ class Search:
             self.comparing.discard(candidate)
 
     def _is_better(self, candidate: Candidate, current: Candidate) -> bool:
-        """Train a candidate, until it is clearly worse, and compare it with the current one."""
+        """Train a candidate and compare it with the current one, on as few folds as are clear."""
         results: list[Comparison] = []
+        n_enough = self._n_folds(defaults.ENOUGH_IF_CLEAR)
 
         def goes_on(fold: int) -> bool:
             models = {one: model for one, model in self.models(candidate).items() if one <= fold}
             results.append(compare(self.problem, self.models(current), models))
-            return results[-1].in_errors >= -defaults.CLEARLY_WORSE
+            errors = results[-1].in_errors
+            is_better = fold + 1 >= n_enough and errors > defaults.CLEAR
+            return not is_better and errors >= -defaults.CLEAR
 
-        n_compared = self._n_compared()
         self.tried[candidate.name] = candidate
-        self.comparing.train(candidate, range(n_compared), self.models(current), goes_on)
-        self.comparing.drop(candidate, range(len(results), n_compared))
+        n_common = len(self.models(current))
+        n_folds = self._n_folds()
+        self.comparing.train(candidate, range(n_common), self.models(current), goes_on)
+        if n_common < n_folds and len(results) == n_common and abs(results[-1].in_errors) < defaults.CLEAR:
+            self._train(current, range(n_folds))
+            others = range(n_common, n_folds)
+            self.comparing.train(candidate, others, self.models(current), goes_on)
+        self.comparing.drop(candidate, range(len(results), n_folds))
         result = results[-1]
         margin = defaults.STANDARD_ERRORS * result.standard_error
         if not current.uses_graph:
