@@ -167,11 +167,10 @@ class Scripted(Runner):
         return fold_model(target + (error(noise) if callable(error) else error * noise))
 
 
-def search(errors, steps, optional):
+def search(errors, steps, optional, **changes):
     X, y, graph = homophilous(400)
-    problem = problem_of(auto(n_folds=4), X, y, graph)
-    runner = Scripted(problem, Backend(), [], None, Interrupt())
-    runner.errors = errors
+    problem = problem_of(auto(n_folds=4, **changes), X, y, graph)
+    runner = type("", (Scripted,), {"errors": errors})(problem, Backend(), [], None, Interrupt())
     parts = Parts(named(Candidate("")), optional, steps)
     result = Search(problem, runner, parts)
     result.run()
@@ -212,6 +211,47 @@ def test_candidates_that_lower_the_loss_together_are_averaged():
     result = search(errors, (("smoothing",), ("neighbor_features",)), PARTS)
     names = [one.name for one in result.averaged]
     assert names == ["propagation", "propagation + neighbour columns"]
+
+
+def test_a_clearly_better_candidate_is_compared_on_fewer_folds(monkeypatch):
+    monkeypatch.setattr(defaults, "ENOUGH_IF_CLEAR", 200)  # two of four folds
+    errors = {
+        "none": 1.0,
+        "propagation": 0.5,
+        "propagation + neighbour columns": lambda noise: 0.49 * noise[::-1],
+    }
+    steps = (("smoothing",), ("neighbor_features",))
+    result = search(errors, steps, PARTS, learning_rate=0.1)
+    n_folds = {one.name: len(result.compared(one)) for one in result.tried.values()}
+    assert list(n_folds.values()) == [2, 4, 4]  # the last two differ by chance
+    assert [len(result.models(one)) for one in result.averaged] == [4, 4]
+
+
+def test_candidates_are_compared_at_a_higher_learning_rate_than_the_final_one():
+    X, y, graph = homophilous(300)
+    seen = []
+
+    class Limits(eb.Callback):
+        def after_round(self, info):
+            seen.append((info.candidate, info.n_rounds))
+
+    m = auto(learning_rate=0.1, n_estimators=100).fit(X, y, graph=graph, callbacks=[Limits()])
+    final = {m.best_candidate_, "none"}
+    assert {limit for _, limit in seen} == {
+        34,
+        100,
+    }  # a third of the rounds at three times the rate
+    assert {name for name, limit in seen if limit == 100} == final
+    assert {name for name, limit in seen if limit == 34} == set(m.selection_["candidate"])
+    rounds = dict(zip(m.selection_["candidate"], m.selection_["rounds"], strict=True))
+    assert rounds[m.best_candidate_] < np.mean(m.state_.rounds[:3])
+
+
+def test_a_thorough_search_compares_at_the_final_learning_rate():
+    X, y, graph = homophilous(300)
+    problem = problem_of(auto(learning_rate=0.1, selection="thorough"), X, y, graph)
+    runner = Runner(problem, Backend(), [], None, Interrupt())
+    assert runner.comparing() is runner
 
 
 def test_averaged_candidates_predict_explain_and_survive_a_file(tmp_path, monkeypatch):

@@ -273,7 +273,11 @@ class Search:
         n_common = len(self.models(current))
         n_folds = self._n_folds()
         self.comparing.train(candidate, range(n_common), self.models(current), goes_on)
-        if n_common < n_folds and len(results) == n_common and abs(results[-1].in_errors) < defaults.CLEAR:
+        if (
+            n_common < n_folds
+            and len(results) == n_common
+            and abs(results[-1].in_errors) < defaults.CLEAR
+        ):
             self._train(current, range(n_folds))
             others = range(n_common, n_folds)
             self.comparing.train(candidate, others, self.models(current), goes_on)
