@@ -237,10 +237,7 @@ def test_candidates_are_compared_at_a_higher_learning_rate_than_the_final_one():
 
     m = auto(learning_rate=0.1, n_estimators=100).fit(X, y, graph=graph, callbacks=[Limits()])
     final = {m.best_candidate_, "none"}
-    assert {limit for _, limit in seen} == {
-        34,
-        100,
-    }  # a third of the rounds at three times the rate
+    assert {limit for _, limit in seen} == {34, 100}  # a third at three times the rate
     assert {name for name, limit in seen if limit == 100} == final
     assert {name for name, limit in seen if limit == 34} == set(m.selection_["candidate"])
     rounds = dict(zip(m.selection_["candidate"], m.selection_["rounds"], strict=True))

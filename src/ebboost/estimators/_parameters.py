@@ -48,8 +48,9 @@ PARAMETERS = """n_estimators : int, default=3000
         How the parts that are ``"auto"`` are selected. ``"search"`` adds one part after another and
         keeps it if it lowers the loss at held-out labels, with strengths of the field estimated
         from out-of-fold predictions. Candidates are compared at a higher learning rate than the
-        selected one is trained with; ``"thorough"`` compares them at the final one, on all folds. ``"rules"``: all parts but smoothed columns if neighbours
-        have similar labels, else none, without any comparison.
+        selected one is trained with; ``"thorough"`` compares them at the final one, on all folds.
+        ``"rules"``: all parts but smoothed and spectral columns if neighbours have similar labels,
+        else none, without any comparison.
     n_folds : int or "auto", default="auto"
         Folds of the labels. A model is trained for each, without its labels, and the final model is
         their mean. 1: one model, for which a share ``validation_fraction`` is held out. ``"auto"``:

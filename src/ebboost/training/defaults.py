@@ -24,11 +24,11 @@ class SizeDefaults:
     max_bin_without_graph: int  # no change: LightGBM's own 255, fewer with few labels
     learning_rate: float  # −: −1.5 to +0.2 %, +: −1.5 to +1.1 %
     n_iter_no_change: int
-    # Candidates are compared at a higher rate than the selected one is trained with in the end. Test
-    # errors with these rates and with the final ones alone: County 1.050, 1.052 and Avazu .1051,
-    # .1054 (5 splits each), House .4318, .4334, King County .1599, .1600, Lucas .2635, .2645, elect80
-    # .0589, .0590, twitch 1.036, 1.032 (one split each), in 40 to 75 % of the time. At .5 tables of
-    # many columns lose: R² .8755 instead of .8794 on Lucas without eval_set.
+    # Candidates are compared at a higher rate than the selected one is trained with in the end.
+    # Test errors with these rates and with the final ones alone: County 1.050, 1.052 and Avazu
+    # .1051, .1054 (5 splits each), House .4318, .4334, King County .1599, .1600, Lucas .2635,
+    # .2645, elect80 .0589, .0590, twitch 1.036, 1.032 (one split each), in 40 to 75 % of the time.
+    # At .5 tables of many columns lose: R² .8755 instead of .8794 on Lucas without eval_set.
     comparing_rate: float
 
 
