@@ -262,3 +262,18 @@ def test_models_fitted_in_joblib_workers_are_those_fitted_here():
         joblib.delayed(fitted)(seed) for seed in (0, 1)
     )
     np.testing.assert_array_equal(together, [fitted(0), fitted(1)])
+
+
+def test_shap_explains_the_exported_trees_by_named_columns():
+    shap = pytest.importorskip("shap")
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"size": SIZE, "x": PLACE[:, 0]})
+    graph = eb.Graph.build_knn(PLACE, k=5)
+    neighbors = eb.NeighborFeatures(["mean"])
+    parts = {"neighbor_features": neighbors, "smoothing": None, "labels": "field", "n_folds": 1}
+    model = eb.EBBSRegressor(**QUICK, **parts).fit(table, Y, graph=graph)
+    columns = neighbors.fit_transform(table, graph=graph)
+    columns = pandas.DataFrame(columns, columns=neighbors.get_feature_names_out())
+    values = shap.TreeExplainer(model.ensemble_.booster)(columns)
+    assert values.feature_names[:3] == ["size", "x", "mean(size)"]
+    np.testing.assert_allclose(values.values.sum(1) + values.base_values, model.scores_[:, 0])

@@ -1,6 +1,7 @@
 """``ebboost fit``: train on a table and its edges, and write a model file."""
 
 import shlex
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +124,7 @@ def _train(
     options: dict[str, Any],
 ) -> inputs.Model:
     """The fitted model; ``graph`` is that of the coordinates, with ids."""
+    warnings.filterwarnings("ignore", ".* nearly copies y")  # as a note has said already
     if coordinates is None:
         return model.fit(X, y, graph=graph, **options)
     model.fit(X, y, coordinates=coordinates, **options)

@@ -241,8 +241,8 @@ def _check_range(values: AnyArray, names: Sequence[object]) -> None:
 def _is_text(column: nw.Series[Any]) -> bool:
     """Whether a dataframe column holds text: by its type or, for objects, by its values."""
     if _holds_objects(column):
-        values = [value for value in column.to_list() if not is_missing(value)]
-        return bool(values) and all(isinstance(value, str) for value in values)
+        others = [value for value in column.to_list() if not isinstance(value, str)]
+        return len(others) < len(column) and all(map(is_missing, others))
     return column.dtype in (nw.Categorical, nw.Enum, nw.String)
 
 
@@ -258,7 +258,7 @@ def _as_list(column: Column) -> list[Any]:
 
 def _categories(column: Column, name: object) -> list[Any]:
     """Return the sorted categories of a column."""
-    categories = {value for value in _as_list(column) if not is_missing(value)}
+    categories = {value for value in set(_as_list(column)) if not is_missing(value)}
     if len({isinstance(value, str) for value in categories}) > 1:
         problem = f"X, column {name!r}: the categories mix text and numbers"
         raise ValueError(f"{problem}. Convert all of them to text.")
@@ -280,14 +280,15 @@ def _codes(column: Column, categories: list[Any], name: str) -> Array:
     """Return the positions of a column's values in ``categories``, NaN for others."""
     codes = {value: float(code) for code, value in enumerate(categories)}
     values = _as_list(column)
-    for row, value in enumerate(values if categories else []):
-        if isinstance(value, str) != isinstance(categories[0], str) and not is_missing(value):
+    kind = isinstance(categories[0], str) if categories else None
+    for value in dict.fromkeys(values) if categories else ():
+        if isinstance(value, str) is not kind and not is_missing(value):
             raise ValueError(
-                f"X, column {name!r} holds categories such as {categories[0]!r} but row {row} is "
-                f"{value!r}. Convert the column to what it was at fit, text or numbers."
+                f"X, column {name!r} holds categories such as {categories[0]!r} but row "
+                f"{values.index(value)} is {value!r}. Convert the column to what it was at fit, "
+                "text or numbers."
             )
-    numbers = (np.nan if is_missing(v) else codes.get(v, np.nan) for v in values)
-    return np.fromiter(numbers, np.float64, len(values))
+    return np.fromiter((codes.get(value, np.nan) for value in values), np.float64, len(values))
 
 
 def _numbers(column: Column, name: str) -> Array:

@@ -19,7 +19,10 @@ from ebboost.boosting.metrics import MetricFunction
 from ebboost.boosting.momentum import Momentum
 from ebboost.data.coordinates import append_columns, split_geometry
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
+from ebboost.data.labels import one_hot
+from ebboost.data.leakage import COPY, explained_share
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
+from ebboost.data.warn import warn_caller
 from ebboost.graph import Graphs
 from ebboost.learners import as_learner, check_device
 from ebboost.model.fitted import FittedModel
@@ -32,6 +35,9 @@ from ebboost.training.problem import FitData
 from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer
 
+# Fewest labels for a warning of target leakage, and labels that are looked at.
+MIN_LABELS_OF_LEAKAGE = 300
+MAX_LABELS_OF_LEAKAGE = 10_000
 PRESETS: dict[str, Mapping[str, Any]] = {
     "fast": {"selection": "rules", "n_folds": 1},
     "best": {"selection": "thorough", "n_folds": 10, "learning_rate": 0.05, "n_iter_no_change": 50},
@@ -215,7 +221,25 @@ class BaseEBBS(FittedModel):
         rows = (graph, nodes, eval_set, coordinates, offset, exposure, groups, time, causal)
         data = FitData(X, y, sample_weight, *rows, self._earlier_state(init_model))
         self._state = trainer.fit(data)
+        self._warn_of_leakage()
         return self
+
+    def _warn_of_leakage(self) -> None:
+        """Warn if the column that the trees use most nearly copies y."""
+        table = self.state_.table
+        labels = self.state_.labels
+        if table is None or table.is_sparse or labels.nodes.size < MIN_LABELS_OF_LEAKAGE:
+            return
+        column = int(self.own_importances_.argmax())
+        nodes = labels.nodes[:MAX_LABELS_OF_LEAKAGE]
+        target = labels.target[:MAX_LABELS_OF_LEAKAGE]
+        classes = self.state_.is_classifier
+        y = one_hot(target).argmax(axis=1).astype(float) if classes else target[:, 0]
+        is_categorical = column in table.categorical
+        share = explained_share(table.values[nodes, column], y, is_categorical, classes)
+        if share >= COPY:
+            name = table.names[column]
+            warn_caller(f"Column {name!r} of X nearly copies y: check for target leakage.")
 
     def _earlier_state(self, init_model: object) -> FittedState | None:
         """The state of ``init_model``, an estimator or a path."""
