@@ -4,10 +4,10 @@
     python -m benchmarks.uncertainty variances
     python -m benchmarks.uncertainty alarms
 
-Every data set is fitted once, on the labels of its first split, with ``selection="rules"`` and four
-folds (the default selects among candidates and takes minutes); labels for validation are among
-those to train on. Lucas is fitted with ``time``, which holds out the latest fifth. Coverage is that
-of test nodes.
+Every data set is fitted on the labels of its first split, those with few nodes on five splits, with
+``selection="rules"`` and four folds (the default selects among candidates and takes minutes);
+labels for validation are among those to train on. Lucas is fitted with ``time``, which holds out
+the latest fifth. Coverage is that of test nodes; groups of several splits are joined.
 "Constant" are intervals of one width from the same residuals, as in version 0.1.0. The interval
 score is the mean of width + (2/α) × the distance of labels outside.
 """
@@ -18,6 +18,7 @@ import time
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ from ebboost.inspection.report._context import Context
 LEVEL = 0.9
 NAMES = ("lucas", "county", "avazu", "house", "kchouse", "elect80")
 N_GROUPS = 10
+FEW_NODES = 5_000
 
 
 class Case:
@@ -40,24 +42,26 @@ class Case:
     def __init__(self, name: str) -> None:
         self.name = name
         self.time: str | None = None
+        self.splits: list[tuple[np.ndarray, np.ndarray]] = []
         self.groups: dict[str, np.ndarray] = {}
         getattr(self, f"_{name}", self._official)()
 
     def _official(self) -> None:
         data = load(self.name)
         self.X, self.y, self.graph = data.X, data.y.astype(float), data.graph
-        split = data.splits[0]
-        self.train = np.concatenate([split["train"], split["val"]])
-        self.test = split["test"]
+        few = len(self.y) <= FEW_NODES
+        self.splits = [
+            (np.concatenate([split["train"], split["val"]]), split["test"])
+            for split in data.splits[: len(data.splits) if few else 1]
+        ]
 
     def _lucas(self) -> None:
         self.X, self.y, self.graph, splits = eb.datasets.load_lucas()
-        self.train = splits[0]["train"]
-        self.test = splits[0]["test"]
+        self.splits = [(splits[0]["train"], splits[0]["test"])]
         self.time = "sdate"
         built = self.X["yrbuilt"].to_numpy()
         labelled = np.zeros(len(self.y))
-        labelled[self.train] = 1.0
+        labelled[splits[0]["train"]] = 1.0
         n_labelled = (self.graph.adjacency != 0).astype(float) @ labelled
         self.groups = {
             "built before 1920": built < 1920,
@@ -75,8 +79,7 @@ class Case:
         days = (pd.to_datetime(X["date"]) - pd.Timestamp("2014-01-01")).dt.days
         self.X = X.drop(columns=["price", "id"]).assign(date=days.astype(float))
         split = json.loads((home() / "kchouse" / "masks.json").read_text())["0"]
-        self.train = np.array(split["train"] + split["val"])
-        self.test = np.array(split["test"])
+        self.splits = [(np.array(split["train"] + split["val"]), np.array(split["test"]))]
 
     def _elect80(self) -> None:
         X = pd.read_csv(home() / "elect80" / "nodes.csv")
@@ -84,15 +87,15 @@ class Case:
         self.y = X["pc_turnout"].to_numpy(float)
         self.graph = eb.Graph.from_edges(edges[:, 0], edges[:, 1], n_nodes=len(X))
         self.X = X[["pc_college", "pc_homeownership", "pc_income"]]
-        order = np.random.default_rng(0).permutation(len(X))
-        self.train, self.test = np.split(order, [int(0.8 * len(X))])
+        orders = [np.random.default_rng(seed).permutation(len(X)) for seed in range(5)]
+        self.splits = [tuple(np.split(order, [int(0.8 * len(X))])) for order in orders]
 
 
-def fit(case: Case) -> eb.EBBSRegressor:
+def fit(case: Case, train: np.ndarray) -> eb.EBBSRegressor:
     """Fit the estimator of this page."""
     model = eb.EBBSRegressor(selection="rules", n_folds=4, random_state=0)
-    arguments = {"nodes": case.train, "graph": case.graph, "time": case.time}
-    return model.fit(case.X, case.y[case.train], **arguments)
+    arguments = {"nodes": train, "graph": case.graph, "time": case.time}
+    return model.fit(case.X, case.y[train], **arguments)
 
 
 def interval_score(low: np.ndarray, high: np.ndarray, y: np.ndarray) -> float:
@@ -101,47 +104,67 @@ def interval_score(low: np.ndarray, high: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(high - low + 2.0 / (1.0 - LEVEL) * outside))
 
 
-def worst_of_ten(covered: np.ndarray, *columns: np.ndarray) -> list[float]:
-    """Least coverage among ten groups of equal size by each column."""
-    worst = []
-    for column in columns:
-        order = np.argsort(column, kind="stable")
-        parts = np.array_split(order, N_GROUPS)
-        worst.append(min(float(covered[part].mean()) for part in parts))
-    return worst
+class Measured(NamedTuple):
+    """What is measured at the test nodes of one split; masks have a column for each kind."""
+
+    covered: np.ndarray  # by local intervals, by those of one width
+    group: np.ndarray  # tenth by prediction, degree, leading column
+    scores: np.ndarray  # interval scores of both, log densities of both, CRPS
+    seconds: float
+
+
+def tenths(column: np.ndarray) -> np.ndarray:
+    """Return the tenth that each entry belongs to."""
+    rank = np.argsort(np.argsort(column, kind="stable"), kind="stable")
+    return rank * N_GROUPS // column.size
+
+
+def measure_split(case: Case, train: np.ndarray, test: np.ndarray) -> Measured:
+    """Fit one split and measure its test nodes."""
+    start = time.perf_counter()
+    model = fit(case, train)
+    seconds = time.perf_counter() - start
+    y = case.y[test]
+    intervals = model.predict(interval=LEVEL, nodes=test)
+    distribution = model.predict_distribution(nodes=test)
+    residuals = np.sort(np.abs(model.validation_target_ - model.validation_prediction_)[:, 0])
+    half = residuals[int(np.ceil((residuals.size + 1) * LEVEL)) - 1]
+    constant = (intervals.prediction - half, intervals.prediction + half)
+    ends = (intervals[1:], constant)
+    leading = model.state_.table.values[test, int(np.argmax(model.feature_importances_))]
+    degrees = np.diff(sparse.csr_array(case.graph.adjacency).indptr)[test]
+    normal = stats.norm(intervals.prediction, np.sqrt(np.mean(residuals**2)))
+    scores = [interval_score(*one, y) for one in ends]
+    scores += [distribution.log_density(y).mean(), normal.logpdf(y).mean()]
+    return Measured(
+        np.column_stack([(low <= y) & (y <= high) for low, high in ends]),
+        np.column_stack([tenths(one) for one in (intervals.prediction, degrees, leading)]),
+        np.array([*scores, distribution.crps(y).mean()]),
+        seconds,
+    )
 
 
 def measure(name: str) -> tuple[list[str], list[str]]:
     """Return the row of a data set, and lines about its groups."""
     case = Case(name)
-    start = time.perf_counter()
-    model = fit(case)
-    seconds = time.perf_counter() - start
-    y = case.y[case.test]
-    intervals = model.predict(interval=LEVEL, nodes=case.test)
-    distribution = model.predict_distribution(nodes=case.test)
-    covered = (intervals.lower <= y) & (y <= intervals.upper)
-    residuals = np.sort(np.abs(model.validation_target_ - model.validation_prediction_)[:, 0])
-    half = residuals[int(np.ceil((residuals.size + 1) * LEVEL)) - 1]
-    constant = (intervals.prediction - half, intervals.prediction + half)
-    ratio = interval_score(*intervals[1:], y) / interval_score(*constant, y)
-    column = int(np.argmax(model.feature_importances_))
-    table = model.state_.table.values[case.test, column]
-    degrees = np.diff(sparse.csr_array(case.graph.adjacency).indptr)[case.test]
-    by = (intervals.prediction, degrees, table)
-    worst = worst_of_ten(covered, *by)
-    one_width = (constant[0] <= y) & (y <= constant[1])
-    worst_constant = worst_of_ten(one_width, *by)
-    normal = stats.norm(intervals.prediction, np.sqrt(np.mean(residuals**2)))
-    row = [name, f"{100 * covered.mean():.1f}", " / ".join(f"{100 * w:.0f}" for w in worst)]
-    row += [f"{100 * one_width.mean():.1f}", " / ".join(f"{100 * w:.0f}" for w in worst_constant)]
-    row += [f"{ratio:.3f}", f"{distribution.log_density(y).mean():.3f}"]
-    row += [f"{normal.logpdf(y).mean():.3f}", f"{distribution.crps(y).mean():.4g}"]
-    row += [f"{seconds:.0f}"]
+    splits = [measure_split(case, *split) for split in case.splits]
+    covered = np.concatenate([one.covered for one in splits])
+    group = np.concatenate([one.group for one in splits])
+    scores = np.mean([one.scores for one in splits], axis=0)
+    row = [name, f"{len(covered):,}"]
+    for inside in covered.T:
+        worst = [
+            min(100 * inside[tenth == number].mean() for number in range(N_GROUPS))
+            for tenth in group.T
+        ]
+        row += [f"{100 * inside.mean():.1f}", " / ".join(f"{value:.0f}" for value in worst)]
+    row += [f"{scores[0] / scores[1]:.3f}", f"{scores[2]:.3f}", f"{scores[3]:.3f}"]
+    row += [f"{scores[4]:.4g}", f"{np.mean([one.seconds for one in splits]):.0f}"]
+    test = case.splits[0][1]
     lines = [
-        f"| {group} | {int(mask[case.test].sum()):,} | {100 * covered[mask[case.test]].mean():.1f} "
-        f"| {100 * one_width[mask[case.test]].mean():.1f} |"
-        for group, mask in case.groups.items()
+        f"| {text} | {int(mask[test].sum()):,} "
+        f"| {' | '.join(f'{100 * share:.1f}' for share in covered[mask[test]].mean(axis=0))} |"
+        for text, mask in case.groups.items()
     ]
     return row, lines
 
@@ -209,9 +232,9 @@ def alarms(n_sets: int = 100, n_nodes: int = 400) -> None:
 
 
 HEAD = (
-    "| data | covered % | worst of ten groups by prediction / degree / leading column | constant: "
-    "covered % | constant: worst | interval score over constant | log density | that of one normal "
-    "| CRPS | seconds |"
+    "| data | test nodes | covered % | worst of ten groups by prediction / degree / leading column "
+    "| constant: covered % | constant: worst | interval score over constant | log density "
+    "| that of one normal | CRPS | seconds |"
 )
 
 
@@ -224,7 +247,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if list(arguments.names) in (["variances"], ["alarms"]):
         return {"variances": variances, "alarms": alarms}[arguments.names[0]]()
-    lines = [HEAD, "|" + "---|" * 10]
+    lines = [HEAD, "|" + "---|" * 11]
     groups: list[str] = []
     for name in arguments.names:
         row, of_groups = measure(name)

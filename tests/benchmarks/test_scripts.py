@@ -10,7 +10,9 @@ import pytest
 HOME = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("script", ["robust", "kernels", "serving", "on_disk", "inputs"])
+@pytest.mark.parametrize(
+    "script", ["robust", "kernels", "serving", "on_disk", "inputs", "densities"]
+)
 def test_every_module_starts(script, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [script, "--help"])
     with pytest.raises(SystemExit) as end:
