@@ -13,9 +13,10 @@ from ebboost.data.reader import TableReader
 from ebboost.model.candidate import Candidate
 from ebboost.model.output import Output
 from ebboost.training import defaults, selection
+from ebboost.training.parts import Parts, named, parts_of
 from ebboost.training.problem import FitData
 from ebboost.training.runs import FoldModel, Runner
-from ebboost.training.selection import Parts, Search, compare, losses_of, named, parts_of
+from ebboost.training.selection import Search, compare, losses_of
 from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer
 from tests.problems import homophilous

@@ -6,9 +6,9 @@ from ebboost.backends import Backend
 from ebboost.boosting.callbacks import Interrupt
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.losses import regression_loss
+from ebboost.training.parts import parts_of
 from ebboost.training.problem import Problem
 from ebboost.training.runs import Runner, out_of_fold
-from ebboost.training.selection import parts_of
 
 
 def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt) -> Problem:

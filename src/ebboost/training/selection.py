@@ -9,35 +9,22 @@ at a higher learning rate than the selected one is trained with in the end.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
-from ebboost.boosting.losses import SquaredError
-from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import average, standard_error, total_rows
-from ebboost.data.spectral import spectral_vectors
-from ebboost.graph import Graph
 from ebboost.model.candidate import Candidate
-from ebboost.propagation import Laplacian, Smoother
 from ebboost.training import defaults
 from ebboost.training.default_field import default_field
+from ebboost.training.parts import Parts, named
 from ebboost.training.problem import FORECAST, Problem
 from ebboost.training.runs import FoldModel, Runner, out_of_fold
 
 Array = NDArray[np.float64]
-LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
-    "none": None,
-    "field": LatentField(),
-    "leave-one-out": LatentField(leave_one_out=True),
-    "masked": MaskedLabels(),
-}
 
 
 @dataclass(frozen=True)
@@ -120,7 +107,7 @@ class Search:
 
     problem: Problem
     runner: Runner
-    parts: "Parts"
+    parts: Parts
     tried: dict[str, Candidate] = field(default_factory=dict)
     averaged: list[Candidate] = field(default_factory=list)
 
@@ -333,24 +320,6 @@ class Search:
         return LatentField(float(f"{field.lam:.2g}"), float(f"{field.tau:.2g}"))
 
 
-def named(candidate: Candidate) -> Candidate:
-    """Return a candidate named after the parts that use the graph."""
-    words = []
-    if candidate.smoothing is not None:
-        words.append("propagation")
-    if isinstance(candidate.labels, LatentField):
-        words.append(f"field(λ={candidate.labels.lam:g}, τ={candidate.labels.tau:g})")
-    elif candidate.labels is not None:
-        words.append("masked labels")
-    if candidate.neighbor_features is not None:
-        words.append("neighbour columns")
-    if candidate.feature_smoothing is not None:
-        words.append("smoothed columns")
-    if candidate.spectral_features is not None:
-        words.append("spectral columns")
-    return replace(candidate, name=" + ".join(words) or "none")
-
-
 def selection_row(
     problem: Problem, candidate: Candidate, models: Mapping[int, FoldModel]
 ) -> dict[str, float | str]:
@@ -365,141 +334,3 @@ def selection_row(
         "standard_error": standard_error(values),
         "seconds": sum(model.seconds for model in models.values()),
     }
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts that the user fixed, those that may be added, and the order to try them in."""
-
-    plain: Candidate
-    optional: Mapping[str, object] = field(default_factory=dict)
-    steps: tuple[tuple[str, ...], ...] = ()
-    others: tuple[Candidate, ...] = ()  # averaged with the first, without any comparison
-
-    @property
-    def by_rules(self) -> Candidate:
-        """The candidate with all optional parts but those that add most columns for least gain."""
-        wide = ("feature_smoothing", "spectral_features")
-        parts = {name: part for name, part in self.optional.items() if name not in wide}
-        return named(replace(self.plain, **parts))  # type: ignore[arg-type]
-
-    def with_vectors(self, problem: Problem) -> Problem:
-        """Return the problem with vectors of the nodes, if spectral columns may be used."""
-        features = self.plain.spectral_features or self.optional.get("spectral_features")
-        graph = problem.graph
-        if not isinstance(features, SpectralFeatures) or graph is None or graph.vectors is not None:
-            return problem
-        seed = problem.seed if features.random_state is None else features.random_state
-        vectors = spectral_vectors(graph, features.n_components, seed)
-        return replace(problem, graph=graph.with_vectors(vectors))
-
-
-def parts_of(problem: Problem) -> Parts:
-    """Return the parts of the candidates; those that the user fixed are the same in all."""
-    requested = requested_parts(problem)
-    fixed = {name: part for name, part in requested.items() if part != "auto"}
-    graph = problem.graph
-    if graph is None:
-        return Parts(Candidate("none"))
-    plain = named(Candidate("", **fixed))  # type: ignore[arg-type]
-    if len(fixed) == len(requested) or graph.n_edges == 0:
-        name = "none" if all(part is None for part in fixed.values()) else "as given"
-        return Parts(replace(plain, name=name))
-    table = problem.table
-    classes = problem.classes
-    propagation = defaults.CLASS_PROPAGATION if classes else defaults.PROPAGATION
-    optional: dict[str, object] = {"smoothing": Laplacian(*propagation)}
-    optional["labels"] = default_field(problem)
-    if table.is_sparse and classes:
-        is_wide = table.values.shape[1] > 2 * defaults.LOW_RANK
-        adds_columns = any(map(fixed.get, ("neighbor_features", "feature_smoothing")))
-        if is_wide and not adds_columns:
-            optional["low_rank"] = defaults.LOW_RANK
-    elif table.is_sparse:
-        optional["neighbor_features"] = NeighborFeatures(["mean"])
-    elif not table.on_disk:  # neighbour columns need the table in memory
-        optional["neighbor_features"] = NeighborFeatures()
-        if len(table.categorical) < len(table.names):  # categories are not smoothed
-            optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
-    in_memory = isinstance(graph, Graph) and not table.on_disk
-    is_offered = "low_rank" not in optional and graph.n_nodes <= defaults.MAX_SPECTRAL_NODES
-    if in_memory and is_offered:
-        optional["spectral_features"] = SpectralFeatures(defaults.SPECTRAL_COMPONENTS)
-    if graph.groups is not None:  # scores and columns are not propagated between rows
-        fixed |= dict.fromkeys(("smoothing", "feature_smoothing", "spectral_features"))
-    optional = {name: part for name, part in optional.items() if name not in fixed}
-    steps: list[tuple[str, ...]] = [
-        (name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}
-    ]
-    if "labels" not in optional:
-        steps = [step for step in steps if step != ("strengths",)]
-    if classes:
-        both = tuple(name for name in ("smoothing", "low_rank") if name in optional)
-        steps = [both, *(step for step in steps if step != ("smoothing",))]
-    return Parts(plain, optional, tuple(steps))
-
-
-def requested_parts(problem: Problem) -> dict[str, object]:
-    """The parts of the model that the user fixed, or "auto"."""
-    settings = problem.settings
-    known = problem.labels.labels
-    labels = _label_use(problem)
-    smoothing = settings.smoothing
-    if isinstance(smoothing, Smoother):
-        offset = None if problem.offset is None else problem.offset[known.nodes]
-        scale = partial(problem.output.loss.label_scale, known.target, known.weight, offset)
-        smoothing = smoothing.prepared(scale)
-    graph = problem.graph
-    has_groups = graph is not None and graph.groups is not None
-    if isinstance(settings.spectral_features, SpectralFeatures):
-        if has_groups or not isinstance(graph, Graph | None):
-            where = "groups" if has_groups else "Dask collections"
-            raise ValueError(f"spectral_features are not supported with {where}: use None.")
-        settings.spectral_features.check()
-    is_causal = graph is not None and graph.time is not None
-    smoothing = None if is_causal else smoothing
-    parts: dict[str, object] = {"smoothing": smoothing, "labels": labels}
-    is_fixed = "auto" not in (smoothing, labels)
-    if not getattr(settings.feature_smoothing, "linear", True):
-        raise ValueError(
-            f"feature_smoothing must be linear, got {settings.feature_smoothing!r}: use "
-            "eb.Laplacian(20.0, 5)."
-        )
-    for name in ("neighbor_features", "feature_smoothing", "spectral_features"):
-        part = getattr(settings, name)
-        parts[name] = None if is_fixed and isinstance(part, str) else part
-    if graph is not None and is_causal:
-        parts["feature_smoothing"] = None
-        parts["spectral_features"] = None
-        parts |= {} if graph.groups is None else {"neighbor_features": None}
-    return parts
-
-
-def _label_use(problem: Problem) -> LatentField | MaskedLabels | str | None:
-    """The use of labels that the ``labels`` parameter names."""
-    settings = problem.settings
-    labels = settings.labels
-    loss = problem.output.loss
-    is_squared = type(loss) is SquaredError
-    use: LatentField | MaskedLabels | None
-    if isinstance(labels, (LatentField, MaskedLabels)):
-        use = labels
-    elif isinstance(labels, str) and labels == "field":
-        use = default_field(problem)
-    elif isinstance(labels, str) and labels in LABEL_USES:
-        use = None if LABEL_USES[labels] is None else clone(LABEL_USES[labels])
-    elif isinstance(labels, str) and labels == "auto":
-        return "auto"
-    else:
-        raise ValueError(
-            f"labels must be 'auto', one of {sorted(LABEL_USES)}, eb.LatentField(...) or "
-            f"eb.MaskedLabels(...), got {labels!r}."
-        )
-    leave_one_out = isinstance(use, LatentField) and use.leave_one_out
-    if (leave_one_out or isinstance(use, MaskedLabels)) and not is_squared:
-        raise ValueError(
-            f"labels={labels!r} needs loss='squared_error'; with {loss!r} use labels='field'."
-        )
-    if isinstance(use, MaskedLabels) and settings.penalty:
-        raise ValueError("penalty must be 0 with labels='masked'.")
-    return use

@@ -31,10 +31,11 @@ from ebboost.training.checkpoint import Checkpoint, CheckpointSession, checkpoin
 from ebboost.training.default_field import group_effects
 from ebboost.training.finish import average_models, finish
 from ebboost.training.likelihood import with_estimated_loss
+from ebboost.training.parts import Parts, parts_of
 from ebboost.training.problem import FitData, Problem, check_causal, check_offset, fold_labels
 from ebboost.training.relations import choose_strengths
 from ebboost.training.runs import Runner
-from ebboost.training.selection import Parts, Search, parts_of
+from ebboost.training.selection import Search
 from ebboost.training.settings import Settings
 from ebboost.training.warm_start import continued_output, continued_settings, with_warm_start
 
