@@ -76,3 +76,11 @@ def test_the_factor_of_a_near_matrix_does_not_change_solutions():
     after = field.solve_system(curvature, right, 1e-10)
     assert not np.array_equal(before, after)
     np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-8)
+
+
+def test_a_sparse_random_graph_is_rejected_before_any_elimination(monkeypatch):
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(_factor, "spilu", None)  # took a minute for 20 000 nodes
+    for n_edges in (8_000, 12_000):  # neighbourhoods of the first are trees, which do not fill in
+        graph = eb.Graph.from_edges(*rng.integers(0, 4_000, (2, n_edges)), n_nodes=4_000)
+        assert elimination(graph.adjacency, graph) is None

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order
-from scipy.sparse.linalg import splu
+from scipy.sparse.csgraph import shortest_path
+from scipy.sparse.linalg import spilu
 
 from ebboost._native import COMPILED
 from ebboost.data.once import compute_once
@@ -29,6 +29,10 @@ MAX_NODES = 100_000
 #: growth from one to another neighbourhood of so many nodes predicts that of the graph.
 MAX_FILL = 40.0
 SAMPLES = (500, 2_000)
+#: Share of the nodes at one distance from a node beyond which a graph has no small separators, and
+#: fills in: at most .05 for nearest neighbours in the plane, .5 for edges at random. Neighbourhoods
+#: of sparse graphs of this kind are trees, which do not.
+MAX_WIDTH = 0.25
 #: Eliminations by sweep; that of None stands for a graph that fills in too much.
 _eliminations: WeakKeyDictionary[object, dict[str, "Elimination | None"]] = WeakKeyDictionary()
 
@@ -108,7 +112,11 @@ def _eliminate(adjacency: sparse.csr_array) -> Elimination | None:
     if n_nodes > MAX_NODES:
         return None
     center = int(np.argmax(np.diff(adjacency.indptr)))
-    near = breadth_first_order(adjacency, center, return_predecessors=False)
+    distance = shortest_path(adjacency, unweighted=True, indices=center)
+    is_near = np.isfinite(distance)
+    if np.bincount(distance[is_near].astype(int)).max() > MAX_WIDTH * n_nodes:
+        return None
+    near = np.argsort(distance, kind="stable")[: is_near.sum()]
     parts = [np.sort(near[:size]) for size in SAMPLES]
     fills = [_pattern(sparse.csr_array(adjacency[part][:, part])).fill for part in parts]
     growth = np.log(fills[1] / fills[0]) / np.log(SAMPLES[1] / SAMPLES[0])
@@ -124,8 +132,9 @@ def _pattern(adjacency: sparse.csr_array) -> Elimination:
     edges = (np.ones(adjacency.nnz), adjacency.indices, adjacency.indptr)
     ones = sparse.csr_array(edges, shape=adjacency.shape)  # the pattern alone, whatever the weights
     matrix = sparse.csc_array(sparse.diags_array(ones.sum(axis=1) + 1.0) - ones)
-    # Without pivots, which a positive definite matrix does not need.
-    lu = splu(matrix, "MMD_AT_PLUS_A", 0.0, options={"SymmetricMode": True})
+    # Incomplete, with all entries dropped: only the order of elimination is needed.
+    names = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0}
+    lu = spilu(matrix, 1e300, 1.0, options={"SymmetricMode": True}, **names)
     position = lu.perm_c.astype(np.int32)
     order = np.argsort(position).astype(np.int32)
     parent, mark, end = np.empty((3, n_nodes), dtype=np.int32)
