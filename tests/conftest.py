@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import os
+import signal
 
 import pytest
 
@@ -17,6 +18,12 @@ def few_folds():
         if "EBBOOST_SLOW_TESTS" not in os.environ:
             patch.setattr(defaults, "FOLDS", FEW_FOLDS)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c():
+    """Handle Ctrl-C, also where the tests were started in the background, with it ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -238,6 +238,7 @@ def test_a_study_can_be_continued():
 
 def test_verbose_logs_a_line_for_every_trial(caplog):
     level = optuna.logging.get_verbosity()
+    optuna.logging.enable_propagation()  # of 4.0, which has a handler of its own
     search(n_trials=2, verbose=1)
     lines = {record.message for record in caplog.records}
     assert sum("finished with value" in line for line in lines) == 2
