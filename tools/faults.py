@@ -116,14 +116,15 @@ def fingerprint(model: Any) -> str:
 
 
 class Raising(eb.Callback):
-    """Raises in a fixed round."""
+    """Raises after a number of rounds, those of all models together."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
     def after_round(self, progress: eb.RoundInfo) -> None:
         """Raise in that round."""
-        if progress.round + 1 == self.number:
+        self.number -= 1
+        if not self.number:
             raise RuntimeError("a callback raised")
 
 

@@ -26,6 +26,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table
 from ebboost.learners import Ensemble, Pickled, TreeGrower, as_learner
+from ebboost.learners.lightgbm import LightGBMEnsemble
 from ebboost.model.candidate import Candidate
 from ebboost.model.predict import propagation_operator
 from ebboost.propagation import Propagation, sweep_on
@@ -88,6 +89,8 @@ class FoldModel:
         """Return the content of a checkpoint."""
         values = dict(vars(self))
         ensemble = values.pop("ensemble")
+        if isinstance(ensemble, LightGBMEnsemble):  # leaves times weights would be rounded twice
+            return values | {"trees": list(ensemble.weighted_text)}
         try:
             values["trees"] = None if ensemble is None else ensemble.files()
         except ValueError:  # regressors of scikit-learn
@@ -100,6 +103,8 @@ class FoldModel:
         trees = state.pop("trees")
         if isinstance(trees, dict):
             trees = as_learner(learner).load(trees)
+        elif isinstance(trees, list):
+            trees = LightGBMEnsemble(*trees)
         return cls(trees, **state)
 
 
