@@ -53,6 +53,18 @@ def test_ctrl_c_stops_after_the_round_and_the_fit_can_be_resumed(tmp_path, unint
     assert fingerprint(resume_fit(tmp_path)) == uninterrupted
 
 
+def test_a_fit_that_ends_in_a_later_fold_says_that_it_was_interrupted():
+    class InThirdFold(CtrlC):
+        def after_round(self, info):
+            if info.fold == 2:
+                super().after_round(info)
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        model = regressor(n_folds=4).fit(X, Y, graph=GRAPH, callbacks=[InThirdFold(2)])
+    assert len(model.state_.rounds) == 3
+    assert model.stop_reason_ == "it was interrupted" and "it was interrupted" in model.summary()
+
+
 def test_a_second_ctrl_c_raises_and_leaves_the_estimator_unchanged():
     model = regressor(3).fit(X, Y, graph=GRAPH)
     before = model.predict()

@@ -57,6 +57,7 @@ def _member(
     if problem.warm_start is not None:
         ensemble = add(problem.warm_start[candidate.name].state.ensemble, ensemble)
     reasons = [model.stop_reason for model in models]
+    interrupt = search.runner.interrupt
     return FittedState(
         **{name: getattr(problem, name) for name in names},
         labels=problem.labels.labels,
@@ -69,7 +70,7 @@ def _member(
         propagated_scores=propagated,
         raw_predictions=scores,
         rounds=tuple(model.n_rounds for model in models),
-        stop_reason=max(reasons, key=reasons.count),
+        stop_reason=interrupt.reason if interrupt.is_set else max(reasons, key=reasons.count),
         history=models[0].history,
         selection={},
         environment=environment(problem.n_threads),
