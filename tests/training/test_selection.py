@@ -245,6 +245,14 @@ def test_candidates_are_compared_at_a_higher_learning_rate_than_the_final_one():
     assert rounds[m.best_candidate_] < np.mean(m.state_.rounds[:3])
 
 
+def test_a_low_learning_rate_is_raised_by_the_ratio_of_the_defaults():
+    X, y, graph = homophilous(300)
+    problem = problem_of(auto(learning_rate=0.01, n_iter_no_change=25), X, y, graph)
+    settings = Runner(problem, Backend(), [], None, Interrupt()).comparing().problem.settings
+    assert settings.learning_rate == pytest.approx(0.03)
+    assert settings.n_iter_no_change == 9  # not a patience of one round
+
+
 def test_a_thorough_search_compares_at_the_final_learning_rate():
     X, y, graph = homophilous(300)
     problem = problem_of(auto(learning_rate=0.1, selection="thorough"), X, y, graph)

@@ -302,7 +302,8 @@ class Runner:
         problem = self.problem
         settings = problem.settings
         rate = learning_rate(problem)
-        ratio = defaults.for_size(problem.classes, problem.n_labels).comparing_rate / rate
+        size = defaults.for_size(problem.classes, problem.n_labels)
+        ratio = size.comparing_rate / max(rate, size.learning_rate)  # at most that of the defaults
         if ratio <= 1.0 or settings.selection == "thorough":
             return self
         patience = early_stopping(problem).n_iter_no_change
