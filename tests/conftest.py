@@ -30,3 +30,21 @@ def ctrl_c():
 def all_folds(monkeypatch):
     """Train as many models as users do."""
     monkeypatch.setattr(defaults, "FOLDS", ALL_FOLDS)
+
+
+@pytest.fixture(scope="session")
+def two_workers():
+    """A Dask client with two workers in threads."""
+    pytest.importorskip("xgboost")
+    distributed = pytest.importorskip("distributed")
+    options = {"processes": False, "dashboard_address": ":0", "threads_per_worker": 1}
+    with distributed.Client(n_workers=2, **options) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def sharded_nodes(two_workers, tmp_path_factory):
+    """Nodes whose table and edges workers read."""
+    from tests.sharded import Nodes
+
+    return Nodes(tmp_path_factory.mktemp("graph"))

@@ -5,6 +5,7 @@ from scipy.optimize import minimize_scalar
 
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels, one_hot
+from ebboost.data.sharded import total_rows
 from ebboost.data.types import Array
 
 # Bounds of the temperature. Below, scores that few labels support would be sharpened too much once
@@ -41,4 +42,4 @@ def expected_calibration_error(probabilities: Array, target: Array, n_bins: int 
     is_correct = probabilities.argmax(axis=1) == one_hot(target).argmax(axis=1)
     bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     gaps = np.bincount(bins, weights=is_correct - confidence, minlength=n_bins)
-    return float(np.abs(gaps).sum() / confidence.size)
+    return float(np.abs(gaps).sum() / total_rows(confidence))

@@ -232,11 +232,12 @@ class FieldPosterior:
         if nodes is None or nodes.size > MAX_EXACT_NODES:
             solver.factorize()
             exact = solver.inverse_diagonal()
-            every = (
-                diagonal_of_inverse(solver.matrix.csr, self.tau, solver.solve)
-                if exact is None
-                else Variances(exact, 0.0)
-            )
+            if exact is None:
+                matrix = solver.matrix
+                rows = (matrix.edges, matrix.diagonal)
+                every = diagonal_of_inverse(*rows, self.tau, solver.solve, matrix.sweep.with_halo)
+            else:
+                every = Variances(exact, 0.0)
             return every if nodes is None else Variances(every.values[nodes], every.relative_error)
         column = np.arange(nodes.size)
         unit = np.zeros((self.n_nodes, nodes.size))

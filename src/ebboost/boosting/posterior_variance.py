@@ -14,10 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebboost.data.sharded import ShardedArray, inner_products, rows_before, total_rows
+
 Array = NDArray[np.float64]
 Solve = Callable[[Array, float], Array]
+WithHalo = Callable[[Array], Array]
 # Up to this many nodes the matrix is inverted.
 EXACT_UP_TO = 2_000
+EXACT_TOLERANCE = 1e-10
 # Random sign vectors: the fewest, the most, and how many numbers they have in all in between; and
 # the relative accuracy of their solves.
 PROBES = (4, 64)
@@ -43,86 +47,121 @@ class Variances(NamedTuple):
     relative_error: float
 
 
-def diagonal_of_inverse(matrix: sparse.csr_array, floor: float, solve: Solve) -> Variances:
+def _all_here(values: Array) -> Array:
+    return values
+
+
+def diagonal_of_inverse(
+    edges: sparse.csr_array,
+    diagonal: Array,
+    floor: float,
+    solve: Solve,
+    with_halo: WithHalo = _all_here,
+) -> Variances:
     """Return the diagonal of Q⁻¹.
 
     Parameters
     ----------
-    matrix : csr_array
-        Q, symmetric and positive definite, its indices sorted.
+    edges : csr_array
+        The entries of Q, symmetric and positive definite, off its diagonal.
+    diagonal : ndarray
+        Of Q; sharded where the rows are divided among workers.
     floor : float
         A lower bound on its eigenvalues.
     solve : function
         Returns Q⁻¹ b to a relative accuracy.
+    with_halo : function
+        Returns numbers of own nodes followed by those of the halo, where there is one.
 
     Returns
     -------
     Variances
     """
-    n_nodes = matrix.shape[0]
-    if n_nodes <= EXACT_UP_TO:
-        return Variances(np.diag(np.linalg.inv(matrix.toarray())).copy(), 0.0)
-    diagonal = matrix.diagonal()
-    edges = sparse.csr_array(matrix - sparse.diags_array(diagonal))
-    edges.eliminate_zeros()
-    edges.sort_indices()
-    if not edges.nnz:
-        return Variances(1.0 / diagonal, 0.0)
-    first = belief_propagation(edges, diagonal)
-    random = np.random.default_rng(PROBE_SEED)
-    n_probes = int(np.clip(PROBE_ENTRIES // n_nodes, *PROBES))
+    n_nodes = len(diagonal)
+    n_total = total_rows(diagonal)
+    if n_total <= EXACT_UP_TO:
+        return Variances(_exact(edges, diagonal, solve), 0.0)
+    first = belief_propagation(edges, diagonal, with_halo)
+    rank, count = 0, 1
+    seed: tuple[int, ...] = PROBE_SEED
+    if isinstance(diagonal, ShardedArray):
+        rank, count = diagonal.workers.rank, diagonal.workers.count
+        seed = (*PROBE_SEED, rank)
+    random = np.random.default_rng(seed)
+    n_probes = int(np.clip(PROBE_ENTRIES // n_total, *PROBES))
     signs = random.integers(0, 2, (n_nodes, n_probes)) * 2.0 - 1.0
-    nodes = random.choice(n_nodes, min(2 * n_probes, EXACT_NODES), replace=False)
-    units = np.zeros((n_nodes, nodes.size))
-    units[nodes, np.arange(nodes.size)] = 1.0
-    solutions = solve(np.hstack([signs, units]), PROBE_TOLERANCE)
-    columns = _columns(edges, diagonal, first)
-    gram = columns.T @ columns + RIDGE * n_nodes * np.eye(columns.shape[1])
+    n_units = min(2 * n_probes, EXACT_NODES)
+    columns_of_units = np.arange(rank, n_units, count)
+    nodes = random.choice(n_nodes, columns_of_units.size, replace=n_nodes < n_units)
+    units = np.zeros((n_nodes, n_units))
+    units[nodes, columns_of_units] = 1.0
+    solutions = solve(np.asarray(np.hstack([signs, units]), like=diagonal), PROBE_TOLERANCE)
+    columns = _columns(edges, diagonal, first, with_halo)
+    gram = inner_products(columns, columns) + RIDGE * n_total * np.eye(columns.shape[1])
     ratios = (signs * solutions[:, :n_probes]).mean(axis=1) / first
-    factor = columns @ np.linalg.solve(gram, columns.T @ ratios)
+    factor = np.asarray(columns) @ np.linalg.solve(gram, inner_products(columns, ratios))
     values = np.clip(first * factor, 1.0 / diagonal, 1.0 / floor)
-    exact = solutions[nodes, n_probes + np.arange(nodes.size)]
+    exact = solutions[nodes, n_probes + columns_of_units]
     return Variances(values, float(np.sqrt(np.mean((values[nodes] / exact - 1.0) ** 2))))
 
 
-def belief_propagation(edges: sparse.csr_array, diagonal: Array) -> Array:
-    """Return variances by belief propagation; ``edges`` are the entries off the diagonal."""
-    n_nodes = diagonal.size
-    node = np.repeat(np.arange(n_nodes), np.diff(edges.indptr))
-    number = sparse.csr_array((np.arange(1.0, edges.nnz + 1), edges.indices, edges.indptr))
-    reverse = sparse.csr_array(number.T)
-    reverse.sort_indices()
-    opposite = reverse.data.astype(np.int64) - 1
+def _exact(edges: sparse.csr_array, diagonal: Array, solve: Solve) -> Array:
+    """The diagonal of the inverse of a small matrix."""
+    if not isinstance(diagonal, ShardedArray):
+        inverse = np.linalg.inv(edges.toarray() + np.diag(diagonal))
+        return np.diag(inverse).copy()
+    rows = np.arange(len(diagonal))
+    units = np.zeros((rows.size, total_rows(diagonal)))
+    columns = rows_before(diagonal) + rows
+    units[rows, columns] = 1.0
+    return solve(np.asarray(units, like=diagonal), EXACT_TOLERANCE)[rows, columns]
+
+
+def belief_propagation(
+    edges: sparse.csr_array, diagonal: Array, with_halo: WithHalo = _all_here
+) -> Array:
+    """Return variances by belief propagation; ``edges`` are the entries off the diagonal.
+
+    Both messages of an edge are computed at each of its ends, so that workers exchange numbers of
+    nodes only.
+    """
+    node = np.repeat(np.arange(len(diagonal)), np.diff(edges.indptr))
     squares = edges.data**2
-    messages = np.zeros(edges.nnz)  # from the node of the column to that of the row
+    incoming = np.zeros(edges.nnz)  # from the node of the column to that of the row
+    outgoing = np.zeros(edges.nnz)
     total = diagonal
     for _ in range(MAX_ROUNDS):
         before = total
-        messages = -(squares / (total[node] - messages))[opposite]
-        total = diagonal + np.bincount(node, messages, n_nodes)
+        from_own = -squares / (np.asarray(total)[node] - incoming)
+        incoming = -squares / (with_halo(total)[edges.indices] - outgoing)
+        outgoing = from_own
+        total = diagonal + np.bincount(node, incoming, len(diagonal))
         if np.abs(total / before - 1.0).max() <= MESSAGE_TOLERANCE:
             break
     variances: Array = 1.0 / total
     return variances
 
 
-def _columns(edges: sparse.csr_array, diagonal: Array, first: Array) -> Array:
+def _columns(edges: sparse.csr_array, diagonal: Array, first: Array, with_halo: WithHalo) -> Array:
     """The columns of the regression: of the node, of its neighbours, and of its triangles."""
     weights = abs(edges)
     sums = np.maximum(np.asarray(weights.sum(axis=1)).ravel(), 1e-300)
     mean = sparse.csr_array(sparse.diags_array(1.0 / sums) @ weights)
     share = np.log(first * diagonal)
     size = np.log(first)
-    near_share = mean @ share
-    near_size = mean @ size
+    near_share = np.asarray(mean @ with_halo(share), like=diagonal)
+    near_size = mean @ with_halo(size)
     n_neighbors = np.log1p(np.diff(edges.indptr))
-    squared = [size, share, near_share, near_size, mean @ near_share, n_neighbors]
-    if float((np.diff(edges.indptr).astype(float) ** 2).sum()) <= MAX_TRIANGLE_PRODUCTS:
+    squared = [size, share, near_share, near_size, mean @ with_halo(near_share), n_neighbors]
+    n_products = float((np.diff(edges.indptr).astype(float) ** 2).sum())
+    # The neighbours of the halo are elsewhere.
+    is_divided = isinstance(diagonal, ShardedArray)
+    if n_products <= MAX_TRIANGLE_PRODUCTS and not is_divided:
         root = sparse.diags_array(1.0 / np.sqrt(diagonal))
         scaled = sparse.csr_array(root @ weights @ root)
         triangles = np.asarray((scaled @ scaled).multiply(scaled).sum(axis=1)).ravel()
         squared += [triangles, mean @ triangles]
-    columns = np.column_stack(squared)
+    columns = np.asarray(np.column_stack(squared), like=diagonal)
     columns = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-12)
-    constant = np.ones((diagonal.size, 1))
+    constant = np.ones((len(diagonal), 1))
     return np.hstack([constant, columns, columns**2, columns[:, :1] * columns[:, 1:]])

@@ -1,5 +1,6 @@
 """The labelled nodes: positions, targets and weights."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,10 @@ class Labels:
             np.concatenate([self.target, others.target]),
             np.concatenate([self.weight, others.weight]),
         )
+
+    def convert(self, convert: Callable[[Array], Array]) -> "Labels":
+        """Return the labels with another type of arrays for targets and weights."""
+        return Labels(self.nodes, convert(self.target), convert(self.weight))
 
     def subset(self, rows: NDArray[np.bool_] | IntArray) -> "Labels":
         """Return the labels that a mask of shape (m,) or positions select."""

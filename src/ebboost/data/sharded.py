@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from ebboost.data.types import AnyArray
 
 T = TypeVar("T")
+#: Labels of all workers from which the spread of residuals is estimated, about.
+SAMPLED = 200_000
 
 
 class Reducer(Protocol):
@@ -21,6 +23,9 @@ class Reducer(Protocol):
 
     def allgather(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the arrays of all workers, by rank."""
+
+    def allgather_objects(self, value: Any) -> list[Any]:
+        """Return the objects of all workers, by rank."""
 
 
 class ShardedArray(np.ndarray):
@@ -43,7 +48,8 @@ class ShardedArray(np.ndarray):
         if func in CREATION:
             return shard(func(*args, **kwargs), self.workers)
         if func is np.bincount:
-            return self.workers.allreduce(func(*map(np.asarray, args), **kwargs))
+            plain = {name: np.asarray(value) for name, value in kwargs.items()}
+            return self.workers.allreduce(func(*map(np.asarray, args), **plain))
         if func not in ROWWISE:
             raise TypeError(
                 f"numpy's {func.__name__} of rows that are divided among workers is not supported."
@@ -133,6 +139,32 @@ def of_all_rows(values: AnyArray) -> AnyArray:
     if not isinstance(values, ShardedArray):
         return values
     return np.concatenate(values.workers.allgather(np.asarray(values)))
+
+
+def sampled(values: AnyArray, n_rows: int = SAMPLED) -> slice:
+    """Return a slice of the rows, so that those of all workers are about ``n_rows``; all if here.
+
+    Rows of one process are at hand, those of workers are sent for.
+    """
+    if not isinstance(values, ShardedArray):
+        return slice(None)
+    return slice(None, None, max(1, total_rows(values) // n_rows))
+
+
+def rows_before(values: AnyArray) -> int:
+    """Return the number of rows of the workers before this one."""
+    if not isinstance(values, ShardedArray):
+        return 0
+    lengths = values.workers.allgather(np.array([len(values)]))
+    return int(sum(own[0] for own in lengths[: values.workers.rank]))
+
+
+def inner_products(one: AnyArray, other: AnyArray) -> NDArray[Any]:
+    """Return the inner products of the columns of two arrays."""
+    products = np.asarray(one).T @ np.asarray(other)
+    if not isinstance(one, ShardedArray):
+        return products
+    return one.workers.allreduce(products)
 
 
 def standard_error(values: AnyArray) -> float:

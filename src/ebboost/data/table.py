@@ -70,8 +70,8 @@ class Table:
         if isinstance(self.values, LazyMatrix):
             self.values.release()
 
-    def subset(self, rows: NDArray[Any]) -> "Table":
-        """Return some rows, by position or mask."""
+    def subset(self, rows: NDArray[Any] | slice) -> "Table":
+        """Return some rows, by position, mask or slice."""
         return replace(self, values=self.values[rows])
 
     def stack(self, below: "Table") -> "Table":

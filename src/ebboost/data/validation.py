@@ -174,7 +174,12 @@ def check_n_classes(classes: NDArray[Any]) -> None:
 
 
 def extra_labels(
-    pair: object, trained_on: IntArray, n_rows: int, classes: bool, name: str = "eval_set"
+    pair: object,
+    trained_on: IntArray,
+    n_rows: int,
+    classes: bool,
+    name: str = "eval_set",
+    may_be_none: bool = False,
 ) -> tuple[IntArray, NDArray[Any]]:
     """Return positions and labels of further labelled nodes, none of them trained on."""
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
@@ -186,7 +191,7 @@ def extra_labels(
         )
     nodes, y = pair
     positions, values = _listed_labels(nodes, y, n_rows, classes, f"{name}[0]", f"{name}[1]")
-    if not positions.size and name == "eval_set":
+    if not positions.size and name == "eval_set" and not may_be_none:
         raise ValueError("eval_set is empty: pass at least one labelled node, or leave it out.")
     shared = np.intersect1d(positions, trained_on)
     if shared.size:

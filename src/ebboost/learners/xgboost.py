@@ -255,7 +255,9 @@ class XGBoostEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
-        scores = self.booster.predict(_matrix(table), output_margin=True)
+        # Not of a DMatrix, which workers of a cluster must create at the same time.
+        values = as_matrix(table)
+        scores = self.booster.inplace_predict(values, predict_type="margin")
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:

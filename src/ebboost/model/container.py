@@ -1,11 +1,15 @@
 """The container of model files and checkpoints: a zip with a manifest and checksums."""
 
+import io
 import json
 import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ebboost.data import archive
 from ebboost.data.archive import atomic_write, checksums
@@ -75,6 +79,24 @@ def _write_zip(file: IO[bytes], contents: Mapping[str, bytes], method: int) -> N
             info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             is_compressed = name.endswith(".npz")
             archive_file.writestr(info, content, zipfile.ZIP_STORED if is_compressed else method)
+
+
+def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return arrays as an npz file, compressed unless they are too regular for that."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    size = sum(array.nbytes + 4096 for array in arrays.values())
+    if size > archive.max_unpacked_size(buffer.tell()):  # would be rejected as a zip bomb
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def unpack_arrays(content: bytes, limit: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an npz file by name, at most ``limit`` bytes in all."""
+    parts = archive.unpack(io.BytesIO(content), limit)
+    parsed = {name: archive.parse_npy(part) for name, part in parts.items()}
+    return {name.removesuffix(".npy"): array for name, array in parsed.items()}
 
 
 def error_text(error: Exception) -> str:

@@ -134,11 +134,24 @@ def contribution_rows(
     return {name: [row[column] for row in rows] for column, name in enumerate(names)}
 
 
-def explain(state: FittedState, nodes: IntArray, table: Table | None) -> list[Explanation]:
-    """Return the predictions of fitted nodes as sums of contributions, computed in batches."""
+def explain(
+    state: FittedState,
+    rows: IntArray,
+    table: Table | None,
+    nodes: IntArray | None = None,
+    numbers: IntArray | None = None,
+) -> list[Explanation]:
+    """Return the predictions of fitted nodes as sums of contributions, computed in batches.
+
+    Of nodes that are divided among workers, ``rows`` are the positions of the explained ``nodes``
+    among a worker's own, −1 elsewhere, and ``numbers`` the nodes of its rows. Then the result has
+    what its rows contribute, and :func:`sum_parts` adds those of all workers.
+    """
+    nodes = rows if nodes is None else nodes
     if state.members:
-        parts = [explain(one, nodes, table) for one in state.members]
-        return [_mean(parts_of_node) for parts_of_node in zip(*parts, strict=True)]
+        parts = [explain(one, rows, table, nodes, numbers) for one in state.members]
+        share = 1.0 / len(parts)
+        return [sum_parts(of_node, share) for of_node in zip(*parts, strict=True)]
     if isinstance(state.candidate.labels, MaskedLabels):
         text = "A model with labels='masked' is not a sum of contributions"
         raise ValueError(f"{text}; fit with labels='field' or 'none'.")
@@ -152,13 +165,17 @@ def explain(state: FittedState, nodes: IntArray, table: Table | None) -> list[Ex
     if state.pipeline.encoder is not None and state.encoded_table is None:
         raise ValueError(ENCODED)
     features = state.encoded_table or state.pipeline.transform(table, state.graph)
-    batches = (nodes[start : start + BATCH] for start in range(0, nodes.size, BATCH))
-    return [explanation for batch in batches for explanation in _explain(state, batch, features)]
+    numbers = np.arange(state.n_nodes) if numbers is None else numbers
+    batches = (slice(start, start + BATCH) for start in range(0, nodes.size, BATCH))
+    return [
+        explanation
+        for batch in batches
+        for explanation in _explain(state, rows[batch], features, nodes[batch], numbers)
+    ]
 
 
-def _mean(explanations: Sequence[Explanation]) -> Explanation:
-    """The mean of explanations of one node by several models."""
-    share = 1.0 / len(explanations)
+def sum_parts(explanations: Sequence[Explanation], share: float = 1.0) -> Explanation:
+    """Return the sum of explanations of one node, each times ``share``."""
 
     def mean(name: str) -> dict[Any, float]:
         totals: dict[Any, float] = {}
@@ -171,55 +188,79 @@ def _mean(explanations: Sequence[Explanation]) -> Explanation:
         explanations[0],
         score=share * sum(one.score for one in explanations),
         base=share * sum(one.base for one in explanations),
+        offset=share * sum(one.offset for one in explanations),
         own=mean("own"),
         neighbors=mean("neighbors"),
         labels=mean("labels"),
     )
 
 
-def _explain(state: FittedState, nodes: IntArray, features: Table) -> Iterator[Explanation]:
-    unit_vectors = np.zeros((state.n_nodes, nodes.size))
-    unit_vectors[nodes, np.arange(nodes.size)] = 1.0
+def _explain(
+    state: FittedState, rows: IntArray, features: Table, nodes: IntArray, numbers: IntArray
+) -> Iterator[Explanation]:
+    here = np.flatnonzero(rows >= 0)
+    own_rows = rows[here]
+    unit_vectors = np.zeros((state.n_nodes, nodes.size), like=state.scores)
+    unit_vectors[own_rows, here] = 1.0
     # A nonlinear P is explained as its linearisation at the fitted scores.
     operator = propagation_operator(state.candidate.smoothing, state.graph, state.n_nodes)
-    influence = operator.linearize(state.scores).adjoint(unit_vectors)
-    scores = state.raw_predictions
-    outputs = scores[nodes].argmax(axis=1)
-    names, contributions = _column_contributions(state, features, nodes)
-    label_parts = _label_contributions(state, unit_vectors, outputs)
-    for column, (node, output) in enumerate(zip(nodes.tolist(), outputs.tolist(), strict=True)):
+    influence = np.asarray(operator.linearize(state.scores).adjoint(unit_vectors))
+    # Every worker has the outputs of all nodes.
+    largest = np.asarray(state.raw_predictions)[own_rows].argmax(axis=1)
+    outputs = np.bincount(np.asarray(here, like=state.scores), largest, nodes.size).astype(int)
+    names, contributions = _column_contributions(state, features, own_rows)
+    label_parts = np.asarray(_label_contributions(state, unit_vectors, outputs))
+    scores = np.asarray(state.scores)
+    own = dict(zip(here.tolist(), contributions, strict=True))
+    for column, (row, output) in enumerate(zip(rows.tolist(), outputs.tolist(), strict=True)):
         weights = influence[:, column]
-        parts = float(weights[node]) * contributions[column, output]
-        own: dict[str, float] = {}
-        for name, value in zip(names, parts[:-1].tolist(), strict=True):
-            own[name] = own.get(name, 0.0) + value
         others = np.flatnonzero(np.abs(weights) > 0)
-        others = others[others != node]
-        shares = weights[others] * state.scores[others, output]
+        others = others[others != row]
+        shares = weights[others] * scores[others, output]
         shifts = label_parts[:, column]
         used = np.flatnonzero(shifts)
-        labels = zip(state.labels.nodes[used].tolist(), shifts[used].tolist(), strict=True)
-        yield Explanation(
-            node=node,
+        of_labels = numbers[state.labels.nodes[used]]
+        explanation = Explanation(
+            node=int(nodes[column]),
             output=output,
-            score=float(scores[node, output]),
-            base=float(state.init_score[output]) + float(parts[-1]),
-            own=own,
-            neighbors=dict(zip(others.tolist(), shares.tolist(), strict=True)),
-            labels=dict(labels),
-            offset=0.0 if state.offset is None else float(state.offset[node, 0]),
+            score=0.0,
+            base=0.0,
+            neighbors=dict(zip(numbers[others].tolist(), shares.tolist(), strict=True)),
+            labels=dict(zip(of_labels.tolist(), shifts[used].tolist(), strict=True)),
         )
+        if row >= 0:
+            parts = float(weights[row]) * own[column][output]
+            explanation = _with_own(state, explanation, row, names, parts)
+        yield explanation
+
+
+def _with_own(
+    state: FittedState, explanation: Explanation, row: int, names: Sequence[str], parts: Array
+) -> Explanation:
+    """The explanation with what the node's own row contributes."""
+    own: dict[str, float] = {}
+    for name, value in zip(names, parts[:-1].tolist(), strict=True):
+        own[name] = own.get(name, 0.0) + value
+    return replace(
+        explanation,
+        score=float(state.raw_predictions[row, explanation.output]),
+        base=float(state.init_score[explanation.output]) + float(parts[-1]),
+        own=own,
+        offset=0.0 if state.offset is None else float(state.offset[row, 0]),
+    )
 
 
 def _column_contributions(
     state: FittedState, features: Table, nodes: IntArray
 ) -> tuple[list[str], Array]:
     """Names of the trees' columns, and what each adds to f at the nodes; the mean comes last."""
-    contributions = state.ensemble.contributions(features.subset(nodes))
+    # XGBoost needs all workers here, one that has none of the nodes too.
+    rows = nodes if nodes.size else np.zeros(1, dtype=np.int64)
+    contributions = state.ensemble.contributions(features.subset(rows))
     if contributions is None:  # a learner without TreeSHAP: all columns together
         scores = state.scores[nodes]
         return ["all columns"], np.stack([scores, np.zeros_like(scores)], axis=2)
-    return list(features.names), np.asarray(contributions, dtype=np.float64)
+    return list(features.names), np.asarray(contributions, dtype=np.float64)[: nodes.size]
 
 
 def _label_contributions(state: FittedState, unit_vectors: Array, outputs: IntArray) -> Array:

@@ -19,8 +19,9 @@ from ebboost.model.frames import as_frame
 from ebboost.model.inputs import fitted_table
 from ebboost.model.intervals import find_groups, with_intervals, with_sets
 from ebboost.model.predict import Offset, RowArguments, predict_rows, with_coordinates
-from ebboost.model.predict_shards import decode_shards, raw_shards
+from ebboost.model.predict_shards import decode_shards, interval_shards, raw_shards
 from ebboost.model.serving import Predictor
+from ebboost.model.shards import explain_shards
 from ebboost.model.spread import (
     class_distribution,
     distribution_of,
@@ -101,9 +102,14 @@ class FittedModel(LearnedAttributes):
         X, coordinates = with_coordinates(state, X, coordinates)
         edges = (graph, nodes, new_labels, attach, coordinates)
         arguments = RowArguments(X, *edges, Offset(offset, exposure), groups, time)
-        shards = raw_shards(state, arguments) if interval is None else None
-        if shards is not None:
-            return decode_shards(state.output, shards)
+        if interval is None:
+            shards = raw_shards(state, arguments)
+            if shards is not None:
+                return decode_shards(state.output, shards)
+        elif interval_groups is None:
+            intervals = interval_shards(state, arguments, interval)
+            if intervals is not None:
+                return intervals
         rows = predict_rows(state, arguments)
         if interval is None:
             if interval_groups is not None:
@@ -342,6 +348,9 @@ class FittedModel(LearnedAttributes):
             its neighbours' labels to the score.
         """
         state = self.state_
+        if state.shards is not None:
+            rows = checks.node_positions(np.atleast_1d(nodes), state.shards.n_nodes)
+            return explain_shards(state.shards, rows)
         table = fitted_table(state, X)
         rows = checks.node_positions(np.atleast_1d(nodes), state.n_nodes)
         with threads(threads_for(state.n_jobs, table)):

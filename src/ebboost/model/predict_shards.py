@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.backends.dask import is_dask, stacked
+from ebboost.backends.dask import is_dask
 from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.edges import read_graph
 from ebboost.backends.dask.sharding import join_parts
 from ebboost.backends.dask.worker import communicator
+from ebboost.data import validation as checks
 from ebboost.data.sharded import average, shard
-from ebboost.data.types import TableLike
+from ebboost.data.types import Array, TableLike
 from ebboost.graph import ParquetGraph
 from ebboost.model.inputs import check_feature_names
+from ebboost.model.intervals import Intervals, PredictionSets, with_intervals, with_sets
 from ebboost.model.output import Output
 from ebboost.model.predict import (
     Offset,
@@ -24,6 +27,8 @@ from ebboost.model.predict import (
     propagation_operator,
     tree_scores,
 )
+from ebboost.model.rows import RowPredictions
+from ebboost.model.spread import LocalSpread, require_spread
 from ebboost.model.state import FittedState
 from ebboost.propagation import threads
 
@@ -43,14 +48,58 @@ def raw_shards(state: FittedState, arguments: RowArguments) -> Any:
         return None
     if X is not None and not isinstance(graph, ParquetGraph):
         return None
-    others = arguments._replace(X=None, graph=None, offset=Offset())
+    others = arguments._replace(X=None, graph=None, nodes=None, offset=Offset())
     if others != RowArguments():
-        raise ValueError("nodes, new_labels and attach are not supported on a cluster.")
+        raise ValueError("new_labels, attach, coordinates and groups need a model on one machine.")
     if not isinstance(graph, ParquetGraph):
-        return state.shards
-    if not is_dask(X):
+        cluster = state.shards.cluster
+        futures = [own[0] for own in cluster.blocks.values()]
+        raw = cluster.stack(futures, "raw", state.n_outputs)
+    elif not is_dask(X):
         raise ValueError("graph is a ParquetGraph: X must be a Dask dataframe or array.")
-    return _predict(state, X, graph, arguments.offset)
+    else:
+        raw = _predict(state, X, graph, arguments.offset)
+    return _rows(raw, arguments.nodes)
+
+
+def _rows(values: Any, nodes: Any) -> Any:
+    """Some rows of a Dask array."""
+    rows = None if nodes is None else checks.node_positions(nodes, len(values), repeats=True)
+    return values if rows is None else values[rows]
+
+
+def interval_shards(state: FittedState, arguments: RowArguments, interval: float) -> Any:
+    """Return intervals or sets of fitted nodes as Dask arrays, None if the nodes are here."""
+    if state.shards is None or arguments.X is not None:
+        return None
+    raw = raw_shards(state, arguments)
+    prediction = decode_shards(state.output, raw)
+    spread = state.shards.spread
+    if state.classes is not None:
+        options = {"dtype": bool, "chunks": (raw.chunks[0], (state.classes.size,))}
+        return PredictionSets(
+            prediction, raw.map_blocks(_sets, **options, state=spread.state, interval=interval)
+        )
+    require_spread(spread.state)
+    local = [
+        _rows(state.shards.cluster.stack(spread.local, name, 1), arguments.nodes)
+        for name in ("field_variance", "factor")
+    ]
+    options = {"dtype": np.float64, "chunks": (raw.chunks[0], (2,)), "meta": np.zeros((0, 2))}
+    compute = partial(_ends, state=spread.state, interval=interval)
+    ends = raw.map_blocks(compute, *local, **options)
+    return Intervals(prediction, ends[:, 0], ends[:, 1])
+
+
+def _sets(raw: Array, state: FittedState, interval: float) -> NDArray[np.bool_]:
+    return with_sets(state, raw, interval).contains
+
+
+def _ends(raw: Array, variance: Array, factor: Array, state: FittedState, interval: float) -> Array:
+    """Both ends of the intervals of some nodes."""
+    rows = RowPredictions(raw, np.arange(len(raw)), None)
+    local = LocalSpread(variance[:, 0], factor[:, 0])
+    return np.column_stack(with_intervals(state, rows, local, interval)[1:])
 
 
 def _predict(state: FittedState, X: TableLike, graph: ParquetGraph, offset: Offset) -> Any:
@@ -62,7 +111,7 @@ def _predict(state: FittedState, X: TableLike, graph: ParquetGraph, offset: Offs
     light = replace(state, shards=None)
     tasks = [(light, graph.without_ids())] * len(cluster.blocks)
     futures = cluster.run(_predict_in_worker, tasks, columns, {})
-    return stacked(futures, "raw", cluster.partition.lengths, state.raw_predictions.shape[1])
+    return cluster.stack(futures, "raw", state.n_outputs)
 
 
 def _predict_in_worker(

@@ -40,8 +40,9 @@ class RowPredictions(NamedTuple):
         """Return the stored predictions."""
         if state.shards is not None:
             raise ValueError(
-                "The fitted nodes are on the workers of a cluster: predict() and predict_proba() "
-                "return Dask arrays. For anything else pass X and graph."
+                "The fitted nodes are on the workers of a cluster, where predict(), "
+                "predict_proba() and explain() work. For anything else save the model and load it "
+                "on one machine, or pass X and graph."
             )
         nodes = np.arange(state.n_nodes)
         return cls(state.raw_predictions, nodes, state.graph, state.labels, None, True, True)

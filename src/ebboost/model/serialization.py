@@ -6,12 +6,11 @@ anyone can compute them, ``_untrusted.py`` and each learner check all contents a
 """
 
 import inspect
-import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +34,14 @@ from ebboost.learners.averaged import load_ensemble
 from ebboost.model import _untrusted as untrusted
 from ebboost.model.candidate import Candidate
 from ebboost.model.codec import PartCodec
-from ebboost.model.container import FileFormat, error_text
+from ebboost.model.container import FileFormat, error_text, pack_arrays, unpack_arrays
 from ebboost.model.output import ClassOutput, Output
+from ebboost.model.shard_files import MANIFEST, MODEL, read_shards, save_shards
 from ebboost.model.spread import COLUMNS, Spread
 from ebboost.model.state import FittedState, ForecastRecord, GraphGain, ValidationRecord
 from ebboost.propagation import Smoother
 
+T = TypeVar("T")
 FORMAT = FileFormat("ebboost model", 1)
 # Modules and base classes of the parts that a file may name without `classes`.
 _MODULES = (features, latent_field, learners, losses, masked_labels, momentum, propagation)
@@ -82,6 +83,10 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}.")
+    if state.shards is not None:
+        with save_shards(state.shards, path) as model:
+            save(model, os.path.join(path, MODEL))
+        return
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} cannot be written: it is a folder.")
     # Without seconds the same model gives the same bytes, however long the fit took.
@@ -92,14 +97,14 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
     tables: dict[str, Table] = {name: part for name, part in stored.items() if part is not None}
     first, *others = state.candidates
     first = replace(state, members=(), raw_predictions=first.raw_predictions, rounds=first.rounds)
-    entries = {"arrays.npz": _pack(_arrays(first, tables)), **first.ensemble.files()}
+    entries = {"arrays.npz": pack_arrays(_arrays(first, tables)), **first.ensemble.files()}
     if state.spread is not None and state.spread.ensemble is not None:
         trees = state.spread.ensemble.files().items()
         entries |= {f"{_SPREAD_TREES}{name}": content for name, content in trees}
     for number, member in enumerate(others, 1):
         arrays = {name: getattr(member, name) for name in _MEMBER_ARRAYS}
         arrays |= _pipeline_arrays(member.pipeline)
-        files = {"arrays.npz": _pack(arrays), **member.ensemble.files()}
+        files = {"arrays.npz": pack_arrays(arrays), **member.ensemble.files()}
         entries |= {f"member{number}-{name}": content for name, content in files.items()}
     manifest = _manifest(first, tables) | {"members": [_member(one) for one in others]}
     FORMAT.write(path, manifest, entries)
@@ -203,16 +208,6 @@ def _pipeline_arrays(pipeline: FeaturePipeline) -> untrusted.Arrays:
     return arrays
 
 
-def _pack(arrays: untrusted.Arrays) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    size = sum(array.nbytes + 4096 for array in arrays.values())
-    if size > archive.max_unpacked_size(buffer.tell()):  # would be rejected as a zip bomb
-        buffer = io.BytesIO()
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
 def load_state(
     path: str | os.PathLike[str], classes: Iterable[type], estimators: Mapping[str, type]
 ) -> FittedState:
@@ -269,12 +264,13 @@ def load_state(
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)
-        state = _with_spread(state, manifest["spread"], arrays, entries)
+        state = _with_spread(state, manifest["spread"] if n_nodes else None, arrays, entries)
         members = [state]
         for number, facts in enumerate(manifest["members"], 1):
-            prefix = f"member{number}-"
-            own = {n.removeprefix(prefix): c for n, c in entries.items() if n.startswith(prefix)}
-            members.append(_load_member(state, facts, own, codec, learner, os.path.getsize(path)))
+            own = _with_prefix(f"member{number}-", entries)
+            stored = unpack_arrays(own["arrays.npz"], _limit(_file_of(path)))
+            stored |= _with_prefix(f"member{number}-", arrays)  # of a folder of shards
+            members.append(_load_member(state, facts, own, stored, codec, learner))
         return state.with_members(tuple(members))
 
 
@@ -303,11 +299,7 @@ def _load_spread(
         return None
     untrusted.check_spread(state, facts, arrays)
     ensemble = None
-    trees = {
-        name.removeprefix(_SPREAD_TREES): content
-        for name, content in entries.items()
-        if name.startswith(_SPREAD_TREES)
-    }
+    trees = _with_prefix(_SPREAD_TREES, entries)
     if trees:
         ensemble = load_ensemble(LightGBM(), trees)
         own = state.n_features if facts["uses_columns"] else 0
@@ -318,19 +310,23 @@ def _load_spread(
     return Spread(**facts | parts, ensemble=ensemble)
 
 
+def _with_prefix(prefix: str, entries: Mapping[str, T]) -> dict[str, T]:
+    """The entries whose name begins so, without the prefix."""
+    return {n.removeprefix(prefix): one for n, one in entries.items() if n.startswith(prefix)}
+
+
 def _load_member(
     first: FittedState,
     facts: dict[str, Any],
     entries: dict[str, bytes],
+    arrays: untrusted.Arrays,
     codec: PartCodec,
     learner: Learner,
-    file_size: int,
 ) -> FittedState:
     """A further member of an average, checked as the first was."""
     match(facts, untrusted.MEMBER, "members")
     candidate = Candidate(**codec.decode_items(facts["candidate"]))
     rounds = codec.decode(facts["rounds"])
-    arrays = _unpack(entries["arrays.npz"], archive.max_unpacked_size(file_size))
     untrusted.check_member(first, candidate, rounds, facts["origin"], arrays)
     ensemble = load_ensemble(learner, entries)
     categories = {column: len(values) for column, values in first.reader.categories.items()}
@@ -397,28 +393,31 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "has_table": bool(table["stored"]),
             "environment": manifest["environment"],
             "bytes": {name: len(content) for name, content in entries.items()},
-            "file_bytes": os.path.getsize(path),
+            "file_bytes": os.path.getsize(_file_of(path)),
         }
 
 
 def _read(path: str) -> tuple[dict[str, Any], untrusted.Arrays, dict[str, bytes]]:
-    """The manifest, the arrays and all entries of a file."""
+    """The manifest, the arrays and all entries of a file, or of a folder of shards."""
+    file = _file_of(path)
     try:
-        manifest, entries = FORMAT.read(path)
+        manifest, entries = FORMAT.read(file)
     except ValueError as error:
         raise ModelFileError(f"{error}.") from None
     with _model_file_errors(path):
         untrusted.check_manifest(manifest)
-        limit = archive.max_unpacked_size(os.path.getsize(path))
-        arrays = _unpack(entries["arrays.npz"], limit)
+        arrays = unpack_arrays(entries["arrays.npz"], _limit(file))
+        if file != path:
+            arrays |= read_shards(path)
     return manifest, arrays, entries
 
 
-def _unpack(content: bytes, limit: int) -> untrusted.Arrays:
-    """The arrays of an npz file by name."""
-    parts = archive.unpack(io.BytesIO(content), limit)
-    parsed = {name: archive.parse_npy(part) for name, part in parts.items()}
-    return {name.removesuffix(".npy"): array for name, array in parsed.items()}
+def _file_of(path: str) -> str:
+    return os.path.join(path, MODEL) if os.path.exists(os.path.join(path, MANIFEST)) else path
+
+
+def _limit(file: str) -> int:
+    return archive.max_unpacked_size(os.path.getsize(file))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Gamma, NegativeBinomial, Poisson, Tweedie
 from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import Labels
+from ebboost.data.sharded import total_rows
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.data.validation import node_positions
@@ -33,6 +34,7 @@ from ebboost.model.distribution import (
 from ebboost.model.inputs import read_table
 from ebboost.model.rows import RowPredictions
 from ebboost.model.state import FittedState
+from ebboost.propagation import sweep_on
 
 # Columns of the trees after those of X.
 COLUMNS = ("prediction", "field deviation", "labelled neighbours", "residuals of neighbours")
@@ -147,20 +149,26 @@ def neighbor_columns(
     columns = np.zeros((nodes.size, 2))
     if graph is None or graph.groups is not None or labels is None:
         return columns
+    with_halo = sweep_on(graph.adjacency).with_halo
     labelled = np.zeros(graph.n_nodes)
     labelled[labels.nodes] = 1.0
-    pattern = sparse.csr_array(graph.unsigned.adjacency[nodes])
-    weights = pattern.copy()
-    pattern.data = np.ones_like(pattern.data)
-    columns[:, 0] = pattern @ labelled
+    weights = sparse.csr_array(graph.unsigned.adjacency[nodes])
+    pattern = weights.copy()
+    pattern.data = np.ones(weights.nnz)
+    columns[:, 0] = pattern @ with_halo(labelled)
     is_known = np.isfinite(size)
-    if not is_known.any() or not weights.nnz:
+    known_size = size[is_known]
+    entries = np.asarray(weights.data, like=size)
+    n_known = total_rows(known_size)
+    n_entries = total_rows(entries)
+    if not n_known or not n_entries:
         return columns
     known = np.zeros((graph.n_nodes, 2))
-    known[: size.size][is_known, 0] = 1.0
-    relative = size[is_known] / max(float(size[is_known].mean()), 1e-300)
-    known[: size.size][is_known, 1] = np.log(np.maximum(relative, 1e-3))
-    mass, total = (weights @ known).T / weights.data.mean()
+    rows = np.flatnonzero(np.asarray(is_known))
+    known[rows, 0] = 1.0
+    relative = known_size / max(float(known_size.mean()), 1e-300)
+    known[rows, 1] = np.log(np.maximum(relative, 1e-3))
+    mass, total = (weights @ with_halo(known)).T / float(entries.mean())
     columns[:, 1] = total / (mass + NEIGHBORS_OF_MEAN)
     return columns
 
@@ -205,7 +213,12 @@ def spread_of_rows(
             else table.subset(node_positions(nodes, table.n_rows, repeats=True))
         )
     features = spread_table(table, rows.raw, variance, neighbors)
-    return LocalSpread(variance, np.exp(spread.ensemble.predict(features)[:, 0]).clip(*FACTORS))
+    return LocalSpread(variance, factors(spread.ensemble, features))
+
+
+def factors(ensemble: Ensemble, features: Table) -> Array:
+    """Return a(x) of the columns of :func:`spread_table`."""
+    return np.exp(ensemble.predict(features)[:, 0]).clip(*FACTORS)
 
 
 def require_spread(state: FittedState, name: str = "interval") -> Spread:

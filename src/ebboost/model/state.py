@@ -184,8 +184,8 @@ class FittedState:
         The columns of the trees, where categories were encoded with the labels.
     from_disk : bool
         Whether the table fitted on is in files.
-    shards : Dask array or None
-        Raw predictions of the fitted nodes, where these stay on the workers of a cluster.
+    shards : Shards or None
+        The fitted nodes, where these stay on the workers of a cluster.
     source : dict or None
         Names of the id and label columns, of a model that was fitted from files.
     """

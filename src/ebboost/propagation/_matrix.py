@@ -54,11 +54,19 @@ class GraphMatrix(LinearOperator):
         adjacency = abs(self.adjacency) if unsigned else self.adjacency
         return GraphMatrix(adjacency, diagonal, strength, self.root)
 
+    @property
+    def edges(self) -> sparse.csr_array:
+        """The entries off the diagonal; of a worker's rows, those of the halo come last."""
+        rows = self.adjacency.tocsr()
+        root = np.asarray(self.root)
+        others = self.sweep.with_halo(self.root)[rows.indices]
+        data = -self.strength * rows.data * np.repeat(root, np.diff(rows.indptr)) * others
+        return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+
     @lazy_property
     def csr(self) -> sparse.csr_array:
         """The matrix with every entry stored."""
-        edges = self.adjacency.multiply(self.root[:, None]).multiply(self.root[None, :])
-        matrix = sparse.csr_array(sparse.diags_array(self.diagonal) - self.strength * edges)
+        matrix = sparse.csr_array(sparse.diags_array(self.diagonal) + self.edges)
         matrix.sort_indices()
         return matrix
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from numbers import Integral
 from typing import Any
@@ -245,7 +246,7 @@ def train_in_worker(
             reader=reader,
             table=table,
             graph=graph,
-            labels=shard_labels(task.problem.labels, workers),
+            labels=task.problem.labels.convert(partial(shard, workers=workers)),
             offset=shard(task.problem.offset, workers),
         )
         session = open_session(task.request, problem, task.fingerprint, partition, workers, stack)
@@ -281,22 +282,6 @@ def train_shard(
     traffic = {"n_workers": workers.count, "calls": workers.calls}
     traffic |= {"bytes": workers.sent, "halo_bytes": workers.halo_sent}
     return replace(state, cluster=traffic)
-
-
-def shard_labels(folds: LabelFolds, workers: Collective) -> LabelFolds:
-    """Return the labels of a worker as sharded arrays."""
-
-    def sharded(labels: Labels) -> Labels:
-        columns = (shard(column, workers) for column in (labels.target, labels.weight))
-        return Labels(labels.nodes, *columns)
-
-    return replace(
-        folds,
-        labels=sharded(folds.labels),
-        validation_weight=shard(folds.validation_weight, workers),
-        fold=shard(folds.fold, workers),
-        evaluation=None if folds.evaluation is None else sharded(folds.evaluation),
-    )
 
 
 def open_session(

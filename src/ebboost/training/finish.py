@@ -161,11 +161,12 @@ def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedSt
 def _calibrate(state: FittedState) -> FittedState:
     """Choose the temperature of the probabilities at labels that were not trained on."""
     record = state.validation
-    if not record.nodes.size:
+    n_labels = total_rows(record.target)
+    if not n_labels:
         return state
-    labels = Labels(record.nodes, record.target, np.ones(record.nodes.size))
+    labels = Labels(record.nodes, record.target, np.ones_like(record.target[:, 0]))
     temperature = 1.0
-    if record.nodes.size >= defaults.MIN_LABELS_TO_CALIBRATE:
+    if n_labels >= defaults.MIN_LABELS_TO_CALIBRATE:
         temperature = best_temperature(record.prediction, state.loss, labels)
     output = replace(state.output, temperature=temperature)
     members = tuple(replace(one, output=output) for one in state.members)

@@ -1,7 +1,7 @@
 """Prepare: from the arguments of ``fit`` to a checked problem."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -103,6 +103,17 @@ class LabelFolds:
         held = self.fold >= FORECAST if fold == FORECAST else self.fold == fold
         weight = self.validation_weight[held]
         return Labels(self.labels.nodes[held], self.labels.target[held], weight)
+
+    def convert(self, convert: Callable[[Any], Any]) -> "LabelFolds":
+        """Return the labels with another type of arrays for what has a row for each."""
+        evaluation = None if self.evaluation is None else self.evaluation.convert(convert)
+        return replace(
+            self,
+            labels=self.labels.convert(convert),
+            validation_weight=convert(self.validation_weight),
+            fold=convert(self.fold),
+            evaluation=evaluation,
+        )
 
     def has_held_out(self, fold: int) -> bool:
         """Return whether a fold has labels."""

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names
 
 from ebboost.backends import Backend
-from ebboost.backends.dask import is_dask, stacked
+from ebboost.backends.dask import gathered, is_dask
 from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.edges import read_graph
@@ -22,14 +23,16 @@ from ebboost.backends.dask.sharding import Partition, fingerprint_of_rows, join_
 from ebboost.backends.dask.worker import EventStream, communicator
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
+from ebboost.data.once import Deferred
 from ebboost.data.reader import TableReader
-from ebboost.data.sharded import shard, total_rows
+from ebboost.data.sharded import sampled, shard, total_rows
 from ebboost.data.table import Table
 from ebboost.graph import Graph, ParquetGraph
 from ebboost.model.codec import describe_parameters
 from ebboost.model.output import ClassOutput
-from ebboost.model.predict import with_labels
+from ebboost.model.shards import NodeShard, Shards, SpreadShard, SpreadShards
 from ebboost.model.state import FittedState, ValidationRecord
+from ebboost.propagation import threads
 from ebboost.training.cluster import (
     CheckpointRequest,
     WorkerResult,
@@ -39,11 +42,12 @@ from ebboost.training.cluster import (
     listeners_of,
     needs_all_nodes,
     open_session,
-    shard_labels,
     train_shard,
     worker_settings,
 )
+from ebboost.training.finish import finish
 from ebboost.training.problem import FitData, LabelFolds, Problem, check_offset
+from ebboost.training.spread import estimate_spread
 from ebboost.training.trainer import Trainer, count_folds
 
 COLUMNS = ("y", "sample_weight", "offset", "exposure")
@@ -51,19 +55,30 @@ COLUMNS = ("y", "sample_weight", "offset", "exposure")
 
 @dataclass(frozen=True)
 class ShardTask:
-    """What is sent to a worker: the parameters, the path of the graph, its part of eval_set."""
+    """What is sent to a worker: the parameters, the path of the graph, its own listed labels.
+
+    ``eval_set`` and ``listed`` have positions among the worker's nodes, labels, and of ``listed``
+    weights.
+    """
 
     trainer: Trainer
     graph: ParquetGraph
     stream: EventStream | None
-    eval_set: tuple[Any, Any] | None
+    eval_set: Any
+    listed: Sequence[Any] | None
 
 
 @dataclass(frozen=True)
 class ShardResult(WorkerResult):
-    """A model without nodes, and the raw predictions of the worker's nodes."""
+    """A model without nodes, and the state of the worker's nodes."""
 
-    raw: Any = None
+    nodes: NodeShard | None = None
+
+    @property
+    def raw(self) -> Any:
+        """The raw predictions of the worker's nodes."""
+        assert self.nodes is not None
+        return self.nodes.state.raw_predictions
 
 
 def fit_shards(trainer: Trainer, data: FitData, graph: ParquetGraph) -> FittedState:
@@ -73,22 +88,78 @@ def fit_shards(trainer: Trainer, data: FitData, graph: ParquetGraph) -> FittedSt
     seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
     cluster = Cluster(data.X)
     stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty()) if settings.verbose else None
+    lists = _listed_labels(trainer, data, cluster.partition.n_nodes)
+    if data.nodes is not None:
+        data = data._replace(y=None, sample_weight=None)
     columns = {name: cluster.split(name, getattr(data, name)) for name in COLUMNS}
     columns["ids"] = cluster.split("ids", graph.ids)
     parameters = {**trainer.parameters, "random_state": seed, "learner": check_learner(settings)}
     sent = replace(trainer, parameters=parameters)
     edges = graph.without_ids()
     tasks = [
-        ShardTask(sent, edges, stream, _own_eval_set(data.eval_set, cluster.partition, rank))
+        ShardTask(sent, edges, stream, *(_own(one, cluster.partition, rank) for one in lists))
         for rank in range(len(cluster.blocks))
     ]
     futures = cluster.run(train_in_worker, tasks, columns, listeners_of(stream))
     client = cluster.client
     results = client.gather(client.map(_without_rows, futures, pure=False))
     check_results(trainer, results)
-    state: FittedState = results[0].state
-    raw = stacked(futures, "raw", cluster.partition.lengths, state.raw_predictions.shape[1])
-    return replace(state, parameters=trainer.parameters, shards=raw)
+    state: FittedState = replace(results[0].state, parameters=trainer.parameters)
+    on_workers = cluster.with_blocks(futures)
+    shards = Shards(on_workers, Deferred(partial(_spread, on_workers, state)))
+    return replace(state, shards=shards)
+
+
+def _spread(cluster: Cluster, state: FittedState) -> SpreadShards:
+    """The spread of the residuals of a model, estimated on the workers."""
+    futures = cluster.run(_spread_in_worker, [None] * len(cluster.blocks), {}, {})
+    parts = cluster.client.gather(cluster.client.map(_sample_of, futures, pure=False))
+    is_evaluation = np.concatenate([part.is_evaluation for part in parts])
+    # Labels of eval_set, on which intervals are calibrated, come last.
+    order = np.argsort(is_evaluation, kind="stable")
+    records = [part.sample.validation for part in parts]
+    names = ("nodes", "target", "prediction", "without_graph")
+    columns = (np.concatenate([getattr(one, name) for one in records])[order] for name in names)
+    state = replace(state, validation=ValidationRecord(*columns))
+    spreads = [part.sample.spread for part in parts]
+    if spreads[0] is None:
+        return SpreadShards(state, futures)
+    labels = ("deviation", "size")
+    rows: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in spreads])[order] for name in labels
+    }
+    n_calibration = int(is_evaluation.sum()) or is_evaluation.size
+    spread = replace(spreads[0], n_calibration=n_calibration, **rows)
+    return SpreadShards(replace(state, deferred_spread=Deferred(lambda: spread)), futures)
+
+
+def _spread_in_worker(
+    task: None, blocks: Sequence[Any], columns: Any, membership: Membership
+) -> SpreadShard:
+    """Estimate the spread of the residuals together with the other workers."""
+    with communicator(membership) as workers, threads(membership.n_threads):
+        state, folds = blocks[0].nodes.connect(workers)
+        spread = None if state.is_classifier else estimate_spread(state, folds)
+        sample = sampled(state.validation.target)
+    local = np.zeros((2, state.n_nodes))
+    if spread is not None:
+        local = np.array([spread.field_variance, spread.factor])
+        rows: dict[str, Any] = {
+            name: np.asarray(getattr(spread, name))[sample] for name in ("deviation", "size")
+        }
+        spread = replace(spread, factor=local[0, :0], field_variance=local[0, :0], **rows)
+    record = state.validation
+    is_evaluation = ~np.isin(record.nodes, state.labels.nodes)[sample]
+    nodes = membership.partition.positions(membership.rank)[record.nodes[sample]]
+    parts = (record.target, record.prediction, record.without_graph)
+    record = ValidationRecord(nodes, *(np.asarray(part)[sample] for part in parts))
+    model = replace(_without_nodes(state), validation=record, members=())
+    model = replace(model, deferred_spread=Deferred(lambda: spread))
+    return SpreadShard(local[0][:, None], local[1][:, None], model, is_evaluation)
+
+
+def _sample_of(result: SpreadShard) -> SpreadShard:
+    return replace(result, field_variance=np.zeros((0, 1)), factor=np.zeros((0, 1)))
 
 
 def check_supported(trainer: Trainer, data: FitData) -> None:
@@ -106,20 +177,41 @@ def check_supported(trainer: Trainer, data: FitData) -> None:
         reason = "class_weight='balanced'"
     if settings.relations != "auto":
         reason = "relations="
-    for name in ("nodes", "coordinates"):
-        if getattr(data, name) is not None:
-            reason = f"{name}="
+    if data.coordinates is not None:
+        reason = "coordinates="
     if reason is not None:
         raise ValueError(f"{reason} is not supported with a ParquetGraph: use an eb.Graph.")
 
 
-def _own_eval_set(eval_set: Any, partition: Partition, rank: int) -> tuple[Any, Any] | None:
-    """A worker's part of eval_set, its nodes counted among the worker's own."""
-    if eval_set is None:
+def _listed_labels(trainer: Trainer, data: FitData, n_nodes: int) -> tuple[Any, Any]:
+    """``eval_set`` and, with ``nodes``, the labels of these nodes, checked."""
+    is_class = trainer.output_type is ClassOutput
+    (eval_set,) = gathered(data.eval_set)
+    listed = None
+    if data.nodes is not None:
+        y, nodes, weight = gathered(data.y, data.nodes, data.sample_weight)
+        listed = checks.labelled_nodes(y, nodes, weight, n_nodes, is_class, trainer.estimator)
+    if eval_set is not None:
+        eval_set = checks.extra_labels(eval_set, np.zeros(0, dtype=int), n_nodes, is_class)
+    return eval_set, listed
+
+
+def _own(listed: Any, partition: Partition, rank: int) -> list[Any] | None:
+    """A worker's part of listed labels, their nodes counted among the worker's own."""
+    if listed is None:
         return None
-    nodes = checks.node_positions(eval_set[0], partition.n_nodes)
-    owner, position = partition.locate(nodes)
-    return position[owner == rank], np.asarray(eval_set[1])[owner == rank]
+    owner, position = partition.locate(listed[0])
+    return [part[owner == rank] for part in (position, *listed[1:])]
+
+
+def _columns_of(listed: Sequence[Any], n_rows: int) -> dict[str, Any]:
+    """Listed labels and weights as columns with an entry for each row."""
+    nodes, values, weights = listed
+    y = np.full(n_rows, np.nan, np.float64 if values.dtype.kind in "biuf" else object)
+    y[nodes] = values
+    sample_weight = np.ones(n_rows)
+    sample_weight[nodes] = weights
+    return {"y": y, "sample_weight": sample_weight}
 
 
 def train_in_worker(
@@ -134,6 +226,8 @@ def train_in_worker(
         rows: dict[str, Any] = {
             name: join_parts(name, parts, n_rows) for name, parts in columns.items()
         }
+        if task.listed is not None:
+            rows |= _columns_of(task.listed, n_rows)
         # A shard of a graph has the interface of a Graph.
         graph: Any = read_graph(task.graph, rows.pop("ids"), partition, workers)
         starts = [start for start, _ in partition.ranges[workers.rank]]
@@ -148,11 +242,11 @@ def train_in_worker(
             fingerprint = fingerprint_of_shard(task, problem, y)
         session = open_session(request, problem, fingerprint, partition, workers, stack)
         state = train_shard(problem, workers, task.trainer.callbacks, task.stream, session)
-        state = with_labels(state, problem.labels.labels, Backend())
+        state = finish(state, problem.labels, Backend())
     members = tuple(_without_nodes(one) for one in state.members)
     model = replace(_without_nodes(state), members=members)
-    raw = np.asarray(state.raw_predictions)
-    return ShardResult(digest_of(state), model, task.trainer.callbacks, raw)
+    nodes = NodeShard.of(state, problem.labels)
+    return ShardResult(digest_of(state), model, task.trainer.callbacks, nodes)
 
 
 def fingerprint_of_shard(task: ShardTask, problem: Problem, y: str) -> dict[str, Any]:
@@ -188,7 +282,7 @@ def prepare_shard(
     labels = Labels(nodes, output.encode(values, "y"), weighted)
     evaluation = None
     if data.eval_set is not None:
-        held = checks.extra_labels(data.eval_set, nodes, table.n_rows, is_class)
+        held = checks.extra_labels(data.eval_set, nodes, table.n_rows, is_class, may_be_none=True)
         evaluation = Labels(held[0], output.encode(held[1], "eval_set"), np.ones(held[0].size))
     seed = int(settings.random_state)
     n_labels = total_rows(shard(labels.target, workers))
@@ -197,7 +291,7 @@ def prepare_shard(
     n_folds = count_folds(settings, n_labels, table, evaluation is not None)
     fraction = settings.validation_fraction if evaluation is None else 0.0
     fold = _folds(partition.positions(workers.rank)[nodes], n_folds, fraction, seed)
-    folds = shard_labels(LabelFolds(labels, weight, fold, evaluation), workers)
+    folds = LabelFolds(labels, weight, fold, evaluation).convert(partial(shard, workers=workers))
     log_link = output.loss.log_link
     column = checks.offset_column(data.offset, data.exposure, table.n_rows, log_link)
     offset = shard(column, workers)
@@ -251,9 +345,10 @@ def _without_nodes(state: FittedState) -> FittedState:
         validation=ValidationRecord.empty(rows["raw_predictions"].shape[1]),
         table=None,
         encoded_table=None,
+        deferred_spread=None,
         **rows,
     )
 
 
 def _without_rows(result: ShardResult) -> ShardResult:
-    return replace(result, raw=None)
+    return replace(result, nodes=None)

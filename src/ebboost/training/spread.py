@@ -1,5 +1,8 @@
 """Spread: noise, shape and trees of the sizes of residuals at labels that were not trained on."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -10,6 +13,7 @@ from ebboost.boosting.loop import Boosting, boost
 from ebboost.boosting.losses import Gamma, Loss
 from ebboost.boosting.objective import Objective, relative_weights
 from ebboost.data.labels import Labels
+from ebboost.data.sharded import ShardedArray, of_all_rows, rows_before, sampled, total_rows
 from ebboost.data.table import Table
 from ebboost.data.types import Array
 from ebboost.learners import Ensemble, LightGBM
@@ -18,6 +22,7 @@ from ebboost.model.distribution import NumberDistribution, Shape
 from ebboost.model.spread import (
     FACTORS,
     Spread,
+    factors,
     field_variance,
     model_variance,
     neighbor_columns,
@@ -34,6 +39,8 @@ START_DF = 8.0
 # Residuals below which the shape is that of a normal distribution, and those used at most.
 FEW_RESIDUALS = 50
 MAX_RESIDUALS = 5_000
+# Nodes whose factors are computed at a time.
+ROWS_AT_ONCE = 1 << 16
 
 
 def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
@@ -42,12 +49,12 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     ``state.raw_predictions`` use the labels.
     """
     record = state.validation
-    if not record.nodes.size:
+    if not total_rows(record.target):
         return None
     loss = state.loss
     variance, variance_error = field_variance(state, state.graph, state.labels, None)
-    left_out = _left_out(state, variance)
-    weight = np.ones(record.nodes.size)
+    left_out = np.asarray(_left_out(state, variance), like=record.target)
+    weight = np.ones_like(record.target[:, 0])
     dispersion = 1.0
     if type(loss).dispersion is not Loss.dispersion:
         dispersion = loss.dispersion(record.prediction, record.target, weight)
@@ -57,11 +64,10 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     size = np.abs(residual) / expected
     table = state.table
     uses_columns = table is not None and not (table.is_sparse or table.on_disk)
-    on_nodes = np.full(state.n_nodes, np.nan)
+    on_nodes = np.full(state.n_nodes, np.nan, like=size)
     on_nodes[record.nodes] = size
     neighbors = neighbor_columns(state.graph, on_nodes, state.labels, np.arange(state.n_nodes))
     own = table if uses_columns else None
-    features = spread_table(own, state.raw_predictions, variance, neighbors)
     labelled = spread_table(
         None if own is None else own.subset(record.nodes),
         record.prediction,
@@ -71,7 +77,11 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     ensemble, held_out = _grow(state, labelled, size)
     factor = np.ones(state.n_nodes)
     if ensemble is not None:
-        factor = np.exp(ensemble.predict(features)[:, 0]).clip(*FACTORS)
+        for start in range(0, state.n_nodes, ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            columns = (state.raw_predictions[rows], variance[rows], neighbors[rows])
+            block = spread_table(None if own is None else own.subset(rows), *columns)
+            factor[rows] = factors(ensemble, block)
     forecast_deviation = None
     if state.forecast is not None:
         forecast_deviation = _forecast_deviation(state, state.forecast, own, dispersion, ensemble)
@@ -80,12 +90,14 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     scale = float(np.sqrt(np.mean(standardised**2))) or 1.0
     shapes = np.array([[0.0, *Shape()]])
     if not loss.log_link:
-        shapes = fit_shapes(record.prediction[:, 0], standardised)
+        sample = sampled(standardised)
+        pairs = (record.prediction[:, 0][sample], standardised[sample])
+        shapes = fit_shapes(*map(of_all_rows, pairs))
     return Spread(
         dispersion=dispersion,
         scale=scale,
         shapes=shapes,
-        n_calibration=(folds.evaluation or record).nodes.size,
+        n_calibration=total_rows((folds.evaluation or record).target),
         variance_error=variance_error,
         uses_columns=uses_columns,
         factor=factor,
@@ -108,10 +120,10 @@ def neighbors_of_held_out(state: FittedState, folds: LabelFolds, size: Array) ->
     of_nodes[folds.labels.nodes] = folds.fold
     fold = of_nodes[nodes]
     columns = np.empty((nodes.size, 2))
-    for number in np.unique(fold):
+    for number in range(folds.n_folds + 1):
         own = fold == number
         counts = fold <= number if folds.in_time or number == folds.n_folds else own
-        known = np.full(state.n_nodes, np.nan)
+        known = np.full(state.n_nodes, np.nan, like=size)
         known[nodes[counts]] = size[counts]
         columns[own] = neighbor_columns(state.graph, known, state.labels, nodes[own])
     return columns
@@ -135,8 +147,7 @@ def _forecast_deviation(
     neighbors = neighbor_columns(state.graph, unknown, before, nodes)
     table = None if own is None else own.subset(nodes)
     features = spread_table(table, forecast.prediction, variance, neighbors)
-    factor: Array = np.exp(ensemble.predict(features)[:, 0]).clip(*FACTORS)
-    return deviation * factor
+    return deviation * factors(ensemble, features)
 
 
 def _left_out(state: FittedState, variance: Array) -> Array:
@@ -146,12 +157,12 @@ def _left_out(state: FittedState, variance: Array) -> Array:
     closed form, v/(1 − h v).
     """
     nodes = state.validation.nodes
-    is_label = np.isin(nodes, state.labels.nodes)
+    labels = state.labels
+    is_label = np.asarray(np.isin(nodes, labels.nodes), like=labels.target)
     uses = any(isinstance(one.candidate.labels, LatentField) for one in state.candidates)
     if state.graph is None or not uses or not is_label.any():
         return variance[nodes]
-    labels = state.labels
-    known = 1.0 - float(is_label.sum()) / labels.nodes.size / state.n_folds
+    known = 1.0 - float(is_label.sum()) / total_rows(labels.target) / state.n_folds
     fewer, _ = field_variance(state, state.graph, labels, None, None, known)
     eta = state.raw_predictions[labels.nodes]
     curvature = np.broadcast_to(state.loss.curvature(eta, labels.target), eta.shape)[:, 0]
@@ -161,13 +172,28 @@ def _left_out(state: FittedState, variance: Array) -> Array:
 
 
 def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | None, Array]:
-    """Trees of the log size of residuals, and exp of their out-of-fold values.
+    """Trees of the log size of residuals, and exp of their out-of-fold values."""
+    n_labels = total_rows(size)
+    if n_labels < defaults.MIN_LABELS_OF_SPREAD or not size.any():
+        return None, np.ones(size.size)
+    if not isinstance(size, ShardedArray):
+        return _grow_here(state, features, size)
+    # The first worker grows the trees, on labels of all.
+    sample = sampled(size)
+    values, sizes = (of_all_rows(part[sample]) for part in (features.values, size))
+    grown: Any = None
+    if size.workers.rank == 0:
+        grown = _grow_here(state, replace(features, values=values), sizes)
+    ensemble, of_sample = size.workers.allgather_objects(grown)[0]
+    held_out = factors(ensemble, features)
+    first = rows_before(size[sample])
+    held_out[sample] = of_sample[first : first + len(size[sample])]
+    return ensemble, held_out
 
-    The mean of a model for each fold, which is stopped at the labels of that fold.
-    """
+
+def _grow_here(state: FittedState, features: Table, size: Array) -> tuple[Ensemble, Array]:
+    """The mean of a model for each fold, which is stopped at the labels of that fold."""
     held_out = np.ones(size.size)
-    if size.size < defaults.MIN_LABELS_OF_SPREAD or not size.any():
-        return None, held_out
     fold = np.random.default_rng(0).permutation(size.size) % defaults.SPREAD_FOLDS
     learner = LightGBM(
         num_leaves=defaults.SPREAD_LEAVES,

@@ -5,6 +5,6 @@ are computed jointly: sums of a few numbers, a sweep over the graph, for which w
 values of neighbouring nodes, and a tree, for which XGBoost sums the histograms.
 """
 
-from ebboost.backends.dask.collections import gathered, is_dask, scores_of, stacked
+from ebboost.backends.dask.collections import gathered, is_dask, scores_of
 
-__all__ = ["gathered", "is_dask", "scores_of", "stacked"]
+__all__ = ["gathered", "is_dask", "scores_of"]

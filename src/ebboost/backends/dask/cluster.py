@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from threading import Thread
 from typing import Any
@@ -102,6 +103,31 @@ class Cluster:
             raise ValueError("X has no rows.")
         self.n_rows = end
         self.partition = Partition(tuple(map(tuple, ranges.values())))
+
+    def with_blocks(self, futures: Sequence[Any]) -> "Cluster":
+        """Return the same workers and rows, with results of :meth:`run` as the blocks."""
+        other = copy(self)
+        other.blocks = {
+            worker: [future] for worker, future in zip(self.blocks, futures, strict=True)
+        }
+        return other
+
+    def stack(self, futures: Sequence[Any], name: str, n_columns: int) -> Any:
+        """Return an attribute of results that stay on the workers as a Dask array.
+
+        Its blocks have the rows of those of X, so that it is a column of X.
+        """
+        import dask
+        import dask.array
+
+        read = dask.delayed(getattr)
+        arrays = [
+            dask.array.from_delayed(read(future, name), (length, n_columns), np.float64)
+            for future, length in zip(futures, self.partition.lengths, strict=True)
+        ]
+        ranges = [block for own in self.partition.ranges for block in own]
+        chunks = tuple(stop - start for start, stop in ranges)
+        return dask.array.concatenate(arrays).rechunk((chunks, n_columns))
 
     def split(self, name: str, values: Any) -> list[Any]:
         """Return the rows of a column for each worker, in parts: blocks, or a slice of an array."""

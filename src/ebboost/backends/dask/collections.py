@@ -49,16 +49,3 @@ def _scores(
     if not block.shape[0]:
         return None
     return ensemble.predict(pipeline.transform(reader.read(block), None))
-
-
-def stacked(parts: list[Any], name: str, lengths: list[int], n_columns: int) -> Any:
-    """Return an attribute of results that stay on their workers as one Dask array."""
-    import dask
-    import dask.array
-
-    read = dask.delayed(getattr)
-    arrays = [
-        dask.array.from_delayed(read(part, name), (length, n_columns), np.float64)
-        for part, length in zip(parts, lengths, strict=True)
-    ]
-    return dask.array.concatenate(arrays)

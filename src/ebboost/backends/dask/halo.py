@@ -79,6 +79,10 @@ class ShardGraph:
         self.n_edges = int(facts[0]) // 2
         self.is_signed = bool(facts[1])
 
+    def stored(self) -> "StoredGraph":
+        """Return the graph without the connections of this fit."""
+        return StoredGraph(self._weights, self.halo.sent, self.halo.received)
+
     @property
     def parent(self) -> "ShardGraph":
         """The graph itself: it is not a subgraph."""
@@ -88,6 +92,19 @@ class ShardGraph:
     def unsigned(self) -> "ShardGraph":
         """The same graph with all weights positive."""
         return ShardGraph(abs(self._weights), self.halo) if self.is_signed else self
+
+
+@dataclass(frozen=True)
+class StoredGraph:
+    """A worker's part of a graph, between two jobs of the workers."""
+
+    weights: sparse.csr_array
+    sent: dict[int, Positions]
+    received: dict[int, int]
+
+    def connect(self, collective: Collective) -> ShardGraph:
+        """Return the graph with the connections of a job."""
+        return ShardGraph(self.weights, Halo(collective, self.sent, self.received))
 
 
 class ShardAdjacency:
@@ -106,6 +123,10 @@ class ShardAdjacency:
 
     def __getitem__(self, rows: Positions) -> sparse.csr_array:
         return self.weights[rows]
+
+    def tocsr(self) -> sparse.csr_array:
+        """Return the rows of own nodes; columns are own nodes, then those of the halo."""
+        return self.weights
 
     @lazy_property
     def sweep(self) -> "ShardSweep":

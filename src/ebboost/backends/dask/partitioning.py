@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebboost.backends.dask.cluster import Cluster, Membership
-from ebboost.backends.dask.collections import stacked
 from ebboost.backends.dask.edges import read_graph
 from ebboost.backends.dask.halo import ShardGraph
 from ebboost.backends.dask.sharding import join_parts
@@ -64,9 +63,7 @@ def partition_nodes(X: TableLike, graph: ParquetGraph, n_parts: int) -> Any:
     columns = {"ids": cluster.split("ids", graph.ids)}
     tasks = [(graph.without_ids(), n_parts)] * len(cluster.blocks)
     futures = cluster.run(_assign_in_worker, tasks, columns, {})
-    parts = stacked(futures, "values", cluster.partition.lengths, 1)[:, 0]
-    ranges = [block for own in cluster.partition.ranges for block in own]
-    return parts.rechunk((tuple(stop - start for start, stop in ranges),)).astype(np.int64)
+    return cluster.stack(futures, "values", 1)[:, 0].astype(np.int64)
 
 
 def _assign_in_worker(
