@@ -32,7 +32,7 @@ def all_folds(monkeypatch):
     monkeypatch.setattr(defaults, "FOLDS", ALL_FOLDS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two_workers():
     """A Dask client with two workers in threads."""
     pytest.importorskip("xgboost")
@@ -42,7 +42,7 @@ def two_workers():
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sharded_nodes(two_workers, tmp_path_factory):
     """Nodes whose table and edges workers read."""
     from tests.sharded import Nodes
