@@ -122,6 +122,37 @@ def test_quantile_loss_is_the_pinball_loss_of_scikit_learn(seed, alpha):
     assert loss.value(scores, target).mean() == pytest.approx(expected, abs=1e-8)
 
 
+@given(seed=st.integers(0, 10_000), alpha=st.floats(0.05, 0.95), rounding=st.floats(0.1, 3.0))
+@settings(max_examples=20, deadline=None)
+def test_rounded_quantile_loss_is_the_mean_pinball_loss_of_spread_labels(seed, alpha, rounding):
+    loss = eb.Quantile(alpha, rounding)
+    scores, target = loss_data(loss, seed)
+    spread = rounding * np.linspace(-1.0, 1.0, 20_001)
+    each = [
+        [mean_pinball_loss(y + spread, s + 0 * spread, alpha=alpha)]
+        for s, y in zip(scores[:, 0], target[:, 0], strict=True)
+    ]
+    difference = loss.value(scores, target)[:, None] - each
+    np.testing.assert_allclose(difference, -0.25 * rounding, rtol=1e-3)
+    best = target + rounding * (2 * alpha - 1)
+    np.testing.assert_allclose(loss.deviance(best, target), 0.0, atol=1e-12)
+    np.testing.assert_allclose(loss.gradient(best, target), 0.0, atol=1e-12)
+
+
+def test_outliers_weigh_less_and_leave_the_share_below_a_quantile():
+    residuals = np.random.default_rng(0).normal(size=(5000, 1))
+    residuals[:50] = 20.0
+    scores = np.zeros_like(residuals)
+    weights = eb.Huber().outlier_weights(scores, residuals)
+    np.testing.assert_allclose(weights[:50], 0.01, rtol=0.1)
+    assert (weights[np.abs(residuals[:, 0]) < 1.9] == 1.0).all()
+    weights = eb.Quantile(0.9).outlier_weights(scores, residuals)
+    is_above = residuals[:, 0] > 0
+    assert np.average(is_above, weights=weights) == pytest.approx(is_above.mean())
+    assert weights[:50].max() < 0.02
+    assert eb.SquaredError().outlier_weights(scores, residuals) == 1.0
+
+
 def test_initial_rate_of_poisson_counts_is_total_count_over_total_exposure():
     count = np.array([[1.0], [0.0], [7.0]])
     exposure = np.array([[10.0], [5.0], [20.0]])
@@ -240,7 +271,7 @@ def test_scale_of_huber_and_quantile_follows_the_labels():
     assert large == pytest.approx(100 * small)
     assert small == pytest.approx(1.345, rel=0.1)
     assert eb.Huber(2.0).prepared(target, weight).delta == 2.0
-    assert eb.Quantile(0.5).prepared(100 * target, weight).rounding == pytest.approx(5.0, rel=0.1)
+    assert eb.Quantile(0.5).prepared(100 * target, weight).rounding == pytest.approx(50.0, rel=0.1)
     assert eb.Huber().prepared(np.zeros((5, 1)), np.ones(5)).delta > 0
 
 

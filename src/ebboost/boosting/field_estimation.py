@@ -45,7 +45,7 @@ class FieldEstimate:
     """A latent field and a likelihood with estimated parameters.
 
     ``field`` is None where no field lowers the mean deviance; ``scores`` are those of the hidden
-    labels, NaN where a label was never hidden.
+    labels, NaN where a label was never hidden. ``outlier_weights`` are those of the loss.
     """
 
     field: LatentField | None
@@ -53,6 +53,7 @@ class FieldEstimate:
     deviance: float
     deviance_without: float
     scores: Array
+    outlier_weights: Array | float = 1.0
 
 
 class _Search:
@@ -71,10 +72,14 @@ class _Search:
         self._graph = graph
         self._scores = scores
         self._fold = fold
-        all_folds = total_rows(scores) * scores.shape[1] <= ALL_FOLDS_UP_TO
-        self._tested = range(n_folds) if all_folds else range(1)
-        self.hidden = np.isin(fold, self._tested)
         self._scale = scale
+        all_folds = total_rows(scores) * scores.shape[1] <= ALL_FOLDS_UP_TO
+        self.hide(n_folds if all_folds else 1)
+
+    def hide(self, n_folds: int) -> None:
+        """Predict the labels of the first folds."""
+        self._tested = range(n_folds)
+        self.hidden = np.isin(self._fold, self._tested)
 
     def _in_range(self, lam: float, tau: float) -> bool:
         if tau < MIN_TAU:
@@ -182,4 +187,8 @@ def estimate_field(
     if deviance > (1.0 - MIN_GAIN) * without:
         fitted = loss.prepared(labels.target, labels.weight, scores)
         return FieldEstimate(None, fitted, without, without, search.predict(fitted, None))
-    return FieldEstimate(field, fitted, deviance, without, predicted)
+    weights: Array | float = 1.0
+    if type(fitted).outlier_weights is not Loss.outlier_weights:
+        search.hide(n_folds)
+        weights = fitted.outlier_weights(search.predict(fitted, field), labels.target)
+    return FieldEstimate(field, fitted, deviance, without, predicted, weights)

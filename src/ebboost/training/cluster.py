@@ -188,7 +188,12 @@ def _joined(states: Sequence[FittedState], problem: Problem, partition: Partitio
     """The state of all nodes, from those of the workers."""
     first = states[0]
     facts: dict[str, Any] = {"graph": problem.graph, "offset": problem.offset}
-    facts |= {"labels": problem.labels.labels, "parameters": problem.parameters}
+    labels = problem.labels.labels
+    owner, _ = partition.locate(labels.nodes)
+    weight = labels.weight.copy()
+    for rank, state in enumerate(states):
+        weight[owner == rank] = state.labels.weight
+    facts |= {"labels": replace(labels, weight=weight), "parameters": problem.parameters}
     if first.members:
         parts = zip(*(state.members for state in states), strict=True)
         facts["members"] = tuple(_joined(part, problem, partition) for part in parts)

@@ -152,8 +152,8 @@ def _gain(metric: str, levels: list[float], influence: list[Array]) -> GraphGain
 def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedState:
     """Return the final state: predictions with labels, calibration."""
     if isinstance(state.output, ClassOutput):
-        return with_labels(_calibrate(state), labels.labels, backend)
-    state = with_labels(state, labels.labels, backend)
+        return with_labels(_calibrate(state), state.labels, backend)
+    state = with_labels(state, state.labels, backend)
     spread = Deferred(partial(estimate_spread, state, labels))
     return replace(state, deferred_spread=spread)
 

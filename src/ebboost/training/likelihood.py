@@ -1,4 +1,4 @@
-"""Parameters of the likelihood, estimated from out-of-fold scores of plain boosting."""
+"""Parameters of the likelihood and weights of outliers, by out-of-fold scores of plain boosting."""
 
 from dataclasses import replace
 
@@ -6,13 +6,14 @@ from ebboost.backends import Backend
 from ebboost.boosting.callbacks import Interrupt
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.losses import regression_loss
+from ebboost.data.types import Array
 from ebboost.training.parts import parts_of
 from ebboost.training.problem import Problem
 from ebboost.training.runs import Runner, out_of_fold
 
 
 def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt) -> Problem:
-    """Return the problem with the parameters of its loss that the user left open.
+    """Return the problem with the parameters of its loss that the user left open, and its weights.
 
     From labels alone the spread of their means counts as dispersion, and large counts weigh too
     little. Out-of-fold scores leave what columns do not explain, and a field of their own what
@@ -29,8 +30,14 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
     runner.train(parts.plain, folds)
     models = {fold: model for (_, fold), model in runner.models.items()}
     labels, scores = out_of_fold(problem, models, "held_out")
+    weights: Array | float = 1.0
     if "labels" in parts.optional and problem.graph is not None:
-        loss = estimate_field(problem.graph, labels, scores, loss, seed=problem.seed).loss
+        estimate = estimate_field(problem.graph, labels, scores, loss, seed=problem.seed)
+        loss = estimate.loss
+        weights = estimate.outlier_weights
     else:
         loss = loss.prepared(labels.target, labels.weight, scores)
-    return replace(problem, output=replace(problem.output, loss=loss))
+        if parts.plain.labels is not None:
+            weights = loss.outlier_weights(scores, labels.target)
+    output = replace(problem.output, loss=loss)
+    return replace(problem, output=output, labels=problem.labels.reweighted(models, weights))

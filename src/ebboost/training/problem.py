@@ -1,6 +1,6 @@
 """Prepare: from the arguments of ``fit`` to a checked problem."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -114,6 +114,14 @@ class LabelFolds:
             fold=convert(self.fold),
             evaluation=evaluation,
         )
+
+    def reweighted(self, folds: Iterable[int], factors: Array | float) -> "LabelFolds":
+        """Return these labels with weights times factors of the labels held out in some folds."""
+        own = np.asarray(self.fold)
+        factor = np.ones_like(self.validation_weight)
+        factor[np.concatenate([np.flatnonzero(own == fold) for fold in folds])] = factors
+        labels = replace(self.labels, weight=self.labels.weight * factor)
+        return replace(self, labels=labels, validation_weight=self.validation_weight * factor)
 
     def has_held_out(self, fold: int) -> bool:
         """Return whether a fold has labels."""

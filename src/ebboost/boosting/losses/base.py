@@ -106,6 +106,20 @@ class Loss(BaseEstimator, ABC):
         """
         return self
 
+    def outlier_weights(self, scores: Array, target: Array) -> Array | float:
+        """Return what the weight of each label is multiplied by; 1 by default.
+
+        Parameters
+        ----------
+        scores, target : ndarray of shape (m, c)
+            Scores of models that were not trained on these labels.
+
+        Returns
+        -------
+        float or ndarray of shape (m,)
+        """
+        return 1.0
+
     def initial(self, target: Array, weight: Array, offset: Array | None = None) -> Array:
         """Return the constant scores to start from.
 

@@ -8,9 +8,14 @@ from ebboost.data.sharded import of_all_rows
 
 # Huber's delta in robust standard deviations: 95 % efficiency for normal errors (Huber, 1964).
 HUBER_DELTA = 1.345
-# Width of the band around the label in which the quantile loss is rounded, in robust standard
-# deviations. Not tuned.
-QUANTILE_ROUNDING = 0.05
+# Half-width of the band around the label in which the quantile loss is rounded, in robust standard
+# deviations. Of normal errors less than 1 % are on the wrong side of any quantile.
+QUANTILE_ROUNDING = 0.5
+# Robust standard deviations from its prediction beyond which a label counts less. Mean absolute
+# out-of-fold error with 5 % outliers in the labels, for 2, 2.5, 3 and no such weights: Lucas .182,
+# .183, .184, .199; County .752, .755, .758, .776; without them: Lucas .179, .179, .180, .183;
+# County .748, .750, .750, .753.
+OUTLIER_FROM = 2.0
 # Median absolute deviation to standard deviation, for normal errors.
 MAD_TO_STD = 1.4826
 
@@ -48,6 +53,10 @@ class SquaredError(Loss):
 class Huber(Loss):
     """Squared near the label, linear beyond ``delta``: predicts the mean, robust to outliers.
 
+    An outlier moves the trees little, but the field of a node with few neighbours follows its
+    label. If ``delta`` is estimated, labels more than two robust standard deviations from what
+    models predict that were not trained on them therefore have smaller weights.
+
     Parameters
     ----------
     delta : float, optional
@@ -65,6 +74,10 @@ class Huber(Loss):
             return Huber(HUBER_DELTA * _robust_scale(without_offset(target, scores)))
         check_number("Huber: delta", self.delta, low=0.0, closed="neither")
         return self
+
+    def outlier_weights(self, scores: Array, target: Array) -> Array:
+        """Return (2/d)² for labels d > 2 robust standard deviations off, else 1."""
+        return _outlier_weights(target - scores)
 
     def initial(  # noqa: D102
         self, target: Array, weight: Array, offset: Array | None = None
@@ -95,13 +108,17 @@ class Huber(Loss):
 class Quantile(Loss):
     """The pinball loss, rounded near the label: predicts the ``alpha`` quantile.
 
+    It is the mean of the pinball losses of labels spread evenly over ``rounding`` to both sides.
+    If that is estimated, outliers have smaller weights as with :class:`Huber`, without a change
+    of the share of labels that are below their prediction.
+
     Parameters
     ----------
     alpha : float, default=0.5
         The quantile, between 0 and 1.
     rounding : float, optional
         Half-width of the band around the label in which the loss is a parabola, in the units of
-        y. Default: a twentieth of the robust standard deviation of the residuals.
+        y. Default: half the robust standard deviation of the residuals.
     """
 
     def __init__(self, alpha: float = 0.5, rounding: float | None = None) -> None:
@@ -123,25 +140,43 @@ class Quantile(Loss):
     ) -> Array:
         return _weighted_quantile(without_offset(target, offset), weight, self.alpha)
 
+    def outlier_weights(self, scores: Array, target: Array) -> Array:
+        """Return (2/d)² for labels d > 2 robust standard deviations off, relative to their side.
+
+        The weights above and below the scores are divided by their means, as a quantile is what
+        has a share of the labels below it.
+        """
+        residuals = target - scores
+        weights = _outlier_weights(residuals)
+        is_above = (residuals > 0.0)[:, 0]
+        for side in (is_above, ~is_above):
+            mean = float((weights * side).sum()) / max(float(side.sum()), 1.0)
+            weights = np.where(side, weights / (mean or 1.0), weights)
+        return weights
+
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        gradient = self.gradient(scores, target)
-        return sum_outputs(gradient * (scores - target) - self.rounding * gradient**2)
+        difference = scores - target
+        inside = np.clip(difference, -self.rounding, self.rounding)
+        half = 0.5 * np.abs(difference - inside) + 0.25 * inside**2 / self.rounding
+        return sum_outputs(half + (0.5 - self.alpha) * difference)
+
+    def least_value(self, target: Array) -> float:
+        """Return the loss of scores 2α − 1 times the rounding above the label."""
+        return -self.rounding * (self.alpha - 0.5) ** 2 * target.shape[1]
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
         inside = (scores - target) / (2.0 * self.rounding)
-        return np.clip(inside, -self.alpha, 1.0 - self.alpha)
+        return np.clip(inside, -0.5, 0.5) + (0.5 - self.alpha)
 
     def curvature(self, scores: Array, target: Array) -> Array:
-        """Return 1/(2|r|), bounded: |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000).
-
-        The loss is ½|r| plus a linear function, with r measured from the middle of the band.
-        """
-        middle = self.rounding * (2.0 * self.alpha - 1.0)
-        return 0.5 / np.maximum(np.abs(scores - target + middle), self.rounding)
+        """Return 1/(2|r|), bounded: |r| ≤ r²/(2|r₀|) + |r₀|/2 (Hunter and Lange, 2000)."""
+        return 0.5 / np.maximum(np.abs(scores - target), self.rounding)
 
     def dispersion(self, scores: Array, target: Array, weight: Array) -> float:
-        """Return the mean loss, the scale of an asymmetric Laplace distribution."""
-        return float(np.average(self.value(scores, target), weights=weight)) / target.shape[1]
+        """Return the mean pinball loss, the scale of an asymmetric Laplace distribution."""
+        difference = target - scores
+        losses = np.maximum(self.alpha * difference, (self.alpha - 1.0) * difference)
+        return float(np.average(losses.mean(axis=1), weights=weight))
 
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return labels of an asymmetric Laplace distribution, whose quantile the score is."""
@@ -159,6 +194,13 @@ def _weighted_quantile(target: Array, weight: Array, alpha: float) -> Array:
         mass = np.cumsum(weight[order])
         quantiles[column] = target[order, column][np.searchsorted(mass, alpha * mass[-1])]
     return quantiles
+
+
+def _outlier_weights(residuals: Array) -> Array:
+    """(2/d)² for rows d > 2 robust standard deviations from the median, else 1."""
+    distance = np.abs(residuals - np.median(of_all_rows(residuals))).max(axis=1)
+    limit = OUTLIER_FROM * _robust_scale(residuals)
+    return (limit / np.maximum(distance, limit)) ** 2
 
 
 def _robust_scale(target: Array) -> float:
