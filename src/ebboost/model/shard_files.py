@@ -75,7 +75,7 @@ def _save_in_worker(
     spread: SpreadShard = columns["spread"][0]
     rows = graph.adjacency.tocsr()
     arrays: dict[str, Any] = {"nodes": own, "is_evaluation": spread.is_evaluation.astype(int)}
-    arrays |= {f"graph_{part}": getattr(rows, part) for part in ("data", "indptr")}
+    arrays |= {"graph_data": rows.data.astype(np.float64), "graph_indptr": rows.indptr}
     arrays["graph_indices"] = neighbors[rows.indices]
     for number, one in enumerate(state.candidates):
         prefix = f"member{number}-" if number else ""

@@ -202,7 +202,7 @@ class CompiledSweep(ScipySweep):
         by_threads(loop, ends, (width, *rows, *vectors, *addresses(v, out)))
 
     def _csr(self, dtype: np.dtype[Any]) -> list[Address]:
-        adjacency = self.adjacency_in(dtype)
+        adjacency = self.adjacency if self._is_unit else self.adjacency_in(dtype)
         weights = None if self._is_unit else adjacency.data
         return addresses(adjacency.indptr, adjacency.indices, weights)
 

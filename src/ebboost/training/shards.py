@@ -47,6 +47,7 @@ from ebboost.training.cluster import (
 )
 from ebboost.training.finish import finish
 from ebboost.training.problem import FitData, LabelFolds, Problem, check_offset
+from ebboost.training.settings import Settings
 from ebboost.training.spread import estimate_spread
 from ebboost.training.trainer import Trainer, count_folds
 
@@ -100,6 +101,8 @@ def fit_shards(trainer: Trainer, data: FitData, graph: ParquetGraph) -> FittedSt
         ShardTask(sent, edges, stream, *(_own(one, cluster.partition, rank) for one in lists))
         for rank in range(len(cluster.blocks))
     ]
+    # Rows of X are freed once they are read, unless somebody else keeps them.
+    cluster = cluster.with_blocks(cluster.run(_read_in_worker, [settings] * len(tasks), {}, {}))
     futures = cluster.run(train_in_worker, tasks, columns, listeners_of(stream))
     client = cluster.client
     results = client.gather(client.map(_without_rows, futures, pure=False))
@@ -214,6 +217,26 @@ def _columns_of(listed: Sequence[Any], n_rows: int) -> dict[str, Any]:
     return {"y": y, "sample_weight": sample_weight}
 
 
+@dataclass(frozen=True)
+class ShardTable:
+    """A worker's rows of X as numbers, and a block of X without rows."""
+
+    reader: TableReader
+    table: Table
+    empty: Any
+
+
+def _read_in_worker(
+    settings: Settings, blocks: Sequence[Any], columns: Any, membership: Membership
+) -> ShardTable:
+    """Read this worker's rows of X."""
+    with communicator(membership) as workers:
+        starts = [start for start, _ in membership.partition.ranges[workers.rank]]
+        reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
+    table = replace(table, values=np.asarray(table.values))
+    return ShardTable(reader, table, blocks[0][:0])
+
+
 def train_in_worker(
     task: ShardTask, blocks: Sequence[Any], columns: dict[str, Any], membership: Membership
 ) -> ShardResult:
@@ -230,10 +253,10 @@ def train_in_worker(
             rows |= _columns_of(task.listed, n_rows)
         # A shard of a graph has the interface of a Graph.
         graph: Any = read_graph(task.graph, rows.pop("ids"), partition, workers)
-        starts = [start for start, _ in partition.ranges[workers.rank]]
-        reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
-        data = FitData(blocks[0], eval_set=task.eval_set, **rows)
-        problem = prepare_shard(task.trainer, data, reader, table, graph, partition, workers)
+        read: ShardTable = blocks[0]
+        table = replace(read.table, values=shard(read.table.values, workers))
+        data = FitData(read.empty, eval_set=task.eval_set, **rows)
+        problem = prepare_shard(task.trainer, data, read.reader, table, graph, partition, workers)
         problem = replace(problem, settings=settings)
         request = CheckpointRequest.of(task.trainer)
         fingerprint = {}

@@ -1,6 +1,6 @@
 """A worker's part of a graph in Parquet files: edges are read, mapped to nodes, and exchanged."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -28,39 +28,41 @@ def read_graph(
     ends: list[list[Positions]] = [[], []]
     weights: list[list[NDArray[np.float64]]] = [[], []]
     kind = np.int32 if partition.n_nodes < 2**31 else np.int64
+    is_weighted = graph.edges.weight is not None
     for source, target, weight in _blocks(graph, partition, collective, find):
         for way, (own, other) in enumerate([(source, target), (target, source)]):
             rank, row = partition.locate(own)
             pairs = np.column_stack([row, other]).astype(kind)
             to_ranks = [np.flatnonzero(rank == one) for one in range(collective.count)]
             ends[way] += collective.alltoall([pairs[rows] for rows in to_ranks])
-            if graph.edges.weight is not None:
+            if is_weighted:
                 weights[way] += collective.alltoall([weight[rows] for rows in to_ranks])
     shape = (partition.lengths[collective.rank], partition.n_nodes)
-    ways = [np.concatenate(parts) for parts in ends]
-    ends.clear()
-    values = [np.concatenate(parts) if parts else None for parts in weights]
-    return shard_graph(_merged(ways, values, shape), partition, collective)
+    if is_weighted:
+        ways = [_matrix(*way, shape) for way in zip(ends, weights, strict=True)]
+        rows = _merged(*ways)
+    else:
+        both = [*ends.pop(), *ends.pop()]
+        rows = _matrix(both, None, shape)
+        rows.data = rows.data.view(np.int8)  # an eighth of the memory of numbers
+    return shard_graph(rows, partition, collective)
 
 
-def _merged(
-    ends: Sequence[Positions], weights: Sequence[NDArray[np.float64] | None], shape: tuple[int, int]
+def _matrix(
+    pairs: list[Positions], weights: list[NDArray[np.float64]] | None, shape: tuple[int, int]
 ) -> sparse.csr_array:
+    """A matrix of rows and columns, which are freed; repeats are added up, or True."""
+    rows, columns = (np.concatenate([part[:, end] for part in pairs]) for end in (0, 1))
+    pairs.clear()
+    data = np.ones(rows.size, bool) if weights is None else np.concatenate(weights)
+    return sparse.coo_array((data, (rows, columns)), shape).tocsr()
+
+
+def _merged(forth: sparse.csr_array, back: sparse.csr_array) -> sparse.csr_array:
     """The weights of both directions as one matrix, merged some rows at a time."""
-    n_chunks = 1 + len(ends[0]) // MERGED_AT_ONCE
-    chunks = []
-    for start, stop in pairwise(np.linspace(0, shape[0], n_chunks + 1).astype(int).tolist()):
-        ways = []
-        for pairs, values in zip(ends, weights, strict=True):
-            inside = np.flatnonzero((pairs[:, 0] >= start) & (pairs[:, 0] < stop))
-            rows, columns = pairs[inside].T
-            data = np.ones(inside.size) if values is None else values[inside]
-            entries = (data, (rows - start, columns))
-            one_way = sparse.coo_array(entries, (stop - start, shape[1])).tocsr()
-            if values is None:
-                one_way.data[:] = 1.0
-            ways.append(one_way)
-        chunks.append(merge_directions(*ways))
+    n_chunks = 1 + forth.nnz // MERGED_AT_ONCE
+    ends = np.linspace(0, forth.shape[0], n_chunks + 1).astype(int).tolist()
+    chunks = [merge_directions(forth[a:b], back[a:b]) for a, b in pairwise(ends)]
     return sparse.vstack(chunks, format="csr")
 
 

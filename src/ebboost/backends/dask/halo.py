@@ -61,6 +61,7 @@ class ShardGraph:
     """A worker's part of a graph, with the interface that smoothers, fields and columns need.
 
     ``weights`` has the rows of own nodes; its columns are the own nodes, then those of the halo.
+    Where all weights are 1, they are int8.
     """
 
     #: Graphs with directions, groups or times are not divided.
@@ -74,7 +75,9 @@ class ShardGraph:
         workers = halo.collective
         self.n_nodes = weights.shape[0]
         self.adjacency = ShardAdjacency(weights, halo)
-        self.degrees = shard(np.asarray(abs(weights).sum(axis=1)).ravel(), workers)
+        is_unit = weights.dtype == np.int8
+        sums = np.diff(weights.indptr) if is_unit else np.asarray(abs(weights).sum(axis=1)).ravel()
+        self.degrees = shard(sums.astype(np.float64), workers)
         facts = workers.allreduce(np.array([weights.nnz, (weights.data < 0).sum()], np.float64))
         self.n_edges = int(facts[0]) // 2
         self.is_signed = bool(facts[1])

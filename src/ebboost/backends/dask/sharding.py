@@ -1,8 +1,8 @@
 """The nodes of each worker, and a worker's rows of table and graph."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -79,20 +79,20 @@ def shard_graph(rows: sparse.csr_array, partition: Partition, collective: Collec
     n_own = rows.shape[0]
     starts = range(0, rows.nnz, LOCATED_AT_ONCE)
     chunks = [slice(start, start + LOCATED_AT_ONCE) for start in starts]
-    indices = np.empty(rows.nnz, dtype=np.int32)
     outside = [np.zeros(0, dtype=np.int64)]
     for chunk in chunks:
         nodes = rows.indices[chunk].astype(np.int64)
-        rank, indices[chunk] = partition.locate(nodes)
-        outside.append(np.unique(nodes[rank != collective.rank]))
+        outside.append(np.unique(nodes[partition.locate(nodes)[0] != collective.rank]))
     halo = np.unique(np.concatenate(outside))
     ranks, positions = partition.locate(halo)
     wanted = [positions[ranks == other] for other in range(collective.count)]
     # The halo is in the order of the ranks, and of the nodes of each.
     slot = n_own + np.argsort(np.argsort(ranks, kind="stable"))
+    indices = np.empty(rows.nnz, dtype=np.int32)
     for chunk in chunks:
         nodes = rows.indices[chunk].astype(np.int64)
-        is_outside = partition.locate(nodes)[0] != collective.rank
+        rank, indices[chunk] = partition.locate(nodes)
+        is_outside = rank != collective.rank
         indices[chunk][is_outside] = slot[np.searchsorted(halo, nodes[is_outside])]
     shape = (n_own, n_own + halo.size)
     weights = sparse.csr_array((rows.data, indices, rows.indptr.astype(np.int32)), shape=shape)
@@ -148,22 +148,13 @@ def read_shard(
     """Return a worker's rows as numbers; text columns and categories are those of all workers."""
     reader = TableReader(categorical)
     readers = [TableReader(categorical) for _ in blocks]
-    tables = [
-        _read_block(own.fit, block, start)
-        for own, block, start in zip(readers, blocks, starts, strict=True)
-    ]
-    if any(table.is_sparse for table in tables):
-        raise ValueError(
-            "X holds sparse blocks: on a cluster it must be dense. Use X.map_blocks(lambda b: "
-            "b.toarray())."
-        )
+    parts = list(zip(blocks, starts, strict=True))
+    n_rows = sum(int(block.shape[0]) for block in blocks)
+    table = _joined([partial(_read_block, own.fit) for own in readers], parts, n_rows)
     of_all = collective.allgather_objects([(own.names, own.categories) for own in readers])
     reader.names = readers[0].names
     for names, categories in chain.from_iterable(of_all):
-        if names != reader.names:
-            raise ValueError(
-                f"X has blocks with other columns: {list(names)} and {list(reader.names)}."
-            )
+        _check_names(names, reader.names)
         for column, values in categories.items():
             reader.categories[column] = reader.categories.get(column, []) + values
     for column, values in reader.categories.items():
@@ -173,21 +164,38 @@ def read_shard(
             )
         reader.categories[column] = sorted(set(values))
     if reader.categories:
-        tables = [
-            _read_block(reader.read, block, start)
-            for block, start in zip(blocks, starts, strict=True)
-        ]
-    # One block after the other: all of them and the result would be twice the memory.
-    dtype = np.result_type(*(table.values for table in tables))
-    values = np.empty((sum(table.n_rows for table in tables), len(reader.names)), dtype)
-    origin = tables[0].origin
-    end = len(values)
-    while tables:
-        block = tables.pop().values
-        values[end - len(block) : end] = block
-        end -= len(block)
-    columns = (reader.names, tuple(sorted(reader.categories)), origin)
-    return reader, Table(shard(values, collective), *columns, categories=reader.categories)
+        table = _joined([partial(_read_block, reader.read)] * len(parts), parts, n_rows)
+    categories = tuple(sorted(reader.categories))
+    columns = (shard(table.values, collective), reader.names, categories, table.origin)
+    return reader, Table(*columns, categories=reader.categories)
+
+
+def _joined(
+    reads: Sequence[Callable[..., Table]], parts: Sequence[tuple[Any, int]], n_rows: int
+) -> Table:
+    """The rows of all blocks as one table, read one after the other."""
+    values: NDArray[Any] | None = None
+    end = 0
+    for read, part in zip(reads, parts, strict=True):
+        table = read(*part)
+        if table.is_sparse:
+            raise ValueError(
+                "X holds sparse blocks: on a cluster it must be dense. Use X.map_blocks(lambda b: "
+                "b.toarray())."
+            )
+        if values is None:
+            first = table
+            values = np.empty((n_rows, len(table.names)), table.values.dtype)
+        _check_names(table.names, first.names)
+        values = values.astype(np.result_type(values, table.values), copy=False)
+        values[end : end + table.n_rows] = table.values
+        end += table.n_rows
+    return replace(first, values=values)
+
+
+def _check_names(names: Sequence[str], expected: Sequence[str]) -> None:
+    if names != expected:
+        raise ValueError(f"X has blocks with other columns: {list(names)} and {list(expected)}.")
 
 
 def fingerprint_of_rows(values: Any, partition: Partition, collective: Collective) -> str:
