@@ -2,7 +2,7 @@
 
     python benchmarks/cluster.py [--nodes 1000000] [--rounds 30] [--workers 1 2 4]
                                  [--large 0] [--out benchmarks/results/cluster.md]
-    python benchmarks/cluster.py --kills 20
+    python benchmarks/cluster.py --kills
 
 Nodes lie on a grid, row after row, each connected to five others nearby; table and edges are
 Parquet files. Every fit runs in processes of its own, whose peaks of memory the system counts.
@@ -11,9 +11,13 @@ the processor seconds of a process leave out what it waits. Each process trains 
 """
 
 import argparse
+import importlib
+import itertools
 import json
 import os
+import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +31,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ebboost as eb
-from ebboost.backends.dask.collectives import HEADER
+from ebboost.backends.dask.collectives import Collective, DaskCollective
+from ebboost.backends.dask.sharding import Partition, shard_graph
 
 COLUMNS = 20
 FILES = 8
@@ -149,20 +154,133 @@ def run(*arguments: Any) -> dict[str, Any]:
 
 
 def halo_share(n_nodes: int, n_workers: int) -> tuple[float, float, float]:
-    """Bytes of a sweep in float32: of the halo, with headers, and of an allreduce."""
-    side = width(n_nodes)
-    # Each cut of a planar grid, with an edge to the right, below and below to the right.
-    values = 2 * (n_workers - 1) * (side + 1) * 4.0
-    messages = 2 * (n_workers - 1) * HEADER.size
-    return values, values + messages, 4.0 * n_nodes * (2.0 - 1.0 / n_workers) * n_workers
+    """Bytes that workers send in a sweep over a planar grid in float32.
 
-
-def kills(folder: Path, count: int) -> tuple[int, int]:
-    """Kill a worker at some round of each of ``count`` fits; return how many failed by its name.
-
-    Also returns how many were resumed to the predictions of a fit without a kill, in turns by as
-    many workers and by one fewer.
+    Those of the nodes of the halo, those that the sockets took, and those of an allreduce.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from scipy import sparse
+
+    side = width(n_nodes)
+    n_nodes = side * side
+    row = np.arange(n_nodes)
+    right = row[row % side < side - 1]
+    ends = [(right, right + 1), (row[:-side], row[side:])]
+    cuts = np.linspace(0, n_nodes, n_workers + 1).astype(int).tolist()
+    partition = Partition(tuple(((a, b),) for a, b in pairwise(cuts)))
+    sources = np.concatenate([a for a, _ in ends] + [b for _, b in ends])
+    targets = np.concatenate([b for _, b in ends] + [a for a, _ in ends])
+    adjacency = sparse.csr_array((np.ones(sources.size), (sources, targets)), (n_nodes, n_nodes))
+    workers = SocketPairs.connect(n_workers)
+    scores = np.ones(n_nodes, dtype=np.float32)
+
+    def sweep(own: SocketPairs) -> tuple[int, int]:
+        graph = shard_graph(partition.select(own.rank, adjacency), partition, own)
+        product = graph.adjacency.sweep
+        vector = partition.select(own.rank, scores)
+        product(vector)
+        before = own.written
+        product(vector)
+        return graph.halo.size * scores.itemsize, own.written - before
+
+    with ThreadPoolExecutor(n_workers) as pool:
+        values, sent = np.sum(list(pool.map(sweep, workers)), axis=0).tolist()
+    return values, sent, scores.nbytes * (2.0 - 1.0 / n_workers) * n_workers
+
+
+class SocketPairs(DaskCollective):
+    """Workers in threads of one process, with the messages of those of a cluster."""
+
+    def __init__(self, rank: int, sockets: dict[int, Any]) -> None:
+        Collective.__init__(self)
+        self.rank = rank
+        self.count = len(sockets) + 1
+        #: Bytes that the sockets have taken.
+        self.written = 0
+        self.open({rank: CountedSocket(one, self) for rank, one in sockets.items()})
+
+    @classmethod
+    def connect(cls, count: int) -> "list[SocketPairs]":
+        """Return workers that are connected with each other."""
+        sockets: list[dict[int, Any]] = [{} for _ in range(count)]
+        for one in range(count):
+            for other in range(one):
+                sockets[one][other], sockets[other][one] = socket.socketpair()
+        return [cls(rank, own) for rank, own in enumerate(sockets)]
+
+    def allgather_objects(self, value: Any) -> list[Any]:
+        """Return the objects of all workers."""
+        own = np.frombuffer(pickle.dumps(value), dtype=np.uint8)
+        return [pickle.loads(part.tobytes()) for part in self.allgather(own)]
+
+
+class CountedSocket:
+    """A socket that counts what it sends."""
+
+    def __init__(self, connection: socket.socket, owner: SocketPairs) -> None:
+        self._connection = connection
+        self._owner = owner
+
+    def sendall(self, content: Any) -> None:
+        """Send bytes."""
+        self._owner.written += len(content)
+        self._connection.sendall(content)
+
+    def recv_into(self, buffer: Any) -> int:
+        """Receive bytes."""
+        return self._connection.recv_into(buffer)
+
+
+#: Where a worker is killed: a function, and before which of its calls.
+SHARDS = "ebboost.training.shards"
+HALO = "ebboost.backends.dask.halo"
+COLLECTIVES = "ebboost.backends.dask.collectives"
+LEARNER = "ebboost.learners.xgboost"
+PLACES = (
+    (SHARDS, "read_shard", 1),
+    (SHARDS, "read_relations", 1),
+    ("ebboost.backends.dask.edges", "_matrix", 1),
+    ("ebboost.backends.dask.edges", "shard_graph", 1),
+    (HALO, "Halo.connect", 1),
+    (SHARDS, "prepare_shard", 1),
+    (SHARDS, "open_session", 1),
+    (SHARDS, "train_shard", 1),
+    (LEARNER, "XGBoostGrower.__init__", 1),
+    (LEARNER, "XGBoostGrower.grow", 1),
+    (LEARNER, "XGBoostGrower.grow", 5),
+    (LEARNER, "XGBoostGrower.state", 3),
+    (HALO, "ShardSweep.conjugate_gradients", 2),
+    (HALO, "ShardSweep.conjugate_gradients", 9),
+    (HALO, "Halo.values", 40),
+    (HALO, "Halo.values", 80),
+    (COLLECTIVES, "DaskCollective.exchange", 120),
+    (COLLECTIVES, "DaskCollective.allreduce", 60),
+    ("ebboost.boosting.loop", "Boosting.state", 6),
+    (SHARDS, "finish", 1),
+)
+
+
+def die_at(module: str, name: str, call: int) -> None:
+    """Have this process killed before a call of a function."""
+    owner: Any = importlib.import_module(module)
+    *outer, name = name.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    function = getattr(owner, name)
+    count = itertools.count(1)
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        if next(count) == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+
+    is_class_method = outer and isinstance(vars(owner)[name], classmethod)
+    setattr(owner, name, staticmethod(counted) if is_class_method else counted)
+
+
+def kills(folder: Path) -> None:
+    """Kill a worker at each place, resume, and compare with a fit without a kill."""
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
@@ -170,44 +288,37 @@ def kills(folder: Path, count: int) -> tuple[int, int]:
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "host": "127.0.0.1"}
     nodes = dd.read_parquet(folder / "nodes")
 
-    def fit(n_workers: int = 3, **arguments: Any) -> Any:
+    def fit(n_workers: int, **arguments: Any) -> Any:
         graph = eb.ParquetGraph(folder / "edges")
         X = nodes.repartition(npartitions=n_workers)
-        model = estimator(count, "field")
+        model = estimator(8, "field")
         model.fit(X[columns], X["y"], graph=graph, **arguments)
         return model.predict().compute()
 
-    expected = None
     n_named = 0
     n_resumed = 0
-    for number in range(count):
+    expected = None
+    for number, place in enumerate(PLACES):
         with LocalCluster(n_workers=3, **options) as cluster, Client(cluster) as client:
-            expected = fit() if expected is None else expected
-            address, process = sorted(client.run(os.getpid).items())[number % 3]
+            expected = fit(3) if expected is None else expected
+            workers = sorted(client.scheduler_info()["workers"])
+            # The first worker writes the checkpoints.
+            address = workers[0 if "state" in place[1] else number % 3]
+            client.run(die_at, *place, workers=[address])
             checkpoint = eb.Checkpoint(folder / f"checkpoint {number}", every=1)
             try:
-                fit(checkpoint=checkpoint, callbacks=[Killer(number, process)])
+                fit(3, checkpoint=checkpoint)
+                message = "was not killed"
             except RuntimeError as error:
-                n_named += address in str(error)
+                message = str(error)
+            n_named += address in message
             n_workers = 3 - number % 2
             client.wait_for_workers(n_workers, timeout=120)
             resumed = fit(n_workers, checkpoint=checkpoint, resume=True)
-            n_resumed += bool(np.abs(resumed - expected).max() < 1e-4)
-        print(number + 1, "killed,", n_named, "named,", n_resumed, "resumed", flush=True)
-    return n_named, n_resumed
-
-
-class Killer(eb.Callback):
-    """Kills a process of this machine after a round."""
-
-    def __init__(self, last: int, process: int) -> None:
-        self.last = last
-        self.process = process
-
-    def after_round(self, progress: eb.RoundInfo) -> None:
-        """Kill it."""
-        if progress.round == self.last:
-            os.kill(self.process, signal.SIGKILL)
+            difference = float(np.abs(resumed - expected).max())
+            n_resumed += difference < 1e-4
+        print(number + 1, place, message[:60], f"{difference:.1e}", flush=True)
+    print(f"{n_named} named, {n_resumed} resumed of {len(PLACES)}")
 
 
 def main() -> None:
@@ -219,7 +330,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--labels", default="none")
-    parser.add_argument("--kills", type=int, default=0, help="fits in which a worker is killed")
+    parser.add_argument("--kills", action="store_true", help="kill a worker at each of 20 places")
     parser.add_argument("--one", help="one fit, for processes of its own")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "cluster.md"
@@ -236,7 +347,7 @@ def main() -> None:
     if options.kills:
         with tempfile.TemporaryDirectory() as name:
             write_data(Path(name) / "few", 20_000)
-            print(*kills(Path(name) / "few", options.kills), "named and resumed")
+            kills(Path(name) / "few")
         return
     lines = [
         "| nodes | processes | client, MB | a worker, MB | seconds | seconds a round "
@@ -277,8 +388,8 @@ def page_of_halo() -> str:
     """A sentence on the bytes of a sweep."""
     values, sent, reduced = halo_share(1_000_000, 4)
     return (
-        "Counted from the nodes at its cuts, a sweep over a planar grid of 1,000,000 nodes on 4 "
-        f"workers sends {sent:,.0f} bytes, {sent / values:.3f} of those of the halo and "
+        "Counted at the sockets, a sweep over a planar grid of 1,000,000 nodes on 4 workers sends "
+        f"{sent:,.0f} bytes, {sent / values:.3f} of those of the halo and "
         f"{sent / reduced:.4f} of those of an allreduce.\n"
     )
 

@@ -1,10 +1,11 @@
 """Fits whose graph and labels stay on the workers of a cluster."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ebboost as eb
-from tests.sharded import SETTINGS, N
+from tests.sharded import COLUMNS, SETTINGS, N
 
 pytest.importorskip("xgboost")
 pytest.importorskip("distributed")
@@ -29,6 +30,27 @@ def test_labels_listed_by_their_nodes_are_those_of_a_column(sharded_nodes):
     one = sharded_nodes.fit_here(eb.EBBSRegressor(5, **SETTINGS), **listed)
     two = sharded_nodes.fit(eb.EBBSRegressor(5, **SETTINGS), **listed)
     np.testing.assert_allclose(two.predict().compute(), one.predict(), atol=1e-5)
+
+
+def test_relations_have_the_strengths_of_one_process(sharded_nodes, tmp_path):
+    nodes, edges = sharded_nodes.lazy
+    ids = sharded_nodes.frame["id"].to_numpy()
+    random = np.random.default_rng(1)
+    ends = random.integers(0, N, (2, 900))
+    noise = eb.Graph.from_edges(*ends, n_nodes=N)
+    pd.DataFrame(ids[ends].T, columns=["a", "b"]).to_parquet(tmp_path / "noise.parquet")
+    lazy = {"near": edges, "any": eb.ParquetGraph(tmp_path / "noise.parquet", ids=nodes["id"])}
+    one = sharded_nodes.fit_here(
+        eb.EBBSRegressor(5, **SETTINGS), graph={"near": sharded_nodes.graph, "any": noise}
+    )
+    two = sharded_nodes.fit(eb.EBBSRegressor(5, **SETTINGS), graph=lazy)
+    assert two.relation_strengths_ == pytest.approx(one.relation_strengths_)
+    np.testing.assert_allclose(two.predict().compute(), one.predict(), atol=1e-5)
+    new = two.predict(nodes[COLUMNS], graph=lazy).compute()
+    np.testing.assert_allclose(new.mean(), one.predict().mean(), atol=0.1)
+    fixed = eb.EBBSRegressor(relations={"near": 1.0}, **SETTINGS)
+    with pytest.raises(ValueError, match="Relation 'any' has no strength"):
+        sharded_nodes.fit(fixed, graph=lazy)
 
 
 def test_counts_with_exposure_and_early_stopping(sharded_nodes):

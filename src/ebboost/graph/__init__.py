@@ -2,11 +2,11 @@
 
 from ebboost.graph._edges import distance_weights, merge_directions, node_positions
 from ebboost.graph._neighbors import as_points
-from ebboost.graph._relations import check_relations, check_strengths
+from ebboost.graph._relations import check_relations, check_strengths, mixed_adjacency
 from ebboost.graph._structure import Groups, Neighborhood
 from ebboost.graph._subgraph import earlier_neighbors
 from ebboost.graph.base import Graph, Graphs
-from ebboost.graph.parquet_graph import ParquetGraph
+from ebboost.graph.parquet_graph import ParquetGraph, as_parquet_relations
 
 __all__ = [
     "Graph",
@@ -14,11 +14,13 @@ __all__ = [
     "Groups",
     "Neighborhood",
     "ParquetGraph",
+    "as_parquet_relations",
     "as_points",
     "check_relations",
     "check_strengths",
     "distance_weights",
     "earlier_neighbors",
     "merge_directions",
+    "mixed_adjacency",
     "node_positions",
 ]

@@ -55,11 +55,11 @@ def check_strengths(strengths: Mapping[str, float], names: Iterable[str]) -> Non
 
 
 def mixed_adjacency(
-    relations: "Mapping[str, Graph]", strengths: Mapping[str, float]
+    adjacencies: Mapping[str, sparse.csr_array], strengths: Mapping[str, float]
 ) -> sparse.csr_array:
     """Return Σ_r s_r A_r without entries that cancel."""
     with np.errstate(over="ignore", invalid="ignore"):  # Graph rejects weights that are too large
-        terms = [float(strengths[r]) * relations[r].adjacency for r in relations if strengths[r]]
+        terms = [float(strengths[r]) * adjacencies[r] for r in adjacencies if strengths[r]]
         total = sparse.csr_array(sum(terms[1:], start=terms[0]))
     total.eliminate_zeros()
     return total

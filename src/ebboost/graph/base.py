@@ -492,7 +492,8 @@ class Graph(GraphStructure):
         strengths = dict.fromkeys(relations, 1.0) if strengths is None else strengths
         check_strengths(strengths, relations)
         first = next(iter(relations.values()))
-        return cls(mixed_adjacency(relations, strengths), first.node_ids if first.has_ids else None)
+        mixed = mixed_adjacency({r: g.adjacency for r, g in relations.items()}, strengths)
+        return cls(mixed, first.node_ids if first.has_ids else None)
 
 
 #: Type of ``graph=``: one graph, or several relations between the same nodes by name.

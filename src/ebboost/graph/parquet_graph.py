@@ -1,5 +1,6 @@
 """A graph in Parquet files that the workers of a cluster read, each its own part."""
 
+from collections.abc import Mapping
 from copy import copy
 from os import PathLike
 from typing import Any
@@ -61,3 +62,14 @@ class ParquetGraph:
 
     def __repr__(self) -> str:
         return f"ParquetGraph({str(self.edges.path)!r})"
+
+
+def as_parquet_relations(graph: object) -> dict[str | None, ParquetGraph] | None:
+    """Return the edge lists of a graph by relation, None for a single one; None if in memory."""
+    relations = graph if isinstance(graph, Mapping) else {None: graph}
+    if not any(isinstance(one, ParquetGraph) for one in relations.values()):
+        return None
+    for name, one in relations.items():
+        if not isinstance(one, ParquetGraph):
+            raise TypeError(f"Relation {name!r} must be a ParquetGraph as others, got {type(one)}.")
+    return dict(relations)

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from ebboost.backends.dask import is_dask
 from ebboost.backends.dask.cluster import Cluster, Membership
-from ebboost.backends.dask.edges import read_graph
+from ebboost.backends.dask.edges import Relations, read_relations, split_ids
 from ebboost.backends.dask.sharding import join_parts
 from ebboost.backends.dask.worker import communicator
 from ebboost.data import validation as checks
 from ebboost.data.sharded import average, shard
 from ebboost.data.types import Array, TableLike
-from ebboost.graph import ParquetGraph
+from ebboost.graph import as_parquet_relations
 from ebboost.model.inputs import check_feature_names
 from ebboost.model.intervals import Intervals, PredictionSets, with_intervals, with_sets
 from ebboost.model.output import Output
@@ -43,22 +43,22 @@ class ShardRows:
 def raw_shards(state: FittedState, arguments: RowArguments) -> Any:
     """Return raw predictions as a Dask array, None if they are not those of a cluster."""
     X = arguments.X
-    graph: object = arguments.graph
+    relations = as_parquet_relations(arguments.graph)
     if X is None and state.shards is None:
         return None
-    if X is not None and not isinstance(graph, ParquetGraph):
+    if X is not None and relations is None:
         return None
     others = arguments._replace(X=None, graph=None, nodes=None, offset=Offset())
     if others != RowArguments():
         raise ValueError("new_labels, attach, coordinates and groups need a model on one machine.")
-    if not isinstance(graph, ParquetGraph):
+    if relations is None:
         cluster = state.shards.cluster
         futures = [own[0] for own in cluster.blocks.values()]
         raw = cluster.stack(futures, "raw", state.n_outputs)
     elif not is_dask(X):
         raise ValueError("graph is a ParquetGraph: X must be a Dask dataframe or array.")
     else:
-        raw = _predict(state, X, graph, arguments.offset)
+        raw = _predict(state, X, relations, arguments.offset)
     return _rows(raw, arguments.nodes)
 
 
@@ -102,20 +102,24 @@ def _ends(raw: Array, variance: Array, factor: Array, state: FittedState, interv
     return np.column_stack(with_intervals(state, rows, local, interval)[1:])
 
 
-def _predict(state: FittedState, X: TableLike, graph: ParquetGraph, offset: Offset) -> Any:
+def _predict(state: FittedState, X: TableLike, relations: Relations, offset: Offset) -> Any:
     """Predictions of new nodes, without labels."""
     check_feature_names(state, X)
+    if set(relations) != set(state.relation_strengths or {None}):
+        expected = list(state.relation_strengths or ()) or "one ParquetGraph"
+        raise ValueError(f"graph must have the relations of the fit: {expected}.")
     cluster = Cluster(X)
-    columns = {"ids": cluster.split("ids", graph.ids)}
+    columns = split_ids(relations, cluster)
     columns |= {name: cluster.split(name, value) for name, value in offset._asdict().items()}
     light = replace(state, shards=None)
-    tasks = [(light, graph.without_ids())] * len(cluster.blocks)
+    edges = {name: one.without_ids() for name, one in relations.items()}
+    tasks = [(light, edges)] * len(cluster.blocks)
     futures = cluster.run(_predict_in_worker, tasks, columns, {})
     return cluster.stack(futures, "raw", state.n_outputs)
 
 
 def _predict_in_worker(
-    task: tuple[FittedState, ParquetGraph],
+    task: tuple[FittedState, Relations],
     blocks: Sequence[Any],
     columns: dict[str, Any],
     membership: Membership,
@@ -127,7 +131,10 @@ def _predict_in_worker(
         table = replace(tables[0], values=shard(values, workers))
         rows = {name: join_parts(name, parts, len(values)) for name, parts in columns.items()}
         # A shard of a graph has the interface of a Graph.
-        graph: Any = read_graph(edges, rows.pop("ids"), membership.partition, workers)
+        graph: Any
+        strengths = dict(state.relation_strengths or {})
+        where = (membership.partition, workers)
+        graph, _ = read_relations(edges, rows, *where, lambda _: strengths)
         fixed = fixed_scores(state, len(values), Offset(**rows))
         parts = []
         for one in state.candidates:

@@ -1,11 +1,13 @@
 """Strengths of the relations of several graphs, estimated from the labels."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from ebboost.data.labels import Labels
 from ebboost.data.neighbor_correlation import neighbor_means
+from ebboost.data.sharded import inner_products, total_rows
 from ebboost.graph import Graph, Graphs, check_strengths
 
 
@@ -13,17 +15,25 @@ def choose_strengths(
     relations: Mapping[str, float] | str, graph: Graphs | None, labels: Labels
 ) -> dict[str, float] | None:
     """What the weights of each relation are multiplied by; None for a single graph."""
+    check_relation_strengths(relations, graph)
     if not isinstance(graph, Mapping):
-        if relations != "auto":
-            raise ValueError(
-                f"relations={relations!r} gives strengths, but graph is not a dict of relations: "
-                'pass graph={"name": graph, …}.'
-            )
         return None
     if isinstance(relations, str):
         return relation_strengths(graph, labels)
-    check_strengths(relations, graph)
     return {name: float(relations[name]) for name in graph}
+
+
+def check_relation_strengths(relations: Mapping[str, float] | str, graph: Any) -> None:
+    """Raise ValueError unless ``relations`` has a strength for each relation, or is ``"auto"``."""
+    if relations == "auto":
+        return
+    if not isinstance(graph, Mapping):
+        raise ValueError(
+            f"relations={relations!r} gives strengths, but graph is not a dict of relations: "
+            'pass graph={"name": graph, …}.'
+        )
+    if not isinstance(relations, str):
+        check_strengths(relations, graph)
 
 
 def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[str, float]:
@@ -43,11 +53,12 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
         return dict.fromkeys(relations, 1.0)
     columns = columns / unit  # squares stay in range, whatever the unit of the labels
     own = own / unit
-    gram = columns.T @ columns
+    gram = inner_products(columns, columns)
     gram += 1e-9 * np.trace(gram) * np.eye(len(relations))
     inverse = np.linalg.inv(gram)
-    coefficients = inverse @ (columns.T @ own)
-    noise = float(((own - columns @ coefficients) ** 2).sum()) / max(own.size - len(relations), 1)
+    coefficients = inverse @ inner_products(columns, own)
+    residual = own - np.asarray(columns) @ coefficients
+    noise = float((residual**2).sum()) / max(total_rows(own) - len(relations), 1)
     standard_errors = np.sqrt(noise * np.diag(inverse))
     coefficients[np.abs(coefficients) < 2.0 * standard_errors] = 0.0
     degrees = np.array([_mean_degree(graph) for graph in graphs])
@@ -59,4 +70,4 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
 
 
 def _mean_degree(graph: Graph) -> float:
-    return float(graph.degrees.sum() / max(np.count_nonzero(graph.degrees), 1))
+    return float(graph.degrees.sum() / max((graph.degrees > 0).sum(), 1))

@@ -18,7 +18,7 @@ from ebboost.backends import Backend
 from ebboost.backends.dask import gathered, is_dask
 from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.collectives import Collective
-from ebboost.backends.dask.edges import read_graph
+from ebboost.backends.dask.edges import Relations, read_relations, split_ids
 from ebboost.backends.dask.sharding import Partition, fingerprint_of_rows, join_parts, read_shard
 from ebboost.backends.dask.worker import EventStream, communicator
 from ebboost.data import validation as checks
@@ -27,7 +27,7 @@ from ebboost.data.once import Deferred
 from ebboost.data.reader import TableReader
 from ebboost.data.sharded import sampled, shard, total_rows
 from ebboost.data.table import Table
-from ebboost.graph import Graph, ParquetGraph
+from ebboost.graph import Graph
 from ebboost.model.codec import describe_parameters
 from ebboost.model.output import ClassOutput
 from ebboost.model.shards import NodeShard, Shards, SpreadShard, SpreadShards
@@ -47,6 +47,7 @@ from ebboost.training.cluster import (
 )
 from ebboost.training.finish import finish
 from ebboost.training.problem import FitData, LabelFolds, Problem, check_offset
+from ebboost.training.relations import check_relation_strengths, choose_strengths
 from ebboost.training.settings import Settings
 from ebboost.training.spread import estimate_spread
 from ebboost.training.trainer import Trainer, count_folds
@@ -56,14 +57,14 @@ COLUMNS = ("y", "sample_weight", "offset", "exposure")
 
 @dataclass(frozen=True)
 class ShardTask:
-    """What is sent to a worker: the parameters, the path of the graph, its own listed labels.
+    """What is sent to a worker: the parameters, the paths of the edges, its own listed labels.
 
     ``eval_set`` and ``listed`` have positions among the worker's nodes, labels, and of ``listed``
     weights.
     """
 
     trainer: Trainer
-    graph: ParquetGraph
+    relations: Relations
     stream: EventStream | None
     eval_set: Any
     listed: Sequence[Any] | None
@@ -82,9 +83,9 @@ class ShardResult(WorkerResult):
         return self.nodes.state.raw_predictions
 
 
-def fit_shards(trainer: Trainer, data: FitData, graph: ParquetGraph) -> FittedState:
+def fit_shards(trainer: Trainer, data: FitData, relations: Relations) -> FittedState:
     """Train on the workers that hold the rows of X and read the edges."""
-    check_supported(trainer, data)
+    check_supported(trainer, data, relations)
     settings = trainer.settings
     seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
     cluster = Cluster(data.X)
@@ -93,10 +94,10 @@ def fit_shards(trainer: Trainer, data: FitData, graph: ParquetGraph) -> FittedSt
     if data.nodes is not None:
         data = data._replace(y=None, sample_weight=None)
     columns = {name: cluster.split(name, getattr(data, name)) for name in COLUMNS}
-    columns["ids"] = cluster.split("ids", graph.ids)
+    columns |= split_ids(relations, cluster)
     parameters = {**trainer.parameters, "random_state": seed, "learner": check_learner(settings)}
     sent = replace(trainer, parameters=parameters)
-    edges = graph.without_ids()
+    edges = {name: one.without_ids() for name, one in relations.items()}
     tasks = [
         ShardTask(sent, edges, stream, *(_own(one, cluster.partition, rank) for one in lists))
         for rank in range(len(cluster.blocks))
@@ -165,9 +166,10 @@ def _sample_of(result: SpreadShard) -> SpreadShard:
     return replace(result, field_variance=np.zeros((0, 1)), factor=np.zeros((0, 1)))
 
 
-def check_supported(trainer: Trainer, data: FitData) -> None:
+def check_supported(trainer: Trainer, data: FitData, relations: Relations) -> None:
     """Raise ValueError for what a fit with a :class:`ParquetGraph` does not support."""
     settings = trainer.settings
+    check_relation_strengths(settings.relations, None if None in relations else relations)
     CheckpointRequest.of(trainer)
     if not is_dask(data.X):
         raise ValueError(
@@ -178,8 +180,6 @@ def check_supported(trainer: Trainer, data: FitData) -> None:
     reason = needs_all_nodes(settings, data)
     if settings.class_weight == "balanced":
         reason = "class_weight='balanced'"
-    if settings.relations != "auto":
-        reason = "relations="
     if data.coordinates is not None:
         reason = "coordinates="
     if reason is not None:
@@ -251,12 +251,17 @@ def train_in_worker(
         }
         if task.listed is not None:
             rows |= _columns_of(task.listed, n_rows)
-        # A shard of a graph has the interface of a Graph.
-        graph: Any = read_graph(task.graph, rows.pop("ids"), partition, workers)
         read: ShardTable = blocks[0]
         table = replace(read.table, values=shard(read.table.values, workers))
+        ids = {name: rows.pop(name) for name in list(rows) if name.startswith("ids ")}
         data = FitData(read.empty, eval_set=task.eval_set, **rows)
-        problem = prepare_shard(task.trainer, data, read.reader, table, graph, partition, workers)
+        problem = prepare_shard(task.trainer, data, read.reader, table, partition, workers)
+        labels = problem.labels.labels
+        choose = partial(choose_strengths, settings.relations, labels=labels)
+        # A shard of a graph has the interface of a Graph.
+        graph: Any
+        graph, strengths = read_relations(task.relations, ids, partition, workers, choose)
+        problem = replace(problem, graph=graph, relation_strengths=strengths)
         problem = replace(problem, settings=settings)
         request = CheckpointRequest.of(task.trainer)
         fingerprint = {}
@@ -279,7 +284,9 @@ def fingerprint_of_shard(task: ShardTask, problem: Problem, y: str) -> dict[str,
     return {
         "estimator": problem.estimator,
         "y": y,
-        "graph": f"{task.graph!r} with {problem.graph.n_edges} edges" if problem.graph else None,
+        "graph": f"{task.relations!r} with {problem.graph.n_edges} edges"
+        if problem.graph
+        else None,
         "parameters": {k: describe_parameters(value) for k, value in own if k not in left_out},
     }
 
@@ -289,7 +296,6 @@ def prepare_shard(
     data: FitData,
     reader: TableReader,
     table: Table,
-    graph: Any,
     partition: Partition,
     workers: Collective,
 ) -> Problem:
@@ -327,7 +333,7 @@ def prepare_shard(
         reader=reader,
         table=table,
         feature_names=_get_feature_names(data.X),
-        graph=graph,
+        graph=None,
         relation_strengths=None,
         coordinates=None,
         labels=folds,

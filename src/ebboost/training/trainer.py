@@ -20,7 +20,7 @@ from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
-from ebboost.graph import Graph, ParquetGraph
+from ebboost.graph import Graph, as_parquet_relations
 from ebboost.learners import as_learner
 from ebboost.model.inputs import mix_relations, named_columns, read_table
 from ebboost.model.output import ClassOutput, Output
@@ -64,12 +64,12 @@ class Trainer:
 
     def fit(self, data: FitData) -> FittedState:
         """Return the fitted state."""
-        graph: object = data.graph
-        if isinstance(graph, ParquetGraph):
+        relations = as_parquet_relations(data.graph)
+        if relations is not None:
             # Imported when used: it needs Dask.
             from ebboost.training.shards import fit_shards
 
-            return fit_shards(self, data, graph)
+            return fit_shards(self, data, relations)
         data = FitData(data.X, *gathered(*data[1:]))
         if is_dask(data.X):
             from ebboost.training.cluster import fit_on_cluster

@@ -88,23 +88,27 @@ class DaskCollective(Collective):
         listener.settimeout(SILENCE_SECONDS)
         with listener:
             addresses = self.allgather_objects(listener.getsockname()[:2])
-            self._sockets = self._connect(fit.encode(), listener, addresses)
+            self.open(self._connect(fit.encode(), listener, addresses))
+
+    def open(self, sockets: dict[int, Any]) -> None:
+        """Use these connections, by rank."""
+        self._sockets = sockets
         self._sender = ThreadPoolExecutor(1, "ebboost-send")
 
     def _connect(self, fit: bytes, listener: Any, addresses: Sequence[Any]) -> dict[int, Any]:
         """A connection with each other worker; the one of higher rank opens it."""
         sockets: dict[int, Any] = {}
         for rank in range(self.rank):
-            sockets[rank] = self._open(socket.create_connection(addresses[rank]), False)
+            sockets[rank] = self._secure(socket.create_connection(addresses[rank]), False)
             sockets[rank].sendall(fit + struct.pack("<q", self.rank))
         while len(sockets) < self.count - 1:
-            accepted = self._open(listener.accept()[0], True)
+            accepted = self._secure(listener.accept()[0], True)
             greeting = bytes(self._read(accepted, len(fit) + 8))
             if greeting.startswith(fit):  # somebody else's connection otherwise
                 sockets[struct.unpack("<q", greeting[-8:])[0]] = accepted
         return sockets
 
-    def _open(self, connection: socket.socket, is_accepted: bool) -> socket.socket:
+    def _secure(self, connection: socket.socket, is_accepted: bool) -> socket.socket:
         connection.settimeout(SILENCE_SECONDS)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         context = self._tls[is_accepted]

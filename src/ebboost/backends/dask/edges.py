@@ -1,6 +1,6 @@
 """A worker's part of a graph in Parquet files: edges are read, mapped to nodes, and exchanged."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebboost.backends.dask.cluster import Cluster
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.halo import ShardGraph
 from ebboost.backends.dask.sharding import Partition, shard_graph
-from ebboost.graph import ParquetGraph, merge_directions, node_positions
+from ebboost.graph import ParquetGraph, merge_directions, mixed_adjacency, node_positions
 
 Positions = NDArray[np.int64]
 #: Edges that a worker reads and sends, and merges with their other direction, at a time.
@@ -19,10 +20,49 @@ BLOCK = 1 << 17
 MERGED_AT_ONCE = 1 << 18
 
 
+Relations = Mapping[str | None, ParquetGraph]
+#: Strengths of relations, from the graph of each.
+Choose = Callable[[Mapping[str, Any]], Any]
+
+
+def split_ids(relations: Relations, cluster: Cluster) -> dict[str, Any]:
+    """Return the ids of each worker's nodes, as columns, for each relation."""
+    return {f"ids {name}": cluster.split("ids", one.ids) for name, one in relations.items()}
+
+
+def read_relations(
+    relations: Relations,
+    columns: dict[str, Any],
+    partition: Partition,
+    collective: Collective,
+    choose: Choose,
+) -> tuple[ShardGraph, dict[str, float] | None]:
+    """Return this worker's part of a graph, of relations their sum by strengths, and these.
+
+    ``columns`` has the ids of :func:`split_ids`, which are taken out.
+    """
+    workers = (partition, collective)
+    rows: dict[Any, sparse.csr_array] = {}
+    for name, graph in relations.items():
+        ids = columns.pop(f"ids {name}")
+        rows[name] = read_rows(graph, ids, *workers)
+    if None in rows:
+        return shard_graph(rows[None], *workers), None
+    strengths = choose({name: shard_graph(one, *workers) for name, one in rows.items()})
+    return shard_graph(mixed_adjacency(rows, strengths), *workers), strengths
+
+
 def read_graph(
     graph: ParquetGraph, ids: Any, partition: Partition, collective: Collective
 ) -> ShardGraph:
     """Return this worker's part of a graph; ``ids`` are those of its nodes, None for positions."""
+    return shard_graph(read_rows(graph, ids, partition, collective), partition, collective)
+
+
+def read_rows(
+    graph: ParquetGraph, ids: Any, partition: Partition, collective: Collective
+) -> sparse.csr_array:
+    """Return the rows of this worker's nodes, with a column for every node."""
     find = None if ids is None else Directory(ids, partition, collective)
     # Own node and neighbour, of edges from the node and of edges to it.
     ends: list[list[Positions]] = [[], []]
@@ -40,12 +80,11 @@ def read_graph(
     shape = (partition.lengths[collective.rank], partition.n_nodes)
     if is_weighted:
         ways = [_matrix(*way, shape) for way in zip(ends, weights, strict=True)]
-        rows = _merged(*ways)
-    else:
-        both = [*ends.pop(), *ends.pop()]
-        rows = _matrix(both, None, shape)
-        rows.data = rows.data.view(np.int8)  # an eighth of the memory of numbers
-    return shard_graph(rows, partition, collective)
+        return _merged(*ways)
+    both = [*ends.pop(), *ends.pop()]
+    rows = _matrix(both, None, shape)
+    rows.data = rows.data.view(np.int8)  # an eighth of the memory of numbers
+    return rows
 
 
 def _matrix(
