@@ -353,8 +353,25 @@ def rows(model):
     for position in range(table.shape[1]):
         if position in reader.categories:
             table[:, position] = [*reader.categories[position], *[None] * N][:N]
-    table[N - 1] = None
+    places = model.state_.coordinates
+    missing = np.arange(table.shape[1])
+    missing = missing if places is None else np.setdiff1d(missing, places.columns)
+    table[N - 1, missing] = None
     return table
+
+
+def new_graph(model):
+    fitted = model.graph_
+    if fitted is None:
+        return None
+    directed = fitted.outgoing is not None
+    graph = eb.Graph.from_edges(range(N - 1), range(1, N), n_nodes=N, directed=directed)
+    strengths = model.relation_strengths_
+    return graph if strengths is None else dict.fromkeys(strengths, graph)
+
+
+def checked(predictions):
+    assert predictions.dtype.kind == "f" and not np.isnan(predictions).any(), predictions
 
 
 def tried(path):
@@ -369,25 +386,48 @@ def tried(path):
         assert len(str(error)) < 2000
         return "refused"
     assert is_described, "loaded, but describe() rejects it"
-    path = eb.Graph.from_edges(range(N - 1), range(1, N), n_nodes=N)
-    graph = None if model.graph_ is None else path
-    if model.relation_strengths_ is not None and graph is not None:
-        graph = dict.fromkeys(model.relation_strengths_, graph)
+    state = model.state_
     call = getattr(model, "predict_proba", model.predict)
     fitted = call()
-    for predictions in (fitted, call(rows(model), graph=graph)):
-        assert predictions.dtype.kind == "f" and not np.isnan(predictions).any(), predictions
+    checked(fitted)
     model.predict()
     model.summary()
     repr(model.graph_)
     model.feature_importances_
+    graph = new_graph(model)
+    arguments = {"graph": graph}
+    if state.graph is not None and state.graph.groups is not None:
+        arguments = {"groups": state.graph.groups.graph.node_ids[[0] * N]}
+    elif state.coordinates is not None and not state.coordinates.columns:
+        arguments = {"coordinates": np.zeros((N, 2))}
+    elif state.coordinates is not None:
+        arguments = {}
+    elif state.is_causal:
+        arguments["time"] = np.arange(N)
+    if state.offset is not None:
+        arguments["offset"] = np.zeros(N)
+    checked(call(rows(model), **arguments))
     masked = isinstance(model.labels_, eb.MaskedLabels)  # has no such sum
-    if model.state_.table is not None and not masked:
+    if state.table is not None and not masked and not state.is_causal:
         model.explanations([0])
-    if graph is not None and model.labels_ is not None and not isinstance(graph, dict):
+    if not state.is_causal:
+        predictor = model.predictor()
+        predictor.predict([0])
+        try:
+            predictor.update([0], rows(model)[:1])
+        except ValueError as error:
+            if "cannot change" not in str(error):
+                raise
+    if state.is_classifier:
+        model.predict_distribution()
+    elif state.spread is not None:
+        checked(model.predict(interval=0.8).lower)
+        checked(model.predict_distribution().quantile([0.1, 0.9]))
+        checked(model.predict_distribution(rows(model), **arguments).variance)
+        model.uncertainty([0])
+    if "graph" in arguments and isinstance(graph, eb.Graph) and model.labels_ is not None:
         y = model.classes_[:1] if hasattr(model, "classes_") else [0.5]
-        predictions = call(rows(model), graph=graph, new_labels=([0], y))
-        assert not np.isnan(predictions).any(), predictions
+        checked(call(rows(model), **arguments, new_labels=([0], y)))
     return "predicts " + hashlib.sha256(fitted.tobytes()).hexdigest()
 
 

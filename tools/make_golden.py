@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import sparse
 
 import ebboost as eb
+from ebboost.training import defaults
 
 FOLDER = Path(__file__).parents[1] / "tests" / "golden" / eb.__version__
 N = 80
@@ -144,6 +145,46 @@ def models() -> dict[str, tuple[Any, Any, Any, bool]]:
     }
 
 
+def models_of_arguments() -> dict[str, tuple[Any, Any, Any, dict[str, Any]]]:
+    """Estimator, table, labels and further arguments of fit, by file name."""
+    few: dict[str, Any] = {"n_estimators": 4, "n_jobs": 1, "random_state": 0}
+    rules = few | {"selection": "rules"}
+    n_many = 260  # enough labels for trees of the spread
+    many = RANDOM.normal(size=(n_many, 2))
+    many_y = many[:, 0] + RANDOM.normal(size=n_many) * np.exp(many[:, 1])
+    many_y[np.arange(n_many) > 240] = np.nan
+    counts = np.where(np.isnan(PRICE), np.nan, np.round(np.exp(PRICE)))
+    directed = eb.Graph.from_edges(np.arange(N), (np.arange(N) * 7 + 1) % N, directed=True)
+    time = np.arange(N) / 2.0
+    field = eb.EBBSRegressor(**few, labels="field", neighbor_features=eb.NeighborFeatures())
+    return {
+        "average": (eb.EBBSRegressor(**few), MIXED, PRICE, {"graph": GRAPH}),
+        "coordinates": (eb.EBBSRegressor(**rules), NUMBERS, PRICE, {"coordinates": POSITION}),
+        "exposure": (
+            eb.EBBSRegressor(**rules, loss="poisson"),
+            NUMBERS,
+            counts,
+            {"graph": GRAPH, "exposure": np.arange(N) + 1.0},
+        ),
+        "directed": (field, NUMBERS, PRICE, {"graph": directed}),
+        "causal": (
+            eb.EBBSRegressor(**rules),
+            NUMBERS,
+            PRICE,
+            {"graph": GRAPH, "time": time, "causal": True},
+        ),
+        "groups": (field, MIXED, PRICE, {"groups": np.arange(N) % 9}),
+        "forecast": (
+            eb.EBBSRegressor(**rules),
+            many,
+            many_y,
+            {"graph": eb.Graph.build_knn(many, 3), "time": np.arange(n_many)},
+        ),
+        "spread": (eb.EBBSRegressor(**rules), many, many_y, {}),
+        "low-rank": (eb.EBBSClassifier(**rules), COUNTS, KIND, {"graph": GRAPH}),
+    }
+
+
 def predictions(model: Any, X: Any, graph: Any) -> dict[str, Any]:
     """What a file must predict: for the fitted nodes, and for new rows on a graph of their own."""
     new = X[:NEW] if sparse.issparse(X) else X.iloc[:NEW].reset_index(drop=True)
@@ -182,6 +223,16 @@ def main() -> None:
         model.save(path, table=table)
         path.with_suffix(".json").write_text(json.dumps(predictions(model, X, graph)) + "\n")
         print(f"{path}: {path.stat().st_size:,} bytes, {model.best_candidate_}")
+    defaults.LOW_RANK = 4  # else only tables of more than 256 columns are projected
+    for name, (model, X, y, arguments) in models_of_arguments().items():
+        path = FOLDER / f"{name}.ebb"
+        if not path.exists():
+            model.fit(X, y, **arguments).save(path, table=True)
+            expected = {"fitted": getattr(model, "predict_proba", model.predict)().tolist()}
+            if not model.state_.is_classifier:
+                expected["lower"] = model.predict(interval=0.8).lower.tolist()
+            path.with_suffix(".json").write_text(json.dumps(expected) + "\n")
+            print(f"{path}: {path.stat().st_size:,} bytes, {model.best_candidate_}")
 
 
 if __name__ == "__main__":

@@ -187,6 +187,36 @@ def test_negative_binomial_deviance_is_twice_the_gap_of_scipy_log_likelihoods(se
     np.testing.assert_allclose(loss.deviance(scores, target), gap, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("mean", [1e-12, 1.0, 1e12])
+def test_negative_binomial_of_any_size_has_the_derivatives_of_its_closed_form(mean):
+    loss = eb.NegativeBinomial(2.0)
+    target = mean * np.array([[0.5], [2.0]])
+    scores = np.full((2, 1), np.log(mean))
+    shares = np.array([mean, 2.0]) / (mean + 2.0)
+    gradient = shares[1] * (mean - target)
+    np.testing.assert_allclose(loss.gradient(scores, target), gradient, rtol=1e-12)
+    curvature = (target + 2.0) * shares[0] * shares[1]
+    np.testing.assert_allclose(loss.curvature(scores, target), curvature, rtol=1e-12)
+    step = 1e-3  # of two values whose difference is a share of them, whatever the counts
+    change = loss.value(scores + step, target) - loss.value(scores - step, target)
+    np.testing.assert_allclose(change / (2 * step), gradient[:, 0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("theta", [0.5, 8.0])
+def test_theta_of_counts_of_1e12_is_estimated(theta):
+    random = np.random.default_rng(0)
+    counts = 1e12 * random.gamma(theta, 1.0 / theta, size=(4_000, 1))
+    estimate = eb.NegativeBinomial().prepared(counts, np.ones(4_000)).theta
+    assert estimate == pytest.approx(theta, rel=0.1)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5])
+def test_variance_of_a_quantile_is_that_of_its_samples(alpha):
+    loss = eb.Quantile(alpha, 0.01)
+    sample = loss.sample(np.random.default_rng(0), np.zeros((200_000, 1)), 3.0)
+    assert loss.variance(np.zeros((1, 1)), 3.0).item() == pytest.approx(sample.var(), rel=0.02)
+
+
 @pytest.mark.parametrize("loss", [*REGRESSION, eb.LogLoss(), eb.Softmax()], ids=repr)
 def test_samples_have_the_predicted_mean_or_quantile(loss):
     scores = np.tile(np.linspace(0.3, 0.9, 4 if isinstance(loss, eb.Softmax) else 1), (40_000, 1))

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 
 import ebboost as eb
@@ -226,6 +227,37 @@ def test_a_label_on_one_node():
 def test_labels_in_any_unit_that_trees_can_tell_apart(loss, unit):
     model = finite(X, unit * np.exp(Y), PATH, loss=loss, n_estimators=20)
     assert model.score(None, unit * np.exp(Y)) > 0.1
+
+
+LOG_LINK = ("poisson", "gamma", "tweedie")
+
+
+@pytest.mark.parametrize("neighbours", ["graph", "groups"])
+@pytest.mark.parametrize("loss", ["huber", "quantile", *LOG_LINK])
+def test_accuracy_with_a_latent_field_does_not_depend_on_the_unit_of_the_labels(loss, neighbours):
+    y = np.exp(Y) if loss in LOG_LINK else Y
+    known = np.arange(N) % 4 > 0
+    connected = {"graph": PATH, "groups": np.arange(N) // 6}
+    settings = QUICK | {"labels": "field", "loss": loss, "smoothing": None, "n_folds": 1}
+    scores = []
+    for unit in (1.0, 1e-12, 1e12):
+        model = eb.EBBSRegressor(**settings)
+        model.fit(X, np.where(known, unit * y, np.nan), **{neighbours: connected[neighbours]})
+        assert model.labels_ is not None
+        scores.append(r2_score(y, model.predict() / unit))
+    np.testing.assert_allclose(scores, scores[0], atol=1e-3)
+
+
+@pytest.mark.parametrize("labels", ["field", "none"])
+def test_negative_binomial_of_small_counts_is_poisson_and_of_large_ones_depends_on_no_unit(labels):
+    settings = QUICK | {"labels": labels, "smoothing": None, "n_folds": 1}
+    scores = {}
+    for loss, unit in [("poisson", 1.0), *(("negative_binomial", 10.0**k) for k in (-12, 8, 12))]:
+        model = eb.EBBSRegressor(**settings, loss=loss).fit(X, unit * np.exp(Y), graph=PATH)
+        scores[loss, unit] = r2_score(np.exp(Y), model.predict() / unit)
+    poisson, small, large, larger = scores.values()
+    assert small == pytest.approx(poisson, abs=1e-3)
+    assert larger == pytest.approx(large, abs=1e-3)
 
 
 @pytest.mark.parametrize(

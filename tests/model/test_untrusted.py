@@ -231,6 +231,11 @@ HOSTILE = {
     ),
     "more classes": replace_line(r"^num_class=1", "num_class=1000000"),
     "an objective": replace_line(r"^feature_names", "objective=regression\nfeature_names"),
+    "the range of a column that is no number": replace_line(
+        r"^feature_infos=\S+", "feature_infos=[a:b]"
+    ),
+    "a range without an end": replace_line(r"^(feature_infos=.*) \S+$", r"\1 [1"),
+    "one range less": replace_line(r"^feature_infos=\S+ ", "feature_infos="),
     "lengths that lie": replace_bytes(b"tree_sizes=", b"tree_sizes=9"),
     "a deep end": replace_bytes(b"categorical:null", b"categorical:" + b"[" * 10**5),
     "no text at all": {"entries": lambda parts: parts.update({"trees.txt": b"\xff\x00"})},
@@ -275,6 +280,29 @@ def test_a_stored_table_with_a_category_that_is_not_there_is_rejected(tmp_path, 
     eb.load(path).explain([0])
     write_changed(path.read_bytes(), path, **set_entry("fitted_values", (0, 2), code))
     with pytest.raises(eb.ModelFileError, match="column 2 of the stored table"):
+        eb.load(path)
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / eb.__version__
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("catboost", lambda file: file["table"]["stored"].pop("encoded"), "the encoded one"),
+        (
+            "average",
+            lambda file: file["members"][0]["candidate"].update(
+                labels={"class": "MaskedLabels", "parameters": {}}
+            ),
+            "masked in all or in none",
+        ),
+    ],
+)
+def test_parts_that_only_an_explanation_needs_are_checked_at_load(tmp_path, name, change, message):
+    path = tmp_path / "m.ebb"
+    write_changed((GOLDEN / f"{name}.ebb").read_bytes(), path, manifest=change)
+    with pytest.raises(eb.ModelFileError, match=message):
         eb.load(path)
 
 

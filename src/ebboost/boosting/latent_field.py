@@ -40,8 +40,9 @@ TRAINING_TOLERANCE = 1e-6
 # LUCAS this moves the RMSE by 0.2 % against full accuracy, a share and a maximum of 1 by up to 3 %.
 LOOSE_SHARE_OF_TAU = 0.4
 MAX_TRAINING_TOLERANCE = 0.1
-# Least τ: K⁻¹ must stay positive definite.
-MIN_TAU = 1e-12
+# Least τ: K⁻¹ must stay positive definite. It has the units of the curvature of the loss; how small
+# it may be beside λ and the weights, the solver checks.
+MIN_TAU = 1e-300
 # Radius in hops of the first neighbourhood that solve_local tries; not tuned.
 FIRST_RADIUS = 8
 # Right-hand sides solved at once for the diagonal of K; they bound the memory. Not tuned.
@@ -173,13 +174,17 @@ class FieldPosterior:
         prior += tau + lam * row_sums
         #: Precision matrix of the prior, λL + τI, and ``unlabelled`` at nodes without a label.
         self.prior: Any = GraphMatrix(graph.adjacency, prior, lam, root)
-        matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * row_sums, lam, root)
+        self._matrix = GraphMatrix(graph.adjacency, on_nodes + tau + lam * row_sums, lam, root)
         # w_i + τ, by which each row of K⁻¹ exceeds its off-diagonal entries.
         self._dominance = on_nodes + tau
         self._remedy = f"Use a smaller lam (now {lam}) or a larger tau (now {tau})"
         self._remedy += "." if normalized else ", or normalized=True."
-        self._solver = SparseSolver(matrix, self._remedy, float(self._dominance.min()))
         self._near: list[Factor | None] = []
+
+    @lazy_property
+    def _solver(self) -> SparseSolver:
+        """Of K⁻¹, for squared error; other losses have systems of their own."""
+        return SparseSolver(self._matrix, self._remedy, float(self._dominance.min()))
 
     def factorize(self, curvature: Array | None = None) -> None:
         """Prepare for hundreds of solves, of systems with curvatures near these."""
@@ -261,7 +266,7 @@ class FieldPosterior:
         The radius grows by half until that is small enough; from a quarter of all nodes on, the
         full system is solved.
         """
-        matrix = self._solver.matrix
+        matrix = self._matrix
         floor = float(self._dominance.min())
         allowed = tolerance * float(np.abs(values).max(initial=0.0)) * floor
         radius = FIRST_RADIUS
@@ -324,7 +329,7 @@ class FieldPosterior:
             # Moved to a GPU as bytes: an eighth of the traffic.
             signs = np.asarray(bits.astype(np.int8), like=self.weight) * np.float64(2.0) - 1.0
             total += (signs * self._solver.solve(signs, PROBE_TOLERANCE)).sum(axis=1)
-        least = 1.0 / self._solver.matrix.diagonal
+        least = 1.0 / self._matrix.diagonal
         return np.clip(total / self.probes, least, 1.0 / self._dominance)[self.nodes]
 
 

@@ -46,6 +46,8 @@ def check_tree(left: NDArray[np.int64], right: NDArray[np.int64], path: str) -> 
 
 # Python reads more as numbers than LightGBM does, which ends the process at "1_0".
 _NUMBER = r"-?(?:\d{1,24}(?:\.\d{1,24})?(?:e[-+]?\d{1,3})?|inf)"
+# Of a column: without a split, its range, or its categories.
+_INFO = rf"(?:none|\[{_NUMBER}:{_NUMBER}\]|-?\d{{1,9}}(?::-?\d{{1,9}})*)"
 _NUMBERS = re.compile(rf"(?:{_NUMBER}(?: {_NUMBER})*)?", flags=re.ASCII)
 _REST = re.compile(
     r"end of trees\n\nfeature_importances:\n(?:[^\s=]+=[^\s=]+\n)*"
@@ -62,17 +64,21 @@ def _read_numbers(text: str, path: str) -> list[int | float]:
     return numbers
 
 
+def _repeated(pattern: str, n_times: int) -> str:
+    return rf"{pattern}(?: {pattern}){{{n_times - 1}}}"
+
+
 def check_lightgbm(
     head: str, trees: Sequence[str], rest: str, n_columns: int, n_outputs: int
 ) -> None:
     """Check LightGBM's text: the lines before the trees, those of each tree, those after them."""
-    words = rf"\S+(?: \S+){{{n_columns - 1}}}"  # one for each column
+    names, signs, infos = (_repeated(part, n_columns) for part in (r"\S+", "-?[01]", _INFO))
     pattern = (
         rf"tree\nversion=v\d+\nnum_class={n_outputs}\nnum_tree_per_iteration={n_outputs}\n"
-        rf"label_index=0\nmax_feature_idx={n_columns - 1}\nfeature_names={words}\n"
-        rf"(?:monotone_constraints={words}\n)?feature_infos={words}\ntree_sizes=[\d ]*\n\n"
+        rf"label_index=0\nmax_feature_idx={n_columns - 1}\nfeature_names={names}\n"
+        rf"(?:monotone_constraints={signs}\n)?feature_infos={infos}\ntree_sizes=[\d ]*\n\n"
     )
-    require(re.fullmatch(pattern, head), f"trees.txt must be for {n_columns} columns")
+    require(re.fullmatch(pattern, head), f"trees.txt must describe {n_columns} columns")
     require(len(trees) % n_outputs == 0, f"trees.txt must have {n_outputs} trees a round")
     require(_REST.fullmatch(rest), "trees.txt: malformed text after the last tree")
     for number, tree in enumerate(trees):

@@ -144,6 +144,10 @@ def check_member(
     """Check a further member of an average against the first."""
     check_candidate(candidate)
     check_rounds(rounds)
+    parts = (first.candidate, candidate)
+    are_masked = {isinstance(part.labels, MaskedLabels) for part in parts}
+    require(len(are_masked) == 1, "members: labels must be masked in all or in none")
+    require(first.pipeline.encoder is None, "members must not encode categories")
     Integers(-1, first.n_features - 1).read(origin, "members.origin")
     for name in ("init_score", "scores", "propagated_scores", "raw_predictions"):
         numbers(arrays, name, *getattr(first, name).shape)
@@ -421,6 +425,8 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         require(set(means) == encoded and encoded, "the encoding of categories has other columns")
         sizes = {part.shape[1] for part in means.values()} | {pipeline.encoder.prior.size}
         require(sizes == {state.n_outputs}, "the encoding of categories has other outputs")
+        complete = state.table is None or state.encoded_table is not None
+        require(complete, "the stored table must come with the encoded one")
     width = len(reader.names)
     dense = pipeline.low_rank is None or reader.is_sparse
     require(dense, "low-rank directions are for sparse tables")
@@ -442,7 +448,25 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
     if graph is not None and isinstance(state.candidate.labels, LatentField):
         posterior = state.candidate.labels.operator(graph, np.array([0]), np.ones(1))
         posterior.posterior_mean(scores[:1])
+    _check_field(state)
     linked = state.loss.inverse_link(state.init_score + scores)
     n_columns = 1 if state.classes is None else state.classes.size
     fits = linked.shape == (2, n_columns) and not np.isnan(linked).any()
     require(fits, "the loss has another number of outputs")
+
+
+def _check_field(state: FittedState) -> None:
+    """Check that the field has a mode at the scores of the labels; squared error needs no steps."""
+    use = state.candidate.labels
+    graph = state.graph
+    if graph is None or not isinstance(use, LatentField) or state.loss.constant_curvature:
+        return
+    labels = state.labels
+    if state.is_causal or not labels.nodes.size:
+        return
+    posterior = use.operator(graph, labels.nodes, labels.weight)
+    for scores in (state.fixed_scores + state.propagated_scores, state.raw_predictions):
+        curvature = state.loss.curvature(scores[labels.nodes], labels.target)
+        curvature = posterior.weight[:, None] * curvature
+        require(bool(np.isfinite(curvature).all()), "the loss must be finite at the labels")
+        posterior.solve_system(curvature, np.zeros_like(state.scores), 1.0)

@@ -338,7 +338,7 @@ def distribution_with(
     """Return distributions with these deviations, without κ."""
     loss = state.loss
     if isinstance(loss, (Poisson, NegativeBinomial, Gamma, Tweedie)):
-        means = np.maximum(np.exp(raw[:, 0]), 1e-12)
+        means = np.maximum(np.exp(raw[:, 0]), 1e-300)
         variances = (spread.scale * deviation) ** 2
         if isinstance(loss, (Poisson, NegativeBinomial)):
             least = means * (1.0 + OVERDISPERSION * np.maximum(means, 1.0))

@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ebboost.boosting.latent_field import LatentField
+from ebboost.boosting.latent_field import MIN_TAU, LatentField
 from ebboost.boosting.losses.base import initial_scores
 from ebboost.data.types import Array, IntArray
 from ebboost.training.problem import Problem
 
 # τ/λ of the field on a graph of groups; that of Belgian postcodes, by search, is .12.
 RATIO = 0.1
+# Least variance of group effects, times the mean curvature.
+MIN_VARIANCE = 1e-6
 
 
 class GroupEffects(NamedTuple):
@@ -28,8 +30,8 @@ class GroupEffects(NamedTuple):
     @property
     def field(self) -> LatentField:
         """The field with this variance."""
-        precision = 1.0 / max(self.variance, 1e-6)
-        return LatentField(float(f"{precision:.2g}"), float(f"{RATIO * precision:.2g}"))
+        precision = 1.0 / self.variance
+        return LatentField(float(f"{precision:.3g}"), float(f"{RATIO * precision:.3g}"))
 
 
 def group_effects(problem: Problem, group_of: IntArray) -> GroupEffects:
@@ -50,10 +52,11 @@ def group_effects(problem: Problem, group_of: IntArray) -> GroupEffects:
     shared = float((sums(error) ** 2 - own).sum())
     pairs = float((sums(curvature) ** 2 - sums(curvature**2)).sum())
     noise = float(own.sum() / max(curvature.sum(), 1e-300))
+    least = MIN_VARIANCE / float(np.mean(curvature))
     if not (pairs > 0.0 and noise > 0.0 and np.isfinite(shared)):
-        return GroupEffects(0.0, 0.0)
+        return GroupEffects(least, 0.0)
     standard_error = float(np.sqrt(2.0 * (own**2).sum()))
-    return GroupEffects(shared / pairs / noise, shared / standard_error)
+    return GroupEffects(max(shared / pairs / noise, least), shared / standard_error)
 
 
 def default_field(problem: Problem) -> LatentField:
@@ -67,6 +70,6 @@ def default_field(problem: Problem) -> LatentField:
     with np.errstate(all="ignore"):
         unit = float(np.mean(loss.curvature(start, labels.target)))
     field = LatentField()
-    if not loss.curvature_has_units or not 1e-6 < unit < 1e6:  # the latter: extreme labels
+    if not loss.curvature_has_units or not MIN_TAU < unit * field.tau < np.inf:
         return field
     return LatentField(unit * field.lam, unit * field.tau)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import digamma, gammaln, polygamma
+from scipy.special import betaln, digamma, polygamma
 
 from ebboost.boosting.losses.base import Array, Loss, best_constant, initial_scores, sum_outputs
 from ebboost.data.parameters import check_number
@@ -94,7 +94,9 @@ class Poisson(_LogLink):
 
 
 class NegativeBinomial(_LogLink):
-    """(y + θ) log(1 + exp(s)/θ) − y·s for counts of variance μ + μ²/θ: predicts the mean μ.
+    """y log(1 + θ/μ) + θ log(1 + μ/θ), μ = exp(s), for counts of variance μ + μ²/θ: predicts μ.
+
+    No term is a difference of large ones: counts of 1e12 have values and gradients near θ.
 
     Parameters
     ----------
@@ -124,7 +126,8 @@ class NegativeBinomial(_LogLink):
 
         def minus_log_likelihood(log_theta: float) -> float:
             theta = np.exp(log_theta)
-            normalizer = gammaln(target + theta) - gammaln(theta) - target * log_theta
+            # log Γ(y + θ) − log Γ(θ) − log y!
+            normalizer = -betaln(theta, target + 1.0) - np.log(target + theta)
             values = NegativeBinomial(theta).value(scores, target) - normalizer.sum(axis=1)
             return float(np.average(values, weights=weight))
 
@@ -132,20 +135,23 @@ class NegativeBinomial(_LogLink):
         return NegativeBinomial(float(np.exp(best.x)))
 
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        log_ratio = np.logaddexp(0.0, scores - np.log(self.theta))
-        return sum_outputs((target + self.theta) * log_ratio - target * scores)
+        log_ratio = scores - np.log(self.theta)
+        above = self.theta * np.logaddexp(0.0, log_ratio)
+        return sum_outputs(target * np.logaddexp(0.0, -log_ratio) + above)
 
-    def _share(self, scores: Array) -> Array:
-        """μ/(μ + θ)."""
-        return 1.0 / (1.0 + self.theta * np.exp(-np.maximum(scores, -700.0)))
+    def _shares(self, scores: Array) -> tuple[Array, Array]:
+        """μ/(μ + θ) and θ/(μ + θ)."""
+        ratio = np.exp(np.clip(scores - np.log(self.theta), -700.0, 700.0))
+        return 1.0 / (1.0 + 1.0 / ratio), 1.0 / (1.0 + ratio)
 
     def gradient(self, scores: Array, target: Array) -> Array:  # noqa: D102
-        return (target + self.theta) * self._share(scores) - target
+        share, rest = self._shares(scores)
+        return self.theta * share - target * rest
 
     def curvature(self, scores: Array, target: Array) -> Array:
         """Return the second derivative."""
-        share = self._share(scores)
-        return (target + self.theta) * share * (1.0 - share)
+        share, rest = self._shares(scores)
+        return (target + self.theta) * share * rest
 
     def variance(self, scores: Array, dispersion: float) -> Array:
         """Return μ + μ²/θ."""

@@ -178,6 +178,11 @@ class Quantile(Loss):
         losses = np.maximum(self.alpha * difference, (self.alpha - 1.0) * difference)
         return float(np.average(losses.mean(axis=1), weights=weight))
 
+    def variance(self, scores: Array, dispersion: float) -> Array:
+        """Return φ²(1/α² + 1/(1 − α)²), that of an asymmetric Laplace distribution."""
+        squares = self.alpha**-2.0 + (1.0 - self.alpha) ** -2.0
+        return np.full_like(scores, dispersion**2 * squares)
+
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return labels of an asymmetric Laplace distribution, whose quantile the score is."""
         above = random.exponential(dispersion / self.alpha, scores.shape)
