@@ -16,7 +16,8 @@ from threadpoolctl import threadpool_limits
 import ebboost as eb
 from ebboost.backends import threads as cores
 from ebboost.backends import threads as thread_counts
-from ebboost.learners import lightgbm as _lightgbm
+from ebboost.learners import as_learner
+from ebboost.learners import base as learners_base
 from ebboost.propagation import allowed_threads
 from tests.strategies import random_graph
 
@@ -95,6 +96,24 @@ def test_a_number_that_is_given_is_taken_and_small_tables_get_one(
     assert seen == expected
 
 
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
+def test_trees_of_small_tables_are_grown_with_one_thread(learner, monkeypatch):
+    seen = []
+    kind = type(as_learner(learner))
+    start = kind.start
+
+    def look(self, *arguments, **named):
+        seen.append(named["n_jobs"])
+        return start(self, *arguments, **named)
+
+    monkeypatch.setattr(kind, "start", look)
+    settings = {"learner": learner, "n_jobs": 2, "smoothing": eb.Laplacian(), "n_folds": 1}
+    fitted(**settings)
+    monkeypatch.setattr(thread_counts, "ENTRIES_PER_THREAD", 1)
+    fitted(**settings)
+    assert seen[:1] + seen[-1:] == [1, 2]
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monkeypatch):
     model, seen = fitted(n_jobs=n_jobs), []
@@ -106,7 +125,7 @@ def test_trees_predict_with_as_many_threads_as_they_were_grown_with(n_jobs, monk
 
     monkeypatch.setattr(lightgbm.Booster, "predict", look)
     model.predict(NEW, graph=NEW_GRAPH)  # few rows, which one thread predicts sooner
-    monkeypatch.setattr(_lightgbm, "FEW_ROWS", 0)
+    monkeypatch.setattr(learners_base, "FEW_ROWS", 0)
     model.predict(NEW, graph=NEW_GRAPH)
     model.explanations([0])
     assert seen == [1, n_jobs, n_jobs]
@@ -165,7 +184,9 @@ import multiprocessing, sys
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 import ebboost as eb
+from ebboost.backends import threads
 
+threads.ENTRIES_PER_THREAD = 1
 X = np.random.default_rng(0).normal(size=(3000, 3))
 y = X[:, 0].copy()
 y[::3] = np.nan

@@ -236,6 +236,9 @@ HOSTILE = {
     ),
     "a range without an end": replace_line(r"^(feature_infos=.*) \S+$", r"\1 [1"),
     "one range less": replace_line(r"^feature_infos=\S+ ", "feature_infos="),
+    "a field that is shrunk beyond any number": set_value(
+        "candidate", "labels", "parameters", "tau", value=1e308
+    ),
     "lengths that lie": replace_bytes(b"tree_sizes=", b"tree_sizes=9"),
     "a deep end": replace_bytes(b"categorical:null", b"categorical:" + b"[" * 10**5),
     "no text at all": {"entries": lambda parts: parts.update({"trees.txt": b"\xff\x00"})},
@@ -303,6 +306,20 @@ def test_parts_that_only_an_explanation_needs_are_checked_at_load(tmp_path, name
     path = tmp_path / "m.ebb"
     write_changed((GOLDEN / f"{name}.ebb").read_bytes(), path, manifest=change)
     with pytest.raises(eb.ModelFileError, match=message):
+        eb.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("robust", lambda arrays: arrays.update(graph_data=-arrays["graph_data"])),
+        ("exposure", lambda arrays: arrays["offset"].fill(64.0)),
+    ],
+)
+def test_arrays_that_only_new_rows_or_labels_need_are_checked_at_load(tmp_path, name, change):
+    path = tmp_path / "m.ebb"
+    write_changed((GOLDEN / f"{name}.ebb").read_bytes(), path, arrays=change)
+    with pytest.raises(eb.ModelFileError, match=r"must not be negative|too far apart"):
         eb.load(path)
 
 

@@ -14,8 +14,8 @@ from ebboost.data.table import Table
 
 #: Tables of fewer entries are trained with one thread: starting more costs more than they gain.
 SINGLE_THREAD_ENTRIES = 4_000_000
-#: Entries for each thread of n_jobs=-1. With 200 000 entries two threads take as long as one, and
-#: where OpenMP's threads spin and other processes use the cores, ten times as long.
+#: Entries for each thread that grows trees. With 200 000 entries two threads take as long as one,
+#: and where other processes use the cores, ten times as long: threads wait for each other.
 ENTRIES_PER_THREAD = 250_000
 #: LightGBM ends the process when it is asked for tens of thousands of threads.
 MAX_THREADS = 4 * (os.cpu_count() or 1)
@@ -30,6 +30,11 @@ def threads_for(n_jobs: int | None, table: Table | None) -> int:
         return 1
     most = max_threads(n_jobs)
     return min(most, 1 + n_entries // ENTRIES_PER_THREAD) if n_jobs == -1 else most
+
+
+def threads_to_grow(n_threads: int, table: Table) -> int:
+    """Return how many of these threads grow trees on a table: few where it is small."""
+    return min(n_threads, 1 + table.values.size // ENTRIES_PER_THREAD)
 
 
 def is_small(table: Table | None) -> bool:

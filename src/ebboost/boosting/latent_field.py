@@ -43,6 +43,7 @@ MAX_TRAINING_TOLERANCE = 0.1
 # Least τ: K⁻¹ must stay positive definite. It has the units of the curvature of the loss; how small
 # it may be beside λ and the weights, the solver checks.
 MIN_TAU = 1e-300
+MAX_STRENGTH = 1e100
 # Radius in hops of the first neighbourhood that solve_local tries; not tuned.
 FIRST_RADIUS = 8
 # Right-hand sides solved at once for the diagonal of K; they bound the memory. Not tuned.
@@ -117,9 +118,9 @@ class LatentField(BaseEstimator):
         -------
         FieldPosterior
         """
-        check_number("LatentField: lam", self.lam, low=0.0)
-        check_number("LatentField: tau", self.tau, low=MIN_TAU)
-        check_number("LatentField: unlabelled", self.unlabelled, low=0.0)
+        check_number("LatentField: lam", self.lam, low=0.0, high=MAX_STRENGTH)
+        check_number("LatentField: tau", self.tau, low=MIN_TAU, high=MAX_STRENGTH)
+        check_number("LatentField: unlabelled", self.unlabelled, low=0.0, high=MAX_STRENGTH)
         if self.leave_one_out and self.unlabelled:
             raise ValueError("LatentField(leave_one_out=True) needs unlabelled=0.")
         if self.similarity:

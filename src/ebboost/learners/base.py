@@ -13,6 +13,9 @@ from sklearn.base import BaseEstimator
 
 from ebboost.data.table import Table
 from ebboost.data.types import Array
+from ebboost.propagation import allowed_threads
+
+FEW_ROWS = 200  # predicted sooner by one thread than by several
 
 
 @dataclass(frozen=True)
@@ -240,3 +243,8 @@ def check_device(device: str, supported: tuple[str, ...], name: str) -> None:
             f"{', '.join(supported)}: pass learner='xgboost' (pip install cupy-cuda12x xgboost), "
             "or device='cpu'."
         )
+
+
+def threads_to_predict(table: Table) -> int:
+    """Return with how many of the allowed threads the rows of a table are predicted."""
+    return 1 if table.n_rows <= FEW_ROWS else allowed_threads()

@@ -22,6 +22,7 @@ from ebboost.learners.base import (
     as_matrix,
     import_library,
     newton_target,
+    threads_to_predict,
 )
 from ebboost.learners.constraints import MONOTONE, translate_constraints
 from ebboost.propagation import allowed_threads
@@ -205,7 +206,7 @@ class CatBoostEnsemble(Ensemble):
         if not self._contents:
             return np.zeros((table.n_rows, self._n_outputs))
         values = as_matrix(table)
-        n_threads = allowed_threads()
+        n_threads = threads_to_predict(table)
         scores = [model.predict(values, thread_count=n_threads) for model in self.models]
         return np.column_stack(scores)
 

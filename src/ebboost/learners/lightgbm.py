@@ -21,11 +21,18 @@ from ebboost.data.parquet import ParquetMatrix
 from ebboost.data.schema import require
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_lightgbm
-from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, as_matrix, import_library
+from ebboost.learners.base import (
+    Array,
+    Ensemble,
+    Learner,
+    TreeGrower,
+    as_matrix,
+    import_library,
+    threads_to_predict,
+)
 from ebboost.learners.constraints import translate_constraints
 from ebboost.propagation import allowed_threads
 
-FEW_ROWS = 200  # predicted sooner by one thread than by several
 # By every name: parameters that draw at each split, whose number depends on the data. Each round
 # then gets a seed of its own, or a resumed fit could not repeat the draws.
 DRAWS_AT_SPLITS = {
@@ -318,8 +325,8 @@ class LightGBMEnsemble(Ensemble):
 
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
-        n_threads = 1 if table.n_rows <= FEW_ROWS else allowed_threads()
-        scores = self.booster.predict(as_matrix(table), raw_score=True, num_threads=n_threads)
+        options = {"raw_score": True, "num_threads": threads_to_predict(table)}
+        scores = self.booster.predict(as_matrix(table), **options)
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:

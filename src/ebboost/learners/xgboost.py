@@ -8,12 +8,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ebboost.data.once import lazy_property
 from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_xgboost
-from ebboost.learners.base import Array, Ensemble, Learner, TreeGrower, as_matrix, import_library
+from ebboost.learners.base import (
+    Array,
+    Ensemble,
+    Learner,
+    TreeGrower,
+    as_matrix,
+    import_library,
+    threads_to_predict,
+)
 from ebboost.learners.constraints import INTERACTION, MONOTONE, translate_constraints
-from ebboost.propagation import allowed_threads
 
 COPIED_AT_ONCE = 16_000_000  # entries of a table moved to the GPU
 
@@ -247,17 +253,30 @@ class XGBoostEnsemble(Ensemble):
 
     def __init__(self, content: bytes) -> None:
         self._content = content
+        self._boosters: dict[int, Any] = {}
 
-    @lazy_property
+    @property
     def booster(self) -> Any:
         """The ``xgboost.Booster``."""
-        return _xgboost().Booster(model_file=bytearray(self._content))
+        return self._booster_with(1)
+
+    def _booster_with(self, n_threads: int) -> Any:
+        """A booster of so many threads: to change that of one that others use is not safe."""
+        if n_threads not in self._boosters:
+            options = {"nthread": n_threads}
+            content = bytearray(self._content)
+            self._boosters[n_threads] = _xgboost().Booster(options, model_file=content)
+        return self._boosters[n_threads]
+
+    def __reduce__(self) -> tuple[type["XGBoostEnsemble"], tuple[bytes]]:
+        # Without boosters: those of several threads would hang in a forked process.
+        return XGBoostEnsemble, (self._content,)
 
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
         # Not of a DMatrix, which workers of a cluster must create at the same time.
-        values = as_matrix(table)
-        scores = self.booster.inplace_predict(values, predict_type="margin")
+        booster = self._booster_with(threads_to_predict(table))
+        scores = booster.inplace_predict(as_matrix(table), predict_type="margin")
         return np.asarray(scores, dtype=np.float64).reshape(table.n_rows, -1)
 
     def importances(self) -> Array:
@@ -270,7 +289,8 @@ class XGBoostEnsemble(Ensemble):
 
     def contributions(self, table: Table) -> Array:
         """Return XGBoost's TreeSHAP values; see :meth:`Ensemble.contributions`."""
-        flat = np.asarray(self.booster.predict(_matrix(table), pred_contribs=True), np.float64)
+        booster = self._booster_with(threads_to_predict(table))
+        flat = np.asarray(booster.predict(_matrix(table), pred_contribs=True), np.float64)
         return flat.reshape(table.n_rows, -1, len(table.names) + 1)
 
     def files(self) -> dict[str, bytes]:
@@ -298,7 +318,7 @@ def _column_types(table: Table) -> dict[str, Any]:
 
 def _matrix(table: Table) -> Any:
     values = as_matrix(table)
-    return _xgboost().DMatrix(values, nthread=allowed_threads(), **_column_types(table))
+    return _xgboost().DMatrix(values, nthread=threads_to_predict(table), **_column_types(table))
 
 
 def _block_iterator(table: Table) -> Any:

@@ -443,6 +443,8 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
     features = pipeline.transform(rows, graph)
     require(features.origin == state.column_origin, "the trees were grown on other columns")
     scores = np.zeros((2, state.n_outputs))
+    if graph is not None and state.graph is not None and state.graph.is_signed:
+        graph = Graph(-graph.adjacency)
     if graph is not None and smoothing is not None:
         scores = smoothing.operator(graph).apply(scores)
     if graph is not None and isinstance(state.candidate.labels, LatentField):

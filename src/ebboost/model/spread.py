@@ -44,6 +44,8 @@ OVERDISPERSION = 1e-6
 # Neighbours of mean size that are added to those of a node: a log size has a variance of about 1,
 # and its mean one of 0.1 to 0.2 between nodes.
 NEIGHBORS_OF_MEAN = 5.0
+# Logarithms of means: squares of these are in range.
+LOG_MEANS = (-230.0, 230.0)
 # Levels of the quantiles that show a drift, and the least factor of means with a logarithmic link.
 DRIFT_LEVELS = np.arange(0.05, 0.96, 0.05)
 MIN_DRIFT_RATIO = 1e-3
@@ -232,6 +234,7 @@ def model_variance(
     state: FittedState, raw: Array, dispersion: float, field_variance: Array
 ) -> Array:
     """Return the variance of labels that the likelihood and the field explain."""
+    raw = raw.clip(*LOG_MEANS) if state.loss.log_link else raw
     noise = state.loss.variance(raw, dispersion)[:, 0]
     rate = np.exp(2.0 * raw[:, 0]) if state.loss.log_link else 1.0
     return noise + rate * dispersion * field_variance
@@ -338,7 +341,7 @@ def distribution_with(
     """Return distributions with these deviations, without κ."""
     loss = state.loss
     if isinstance(loss, (Poisson, NegativeBinomial, Gamma, Tweedie)):
-        means = np.maximum(np.exp(raw[:, 0]), 1e-300)
+        means = np.exp(raw[:, 0].clip(*LOG_MEANS))
         variances = (spread.scale * deviation) ** 2
         if isinstance(loss, (Poisson, NegativeBinomial)):
             least = means * (1.0 + OVERDISPERSION * np.maximum(means, 1.0))

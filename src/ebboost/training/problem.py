@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebboost.backends.threads import is_small, max_threads, threads_for
+from ebboost.backends.threads import is_small, max_threads, threads_for, threads_to_grow
 from ebboost.boosting.callbacks import Callback
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
@@ -174,11 +174,12 @@ class Problem:
     @property
     def n_threads(self) -> int:
         """Number of threads of one model."""
-        return self.threads_for(self.table)
+        return 1 if self._is_concurrent else threads_for(self.settings.n_jobs, self.table)
 
     def threads_for(self, table: Table) -> int:
-        """Return the number of threads of one model with these columns."""
-        return 1 if self._is_concurrent else threads_for(self.settings.n_jobs, table)
+        """Return the number of threads that grow the trees of one model on these columns."""
+        n_threads = 1 if self._is_concurrent else threads_for(self.settings.n_jobs, table)
+        return threads_to_grow(n_threads, table)
 
     @property
     def n_concurrent(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from ebboost.backends.threads import threads_for
+from ebboost.backends.threads import threads_for, threads_to_grow
 from ebboost.boosting.callbacks import EarlyStopping
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting, boost
@@ -204,7 +204,7 @@ def _grow_here(state: FittedState, features: Table, size: Array) -> tuple[Ensemb
     target = np.maximum(size / mean, 1e-6)[:, None]
     weight = np.ones(size.size)
     for number in range(defaults.SPREAD_FOLDS):
-        n_jobs = threads_for(state.n_jobs, features)
+        n_jobs = threads_to_grow(threads_for(state.n_jobs, features), features)
         grower = learner.start(features, n_outputs=1, seed=number, n_jobs=n_jobs, device="cpu")
         training = np.flatnonzero(fold != number)
         test = np.flatnonzero(fold == number)
