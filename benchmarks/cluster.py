@@ -12,6 +12,7 @@ the processor seconds of a process leave out what it waits. Each process trains 
 
 import argparse
 import importlib
+import inspect
 import itertools
 import json
 import os
@@ -275,7 +276,7 @@ def die_at(module: str, name: str, call: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments, **options)
 
-    is_class_method = outer and isinstance(vars(owner)[name], classmethod)
+    is_class_method = outer and isinstance(inspect.getattr_static(owner, name), classmethod)
     setattr(owner, name, staticmethod(counted) if is_class_method else counted)
 
 
