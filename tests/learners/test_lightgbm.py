@@ -32,6 +32,20 @@ def test_a_grower_with_shared_bins_grows_the_trees_of_one_with_its_own(freed):
     )
 
 
+def test_a_grower_with_shared_bins_may_grow_other_trees():
+    X, y, _ = problem()
+    table, gradient = Table(X, ("a", "b", "c")), np.nan_to_num(y)[:, None]
+    random = start(eb.LightGBM(7, params={"extra_trees": True}), table)
+    usual = start(eb.LightGBM(5), table)
+    other = usual.clone_with_shared_bins(3, {"num_leaves": 7, "extra_trees": True})
+    again = other.clone_with_shared_bins(3, {"num_leaves": 5, "extra_trees": None})
+    for _ in range(3):
+        grown = [one.grow(gradient, np.ones((300, 1))) for one in (random, other, usual, again)]
+        np.testing.assert_array_equal(grown[0], grown[1])
+        np.testing.assert_array_equal(grown[2], grown[3])
+        assert np.abs(grown[0] - grown[2]).max() > 0.0
+
+
 def test_growers_on_shared_bins_are_restored_independently():
     X, y, _ = problem()
     table = Table(X, ("a", "b", "c"))

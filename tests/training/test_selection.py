@@ -195,6 +195,33 @@ def test_parts_are_added_one_by_one_and_removed_where_they_do_not_help():
     assert len(result.models(result.selected)) == 4
 
 
+def test_ways_of_growing_trees_are_compared_with_a_graph_only():
+    errors = {
+        "none": 1.0,
+        "propagation": 0.8,
+        "propagation + random splits": 0.5,
+        "none + random splits": 0.9,
+    }
+    steps = (("random_splits",), ("smoothing",), ("random_splits",))
+    result = search(errors, steps, PARTS | {"random_splits": True})
+    assert list(result.tried) == list(errors)
+    assert result.selected.name == "propagation + random splits"
+    assert result.plain.name == "none + random splits"  # the gain is that of the graph alone
+    assert set(result.models(result.plain)) == set(result.models(result.selected))
+
+
+def test_trees_are_compared_where_labels_are_few_and_lightgbm_grows_them(monkeypatch):
+    def offers(**changes):
+        problem = problem_of(auto(**changes), *homophilous(60))
+        return "random_splits" in parts_of(problem).optional
+
+    assert offers()
+    assert not offers(learner="xgboost")
+    monkeypatch.setattr(defaults, "COMPARE_TREES_UP_TO", 59)
+    assert not offers()
+    assert offers(selection="thorough")
+
+
 def test_the_first_part_must_gain_more_than_its_standard_error():
     def worse_on_average(noise):
         return np.sign(np.arange(noise.size) % 2 - 0.5) * 0.9999 + 0.001 * noise
@@ -237,7 +264,10 @@ def test_candidates_are_compared_at_a_higher_learning_rate_than_the_final_one():
             seen.append((info.candidate, info.n_rounds))
 
     m = auto(learning_rate=0.1, n_estimators=100).fit(X, y, graph=graph, callbacks=[Limits()])
-    final = {m.best_candidate_, "none"}
+    trees = [
+        " + " + name for name in ("smaller trees", "random splits") if name in m.best_candidate_
+    ]
+    final = {m.best_candidate_, "none" + "".join(trees)}
     assert {limit for _, limit in seen} == {34, 100}  # a third at three times the rate
     assert {name for name, limit in seen if limit == 100} == final
     assert {name for name, limit in seen if limit == 34} == set(m.selection_["candidate"])

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -151,8 +152,13 @@ class TreeGrower(ABC):
             One for each call of :meth:`grow` that returned values.
         """
 
-    def clone_with_shared_bins(self, seed: int) -> "TreeGrower | None":
-        """Return a grower without trees on the same binned table, or None if unsupported."""
+    def clone_with_shared_bins(
+        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
+    ) -> "TreeGrower | None":
+        """Return a grower without trees on the same binned table, or None if unsupported.
+
+        ``changes`` are parameters of the library that differ, None for those to remove.
+        """
         return None
 
     def free(self) -> None:  # noqa: B027

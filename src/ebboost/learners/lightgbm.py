@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -183,10 +184,13 @@ class LightGBMGrower(TreeGrower):
         self._restored: list[str] = []  # trees from a checkpoint
         self._last_curvature: tuple[Array, NDArray[np.float32]] | None = None
 
-    def clone_with_shared_bins(self, seed: int) -> "LightGBMGrower":
+    def clone_with_shared_bins(
+        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
+    ) -> "LightGBMGrower":
         """Return a new booster on the same bins, which take as long to find as many trees."""
         other = copy(self)
-        other._params = self._params | {"seed": seed}
+        params = {**self._params, **changes, "seed": seed}
+        other._params = {name: value for name, value in params.items() if value is not None}
         other._start()
         return other
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -145,10 +146,12 @@ class XGBoostGrower(TreeGrower):
         self._empty_rounds: list[int] = []  # without a split, and without a weight
         self._restored: list[Any] = []  # trees from a checkpoint, where the booster has empty ones
 
-    def clone_with_shared_bins(self, seed: int) -> "XGBoostGrower":
+    def clone_with_shared_bins(
+        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
+    ) -> "XGBoostGrower":
         """Return a new booster on the same bins; see :meth:`TreeGrower.clone_with_shared_bins`."""
         other = copy(self)
-        other._params = self._params | {"seed": seed}
+        other._params = {**self._params, **changes, "seed": seed}
         other._start()
         return other
 

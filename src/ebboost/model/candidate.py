@@ -16,6 +16,7 @@ class Candidate:
 
     Smoothing propagates the scores; labels inform other nodes; feature smoothing is P_x of the
     columns [X, P_x X]; ``low_rank`` singular vectors replace a wide sparse table, 0 for the table.
+    How trees are grown is compared as well.
     """
 
     name: str  # "none" for the model without a graph
@@ -25,6 +26,8 @@ class Candidate:
     feature_smoothing: Smoother | None = None
     spectral_features: SpectralFeatures | None = None
     low_rank: int = 0
+    smaller_trees: bool | None = None  # with half as many leaves
+    random_splits: bool | None = None  # at random thresholds of the columns
 
     @property
     def uses_graph(self) -> bool:
@@ -41,7 +44,7 @@ class Candidate:
         return self.neighbor_features, self.feature_smoothing, self.spectral_features
 
     def shares_features(self, other: "Candidate") -> bool:
-        """Whether the trees of both are grown on the same columns with the same settings."""
+        """Whether the trees of both are grown on the same columns in the same bins."""
         return self._tree_settings() == other._tree_settings()
 
     def _tree_settings(self) -> tuple[str, int, bool, bool]:

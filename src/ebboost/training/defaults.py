@@ -80,7 +80,15 @@ SEARCH_ORDER = (
     "feature_smoothing",
     "strengths",
     "strengths",
+    "random_splits",
+    "smaller_trees",
 )
+#: Smaller trees, and splits at random thresholds, are compared for numbers up to
+#: so many labels, and in a thorough search. Change of the loss at held-out labels: County −2.4 %,
+#: twitch −1.5 %, elect80 −.9 %, King County −.6 %, House −.1 %, Lucas 0; of the test RMSE: County
+#: 1.050 to 1.046, Avazu .1051 to .1050 (5 splits), twitch 1.036 to 1.032, King County .1599 to
+#: .1597, elect80, Lucas and House + .1 % (one split); time + 15 to 45 %.
+COMPARE_TREES_UP_TO = 10_000
 #: A part is added if it lowers the loss by more than this many standard errors of the difference,
 #: and by this share of the loss; the first part that uses the graph by more than that many. One
 #: standard error for all parts costs 2.3 % on County.
@@ -159,18 +167,27 @@ def learner(
         return as_learner(parameter)
     size = for_size(classes, n_labels)
     params: dict[str, float] = {"min_sum_hessian_in_leaf": size.min_sum_hessian_in_leaf}
+    if candidate.random_splits:
+        params["extra_trees"] = True
     if size is MANY_LABELS:
         params["bin_construct_sample_cnt"] = BIN_SAMPLE
     with_graph = candidate.uses_graph
     share = min(size.colsample_with_graph, MAX_COLUMNS_OF_TREE / n_columns)
     return LightGBM(
-        size.num_leaves,
+        size.num_leaves // (2 if candidate.smaller_trees else 1),
         min_child_samples=size.min_child_samples,
         reg_lambda=size.reg_lambda,
         colsample_bytree=share if with_graph else 1.0,
         max_bin=MAX_BIN_WITH_GRAPH if with_graph else size.max_bin_without_graph,
         params=params,
     )
+
+
+def tree_changes(learner: Learner) -> dict[str, object]:
+    """Return the parameters of LightGBM in which candidates on the same bins may differ."""
+    assert isinstance(learner, LightGBM) and learner.params is not None
+    extra_trees = learner.params.get("extra_trees")
+    return {"num_leaves": learner.num_leaves, "extra_trees": extra_trees}
 
 
 def learning_rate(classes: bool, n_labels: int, is_sparse: bool) -> float:

@@ -84,7 +84,7 @@ def _validation_record(problem: Problem, search: Search) -> ValidationRecord:
     """Predictions of held-out labels and of ``eval_set`` by models not trained on them."""
     averaged = [search.models(one) for one in search.averaged]
     folds = averaged[0]
-    plain = search.models(search.tried["none"]) if "none" in search.tried else {}
+    plain = search.models(search.plain) if search.plain is not None else {}
     labels, _ = out_of_fold(problem, folds, "held_out")
     if problem.labels.evaluation is not None:
         labels = labels.concat(problem.labels.evaluation)
@@ -129,7 +129,7 @@ def _selection_table(problem: Problem, search: Search) -> dict[str, list[float |
 
 def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:
     """Error without and with the graph at labels that were not trained on."""
-    plain = search.tried.get("none")
+    plain = search.plain
     if plain is None or problem.graph is None or problem.labels.validation(0) is None:
         return None
     models = (search.models(plain), search.mean_models(search.averaged))

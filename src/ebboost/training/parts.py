@@ -24,10 +24,11 @@ LABEL_USES: dict[str, LatentField | MaskedLabels | None] = {
     "leave-one-out": LatentField(leave_one_out=True),
     "masked": MaskedLabels(),
 }
+TREE_PARTS = ("random_splits", "smaller_trees")
 
 
 def named(candidate: Candidate) -> Candidate:
-    """Return a candidate named after the parts that use the graph."""
+    """Return a candidate named after its parts."""
     words = []
     if candidate.smoothing is not None:
         words.append("propagation")
@@ -41,7 +42,12 @@ def named(candidate: Candidate) -> Candidate:
         words.append("smoothed columns")
     if candidate.spectral_features is not None:
         words.append("spectral columns")
-    return replace(candidate, name=" + ".join(words) or "none")
+    words = words or ["none"]
+    if candidate.smaller_trees:
+        words.append("smaller trees")
+    if candidate.random_splits:
+        words.append("random splits")
+    return replace(candidate, name=" + ".join(words))
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,9 @@ class Parts:
 
     @property
     def by_rules(self) -> Candidate:
-        """The candidate with all optional parts but those that add most columns for least gain."""
-        wide = ("feature_smoothing", "spectral_features")
-        parts = {name: part for name, part in self.optional.items() if name not in wide}
+        """The candidate with all optional parts but those that cost most for least gain."""
+        left_out = ("feature_smoothing", "spectral_features", *TREE_PARTS)
+        parts = {name: part for name, part in self.optional.items() if name not in left_out}
         return named(replace(self.plain, **parts))  # type: ignore[arg-type]
 
     def with_vectors(self, problem: Problem) -> Problem:
@@ -104,6 +110,8 @@ def parts_of(problem: Problem) -> Parts:
         optional["spectral_features"] = SpectralFeatures(defaults.SPECTRAL_COMPONENTS)
     if graph.groups is not None:  # scores and columns are not propagated between rows
         fixed |= dict.fromkeys(("smoothing", "feature_smoothing", "spectral_features"))
+    if _compares_trees(problem):
+        optional |= dict.fromkeys(TREE_PARTS, True)
     optional = {name: part for name, part in optional.items() if name not in fixed}
     steps: list[tuple[str, ...]] = [
         (name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}
@@ -114,6 +122,13 @@ def parts_of(problem: Problem) -> Parts:
         both = tuple(name for name in ("smoothing", "low_rank") if name in optional)
         steps = [both, *(step for step in steps if step != ("smoothing",))]
     return Parts(plain, optional, tuple(steps))
+
+
+def _compares_trees(problem: Problem) -> bool:
+    """Whether ways of growing trees are compared, too."""
+    settings = problem.settings
+    is_worth = problem.n_labels <= defaults.COMPARE_TREES_UP_TO or settings.selection == "thorough"
+    return settings.learner == "lightgbm" and not problem.classes and is_worth
 
 
 def requested_parts(problem: Problem) -> dict[str, object]:

@@ -134,7 +134,8 @@ def build_run(
     if shared is not None:
         pipeline = shared.pipeline
         table = shared.table
-        grower = shared.grower.clone_with_shared_bins(seed)
+        changes = defaults.tree_changes(learner) if settings.learner == "lightgbm" else {}
+        grower = shared.grower.clone_with_shared_bins(seed, changes)
     elif earlier is not None:
         pipeline = earlier.state.pipeline
         table = pipeline.transform(problem.table, problem.graph)

@@ -20,7 +20,7 @@ from ebboost.data.sharded import average, standard_error, total_rows
 from ebboost.model.candidate import Candidate
 from ebboost.training import defaults
 from ebboost.training.default_field import default_field
-from ebboost.training.parts import Parts, named
+from ebboost.training.parts import TREE_PARTS, Parts, named
 from ebboost.training.problem import FORECAST, Problem
 from ebboost.training.runs import FoldModel, Runner, out_of_fold
 
@@ -114,6 +114,8 @@ class Search:
     def __post_init__(self) -> None:
         self.comparing = self.runner.comparing() if self.parts.steps else self.runner
         self._final: set[str] = set()
+        #: Plain boosting with the trees of the selected candidate, if that was possible.
+        self.plain: Candidate | None = None
 
     @property
     def selected(self) -> Candidate:
@@ -128,7 +130,8 @@ class Search:
             if self.runner.interrupt.is_set:
                 break
             candidate = self._changed(current, step)
-            if candidate.name in self.tried:
+            is_skipped = not current.uses_graph and set(step) <= set(TREE_PARTS)
+            if is_skipped or candidate.name in self.tried:
                 continue
             if self._is_better(candidate, current):
                 current, candidate = candidate, current
@@ -136,7 +139,11 @@ class Search:
                 self.comparing.discard(candidate)
         self._train_finally(current, range(self.problem.labels.n_folds))
         if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
-            self._train_finally(self.parts.plain, range(len(self.compared(self.parts.plain))))
+            trees = {name: getattr(current, name) for name in TREE_PARTS}
+            plain = named(replace(self.parts.plain, **trees))
+            self.tried.setdefault(plain.name, plain)
+            self._train_finally(plain, range(len(self.compared(self.parts.plain))))
+            self.plain = plain if self.models(plain) else self.parts.plain
         self.averaged = [*self._averaged(current), *self.parts.others]
         for candidate in self.averaged[1:]:
             self._train(candidate, range(self.problem.labels.n_folds))
