@@ -10,6 +10,7 @@ from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Validation
 from ebboost.model.inputs import fitted_table
 from ebboost.model.predict import with_labels
+from ebboost.training import defaults
 from tests.inspection.models import QUICK, fitted, fitted_classes
 from tests.problems import homophilous
 
@@ -63,8 +64,9 @@ def test_training_labels_alone_reproduce_the_validation_predictions(fit):
 
 @pytest.mark.parametrize("n_folds", [1, 2])
 @pytest.mark.parametrize("parts", [{}, {"smoothing": None, "labels": "field"}])
-def test_without_graph_is_plain_boosting_on_the_same_labels_and_folds(n_folds, parts):
-    model, X, y = fitted(n_folds=n_folds, **parts)
+def test_without_graph_is_plain_boosting_on_the_same_labels_and_folds(n_folds, parts, monkeypatch):
+    monkeypatch.setattr(defaults, "COMPARE_TREES_UP_TO", 0)
+    model, X, y = fitted.__wrapped__(n_folds=n_folds, **parts)
     held_out = diagnostics.validation(model.state_)
     nodes = np.arange(300)
     plain = eb.EBBSRegressor(40, **QUICK | {"n_folds": n_folds}).fit(X, y[nodes], nodes=nodes)

@@ -9,6 +9,7 @@ import ebboost as eb
 from ebboost.data.labels import Labels
 from ebboost.model import summary
 from ebboost.model.state import GraphGain
+from ebboost.training import defaults
 from tests.problems import homophilous
 
 
@@ -16,7 +17,9 @@ from tests.problems import homophilous
 def model():
     X, y, graph = homophilous(300)
     model = eb.EBBSRegressor(20, 0.2, smoothing=None, n_folds=3, random_state=0, n_jobs=1)
-    return model.fit(X, y[:200], nodes=np.arange(200), graph=graph)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(defaults, "MAX_AVERAGED", 1)
+        return model.fit(X, y[:200], nodes=np.arange(200), graph=graph)
 
 
 def test_the_summary_names_models_parts_errors_and_candidates(model):

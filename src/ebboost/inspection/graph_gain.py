@@ -20,6 +20,7 @@ from ebboost.model.state import FittedState, GraphGain
 
 Nodes = NDArray[np.int64]
 MAX_NODES = 20_000
+CLEAR = 3.0  # standard errors of the gain
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,13 @@ class Estimate(GraphGain):
         """The conclusion in one sentence."""
         if self.choice == "none":
             return "The graph is not used: plain boosting is as good."
-        if self.gain > 2.0 * self.standard_error:
+        # The best of several candidates is better by two standard errors by chance, too.
+        if self.gain > CLEAR * self.standard_error:
             change = percent(self.gain / abs(self.without))
             return f"The graph helps: the {self.metric} at held-out labels falls by {change}."
         if self.is_harm:
             return "The graph does harm: use plain boosting."
-        return "The graph adds little: the difference is within two standard errors."
+        return "The graph adds little: the difference is within three standard errors."
 
 
 def estimate_of(state: FittedState) -> Estimate | None:
