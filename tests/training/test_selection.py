@@ -12,10 +12,11 @@ from ebboost.boosting.callbacks import Interrupt
 from ebboost.data.reader import TableReader
 from ebboost.model.candidate import Candidate
 from ebboost.model.output import Output
-from ebboost.training import defaults, selection
+from ebboost.training import defaults, selection, trainer
+from ebboost.training.finish import average_models
 from ebboost.training.parts import Parts, named, parts_of
 from ebboost.training.problem import FitData
-from ebboost.training.runs import FoldModel, Runner
+from ebboost.training.runs import FoldModel, Runner, out_of_fold
 from ebboost.training.selection import Search, compare, losses_of
 from ebboost.training.settings import Settings
 from ebboost.training.trainer import Trainer
@@ -283,11 +284,37 @@ def test_a_low_learning_rate_is_raised_by_the_ratio_of_the_defaults():
     assert settings.n_iter_no_change == 9  # not a patience of one round
 
 
-def test_a_thorough_search_compares_at_the_final_learning_rate():
-    X, y, graph = homophilous(300)
-    problem = problem_of(auto(learning_rate=0.1, selection="thorough"), X, y, graph)
-    runner = Runner(problem, Backend(), [], None, Interrupt())
-    assert runner.comparing() is runner
+def test_a_thorough_search_is_the_mean_of_searches_with_other_folds(monkeypatch):
+    X, y, graph = homophilous(200)
+    known = np.arange(150)
+    evaluation = (np.arange(150, 180), y[150:180])
+    monkeypatch.setattr(defaults, "SEARCHES", 2)
+    searches = []
+    monkeypatch.setattr(
+        trainer, "average_models", lambda *args: searches.extend(args[2]) or average_models(*args)
+    )
+    m = auto(selection="thorough", n_estimators=10)
+    m.fit(X, y[known], nodes=known, graph=graph, eval_set=evaluation)
+    folds = [one.problem.labels.fold for one in searches]
+    assert len(folds) == 2 and (folds[0] != folds[1]).any()
+    names = [one.name for each in searches for one in each.averaged]
+    assert m.state_.candidate_names == list(dict.fromkeys(names))
+    # The mean over candidates of the mean of their predictions by all searches, node by node.
+    predictions = {}
+    for each in searches:
+        for one in each.averaged:
+            models = each.models(one)
+            labels, values = out_of_fold(each.problem, models, "held_out")
+            values = np.append(values, np.mean([one.evaluation for one in models.values()], axis=0))
+            nodes = np.append(labels.nodes, evaluation[0])
+            predictions.setdefault(one.name, []).append(values[np.argsort(nodes)])
+    expected = np.mean([np.mean(one, axis=0) for one in predictions.values()], axis=0)
+    order = np.argsort(m.validation_nodes_)
+    assert m.validation_prediction_[order, 0] == pytest.approx(expected)
+    assert m.validation_nodes_[-30:].tolist() == evaluation[0].tolist()
+    assert len(m.state_.rounds) == 3 * len(names)
+    m.summary()
+    assert np.isfinite(m.predict(interval=0.9)).all()
 
 
 def test_averaged_candidates_predict_explain_and_survive_a_file(tmp_path, monkeypatch):

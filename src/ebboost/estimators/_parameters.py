@@ -48,7 +48,7 @@ PARAMETERS = """n_estimators : int, default=3000
         How the parts that are ``"auto"`` are selected. ``"search"`` adds one part after another and
         keeps it if it lowers the loss at held-out labels, with strengths of the field estimated
         from out-of-fold predictions. Candidates are compared at a higher learning rate than the
-        selected one is trained with; ``"thorough"`` compares them at the final one, on all folds.
+        selected one is trained with. ``"thorough"`` averages four such searches with other folds.
         ``"rules"``: all parts but smoothed and spectral columns if neighbours have similar labels,
         else none, without any comparison.
     n_folds : int or "auto", default="auto"

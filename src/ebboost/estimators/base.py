@@ -40,7 +40,7 @@ MIN_LABELS_OF_LEAKAGE = 300
 MAX_LABELS_OF_LEAKAGE = 10_000
 PRESETS: dict[str, Mapping[str, Any]] = {
     "fast": {"selection": "rules", "n_folds": 1},
-    "best": {"selection": "thorough", "n_folds": 10, "learning_rate": 0.05, "n_iter_no_change": 50},
+    "best": {"selection": "thorough"},
 }
 
 
@@ -108,8 +108,8 @@ class BaseEBBS(FittedModel):
         Parameters
         ----------
         name : {"fast", "best", "paper"}
-            One model with parts selected by rules; ten folds with a small learning rate, and an
-            average over candidates; the settings of the published experiments, with CatBoost.
+            One model with parts selected by rules; the mean of four searches with other folds; the
+            settings of the published experiments, with CatBoost.
         **changes
             Constructor parameters that differ from the preset.
 

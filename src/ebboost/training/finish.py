@@ -1,6 +1,6 @@
 """Finish: from trained models to the fitted state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,24 +26,36 @@ from ebboost.training.selection import Search, losses_of, selection_row
 from ebboost.training.spread import estimate_spread
 
 
-def average_models(problem: Problem, backend: Backend, search: Search) -> FittedState:
+def average_models(problem: Problem, backend: Backend, searches: Sequence[Search]) -> FittedState:
     """Return the mean of the selected candidates' models; its predictions use no labels yet."""
-    members = tuple(_member(problem, backend, search, one) for one in search.averaged)
+    selected = _selected_by(searches)
+    members = tuple(_member(problem, backend, *one) for one in selected)
+    search = searches[0]
     state = replace(
         members[0],
-        selection=_selection_table(problem, search),
+        selection=_selection_table(problem, searches),
         gain=_graph_gain(problem, search),
-        validation=_validation_record(problem, search),
+        validation=_validation_record(selected, search),
         forecast=_forecast_record(problem, search),
     )
     return state.with_members(members)
 
 
+def _selected_by(searches: Sequence[Search]) -> list[tuple[Candidate, list[Search]]]:
+    """The selected candidates, each with the searches that selected it."""
+    candidates = {one.name: one for search in searches for one in search.averaged}
+    return [
+        (one, [each for each in searches if one.name in [its.name for its in each.averaged]])
+        for one in candidates.values()
+    ]
+
+
 def _member(
-    problem: Problem, backend: Backend, search: Search, candidate: Candidate
+    problem: Problem, backend: Backend, candidate: Candidate, searches: Sequence[Search]
 ) -> FittedState:
     """The mean of the models of one candidate."""
-    models = search.final_models(candidate)
+    models = [model for search in searches for model in search.final_models(candidate)]
+    search = searches[0]
     features = search.runner.features_of(candidate)
     scores = np.mean([model.scores for model in models], axis=0)
     graph = backend.graph(problem.graph)
@@ -80,17 +92,35 @@ def _member(
     )
 
 
-def _validation_record(problem: Problem, search: Search) -> ValidationRecord:
-    """Predictions of held-out labels and of ``eval_set`` by models not trained on them."""
-    averaged = [search.models(one) for one in search.averaged]
-    folds = averaged[0]
+def _validation_record(
+    selected: Sequence[tuple[Candidate, Sequence[Search]]], search: Search
+) -> ValidationRecord:
+    """Predictions of held-out labels and of ``eval_set`` by models not trained on them.
+
+    Nodes are in the order of one search.
+    """
+    labels = _validation_labels(search)
+    means = []
+    for candidate, searches in selected:
+        parts = []
+        for one in searches:
+            predictions = _predictions(one.models(one.selected), one.models(candidate))
+            if one is not search:
+                order = np.argsort(_validation_labels(one).nodes)
+                predictions = predictions[order[np.argsort(np.argsort(labels.nodes))]]
+            parts.append(predictions)
+        means.append(np.mean(parts, axis=0))
     plain = search.models(search.plain) if search.plain is not None else {}
-    labels, _ = out_of_fold(problem, folds, "held_out")
-    if problem.labels.evaluation is not None:
-        labels = labels.concat(problem.labels.evaluation)
-    predictions = np.mean([_predictions(problem, folds, one) for one in averaged], axis=0)
-    without = _predictions(problem, folds, plain)
-    return ValidationRecord(labels.nodes, labels.target, predictions, without)
+    without = _predictions(search.models(search.selected), plain)
+    return ValidationRecord(labels.nodes, labels.target, np.mean(means, axis=0), without)
+
+
+def _validation_labels(search: Search) -> Labels:
+    """The held-out labels and those of ``eval_set``."""
+    problem = search.problem
+    labels, _ = out_of_fold(problem, search.models(search.selected), "held_out")
+    evaluation = problem.labels.evaluation
+    return labels if evaluation is None else labels.concat(evaluation)
 
 
 def _forecast_record(problem: Problem, search: Search) -> ForecastRecord | None:
@@ -104,9 +134,7 @@ def _forecast_record(problem: Problem, search: Search) -> ForecastRecord | None:
     return ForecastRecord(labels.nodes, labels.target, predictions, later)
 
 
-def _predictions(
-    problem: Problem, folds: Mapping[int, FoldModel], models: Mapping[int, FoldModel]
-) -> Array:
+def _predictions(folds: Mapping[int, FoldModel], models: Mapping[int, FoldModel]) -> Array:
     """Raw predictions of the held-out labels of these folds and of ``eval_set``, NaN for none."""
     parts = [
         models[fold].held_out if fold in models else np.full_like(own.held_out, np.nan)
@@ -117,14 +145,18 @@ def _predictions(
     return np.concatenate([*parts, np.mean(evaluations, axis=0)])
 
 
-def _selection_table(problem: Problem, search: Search) -> dict[str, list[float | str]]:
-    """The candidates, best first, as columns."""
-    trained = ((one, search.compared(one)) for one in search.tried.values())
+def _selection_table(problem: Problem, searches: Sequence[Search]) -> dict[str, list[float | str]]:
+    """The candidates, best first, as columns; of several searches, the first that has it."""
     if problem.labels.validation(0) is None:
         return {}
-    rows = [selection_row(problem, one, models) for one, models in trained if models]
-    rows.sort(key=lambda row: row["loss"])
-    return {name: [row[name] for row in rows] for name in rows[0]}
+    rows = {}
+    for search in reversed(searches):
+        for one in search.tried.values():
+            models = search.compared(one)
+            if models:
+                rows[one.name] = selection_row(search.problem, one, models)
+    ordered = sorted(rows.values(), key=lambda row: row["loss"])
+    return {name: [row[name] for row in ordered] for name in ordered[0]}
 
 
 def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:

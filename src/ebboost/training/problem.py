@@ -14,7 +14,7 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.fingerprint import fingerprint_of
-from ebboost.data.labels import Labels
+from ebboost.data.labels import Labels, one_hot
 from ebboost.data.reader import TableReader, group_column
 from ebboost.data.sharded import total_rows
 from ebboost.data.splitting import assign_folds, hold_out, latest_blocks
@@ -93,6 +93,11 @@ class LabelFolds:
     def n_folds(self) -> int:
         """Number of models; 1 too where no label is held out."""
         return int(self.fold.max(initial=0)) + 1
+
+    def with_other_folds(self, seed: int, classes: bool) -> "LabelFolds":
+        """Return the same labels, assigned to as many folds at random."""
+        values = one_hot(self.labels.target).argmax(axis=1) if classes else self.labels.nodes
+        return replace(self, fold=assign_folds(values, self.n_folds, seed, stratify=classes))
 
     def training(self, fold: int) -> Labels:
         """Return the labels that the model of a fold is trained on."""

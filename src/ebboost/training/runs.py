@@ -305,7 +305,7 @@ class Runner:
         rate = learning_rate(problem)
         size = defaults.for_size(problem.classes, problem.n_labels)
         ratio = size.comparing_rate / max(rate, size.learning_rate)  # at most that of the defaults
-        if ratio <= 1.0 or settings.selection == "thorough":
+        if ratio <= 1.0:
             return self
         patience = early_stopping(problem).n_iter_no_change
         settings = replace(
@@ -314,7 +314,9 @@ class Runner:
             n_estimators=math.ceil(settings.n_estimators / ratio),
             n_iter_no_change=math.ceil(patience / ratio),
         )
-        return replace(self, problem=replace(problem, settings=settings), prefix="compared: ")
+        return replace(
+            self, problem=replace(problem, settings=settings), prefix=f"{self.prefix}compared: "
+        )
 
     def train_on_all(self, candidate: Candidate, numbers: Iterable[int], n_rounds: int) -> None:
         """Train models for some rounds on all labels; their numbers are those of no fold."""

@@ -150,6 +150,17 @@ class Search:
         if self.problem.labels.in_time:
             self._train_on_all_labels()
 
+    def repeat(self, number: int) -> "Search":
+        """Return the same search with other folds and another seed."""
+        labels = self.problem.labels
+        seed = self.problem.seed + number * labels.n_folds
+        labels = labels.with_other_folds(seed, self.problem.classes)
+        problem = replace(self.problem, labels=labels, seed=seed)
+        runner = replace(self.runner, problem=problem, prefix=f"search {number + 1}: ")
+        search = Search(problem, runner, self.parts)
+        search.run()
+        return search
+
     def _train_on_all_labels(self) -> None:
         """Train the models of the selected candidates again, for as many rounds, on all labels."""
         n_folds = self.problem.labels.n_folds
@@ -235,7 +246,7 @@ class Search:
         """Number of folds that hold enough labels."""
         labels = self.problem.labels
         n_held_out = max(int((labels.fold == 0).sum()), 1)
-        if labels.in_time or self.problem.settings.selection == "thorough":
+        if labels.in_time:
             return labels.n_folds
         return int(np.clip(np.ceil(n_enough / n_held_out), 1, labels.n_folds))
 

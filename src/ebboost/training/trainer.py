@@ -194,14 +194,27 @@ def train(
     searched = parts.with_vectors(problem)
     search = Search(searched, Runner(searched, backend, watchers, session, interrupt), parts)
     search.run()
+    searches = [search]
+    for number in range(1, _n_searches(problem, parts)):
+        if not interrupt.is_set:
+            searches.append(search.repeat(number))
     if interrupt.is_set:
+        searches = searches[: max(len(searches) - 1, 1)]  # the last is incomplete
         hint = "" if session is None else f" resume=True continues from {session.folder}."
         warn_caller(
             f"fit was interrupted after round {search.runner.n_rounds}: the model is the best of "
             f"the rounds so far.{hint}"
         )
-    uses_vectors = any(one.spectral_features for one in search.averaged)
-    return average_models(searched if uses_vectors else problem, backend, search)
+    uses_vectors = any(one.spectral_features for each in searches for one in each.averaged)
+    return average_models(searched if uses_vectors else problem, backend, searches)
+
+
+def _n_searches(problem: Problem, parts: Parts) -> int:
+    """How often candidates are searched for, with other folds each time."""
+    in_memory = isinstance(problem.graph, Graph)
+    has_folds = problem.labels.n_folds > 1 and not problem.labels.in_time
+    is_repeated = problem.settings.selection == "thorough" and parts.steps and in_memory
+    return defaults.SEARCHES if is_repeated and has_folds else 1
 
 
 def candidate_parts(problem: Problem) -> Parts:
