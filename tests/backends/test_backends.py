@@ -47,7 +47,8 @@ def test_rounds_stay_on_the_device_of_the_labels(name, monkeypatch):
     model = eb.EBBSRegressor(5, 0.3, learner=eb.XGBoost(3), random_state=0, **SETTINGS[name])
     here, there, history, fitted = pair(monkeypatch, model, *problem())
     np.testing.assert_allclose(there, here, rtol=1e-4)
-    np.testing.assert_allclose(fitted.history_["training"], history["training"], rtol=1e-4)
+    # Dispersions are estimated from responses of the field, which are solved to 1e-3.
+    np.testing.assert_allclose(fitted.history_["training"], history["training"], rtol=1e-3)
     assert (
         type(fitted.scores_)
         is type(fitted.propagated_scores_)
