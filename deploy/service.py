@@ -41,7 +41,7 @@ def create_app(path: str | Path) -> FastAPI:
     """Return the application for a model file."""
     model = eb.load(path)
     predictor = model.predictor()
-    app = FastAPI(title="ebboost")
+    app = FastAPI(title="ebboost", version=eb.__version__)
 
     def table(rows: list[dict[str, Any]]) -> pd.DataFrame:
         return pd.DataFrame(rows, columns=list(model.feature_names_in_))
