@@ -2,9 +2,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.metrics import accuracy_score, log_loss, mean_squared_error, r2_score
+from sklearn.metrics import (
+    accuracy_score,
+    log_loss,
+    mean_poisson_deviance,
+    mean_squared_error,
+    r2_score,
+    roc_auc_score,
+)
 
 import ebboost as eb
+from ebboost.boosting.metrics import Scored
 from ebboost.data.table import Table
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Validation
@@ -41,6 +49,22 @@ def test_metrics_equal_those_of_scikit_learn():
     predicted = model.classes_[held_out.prediction.astype(int)]
     assert held_out.metrics["accuracy"] == pytest.approx(accuracy_score(truth, predicted))
     assert held_out.metrics["log_loss"] == pytest.approx(log_loss(truth, held_out.probabilities))
+
+
+def test_likelihoods_and_two_classes_have_metrics_of_their_own():
+    truth, prediction = np.random.default_rng(0).poisson(3.0, size=(2, 40)) + 1.0
+    scored = Scored(eb.Poisson(), np.log(prediction)[:, None], truth[:, None], np.ones(40))
+    counts = Validation(np.arange(40), truth, prediction, scored=scored)
+    half = counts.subset(np.arange(40) < 20)
+    expected = mean_poisson_deviance(truth[:20], prediction[:20])
+    assert half.metrics["deviance"] == pytest.approx(expected)
+    assert set(counts.metrics) - {"rmse", "mae", "median", "r2"} == {"deviance", "d2"}
+    stated = np.random.default_rng(1).random(40)
+    is_above = (truth > 4.0).astype(float)
+    parts = (is_above, np.round(stated), np.column_stack([1.0 - stated, stated]))
+    metrics = Validation(np.arange(40), *parts).metrics
+    assert metrics["roc_auc"] == pytest.approx(roc_auc_score(is_above, stated))
+    assert metrics["brier"] == pytest.approx(np.mean((is_above - stated) ** 2))
 
 
 def test_a_fit_without_validation_nodes_has_none_and_the_error_has_a_remedy():

@@ -1,9 +1,10 @@
 """Metrics of predictions, by name: deviance, D², and those of classes and numbers."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import metrics
 
 from ebboost.boosting.losses import Loss
@@ -33,6 +34,12 @@ class Scored(NamedTuple):
     def indicators(self) -> Array:
         """One-hot labels, of classes."""
         return one_hot(self.target)
+
+    def subset(self, rows: NDArray[Any]) -> "Scored":
+        """Return some of the nodes."""
+        offset = None if self.offset is None else self.offset[rows]
+        parts = (self.scores[rows], self.target[rows], self.weight[rows])
+        return Scored(self.loss, *parts, offset)
 
     def mean(self, values: Array) -> float:
         """Return the weighted mean of a value for each node."""

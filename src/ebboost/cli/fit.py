@@ -2,7 +2,6 @@
 
 import shlex
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,17 +12,19 @@ import typer
 from numpy.typing import NDArray
 
 from ebboost.boosting.callbacks import Interrupt
-from ebboost.boosting.losses import SquaredError
-from ebboost.boosting.metrics import METRICS, Scored
 from ebboost.cli import console, inputs, tables
-from ebboost.data.labels import one_hot
 from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
 from ebboost.inspection.data_audit import leaks
-from ebboost.inspection.diagnostics import selection_rows
+from ebboost.inspection.diagnostics import (
+    CLASS_METRICS,
+    NUMBER_METRICS,
+    require_validation,
+    selection_rows,
+)
 from ebboost.inspection.formatting import figure, file_size, percent
-from ebboost.inspection.metrics import accuracy, mae, rmse
+from ebboost.inspection.metrics import TITLES, rmse
 from ebboost.inspection.model_checks import calibration_check
 from ebboost.model.intervals import fitted_intervals
 from ebboost.model.state import FittedState
@@ -37,17 +38,6 @@ _PRESET = "fast: one model, no comparisons; best: more models, smaller steps."
 _LEVEL = "Share of true values that prediction intervals contain."
 _FOLDER = "Write a checkpoint there every 30 seconds, for --resume."
 _RESUME = "Continue from --checkpoint after a crash or Ctrl-C, to the same model."
-NUMBER_METRICS = ("deviance", "d2")
-#: By the number of classes, 3 for more.
-CLASS_METRICS = {2: ("log_loss", "brier", "roc_auc", "average_precision"), 3: ("log_loss", "brier")}
-METRIC_TITLES = {
-    "deviance": "mean deviance",
-    "d2": "D²",
-    "log_loss": "log-loss",
-    "brier": "Brier score",
-    "roc_auc": "AUC",
-    "average_precision": "average precision",
-}
 _INTERVAL = inputs.option("--interval", "SHARE", _LEVEL, min=0.01, max=0.999)
 
 
@@ -158,41 +148,21 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
     n_errors = int(model.validation_nodes_.size)
     if not n_errors:
         return {"held_out": 0}
+    held_out = require_validation(model.state_)
+    facts = {"held_out": n_errors, **held_out.metrics}
     if isinstance(model, EBBSClassifier):
-        decode = model.state_.output.decode
         classes, counts = np.unique(y.astype(model.classes_.dtype), return_counts=True)
-        truth = model.classes_[one_hot(model.validation_target_).argmax(axis=1)]
-        return {
-            "held_out": n_errors,
-            "accuracy": accuracy(truth, decode(model.validation_prediction_)),
-            "accuracy_of_commonest_class": accuracy(truth, classes[counts.argmax()]),
+        commonest = model.classes_[held_out.truth.astype(int)] == classes[counts.argmax()]
+        return facts | {
+            "accuracy_of_commonest_class": float(commonest.mean()),
             "calibration_error": model.calibration_error_,
-            **_validation_metrics(model.state_, CLASS_METRICS[min(len(classes), 3)]),
         }
-    truth = model.validation_target_[:, 0]
-    residual = truth - model.state_.output.decode(model.validation_prediction_)
     intervals = fitted_intervals(model.state_, level)
-    is_squared = isinstance(model.loss_, SquaredError)
-    return {
-        "held_out": n_errors,
-        "rmse": rmse(residual),
-        "rmse_of_mean": rmse(truth - y.mean()),
-        "mae": mae(residual),
+    return facts | {
+        "rmse_of_mean": rmse(held_out.truth - y.mean()),
         "interval": level,
         "half_width": float(np.median(intervals.upper - intervals.lower) / 2.0),
-        **_validation_metrics(model.state_, () if is_squared else NUMBER_METRICS),
     }
-
-
-def _validation_metrics(state: FittedState, names: Sequence[str]) -> dict[str, float]:
-    """Metrics of the validation nodes by name."""
-    record = state.validation
-    if not record.nodes.size:
-        return {}
-    offset = None if state.offset is None else state.offset[record.nodes]
-    scores = record.prediction / state.output.temperature
-    scored = Scored(state.loss, scores, record.target, np.ones(record.nodes.size), offset)
-    return {name: METRICS[name].compute(scored) for name in names}
 
 
 def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]]:
@@ -221,8 +191,8 @@ def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]
             by_chance = f"{check.expected:.3f} ± {check.deviation:.3f} by chance"
             rows.append(("calibration error", f"{check.value:.3f}; {by_chance}"))
     rows += [
-        (f"held-out {title}", f"{facts[name]:.4g}")
-        for name, title in METRIC_TITLES.items()
+        (f"held-out {TITLES[name]}", f"{facts[name]:.4g}")
+        for name in (*NUMBER_METRICS, *CLASS_METRICS[2])
         if name in facts
     ]
     measured = "nothing: too few labels to hold some out"

@@ -57,8 +57,9 @@ PARAMETERS = """n_estimators : int, default=3000
         5 up to 500 labels, 8 up to 5 000, 5 up to 50 000, else 3; 1 for learners that
         encode categories, and where neither ``smoothing`` nor ``labels`` is ``"auto"``.
     eval_metric : str or function, default="loss"
-        What is computed on the validation nodes for early stopping: the loss, a metric of
-        :meth:`score` by name, or a function ``metric(y_true, y_predicted)``, smaller is better.
+        What early stopping and the selection follow on the validation nodes: the loss, a metric of
+        :meth:`score` by name, or a function ``metric(y_true, y_predicted)``, smaller is better. The
+        column ``loss`` of ``selection_`` then holds it, or 1 minus it if more is better.
     validation_fraction : float, default=0.1
         Share of the labelled nodes that is held out for one model without ``eval_set``.
     n_iter_no_change : int, optional

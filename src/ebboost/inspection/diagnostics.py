@@ -10,6 +10,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ebboost.boosting.callbacks import unless_interrupted
+from ebboost.boosting.losses import Softmax, SquaredError
+from ebboost.boosting.metrics import METRICS, Scored
 from ebboost.data.coordinates import Coordinates
 from ebboost.data.labels import one_hot
 from ebboost.data.table import Table
@@ -22,6 +24,9 @@ from ebboost.model.state import FittedState
 
 Model = EBBSRegressor | EBBSClassifier
 CANDIDATES = {"none": "without the graph", "as given": "as specified"}
+# Metrics of likelihoods other than squared error, and of two and of more classes.
+NUMBER_METRICS = ("deviance", "d2")
+CLASS_METRICS = {2: ("log_loss", "brier", "roc_auc", "average_precision"), 3: ("log_loss", "brier")}
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # Names of columns that hold coordinates, east before north.
 COORDINATES = [("x", "y"), ("lon", "lat"), ("lng", "lat"), ("long", "lat")]
@@ -44,12 +49,14 @@ class Validation:
     truth: Array  # numbers, or positions in ``classes_``
     prediction: Array
     probabilities: Array | None = None  # of a classifier
+    scored: Scored | None = None  # of a likelihood other than squared error
 
     def subset(self, selected: NDArray[np.bool_]) -> "Validation":
         """Return some of the labels."""
         probabilities = None if self.probabilities is None else self.probabilities[selected]
         parts = (self.nodes[selected], self.truth[selected], self.prediction[selected])
-        return Validation(*parts, probabilities)
+        scored = None if self.scored is None else self.scored.subset(selected)
+        return Validation(*parts, probabilities, scored)
 
     @property
     def residual(self) -> Array:
@@ -67,18 +74,24 @@ class Validation:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """RMSE, MAE, median absolute error and R², or accuracy and log loss."""
+        """Errors of numbers, deviance and D² of their likelihood, or metrics of classes."""
         if self.probabilities is None:
-            return {
+            values = {
                 "rmse": metrics.rmse(self.residual),
                 "mae": metrics.mae(self.residual),
                 "median": metrics.median_absolute_error(self.residual),
                 "r2": metrics.r2(self.truth, self.prediction),
             }
-        return {
-            "accuracy": metrics.accuracy(self.truth, self.prediction),
-            "log_loss": metrics.log_loss(self.truth.astype(np.int64), self.probabilities),
-        }
+            names: tuple[str, ...] = () if self.scored is None else NUMBER_METRICS
+            scored = self.scored
+        else:
+            n_classes = self.probabilities.shape[1]
+            values = {"accuracy": metrics.accuracy(self.truth, self.prediction)}
+            names = CLASS_METRICS[min(n_classes, 3)]
+            scores = np.log(np.maximum(self.probabilities, np.finfo(float).tiny))
+            target = np.eye(n_classes)[self.truth.astype(int)]
+            scored = Scored(Softmax(), scores, target, np.ones(self.nodes.size))
+        return values | {name: METRICS[name].compute(scored) for name in names if scored}
 
 
 def fitted_state(model: Model) -> FittedState:
@@ -100,7 +113,10 @@ def _validation(state: FittedState, raw: Array) -> Validation:
         probabilities = state.output.apply_link(raw)
         prediction = probabilities.argmax(axis=1).astype(np.float64)
         return Validation(record.nodes, truth, prediction, probabilities)
-    return Validation(record.nodes, record.target[:, 0], state.output.decode(raw))
+    offset = None if state.offset is None else state.offset[record.nodes]
+    scored = Scored(state.loss, raw, record.target, np.ones(record.nodes.size), offset)
+    parts = (record.nodes, record.target[:, 0], state.output.decode(raw))
+    return Validation(*parts, scored=None if type(state.loss) is SquaredError else scored)
 
 
 def require_validation(state: FittedState) -> Validation:

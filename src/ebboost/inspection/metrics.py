@@ -5,6 +5,20 @@ from numpy.typing import NDArray
 
 from ebboost.data.types import Array
 
+TITLES = {
+    "rmse": "RMSE",
+    "mae": "mean |error|",
+    "median": "median |error|",
+    "r2": "R²",
+    "deviance": "mean deviance",
+    "d2": "D²",
+    "accuracy": "accuracy",
+    "log_loss": "log-loss",
+    "brier": "Brier score",
+    "roc_auc": "AUC",
+    "average_precision": "average precision",
+}
+
 
 def rmse(residuals: Array) -> float:
     """Root of the mean squared residual."""
@@ -30,9 +44,3 @@ def r2(truth: Array, prediction: Array) -> float:
 def accuracy(truth: NDArray[np.generic], prediction: NDArray[np.generic]) -> float:
     """Share of labels that equal their prediction."""
     return float((truth == prediction).mean())
-
-
-def log_loss(truth: NDArray[np.integer], probabilities: Array) -> float:
-    """Mean negative logarithm of the probability of the true class, by its position."""
-    true_class = probabilities[np.arange(truth.size), truth]
-    return float(-np.log(np.maximum(true_class, 1e-12)).mean())

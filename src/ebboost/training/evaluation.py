@@ -1,6 +1,8 @@
-"""The metric that early stopping follows, at the validation nodes."""
+"""The metric that early stopping and the selection follow, at the validation nodes."""
 
 from collections.abc import Callable
+
+import numpy as np
 
 from ebboost.backends import Backend
 from ebboost.boosting.metrics import Scored, as_metric
@@ -8,6 +10,9 @@ from ebboost.data.labels import Labels
 from ebboost.data.sharded import of_all_rows
 from ebboost.data.types import Array
 from ebboost.training.problem import Problem
+
+# Groups of labels that a metric is computed without, for its standard error.
+N_GROUPS = 20
 
 
 def eval_metric(
@@ -33,3 +38,25 @@ def eval_metric(
         return -value if metric.greater_is_better else value
 
     return evaluate
+
+
+def compared_losses(problem: Problem, labels: Labels, predictions: Array) -> Array:
+    """Return numbers whose mean and standard error candidates are compared by.
+
+    Half the deviance of each label, or of an ``eval_metric`` the pseudo-values of a jackknife over
+    groups of labels; 1 minus a metric of which more is better.
+    """
+    parameter = problem.settings.eval_metric
+    if parameter == "loss":
+        share = labels.weight / labels.weight.mean()
+        # Not the loss itself, which has no natural zero: gains are compared with its size.
+        losses: Array = share * 0.5 * problem.output.loss.deviance(predictions, labels.target)
+        return losses
+    metric = as_metric(parameter, problem.classes, "eval_metric")
+    offset = None if problem.offset is None else problem.offset[labels.nodes]
+    parts = (predictions, labels.target, labels.weight, offset)
+    scored = Scored(problem.output.loss, *map(of_all_rows, parts))
+    group = np.arange(len(scored.scores)) % N_GROUPS
+    values = [metric.compute(scored.subset(group != one)) for one in np.unique(group)]
+    pseudo = len(values) * metric.compute(scored) - (len(values) - 1) * np.array(values)
+    return 1.0 - pseudo if metric.greater_is_better else pseudo

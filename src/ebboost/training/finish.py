@@ -167,17 +167,17 @@ def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:
     models = (search.models(plain), search.mean_models(search.averaged))
     folds = [fold for fold in models[0] if fold in models[1]]
     losses = [losses_of(problem, one, folds) for one in models]
-    if type(problem.output.loss) is SquaredError:
+    n_labels = sum(total_rows(models[0][fold].held_out) for fold in folds)
+    n_labels += total_rows(models[0][folds[0]].evaluation)
+    if type(problem.output.loss) is SquaredError and problem.settings.eval_metric == "loss":
         roots = [np.sqrt(2.0 * one.mean()) for one in losses]
         influence = [one / max(root, 1e-300) for one, root in zip(losses, roots, strict=True)]
-        return _gain("RMSE", roots, influence)
-    return _gain("loss", [one.mean() for one in losses], losses)
+        return _gain("RMSE", roots, influence, n_labels)
+    return _gain("loss", [one.mean() for one in losses], losses, n_labels)
 
 
-def _gain(metric: str, levels: list[float], influence: list[Array]) -> GraphGain:
-    difference = influence[0] - influence[1]
-    error = standard_error(difference)
-    n_labels = total_rows(difference)
+def _gain(metric: str, levels: list[float], influence: list[Array], n_labels: int) -> GraphGain:
+    error = standard_error(influence[0] - influence[1])
     return GraphGain(metric, float(levels[0]), float(levels[1]), error, n_labels)
 
 

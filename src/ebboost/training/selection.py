@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
-from ebboost.data.labels import Labels
 from ebboost.data.sharded import average, standard_error, total_rows
 from ebboost.model.candidate import Candidate
 from ebboost.training import defaults
 from ebboost.training.default_field import default_field
+from ebboost.training.evaluation import compared_losses
 from ebboost.training.parts import TREE_PARTS, Parts, named
 from ebboost.training.problem import FORECAST, Problem
 from ebboost.training.runs import FoldModel, Runner, out_of_fold
@@ -81,7 +81,7 @@ def held_out_losses(
 ) -> Array:
     """Return the losses at the held-out labels of these folds."""
     labels, predictions = out_of_fold(problem, {fold: models[fold] for fold in folds}, "held_out")
-    return _losses(problem, labels, predictions)
+    return compared_losses(problem, labels, predictions)
 
 
 def evaluation_losses(
@@ -90,15 +90,8 @@ def evaluation_losses(
     """Return the losses at the labels of ``eval_set``, mean over the models of these folds."""
     labels = problem.labels.evaluation
     assert labels is not None
-    losses = [_losses(problem, labels, models[fold].evaluation) for fold in folds]
+    losses = [compared_losses(problem, labels, models[fold].evaluation) for fold in folds]
     return average(losses)
-
-
-def _losses(problem: Problem, labels: Labels, predictions: Array) -> Array:
-    share = labels.weight / labels.weight.mean()
-    # Not the loss itself, which has no natural zero: gains are compared with its size.
-    losses: Array = share * 0.5 * problem.output.loss.deviance(predictions, labels.target)
-    return losses
 
 
 @dataclass

@@ -13,7 +13,7 @@ from ebboost.inspection import diagnostics, plots
 from ebboost.inspection.diagnostics import Validation
 from ebboost.inspection.formatting import count, figure, number, percent, shorten
 from ebboost.inspection.graph_gain import estimate_of
-from ebboost.inspection.metrics import rmse
+from ebboost.inspection.metrics import TITLES, rmse
 from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
 from ebboost.inspection.report._findings import check_text, findings
 from ebboost.inspection.report._html import (
@@ -36,15 +36,13 @@ MAX_ROWS = 50
 MAX_CLASSES = 12
 MIN_GROUP = 20
 DIGITS = 3
-METRICS = {"rmse": "RMSE", "mae": "mean |error|", "median": "median |error|", "r2": "R²"}
-METRICS |= {"accuracy": "accuracy", "log_loss": "log loss"}
 Rows = list[list[str]]
 
 
 def _metric(name: str, value: float) -> str:
     if name == "accuracy":
         return percent(value, 1)
-    if name == "r2":
+    if name in ("r2", "d2"):
         return "–" if np.isnan(value) else f"{value:.3f}".replace("-0.000", "0.000")
     return figure(value, DIGITS)
 
@@ -90,11 +88,15 @@ def _quality_sentences(context: Context) -> list[str]:
     quality = held_out.metrics
     where = f"On {count(held_out.nodes.size, 'held-out label')}"
     if held_out.probabilities is not None:
-        sentences = [f"{where} its accuracy is {percent(quality['accuracy'], 1)}."]
+        order = f" and its AUC {quality['roc_auc']:.3f}" if "roc_auc" in quality else ""
+        sentences = [f"{where} its accuracy is {percent(quality['accuracy'], 1)}{order}."]
         measure = "number of wrong classes"
     else:
         text = f"{where} half of the predictions are within {number(quality['median'], DIGITS)}"
-        explained = "" if np.isnan(quality["r2"]) else f", and R² is {quality['r2']:.3f}"
+        name = "d2" if "d2" in quality else "r2"
+        explained = (
+            "" if np.isnan(quality[name]) else f", and {TITLES[name]} is {quality[name]:.3f}"
+        )
         sentences = [f"{text} of the label{explained}."]
         measure = "mean squared error"
     if context.plain is not None and context.compared is not None:
@@ -118,14 +120,15 @@ def _tiles(context: Context) -> list[tuple[str, str, str]]:
         quality = context.held_out.metrics
         plain = context.plain
         compared = context.compared
-        for name in ("accuracy", "log_loss") if state.is_classifier else ("r2", "rmse"):
+        names = ("accuracy", "log_loss", "roc_auc", "r2", "d2", "rmse")
+        for name in (name for name in names if name in quality):
             note = ""
             if plain is not None and compared is not None:
                 note = f"{_metric(name, plain.metrics[name])} without the graph"
                 if plain.nodes.size < context.held_out.nodes.size:
                     with_graph = _metric(name, compared.metrics[name])
                     note += f", {with_graph} with it, on {count(plain.nodes.size, 'label')}"
-            title = METRICS[name]
+            title = TITLES[name]
             tiles.append((title[0].upper() + title[1:], _metric(name, quality[name]), note))
     tiles.append(("Nodes", f"{state.n_nodes:,}", f"{state.labels.nodes.size:,} of them labelled"))
     if state.graph is not None:
@@ -161,15 +164,17 @@ def quality(context: Context) -> Html:
             plain += where
             models[f"This model{where}"] = context.compared
         models[plain] = context.plain
-    rows = [
-        [title, *(_metric(name, value) for name, value in result.metrics.items())]
-        for title, result in models.items()
-    ]
+    values = {title: result.metrics for title, result in models.items()}
     if context.classes is not None:
         most_frequent = np.bincount(context.labels.astype(int)).argmax()
         share = float((held_out.truth == most_frequent).mean())
-        rows.append(["The most frequent class", _metric("accuracy", share), "–"])
-    head = ["", *(METRICS[name] for name in held_out.metrics)]
+        values["The most frequent class"] = {"accuracy": share}
+    names = list(values["This model"])
+    rows = [
+        [title, *(_metric(name, own[name]) if name in own else "–" for name in names)]
+        for title, own in values.items()
+    ]
+    head = ["", *(TITLES[name] for name in names)]
     metrics = table("Metrics at held-out labels", head, rows)
     averaging = ""
     if len(state.rounds) > 1:
