@@ -233,6 +233,14 @@ def newton_target(gradient: Array, curvature: Array) -> tuple[Array, Array]:
     return target, np.where(is_used, curvature, 0.0)
 
 
+def changed_params(
+    params: Mapping[str, Any], changes: Mapping[str, object], seed: int
+) -> dict[str, Any]:
+    """Return parameters of a library with changes, without those that are changed to None."""
+    params = {**params, **changes, "seed": seed}
+    return {name: value for name, value in params.items() if value is not None}
+
+
 def import_library(name: str, option: str, packages: str) -> Any:
     """Import an optional library or name the packages that an option needs."""
     try:

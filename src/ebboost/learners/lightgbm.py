@@ -28,6 +28,7 @@ from ebboost.learners.base import (
     Learner,
     TreeGrower,
     as_matrix,
+    changed_params,
     import_library,
     threads_to_predict,
 )
@@ -189,8 +190,7 @@ class LightGBMGrower(TreeGrower):
     ) -> "LightGBMGrower":
         """Return a new booster on the same bins, which take as long to find as many trees."""
         other = copy(self)
-        params = {**self._params, **changes, "seed": seed}
-        other._params = {name: value for name, value in params.items() if value is not None}
+        other._params = changed_params(self._params, changes, seed)
         other._start()
         return other
 

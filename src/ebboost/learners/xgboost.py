@@ -17,6 +17,7 @@ from ebboost.learners.base import (
     Learner,
     TreeGrower,
     as_matrix,
+    changed_params,
     import_library,
     threads_to_predict,
 )
@@ -151,7 +152,7 @@ class XGBoostGrower(TreeGrower):
     ) -> "XGBoostGrower":
         """Return a new booster on the same bins; see :meth:`TreeGrower.clone_with_shared_bins`."""
         other = copy(self)
-        other._params = {**self._params, **changes, "seed": seed}
+        other._params = changed_params(self._params, changes, seed)
         other._start()
         return other
 
