@@ -44,11 +44,15 @@ demo: $(DEMO_VENV)/.ready  ## fit 25 357 house sales without and with the graph
 	@mkdir -p $(DEMO)
 	$(RUN_DEMO) -m ebboost demo --output $(DEMO)/houses.ebb
 
+$(DEMO_VENV)/.report-ready: $(DEMO_VENV)/.ready requirements-report.lock
+	$(RUN_DEMO) $(PIP) --no-compile --require-hashes -r requirements-report.lock
+	@touch $@
+
 $(DEMO)/houses-map.ebb: $(DEMO_VENV)/.ready tools/fit_lucas.py
 	@mkdir -p $(DEMO)
 	$(RUN_DEMO) tools/fit_lucas.py $@
 
-report: $(DEMO)/houses-map.ebb  ## fit the same houses with their coordinates and open the HTML report
+report: $(DEMO)/houses-map.ebb $(DEMO_VENV)/.report-ready  ## fit the same houses with their coordinates and open the HTML report
 	$(RUN_DEMO) -m ebboost report $(DEMO)/houses-map.ebb --title "House prices in Lucas County" --open
 
 test: $(VENV)/.ready  ## style, types, import layers, tests
@@ -206,6 +210,7 @@ lock:  ## write the lock files anew
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group docs pyproject.toml -c requirements.lock -o requirements-docs.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group demo pyproject.toml -c requirements.lock -o requirements-demo.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group report -c requirements.lock -o requirements-report.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --resolution lowest-direct --group dev pyproject.toml -o requirements-lowest.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group deploy pyproject.toml -c requirements.lock -o requirements-deploy.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group release -c requirements.lock -o requirements-release.lock

@@ -17,6 +17,7 @@ def test_one_lock_for_each_environment():
         "requirements-docs.lock",
         "requirements-lowest.lock",
         "requirements-release.lock",
+        "requirements-report.lock",
     }
 
 
@@ -43,14 +44,15 @@ def versions(lock):
     return set(re.findall(r"^([\w-]+==[\w.]+)", (ROOT / lock).read_text(), flags=re.MULTILINE))
 
 
-def test_the_demo_installs_versions_of_the_development_lock():
-    assert versions("requirements-demo.lock") <= versions("requirements.lock")
+@pytest.mark.parametrize("name", ["demo", "report"])
+def test_the_demo_installs_versions_of_the_development_lock(name):
+    assert versions(f"requirements-{name}.lock") <= versions("requirements.lock")
 
 
 def test_the_demo_does_not_install_development_tools():
     names = {pin.split("==")[0] for pin in versions("requirements-demo.lock")}
     assert names >= {"lightgbm", "pandas", "typer"}
-    assert not names & {"pytest", "mypy", "ruff", "xgboost-cpu", "catboost", "dask", "ziglang"}
+    assert not names & {"pytest", "mypy", "ruff", "xgboost-cpu", "catboost", "dask", "matplotlib"}
 
 
 def test_the_lowest_lock_holds_the_lower_bounds():
