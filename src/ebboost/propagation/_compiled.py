@@ -140,6 +140,8 @@ class CompiledSweep(ScipySweep):
     decides on the order.
     """
 
+    solves_columns = True
+
     def __init__(self, adjacency: sparse.csr_array, order: Order | None = None) -> None:
         super().__init__(adjacency)
         self._is_unit = bool((adjacency.data == 1.0).all())

@@ -73,10 +73,15 @@ class SparseSolver:
         """
         if self._factor is not None:
             return self._factor.solve(right)
-        is_column = right.size == right.shape[0] and self.matrix.strength != 0.0
-        if is_column and self._precondition is None:
-            target = tolerance * max(float(norms(right.ravel())), 1e-300)
-            solution, length = self._one_column(right, target)
+        is_column = right.size == right.shape[0]
+        one_by_one = is_column or self.matrix.sweep.solves_columns
+        if one_by_one and self._precondition is None and self.matrix.strength != 0.0:
+            columns = [right.ravel()] if is_column else list(right.T)
+            target = np.array([tolerance * max(float(norms(one)), 1e-300) for one in columns])
+            solved = list(map(self._one_column, columns, target))
+            length = np.array([length for _, length in solved])
+            stacked = solved[0][0] if is_column else np.stack([z for z, _ in solved], axis=1)
+            solution = stacked.reshape(right.shape)
         else:
             precondition = self._precondition
             if precondition is None:
@@ -97,8 +102,8 @@ class SparseSolver:
         """The system in v = R z, with the weights of A itself: (diag(δ/(c r²)) − A) v = b/(c r)."""
         system = (self._diagonal, self._inverse, self._size)
         v, length = self.matrix.sweep.conjugate_gradients(
-            right.ravel() / self._size, *system, target, self.max_iterations
+            right / self._size, *system, float(target), self.max_iterations
         )
         if not np.isfinite(length):  # the loops leave zeros, which would look like an answer
             v = np.full_like(v, np.nan)
-        return (v / self.matrix.root).reshape(right.shape), length
+        return v / self.matrix.root, length

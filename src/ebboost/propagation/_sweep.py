@@ -30,6 +30,8 @@ class Sweep(ABC):
 
     #: Iterations of conjugate gradients between two looks at the residual.
     check_every = 1
+    #: Whether columns of a system are solved faster one after the other.
+    solves_columns = False
 
     def __init__(self, n_nodes: int) -> None:
         self.n_nodes = n_nodes
