@@ -200,6 +200,12 @@ def test_lines_of_edges_without_a_header_are_counted_from_one(tmp_path):
         read(tmp_path, TWO, "a,b\nb,\n")
 
 
+def test_lines_are_counted_where_lines_are_blank_and_cells_have_several(tmp_path):
+    nodes = 'id,note\n\na,"two\nlines"\n,one\n'
+    with pytest.raises(ValueError, match=r"nodes\.csv, line 5: column 'id' is empty"):
+        read(tmp_path, nodes, "from,to\na,a\n", node_id="id")
+
+
 def test_edges_of_unknown_nodes_are_skipped_on_request(tmp_path):
     nodes, edges = "id,x\na,1\nb,2\n", "u,v,w\na,b,1\na,z,2\n"
     with pytest.raises(ValueError, match=r"line 3: node 'z'.*1 of 2 edges.*--skip-unknown"):

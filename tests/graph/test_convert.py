@@ -409,6 +409,13 @@ def test_distances_of_a_dataframe_become_weights():
         eb.Graph.from_dataframe(edges, weight="km", distance="km")
 
 
+@pytest.mark.parametrize(("name", "argument"), [("Weight", "weight"), ("dist", "distance")])
+def test_a_column_named_like_weights_that_is_not_used_gives_a_warning(name, argument):
+    edges = pd.DataFrame({"a": [0, 1], "b": [1, 2], name: [1.0, 3.0]})
+    with pytest.warns(UserWarning, match=f"Column '{name}' of edges is not used: pass {argument}="):
+        eb.Graph.from_dataframe(edges)
+
+
 def test_directions_are_kept_on_request():
     one_way = np.array([[0, 2.0, 0], [0, 0, 1.0], [0, 3.0, 0]])
     networkx = nx.from_numpy_array(one_way, create_using=nx.DiGraph)

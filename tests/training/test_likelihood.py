@@ -21,6 +21,9 @@ def test_outliers_have_small_weights_in_the_field(loss):
     model = eb.EBBSRegressor(60, loss=loss, **fixed).fit(X, y, nodes=known, graph=graph)
     weight = model.state_.labels.weight
     assert weight[::20].max() < 0.1 < np.quantile(np.delete(weight, slice(None, None, 20)), 0.1)
+    later = eb.EBBSRegressor(2, loss=loss, **fixed)
+    later.fit(X, y[1:], nodes=known[1:], graph=graph, init_model=model)
+    assert later.state_.labels.weight[19::20].max() < 0.1
     delta = {"huber": eb.Huber(0.2), "quantile": eb.Quantile(0.5, 0.1)}[loss]
     plain = eb.EBBSRegressor(60, loss=delta, **fixed).fit(X, y, nodes=known, graph=graph)
     assert (plain.state_.labels.weight == 1.0).all()

@@ -154,7 +154,7 @@ def posterior_mode(
     last = None
     for _ in range(MAX_STEPS):
         gradient = energy.gradient(best.prior_z, energy.loss_gradient(scores, best.z))
-        size = float(np.sqrt((gradient * gradient).sum()))
+        size = float(np.sqrt(field.squared_norm(gradient)))
         limit = tolerance * size if limit is None else limit
         if size <= limit:
             break
@@ -256,8 +256,9 @@ class LikelihoodFieldObjective(Objective):
         scores = self.fixed_scores(index) + self._split(point.smoothed[index])[0]
         of_loss = self._loss_gradient(point)
         gradient = self._energy.gradient(self._prior_z(point), of_loss)
-        allowed = max(2.0 * self.tolerance, MIN_CORRECTION) ** 2 * float((of_loss * of_loss).sum())
-        if float((gradient * gradient).sum()) > allowed:
+        share = max(2.0 * self.tolerance, MIN_CORRECTION) ** 2
+        allowed = share * self.field.squared_norm(of_loss, self.labels.nodes)
+        if self.field.squared_norm(gradient) > allowed:
             z = self._z(point)
             prior_z = self._prior_z(point)
             field = Field(z, prior_z, self._energy.value(scores, z, prior_z))

@@ -43,7 +43,7 @@ class GroupedPosterior(FieldPosterior):
         self._groups = FieldPosterior(self._graph, self._labelled, total[self._labelled], scaled)
         self.prior = _GroupedPrior(self._groups.prior, self._group_of, self._scale)
 
-    def _sums(self, rows: IntArray, values: Array) -> Array:
+    def _sums(self, rows: IntArray | slice, values: Array) -> Array:
         """Sums of values of rows over the groups."""
         group = self._group_of[rows]
         size = self._graph.n_nodes
@@ -63,14 +63,19 @@ class GroupedPosterior(FieldPosterior):
 
     def solve(self, values: Array) -> Array:
         """Return K v on all rows, for v on all rows."""
-        on_groups = self._sums(np.arange(self.n_nodes), values)
+        on_groups = self._sums(slice(None), values)
         return self._groups.solve(on_groups / self._scale)[self._group_of]
 
     def solve_system(self, curvature: Array, right: Array, tolerance: float) -> Array:
         """Return (SᵀHS + λL + τI)⁻¹ Sᵀb on all rows, with H at the labelled ones."""
-        on_groups = self._sums(np.arange(self.n_nodes), right) / self._scale
+        on_groups = self._sums(slice(None), right) / self._scale
         system = (self._of_groups(curvature), on_groups, tolerance)
         return self._groups.solve_system(*system)[self._group_of]
+
+    def squared_norm(self, gradient: Array, nodes: IntArray | None = None) -> float:
+        """Return ‖∂E/∂z‖² for derivatives at all or some rows, whose sums are those of groups."""
+        sums = self._sums(slice(None) if nodes is None else nodes, gradient)
+        return float((sums * sums).sum())
 
     def variances(self, curvature: Array, nodes: IntArray | None = None) -> Variances:
         """Return the posterior variances of the groups of rows, in units of the dispersion."""

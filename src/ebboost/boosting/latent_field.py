@@ -228,6 +228,10 @@ class FieldPosterior:
             solution[:, column] = solver.solve(right[:, column], tolerance)
         return solution
 
+    def squared_norm(self, gradient: Array, nodes: NDArray[np.int64] | None = None) -> float:
+        """Return ‖∂E/∂z‖² for derivatives at all or some nodes."""
+        return float((gradient * gradient).sum())
+
     def variances(self, curvature: Array, nodes: NDArray[np.int64] | None = None) -> Variances:
         """Return the diagonal of (H + λL + τI)⁻¹, with H of shape (m,) at the labelled nodes.
 

@@ -114,7 +114,7 @@ def _train(
     options: dict[str, Any],
 ) -> inputs.Model:
     """The fitted model; ``graph`` is that of the coordinates, with ids."""
-    warnings.filterwarnings("ignore", ".* nearly copies y")  # as a note has said already
+    warnings.filterwarnings("ignore", "Edges connect|.* nearly copies y")  # notes before said so
     if coordinates is None:
         return model.fit(X, y, graph=graph, **options)
     model.fit(X, y, coordinates=coordinates, **options)

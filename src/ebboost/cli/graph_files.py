@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from ebboost.cli import tables
 from ebboost.cli.formats import TableSource
 from ebboost.cli.text_columns import as_numbers
-from ebboost.graph import Graph, distance_weights
+from ebboost.graph import DISTANCE_NAMES, WEIGHT_NAMES, Graph, distance_weights
 from ebboost.graph.graphml import read_graphml
 
 ID_NAMES = ("id", "node", "node_id", "nodeid", "ids", "key", "code", "name", "index")
 FROM_NAMES = ("source", "src", "from", "node1", "node_1", "a", "u", "i")
 TO_NAMES = ("target", "dst", "to", "node2", "node_2", "b", "v", "j")
-WEIGHT_NAMES = ("weight", "weights", "w", "strength", "similarity")
-DISTANCE_NAMES = ("distance", "dist")
 NO_WEIGHTS = "none"  # --weight none: all edges weigh 1
 ROWS = "rows"  # --id rows: edges hold row numbers
 
@@ -134,7 +132,7 @@ def read_rows_and_edges(
     table = tables.read_table(nodes, text=[groups])
     if not len(table):
         raise ValueError(f"{nodes} has a header but no rows.")
-    if line := tables.first_line((table[groups] == "").to_numpy()):
+    if line := tables.first_line((table[groups] == "").to_numpy(), nodes):
         raise ValueError(f"{nodes}, line {line}: column {groups!r} is empty. Name the group.")
     graph = None
     if edges is not None:
@@ -193,13 +191,13 @@ def _read_edges(
     values = [table[name].to_numpy(dtype=object) for name in ends]
     for name, end in zip(ends, values, strict=True):
         if (end == "").any():
-            line = int((end == "").argmax()) + 1 + header
+            line = tables.line_of(path, int((end == "").argmax()), header)
             raise ValueError(f"{path}, line {line}: there is no node in column {name!r}.")
     if not len(table):
         raise ValueError(f"{path} lists no edges.")
     if weight is None:
         return values, None
-    numbers = _check_weights(table[weight], path, 1 + header)
+    numbers = _check_weights(table[weight], path, header)
     return values, distance_weights(numbers) if is_distance else numbers
 
 
@@ -275,14 +273,14 @@ def _named_like(columns: Sequence[str], names: Sequence[str]) -> str | None:
     return next((lower[name] for name in names if name in lower), None)
 
 
-def _check_weights(column: pd.Series, path: TableSource, first_line: int) -> NDArray[np.float64]:
+def _check_weights(column: pd.Series, path: TableSource, header: bool) -> NDArray[np.float64]:
     weights: NDArray[np.float64] = as_numbers(column).to_numpy(dtype=np.float64)
     invalid = ~np.isfinite(weights) | (weights < 0)
     if invalid.any():
         row = int(invalid.argmax())
         value = str(column.iloc[row])
         text = f"column {column.name!r} must be a number from 0 up, got {value!r}."
-        raise ValueError(f"{path}, line {row + first_line}: {text}")
+        raise ValueError(f"{path}, line {tables.line_of(path, row, header)}: {text}")
     return weights
 
 
@@ -331,12 +329,13 @@ def _match_ids(
     ids: Ids, more_ids: Ids, ends: list[Ids], name: str, path: TableSource
 ) -> list[NDArray[np.int64]]:
     """Positions of the ends of edges among the ids of all nodes, -1 if absent."""
-    if line := tables.first_line(ids == ""):
+    if line := tables.first_line(ids == "", path):
         raise ValueError(f"{path}, line {line}: column {name!r} is empty. Every row needs an id.")
     index = pd.Index(ids)
     if not index.is_unique:
         second = int(np.flatnonzero(index.duplicated())[0])
-        lines = np.flatnonzero(ids == ids[second])[:2] + tables.FIRST_LINE
+        rows = np.flatnonzero(ids == ids[second])[:2].tolist()
+        lines = [tables.line_of(path, row) for row in rows]
         raise ValueError(
             f"{path}: id {ids[second]!r} in column {name!r} stands in lines {lines[0]} and "
             f"{lines[1]}: ids must differ. Remove one of the rows, or choose another --id."
@@ -368,7 +367,7 @@ def _known_edges(
         text = f"{n_unknown} edges name nodes that are not in {nodes.name}, such as {example!r}"
         _warn(f"{text}: skipped.")
         return ~unknown
-    line = "" if _is_graphml(edges) else f", line {row + 1 + header}"
+    line = "" if _is_graphml(edges) else f", line {tables.line_of(edges, row, header)}"
     expected = "a row" if id_name is None else f"in column {id_name!r}"
     raise UnknownNodeError(
         f"{edges}{line}: node {example!r} is not {expected} of {nodes.name} (so in {n_unknown} of "

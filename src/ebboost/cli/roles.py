@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ebboost.cli.tables import FIRST_LINE, as_names, check_column, first_line
+from ebboost.cli.tables import as_names, check_column, first_line
 from ebboost.cli.text_columns import as_numbers, is_numeric
 from ebboost.data.table import MAX_VALUE
 from ebboost.inspection.graph_check import infer_task
@@ -26,8 +26,9 @@ def features(
         check_column(list(table.columns), name, "--drop", path)
     X = table.drop(columns=[target, *drop])
     for name in X.select_dtypes("number").columns:
-        if line := first_line((X[name].abs() > MAX_VALUE).to_numpy(dtype=bool, na_value=False)):
-            value = X[name].iloc[line - FIRST_LINE]
+        invalid = (X[name].abs() > MAX_VALUE).to_numpy(dtype=bool, na_value=False)
+        if line := first_line(invalid, path):
+            value = X[name].iloc[invalid.argmax()]
             remedy = "Write a number in range, or leave the cell empty if it is unknown."
             raise ValueError(f"{path}, line {line}: column {name!r} is {value}. {remedy}")
     for name in categorical:
@@ -39,8 +40,9 @@ def features(
             remark = "text that is different in every row, like a name: left out."
             del X[name]
         elif name not in categorical and _mostly_numbers(values):
-            line = first_line(_not_numbers(X[name]))
-            value = str(X[name].iloc[line - FIRST_LINE])
+            invalid = _not_numbers(X[name])
+            line = first_line(invalid, path)
+            value = str(X[name].iloc[invalid.argmax()])
             remark = f"taken as categories, because line {line} holds {value!r}, not a number."
         else:
             continue
@@ -86,8 +88,9 @@ def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]
 
 def target_numbers(column: pd.Series, path: Path) -> NDArray[np.float64]:
     """Return a target as numbers, NaN where it is empty; other text raises an error."""
-    if line := first_line(_not_numbers(column)):
-        value = str(column.iloc[line - FIRST_LINE])
+    invalid = _not_numbers(column)
+    if line := first_line(invalid, path):
+        value = str(column.iloc[invalid.argmax()])
         raise ValueError(
             f"{path}, line {line}: the target {str(column.name)!r} is {value!r}, not a number. "
             "Correct it, or predict classes: --task classification."

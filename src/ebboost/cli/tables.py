@@ -31,7 +31,6 @@ PARQUET_SUFFIXES = (".parquet", ".pq")
 MISSING_VALUES = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
 CSV_OPTIONS: dict[str, Any] = {"index_col": False, "encoding": "utf-8-sig"}
 CSV_OPTIONS |= {"skipinitialspace": True, "low_memory": False, "keep_default_na": False}
-FIRST_LINE = 2  # the line of a table's first row
 
 
 def suggestion(wrong: str, right: Sequence[str]) -> str:
@@ -193,9 +192,28 @@ def _as_text(column: pd.Series) -> pd.Series:
     return column.map(str).where(column.notna(), "").astype(object)
 
 
-def first_line(invalid: NDArray[np.bool_]) -> int:
+def line_of(source: TableSource, row: int, header: bool = True) -> int:
+    """Return the line of a file on which a row begins; cells may have several lines."""
+    path = source.database if isinstance(source, Query) else source
+    line = 1
+    rows_before = -int(header)
+    try:
+        _, delimiter = _read_first_line(path)
+        with opened_text(path) as file:
+            reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True)
+            for fields in reader:
+                if fields and rows_before == row:
+                    return line
+                rows_before += bool(fields)  # blank lines are no rows
+                line = reader.line_num + 1
+    except (OSError, ValueError, csv.Error):  # not text
+        pass
+    return row + 1 + header
+
+
+def first_line(invalid: NDArray[np.bool_], source: TableSource) -> int:
     """Return the line of the first invalid row, 0 if all are valid."""
-    return int(invalid.argmax()) + FIRST_LINE if invalid.any() else 0
+    return line_of(source, int(invalid.argmax())) if invalid.any() else 0
 
 
 def _has_decimal_commas(frame: pd.DataFrame, text: Collection[str]) -> bool:

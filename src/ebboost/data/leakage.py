@@ -1,13 +1,16 @@
-"""Signs of target leakage: how much of the labels one column explains."""
+"""Signs of target leakage: columns that explain the labels, edges within classes."""
 
 import numpy as np
 from scipy import sparse
 from scipy.stats import spearmanr
 
-from ebboost.data.types import Array
+from ebboost.data.types import Array, IntArray
+from ebboost.graph import Graph
 
 MIN_ROWS = 30  # fewest labels, rows to predict or nodes with neighbours for a statistic
 COPY = 0.99  # share of the variation of the labels that one column explains alone
+SAME_CLASS = 0.995  # share of edges within a class, of MIN_EDGES or more
+MIN_EDGES = 50
 
 
 def explained_share(column: Array, labels: Array, categorical: bool, classes: bool) -> float:
@@ -45,3 +48,11 @@ def explained_share(column: Array, labels: Array, categorical: bool, classes: bo
     if not categorical and np.ptp(column) > 0:
         share = max(share, float(spearmanr(column, labels).statistic) ** 2)
     return max(share, 0.0)
+
+
+def within_classes(graph: Graph, nodes: IntArray, classes: Array) -> bool:
+    """Whether edges connect labelled nodes of the same class only."""
+    source, target = sparse.triu(graph.adjacency[nodes][:, nodes], format="coo").coords
+    if source.size < MIN_EDGES or np.ptp(classes) == 0:
+        return False
+    return bool((classes[source] == classes[target]).mean() > SAME_CLASS)

@@ -20,10 +20,10 @@ from ebboost.boosting.momentum import Momentum
 from ebboost.data.coordinates import append_columns, split_geometry
 from ebboost.data.features import NeighborFeatures, SpectralFeatures
 from ebboost.data.labels import one_hot
-from ebboost.data.leakage import COPY, explained_share
+from ebboost.data.leakage import COPY, explained_share, within_classes
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.data.warn import warn_caller
-from ebboost.graph import Graphs
+from ebboost.graph import Graph, Graphs
 from ebboost.learners import as_learner, check_device
 from ebboost.model.fitted import FittedModel
 from ebboost.model.output import Output
@@ -225,16 +225,24 @@ class BaseEBBS(FittedModel):
         return self
 
     def _warn_of_leakage(self) -> None:
-        """Warn if the column that the trees use most nearly copies y."""
+        """Warn if the column that the trees use most, or the edges, nearly copy y."""
         table = self.state_.table
+        graph = self.state_.graph
         labels = self.state_.labels
-        if table is None or table.is_sparse or labels.nodes.size < MIN_LABELS_OF_LEAKAGE:
+        if table is None or labels.nodes.size < MIN_LABELS_OF_LEAKAGE:
             return
-        column = int(self.own_importances_.argmax())
         nodes = labels.nodes[:MAX_LABELS_OF_LEAKAGE]
         target = labels.target[:MAX_LABELS_OF_LEAKAGE]
         classes = self.state_.is_classifier
         y = one_hot(target).argmax(axis=1).astype(float) if classes else target[:, 0]
+        if classes and isinstance(graph, Graph) and within_classes(graph, nodes, y):
+            warn_caller(
+                "Edges connect nodes of the same class only: if they were built from y, this is "
+                "target leakage."
+            )
+        if table.is_sparse:
+            return
+        column = int(self.own_importances_.argmax())
         is_categorical = column in table.categorical
         share = explained_share(table.values[nodes, column], y, is_categorical, classes)
         if share >= COPY:

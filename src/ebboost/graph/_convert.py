@@ -10,7 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ebboost.data.types import AnyArray, TableLike
+from ebboost.data.warn import warn_caller
 from ebboost.graph._edges import (
+    DISTANCE_NAMES,
+    WEIGHT_NAMES,
     Weights,
     directed_adjacency,
     distance_weights,
@@ -97,6 +100,8 @@ def from_dataframe(
     if name := weight or distance:
         weights = edge_weights(table.get_column(name).to_numpy(), len(table))
         weights = weights if distance is None else distance_weights(weights)
+    else:
+        _warn_of_weights([name for name in table.columns if name not in columns])
     if nodes is None:
         source_ids, target_ids = ends.values()
         try:
@@ -116,6 +121,16 @@ def from_dataframe(
     else:
         ids = as_id_array(nodes, "nodes")
     return _from_ids(ids, ids, ends, weights)
+
+
+def _warn_of_weights(unused: list[str]) -> None:
+    """Warn of a column that is named like weights or distances but not used."""
+    for argument, usual in (("weight", WEIGHT_NAMES), ("distance", DISTANCE_NAMES)):
+        for name in unused:
+            if str(name).lower() in usual:
+                use = f"pass {argument}={name!r}, or edges without this column"
+                warn_caller(f"Column {name!r} of edges is not used: {use}.")
+                return
 
 
 def from_networkx(graph: Any, weight: str | None, nodes: Iterable[object] | None) -> Conversion:

@@ -9,6 +9,9 @@ from scipy import sparse
 from ebboost.data.types import IntArray
 
 Weights = NDArray[np.float64]
+# Columns of edges that are taken as weights or as distances on the command line, in small letters.
+WEIGHT_NAMES = ("weight", "weights", "w", "strength", "similarity")
+DISTANCE_NAMES = ("distance", "dist")
 
 
 def node_positions(values: ArrayLike, name: str) -> IntArray:

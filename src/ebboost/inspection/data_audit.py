@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from ebboost.data.leakage import COPY, MIN_ROWS, explained_share
+from ebboost.data.leakage import COPY, MIN_ROWS, explained_share, within_classes
 from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.table import Table
 from ebboost.data.types import Array
@@ -24,8 +23,6 @@ OFTEN_MISSING = 0.2
 IDENTIFIER = 0.5  # different categories per row
 REPEATED_ROWS = 0.01
 UNRELATED = 0.1  # correlation of labels between neighbours
-SAME_CLASS = 0.995  # share of edges within a class, of MIN_EDGES or more
-MIN_EDGES = 50
 MOST_NAMES = 5
 COLUMN_PROBLEMS = {
     "constant": ("Constant or empty: {}.", "Remove such columns."),
@@ -150,8 +147,6 @@ def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> Ite
     reached = np.isin(graph.component_labels, graph.component_labels[nodes])
     unreached = int((~reached).sum()) - isolated
     is_constant = bool(np.ptp(labels) == 0)
-    source, target = sparse.triu(graph.adjacency[nodes][:, nodes], format="coo").coords
-    within = (labels[source] == labels[target]).mean() if source.size >= MIN_EDGES else 0.0
     correlation = label_correlation(graph, nodes, labels, classes)
     if graph.isolates.size:
         nodes_without = f"{graph.isolates.size:,} of {graph.n_nodes:,} nodes have no edge"
@@ -163,7 +158,7 @@ def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> Ite
     if is_constant:
         yield Finding("All labels are equal.", "There is nothing to learn: check the target.")
         return
-    if classes and within > SAME_CLASS:
+    if classes and within_classes(graph, nodes, labels):
         problem = "Edges connect nodes of the same class only."
         yield Finding(problem, "If they were built from the labels, this is target leakage.")
     if correlation is not None and abs(correlation) < UNRELATED:

@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from ebboost.backends import Backend
 from ebboost.boosting.callbacks import Interrupt
 from ebboost.boosting.field_estimation import estimate_field
+from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import regression_loss
 from ebboost.data.types import Array
+from ebboost.model.predict import propagation_operator
 from ebboost.training.parts import parts_of
-from ebboost.training.problem import Problem
+from ebboost.training.problem import EarlierModel, Problem
 from ebboost.training.runs import Runner, out_of_fold
 
 
@@ -19,11 +23,13 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
     little. Out-of-fold scores leave what columns do not explain, and a field of their own what
     neighbours do not explain either.
     """
-    if problem.classes or problem.warm_start is not None:
+    if problem.classes:
         return problem
     loss = regression_loss(problem.settings.loss)
     if None not in loss.get_params().values() or not problem.labels.has_held_out(0):
         return problem
+    if problem.warm_start is not None:
+        return _with_outlier_weights(problem, next(iter(problem.warm_start.values())))
     parts = parts_of(problem)
     runner = Runner(problem, backend, (), None, interrupt)
     folds = range(problem.labels.n_folds)
@@ -41,3 +47,21 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
             weights = loss.outlier_weights(scores, labels.target)
     output = replace(problem.output, loss=loss)
     return replace(problem, output=output, labels=problem.labels.reweighted(models, weights))
+
+
+def _with_outlier_weights(problem: Problem, earlier: EarlierModel) -> Problem:
+    """The problem of a warm start, outliers weighted by the scores of the earlier model."""
+    candidate = earlier.state.candidate
+    graph = problem.graph
+    if graph is None or not isinstance(candidate.labels, LatentField):
+        return problem
+    operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
+    scores = earlier.state.init_score + operator.apply(earlier.scores)
+    scores = scores if problem.offset is None else scores + problem.offset
+    labels = problem.labels.labels
+    arguments = (graph, labels, scores[labels.nodes], problem.output.loss)
+    estimate = estimate_field(*arguments, seed=problem.seed, start=candidate.labels)
+    fold = problem.labels.fold
+    weights = np.broadcast_to(estimate.outlier_weights, fold.shape)
+    by_fold = weights[np.argsort(fold, kind="stable")]
+    return replace(problem, labels=problem.labels.reweighted(np.unique(fold).tolist(), by_fold))
