@@ -34,6 +34,14 @@ def test_the_latest_labels_are_held_out_in_blocks_and_then_trained_on():
     assert np.corrcoef(one.predict(), all_labels.predict())[0, 1] > 0.99
 
 
+def test_with_time_the_labels_of_eval_set_alone_are_held_out():
+    is_late = TIME > 30
+    early, late = np.flatnonzero(~is_late), np.flatnonzero(is_late)
+    model = regressor(selection="rules")
+    model.fit(X, Y[early], nodes=early, eval_set=(late, Y[late]), graph=GRAPH, time=TIME)
+    assert np.sort(model.validation_nodes_).tolist() == late.tolist() and len(model.rounds_) == 1
+
+
 def test_a_date_orders_rows_as_its_number_does():
     dates = pd.Timestamp("2020-01-01") + pd.to_timedelta(TIME, unit="D")
     numbers = regressor(selection="rules").fit(X, Y, graph=GRAPH, time=TIME)

@@ -61,7 +61,8 @@ TESTS = {
     "test_new_rows_join_a_causal_model_with_their_time",
     "`cross_validate(": "model_selection/test_cross_validation.py::"
     "test_time_split_needs_the_time_and_passes_it_to_fit",
-    "`eval_set` with": "estimators/test_time.py::test_wrong_times_are_rejected",
+    "`eval_set` with": "estimators/test_time.py::"
+    "test_with_time_the_labels_of_eval_set_alone_are_held_out",
 }
 
 
