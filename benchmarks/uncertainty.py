@@ -1,6 +1,7 @@
 """Coverage of 90 % intervals, overall and by groups, and scores of predictive distributions.
 
     python -m benchmarks.uncertainty [names …] [--write FILE]
+    python -m benchmarks.uncertainty sets
     python -m benchmarks.uncertainty variances
     python -m benchmarks.uncertainty alarms
 
@@ -169,6 +170,25 @@ def measure(name: str) -> tuple[list[str], list[str]]:
     return row, lines
 
 
+def sets(name: str = "coauthor_cs") -> None:
+    """Print coverage and size of prediction sets of test nodes, which may be empty or not."""
+    data = load(name)
+    for split in data.splits[:3]:
+        known = np.concatenate([split["train"], split["val"]])
+        model = eb.EBBSClassifier.from_preset("fast", random_state=0)
+        model.fit(data.X, data.y[known], nodes=known, graph=data.graph)
+        truth = np.searchsorted(model.classes_, data.y[split["test"]])
+        for level in (0.9, 0.95, 0.98):
+            for empty in (False, True):
+                contains = model.predict(
+                    nodes=split["test"], interval=level, empty_sets=empty
+                ).contains
+                size = contains.sum(axis=1)
+                covered = contains[np.arange(truth.size), truth]
+                cells = (level, empty, 100 * covered.mean(), size.mean(), 100 * (size == 0).mean())
+                print("| {} | {} | {:.1f} | {:.3f} | {:.1f} |".format(*cells), flush=True)
+
+
 def variances(n_nodes: int = 100_000, n_exact: int = 1_000) -> None:
     """Print the error of posterior variances against exact ones, and processor seconds."""
     random = np.random.default_rng(0)
@@ -245,8 +265,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    if list(arguments.names) in (["variances"], ["alarms"]):
-        return {"variances": variances, "alarms": alarms}[arguments.names[0]]()
+    others = {"sets": sets, "variances": variances, "alarms": alarms}
+    if arguments.names[0] in others:
+        return others[arguments.names[0]]()
     lines = [HEAD, "|" + "---|" * 11]
     groups: list[str] = []
     for name in arguments.names:

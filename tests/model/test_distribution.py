@@ -12,8 +12,8 @@ from ebboost.model.distribution import (
     CountDistribution,
     NumberDistribution,
     Shape,
-    TweedieDistribution,
 )
+from ebboost.model.tweedie import TweedieDistribution
 from ebboost.training.spread import fit_shape, fit_shapes
 
 MEANS = np.array([2.0, 3.0])

@@ -152,3 +152,11 @@ def test_prediction_sets_contain_their_share_of_classes():
     np.testing.assert_array_equal(sets.prediction, m.predict(X[600:]))
     few = m.predict(X[600:], interval=0.01).contains
     assert (few.sum(axis=1) == 1).all() and few[np.arange(300), sets.prediction].all()
+    half = m.predict(X[600:], interval=0.5, empty_sets=True).contains
+    assert half[np.arange(300), y[600:]].mean() == pytest.approx(0.5, abs=0.08)
+    assert not half.any(axis=1).all()
+
+
+def test_empty_sets_are_those_of_a_classifier(noisy):
+    with pytest.raises(ValueError, match="empty_sets=True needs a classifier, and interval"):
+        noisy[0].predict(interval=0.9, empty_sets=True)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +15,6 @@ Array = NDArray[np.float64]
 # Quantiles over which the CRPS is integrated, and rows that are integrated at once.
 CRPS_LEVELS = 200
 CRPS_ROWS = 5_000
-# Bisections of a quantile, and terms of the sum over the number of events of a Tweedie amount.
-BISECTIONS = 60
-MAX_EVENTS = 2_000
 # Least probability whose logarithm is taken.
 TINY = 1e-300
 
@@ -266,28 +263,28 @@ def _split_log_density(x: Array, shape: Shape) -> Array:
 
 
 @dataclass(frozen=True)
-class _ByMoments(PredictiveDistribution):
+class ByMoments(PredictiveDistribution):
     """A family with a mean and a variance for each node."""
 
     means: Array
     variances: Array
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> Array:  # noqa: D102
         return self.means
 
     @property
-    def variance(self) -> Array:
+    def variance(self) -> Array:  # noqa: D102
         return self.variances
 
-    def subset(self, rows: Any) -> "PredictiveDistribution":
+    def subset(self, rows: Any) -> Self:  # noqa: D102
         kind = type(self)
         rest = [value for name, value in vars(self).items() if name not in ("means", "variances")]
         return kind(self.means[rows], self.variances[rows], *rest)
 
 
 @dataclass(frozen=True)
-class AmountDistribution(_ByMoments):
+class AmountDistribution(ByMoments):
     """Gamma distributions."""
 
     @property
@@ -311,7 +308,7 @@ class AmountDistribution(_ByMoments):
 
 
 @dataclass(frozen=True)
-class CountDistribution(_ByMoments):
+class CountDistribution(ByMoments):
     """Negative binomial distributions; where the variance is the mean, nearly Poisson."""
 
     @property
@@ -336,84 +333,6 @@ class CountDistribution(_ByMoments):
 
     def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
         return np.asarray(self._frozen.rvs(size[::-1], random_state=random), dtype=np.float64).T
-
-
-@dataclass(frozen=True)
-class TweedieDistribution(_ByMoments):
-    """Sums of a Poisson number of gamma amounts; their variance is φ_i μ_i^power."""
-
-    power: float = 1.5
-
-    @property
-    def _events(self) -> tuple[Array, float, Array]:
-        """Expected number of amounts, their shape and their scale."""
-        dispersion = self.variances * self.means**-self.power
-        rest = 2.0 - self.power
-        number = self.means**rest / (dispersion * rest)
-        scale = dispersion * (self.power - 1.0) * self.means ** (self.power - 1.0)
-        return number, rest / (self.power - 1.0), scale
-
-    def _sum(self, function: Any, y: Array) -> Array:
-        """Σ_k P(k events) function(y | k amounts), k ≥ 1."""
-        number, shape, scale = self._events
-        total = np.zeros_like(y)
-        low = max(1, int(number.min() - 10.0 * np.sqrt(number.min())))
-        high = int(min(number.max() + 10.0 * np.sqrt(number.max()) + 20.0, low + MAX_EVENTS))
-        for events in range(low, high):
-            chance = np.exp(-number + events * np.log(number) - special.gammaln(events + 1.0))
-            total += chance * function(y / scale, events * shape)
-        return total
-
-    def cdf(self, y: ArrayLike) -> Array:  # noqa: D102
-        y = np.asarray(y, dtype=np.float64)
-        positive = self._sum(lambda x, a: special.gammainc(a, np.maximum(x, 0.0)), y)
-        return np.where(y < 0.0, 0.0, np.minimum(np.exp(-self._events[0]) + positive, 1.0))
-
-    def survival(self, y: ArrayLike) -> Array:  # noqa: D102
-        y = np.asarray(y, dtype=np.float64)
-        positive = self._sum(lambda x, a: special.gammaincc(a, np.maximum(x, 0.0)), y)
-        return np.where(y <= 0.0, 1.0, np.minimum(positive, 1.0))
-
-    def _quantile(self, lower: float, upper: float) -> Array:
-        if lower == 0.0 or upper == 0.0:
-            return np.full_like(self.means, 0.0 if lower == 0.0 else np.inf)
-        low = np.zeros_like(self.means)
-        high = self.means + 10.0 * np.sqrt(self.variances) / max(upper, 1e-6) ** 0.5
-        is_zero = self.cdf(low) >= lower
-        for _ in range(BISECTIONS):
-            middle = 0.5 * (low + high)
-            above = self.survival(middle) < upper
-            high = np.where(above, middle, high)
-            low = np.where(above, low, middle)
-        return np.where(is_zero, 0.0, high)
-
-    def crps(self, y: ArrayLike) -> Array:
-        """Return ∫ (F(x) − 1{x ≥ y})² dx of each label, by the midpoint rule."""
-        y = np.asarray(y, dtype=np.float64)
-        unit = self.means + np.sqrt(self.variances)
-        total = np.zeros_like(y)
-        for level in (np.arange(CRPS_LEVELS) + 0.5) / CRPS_LEVELS:
-            x = unit * level / (1.0 - level)
-            step = unit / (CRPS_LEVELS * (1.0 - level) ** 2)
-            total += step * np.where(x >= y, self.survival(x), self.cdf(x)) ** 2
-        return total
-
-    def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
-        y = np.asarray(y, dtype=np.float64)
-        number, _, scale = self._events
-
-        def density(x: Array, shape: float) -> Array:
-            x = np.maximum(x, TINY)
-            return np.exp((shape - 1.0) * np.log(x) - x - special.gammaln(shape))
-
-        positive = np.log(np.maximum(self._sum(density, y) / scale, TINY))
-        return np.where(y > 0.0, positive, np.where(y == 0.0, -number, -np.inf))
-
-    def _sample(self, random: np.random.RandomState, size: tuple[int, int]) -> Array:
-        number, shape, scale = (np.atleast_1d(part)[:, None] for part in self._events)
-        events = random.poisson(np.broadcast_to(number, size))
-        amounts = random.standard_gamma(np.where(events > 0, events * shape, 1.0)) * scale
-        return np.where(events > 0, amounts, 0.0)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class FittedModel(LearnedAttributes):
         coordinates: ArrayLike | None = None,
         interval: float | None = None,
         interval_groups: ArrayLike | None = None,
+        empty_sets: bool = False,
         offset: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -89,6 +90,11 @@ class FittedModel(LearnedAttributes):
         interval_groups : column name or array-like of shape (n_nodes,), optional
             Calibrate intervals in each group by its own labels, where there are 50 or more. An
             array has a group for each fitted node.
+        empty_sets : bool, default=False
+            Of classes: sets may be empty, where no class is as probable as the true ones of this
+            share of labels. They then contain the true class as often as ``interval`` says; by
+            default they contain the most probable class at least, and where the accuracy is higher
+            than ``interval``, the true one more often.
         offset, exposure : array-like, optional
             Of the rows of ``X``, as in :meth:`fit`; needed if the model was fitted with one. Fitted
             nodes have theirs.
@@ -102,12 +108,14 @@ class FittedModel(LearnedAttributes):
         X, coordinates = with_coordinates(state, X, coordinates)
         edges = (graph, nodes, new_labels, attach, coordinates)
         arguments = RowArguments(X, *edges, Offset(offset, exposure), groups, time)
+        if empty_sets and (interval is None or not state.is_classifier):
+            raise ValueError("empty_sets=True needs a classifier, and interval.")
         if interval is None:
             shards = raw_shards(state, arguments)
             if shards is not None:
                 return decode_shards(state.output, shards)
         elif interval_groups is None:
-            intervals = interval_shards(state, arguments, interval)
+            intervals = interval_shards(state, arguments, interval, empty_sets)
             if intervals is not None:
                 return intervals
         rows = predict_rows(state, arguments)
@@ -119,7 +127,7 @@ class FittedModel(LearnedAttributes):
         if interval_groups is not None:
             by_group = find_groups(state, interval_groups, X, nodes)
         if state.is_classifier:
-            return with_sets(state, rows.raw, interval, by_group)
+            return with_sets(state, rows.raw, interval, by_group, empty_sets)
         spread = spread_of_rows(state, rows, X, nodes)
         return with_intervals(state, rows, spread, interval, by_group)
 

@@ -55,7 +55,8 @@ class PredictionSets(NamedTuple):
     ----------
     prediction : ndarray of shape (n,)
     contains : ndarray of bool, shape (n, n_classes)
-        In the order of ``classes_``. A set contains at least the most probable class.
+        In the order of ``classes_``. A set contains at least the most probable class, unless
+        ``empty_sets=True``.
     """
 
     prediction: NDArray[Any]
@@ -164,9 +165,16 @@ def fitted_intervals(state: FittedState, level: float) -> Intervals:
 
 
 def with_sets(
-    state: FittedState, raw: Array, interval: float, groups: IntervalGroups | None = None
+    state: FittedState,
+    raw: Array,
+    interval: float,
+    groups: IntervalGroups | None = None,
+    empty_sets: bool = False,
 ) -> PredictionSets:
-    """Return predicted classes with sets that contain the true class with this probability."""
+    """Return predicted classes with sets that contain the true class with this probability.
+
+    Sets that may not be empty contain it more often, where the accuracy is higher.
+    """
     check_number("interval", interval, low=0.0, high=1.0, closed="neither")
     record = state.validation
     if not record.nodes.size:
@@ -181,7 +189,8 @@ def with_sets(
     for of_rows, of_labels in _parts(groups, every, record.nodes[chosen]):
         threshold = conformal_quantile(miss[of_labels], float(interval))
         contains[of_rows] = 1.0 - of_rows_all[of_rows] <= threshold
-    contains[np.arange(len(raw)), of_rows_all.argmax(axis=1)] = True
+    if not empty_sets:
+        contains[np.arange(len(raw)), of_rows_all.argmax(axis=1)] = True
     return PredictionSets(state.output.decode(raw), contains)
 
 

@@ -68,7 +68,9 @@ def _rows(values: Any, nodes: Any) -> Any:
     return values if rows is None else values[rows]
 
 
-def interval_shards(state: FittedState, arguments: RowArguments, interval: float) -> Any:
+def interval_shards(
+    state: FittedState, arguments: RowArguments, interval: float, empty_sets: bool
+) -> Any:
     """Return intervals or sets of fitted nodes as Dask arrays, None if the nodes are here."""
     if state.shards is None or arguments.X is not None:
         return None
@@ -77,9 +79,8 @@ def interval_shards(state: FittedState, arguments: RowArguments, interval: float
     spread = state.shards.spread
     if state.classes is not None:
         options = {"dtype": bool, "chunks": (raw.chunks[0], (state.classes.size,))}
-        return PredictionSets(
-            prediction, raw.map_blocks(_sets, **options, state=spread.state, interval=interval)
-        )
+        options |= {"state": spread.state, "interval": interval, "empty_sets": empty_sets}
+        return PredictionSets(prediction, raw.map_blocks(_sets, **options))
     require_spread(spread.state)
     local = [
         _rows(state.shards.cluster.stack(spread.local, name, 1), arguments.nodes)
@@ -91,8 +92,8 @@ def interval_shards(state: FittedState, arguments: RowArguments, interval: float
     return Intervals(prediction, ends[:, 0], ends[:, 1])
 
 
-def _sets(raw: Array, state: FittedState, interval: float) -> NDArray[np.bool_]:
-    return with_sets(state, raw, interval).contains
+def _sets(raw: Array, state: FittedState, **options: Any) -> NDArray[np.bool_]:
+    return with_sets(state, raw, **options).contains
 
 
 def _ends(raw: Array, variance: Array, factor: Array, state: FittedState, interval: float) -> Array:

@@ -29,11 +29,11 @@ from ebboost.model.distribution import (
     NumberDistribution,
     PredictiveDistribution,
     Shape,
-    TweedieDistribution,
 )
 from ebboost.model.inputs import read_table
 from ebboost.model.rows import RowPredictions
 from ebboost.model.state import FittedState
+from ebboost.model.tweedie import TweedieDistribution
 from ebboost.propagation import sweep_on
 
 # Columns of the trees after those of X.
