@@ -43,6 +43,7 @@ def bars(ax):
 
 
 PLOTS = ["losses", "predicted_vs_true", "importances", "candidates", "residual_map", "coverage"]
+PLOTS += ["coverage_by_group", "uncertainty_map"]
 
 
 @pytest.mark.parametrize("name", PLOTS)
@@ -137,6 +138,26 @@ def test_coverage_and_calibration_draw_their_points(model, classifier):
     line = eb.plot.calibration(classifier).get_lines()[1]
     assert line.get_xdata() == pytest.approx(stated)
     assert line.get_ydata() == pytest.approx(accuracy)
+
+
+def test_uncertainty_is_the_deviation_of_labels_or_the_chance_of_another_class(model, classifier):
+    colors = [
+        eb.plot.uncertainty_map(one).collections[1].get_array() for one in (model, classifier)
+    ]
+    np.testing.assert_allclose(colors[0] ** 2, model.uncertainty()["variance"])
+    np.testing.assert_allclose(colors[1], 1.0 - classifier.predict_proba().max(axis=1))
+
+
+def test_coverage_of_groups_is_drawn_with_its_range_by_chance(model):
+    ax = eb.plot.coverage_by_group(model)
+    share = ax.get_lines()[0].get_xdata()
+    covered = diagnostics.coverage(model.state_).covered
+    assert share[0] == covered.mean()
+    low, high = diagnostics.share_range(0.9, covered.size)
+    assert ax.patches[0].get_x() == low
+    assert ax.patches[0].get_width() == pytest.approx(high - low)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert "3 or more labelled neighbours" in names
 
 
 def test_an_explanation_is_drawn_part_by_part(model):

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebboost.data.types import TableLike
-from ebboost.inspection import diagnostics
+from ebboost.data.types import Array, IntArray, TableLike
+from ebboost.estimators import EBBSClassifier
+from ebboost.inspection import diagnostics, label_groups
 from ebboost.inspection.diagnostics import Model, Validation, fitted_state, require_validation
 from ebboost.inspection.formatting import count, shorten
 from ebboost.inspection.layout import layout
 from ebboost.model.explain import Explanation
 from ebboost.model.inputs import fitted_table
+from ebboost.model.spread import variance_columns
+from ebboost.model.state import FittedState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +30,8 @@ DASHED: dict[str, Any] = {"color": GUIDE, "linestyle": "--", "linewidth": 1}
 MAX_POINTS = 1500
 MAX_NAME = 32  # characters of a label on an axis
 NO_SELECTION = "There was no model selection: the parts were specified, or no labels were held out."
-__all__ = ["calibration", "candidates", "coverage", "explanation"]
-__all__ += ["importances", "losses", "predicted_vs_true", "residual_map"]
+__all__ = ["calibration", "candidates", "coverage", "coverage_by_group", "explanation"]
+__all__ += ["importances", "losses", "predicted_vs_true", "residual_map", "uncertainty_map"]
 
 
 def _axes(ax: "Axes | None") -> "Axes":
@@ -217,6 +220,54 @@ def residual_map(model: Model, ax: "Axes | None" = None, *, X: TableLike = None)
     """
     state = fitted_state(model)
     held_out = require_validation(state)
+    residual = held_out.residual
+    limit = float(np.quantile(np.abs(residual), 0.95)) or 1.0
+    low = 0.0 if state.is_classifier else -limit
+    label = "1 − probability of the true class" if state.is_classifier else "residual"
+    return _map(state, X, ax, held_out.nodes, residual, label, ("coolwarm", low, limit))
+
+
+def uncertainty_map(model: Model, ax: "Axes | None" = None, *, X: TableLike = None) -> "Axes":
+    """Draw how unsure predictions are on a map of all nodes.
+
+    Standard deviations of labels, from ``model.uncertainty()``; for classes the probability that
+    the predicted class is wrong.
+
+    Parameters
+    ----------
+    model : EBBSRegressor or EBBSClassifier
+        Fitted, with labels that were not trained on.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+    X : table, optional
+        As in :func:`residual_map`.
+
+    Returns
+    -------
+    Axes
+    """
+    state = fitted_state(model)
+    if isinstance(model, EBBSClassifier):
+        values = 1.0 - model.predict_proba().max(axis=1)
+        label = "probability of another class than the predicted one"
+    else:
+        values = np.sqrt(variance_columns(state, None)["variance"])
+        label = "standard deviation of the label"
+    low, high = (float(end) for end in np.quantile(values, [0.01, 0.99]))
+    every = np.arange(state.n_nodes)
+    return _map(state, X, ax, every, values, label, ("viridis", low, high))
+
+
+def _map(
+    state: FittedState,
+    X: TableLike,
+    ax: "Axes | None",
+    nodes: IntArray,
+    values: Array,
+    label: str,
+    colors: tuple[str, float, float],
+) -> "Axes":
+    """Values of nodes on a map of all: at their coordinates, or where a layout puts them."""
     located = diagnostics.coordinates(fitted_table(state, X), state.coordinates)
     if located is not None:
         points = located[0]
@@ -227,13 +278,10 @@ def residual_map(model: Model, ax: "Axes | None" = None, *, X: TableLike = None)
     ax = _axes(ax)
     x, y = points.T
     ax.scatter(x, y, s=2, color=FAINT, linewidths=0, rasterized=True)
-    residual = held_out.residual
-    limit = float(np.quantile(np.abs(residual), 0.95)) or 1.0
-    low = 0.0 if state.is_classifier else -limit
-    colors: dict[str, Any] = {"c": residual, "cmap": "coolwarm", "vmin": low, "vmax": limit}
-    nodes = held_out.nodes
-    markers = ax.scatter(x[nodes], y[nodes], s=14, linewidths=0, **colors)
-    label = "1 − probability of the true class" if state.is_classifier else "residual"
+    cmap, low, high = colors
+    scale: dict[str, Any] = {"c": values, "cmap": cmap, "vmin": low, "vmax": high}
+    size = 14 if nodes.size <= MAX_POINTS else 4
+    markers = ax.scatter(x[nodes], y[nodes], s=size, linewidths=0, rasterized=True, **scale)
     ax.figure.colorbar(markers, ax=ax, label=label, shrink=0.8)
     ax.set(aspect="equal", xticks=[], yticks=[])
     return ax
@@ -254,13 +302,52 @@ def coverage(model: Model, ax: "Axes | None" = None) -> "Axes":
     -------
     Axes
     """
+    observed = _coverage(fitted_state(model))
+    names = ("nominal coverage", "observed coverage")
+    return _diagonal(_axes(ax), observed.levels, observed.share, names)
+
+
+def coverage_by_group(model: Model, ax: "Axes | None" = None, *, X: TableLike = None) -> "Axes":
+    """Draw the share of held-out labels that 90 % intervals cover, by group.
+
+    Groups are by number of neighbours and of labelled ones, by distance to the nearest label, by
+    prediction and by the leading column. Bars are the range of 19 of 20 samples of that size.
+
+    Parameters
+    ----------
+    model : EBBSRegressor
+        Fitted, with labels that were not trained on.
+    ax : Axes, optional
+        Axes to draw into; by default those of a new figure.
+    X : table, optional
+        The table fitted on, of a model that was loaded without it.
+
+    Returns
+    -------
+    Axes
+    """
     state = fitted_state(model)
+    covered = _coverage(state).covered
+    held_out = require_validation(state)
+    groups = label_groups.coverage_by_group(model, fitted_table(state, X), held_out, covered)
+    ax = _axes(ax)
+    rows = np.arange(len(groups))
+    low, high = np.array([[one.low, one.high] for one in groups]).T
+    ax.barh(rows, high - low, left=low, color=FAINT, label="range by chance")
+    ax.plot([one.share for one in groups], rows, "o", color=FIRST, label="covered")
+    ax.axvline(0.9, **DASHED)
+    ax.set_yticks(rows, [_axis_name(one.name) for one in groups], parse_math=False)
+    ax.invert_yaxis()
+    ax.set(xlabel="coverage of 90 % intervals")
+    ax.legend(loc="lower left", fontsize="small")
+    return ax
+
+
+def _coverage(state: FittedState) -> diagnostics.Coverage:
     if state.is_classifier:
         raise ValueError("Intervals are for regressors; draw eb.plot.calibration of a classifier.")
     require_validation(state)
-    observed = diagnostics.coverage(state)
-    names = ("nominal coverage", "observed coverage")
-    return _diagonal(_axes(ax), observed.levels, observed.share, names)
+    return diagnostics.coverage(state)
 
 
 def calibration(model: Model, ax: "Axes | None" = None) -> "Axes":

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from ebboost.inspection import diagnostics, plots
 from ebboost.inspection.diagnostics import Validation
 from ebboost.inspection.formatting import count, figure, number, percent, shorten
 from ebboost.inspection.graph_gain import estimate_of
+from ebboost.inspection.label_groups import MIN_GROUP, coverage_by_group, label_groups
 from ebboost.inspection.metrics import TITLES, rmse
 from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
 from ebboost.inspection.report._findings import check_text, findings
@@ -30,11 +30,9 @@ from ebboost.inspection.report._html import (
 
 Draw = Callable[..., object]
 Size = tuple[float, float]
-Group = tuple[str, NDArray[np.bool_]]
 MAX_COLUMNS = 12
 MAX_ROWS = 50
 MAX_CLASSES = 12
-MIN_GROUP = 20
 DIGITS = 3
 Rows = list[list[str]]
 
@@ -256,7 +254,7 @@ def graph_effect(context: Context) -> Html:
     gain = np.abs(plain.residual) - np.abs(held_out.residual)
     measure = "share of wrong classes" if context.classes is not None else "mean squared error"
     figures = percent if context.classes is not None else partial(figure, digits=DIGITS)
-    groups = _groups(context, held_out)
+    groups = label_groups(context.model, context.table, held_out)
     before = [float(plain.loss[mask].mean()) for _, mask in groups]
     after = [float(held_out.loss[mask].mean()) for _, mask in groups]
     changes = [b / a - 1 if a > 0 else 0.0 for a, b in zip(before, after, strict=True)]
@@ -271,74 +269,6 @@ def graph_effect(context: Context) -> Html:
     worse = percent(float((gain < 0).mean()))
     n = f"{plain.nodes.size:,}"
     return render("graph.html", better=better, worse=worse, n=n, measure=measure, table=effects)
-
-
-def _groups(context: Context, held_out: Validation) -> list[Group]:
-    """Held-out labels by neighbours, nearest labels, prediction and the leading column."""
-    groups: list[Group] = [("All held-out labels", np.ones(held_out.nodes.size, dtype=bool))]
-    graph = context.state.graph
-    if graph is not None:
-        n_neighbors = np.diff(graph.adjacency.indptr)[held_out.nodes]
-        groups.append(("No neighbour", n_neighbors == 0))
-        groups += _neighbor_groups(n_neighbors)
-        labelled = np.zeros(graph.n_nodes)
-        labelled[context.state.training_labels.nodes] = 1.0
-        edges = (graph.unsigned.adjacency != 0).astype(float)
-        walks = edges @ labelled
-        n_labelled = walks[held_out.nodes]
-        # Walks of two edges to labels, but for those that lead back.
-        n_near = (edges @ walks)[held_out.nodes] - n_neighbors * labelled[held_out.nodes]
-        is_far = (n_labelled == 0) & (n_neighbors > 0)
-        groups.append(("Nearest label 2 edges away", is_far & (n_near > 0)))
-        groups.append(("Nearest label farther away", is_far & (n_near == 0)))
-        groups.append(("1 or 2 labelled neighbours", (n_labelled >= 1) & (n_labelled <= 2)))
-        groups.append(("3 or more labelled neighbours", n_labelled >= 3))
-    if context.classes is not None:
-        for c in np.argsort(-np.bincount(held_out.truth.astype(int)), kind="stable")[:4]:
-            groups.append((f"True class {shorten(context.classes[c])}", held_out.truth == c))
-    else:
-        rank = np.argsort(np.argsort(held_out.prediction, kind="stable"), kind="stable")
-        thirds = rank * 3 // max(rank.size, 1)
-        for third, name in enumerate(("Lowest", "Middle", "Highest")):
-            groups.append((f"{name} third of predictions", thirds == third))
-    groups += _column_groups(context, held_out)
-    return [(name, mask) for name, mask in groups if mask.sum() >= MIN_GROUP or mask.all()]
-
-
-def _neighbor_groups(n_neighbors: NDArray[np.int32]) -> list[Group]:
-    """Held-out labels with neighbours in thirds of their number."""
-    if not n_neighbors.any():
-        return []
-    ends = np.unique(np.quantile(n_neighbors[n_neighbors > 0], [0, 1 / 3, 2 / 3, 1]).astype(int))
-    groups = []
-    for low, high in pairwise([int(ends[0]) - 1, *ends[1:].tolist()]):
-        name = f"{low + 1} to {high} neighbours" if high > low + 1 else count(high, "neighbour")
-        groups.append((name, (n_neighbors > low) & (n_neighbors <= high)))
-    return groups
-
-
-def _column_groups(context: Context, held_out: Validation) -> list[Group]:
-    """Held-out labels by the most important column: its frequent categories, or thirds."""
-    if context.table is None or context.table.is_sparse:
-        return []
-    column = int(np.argmax(context.model.feature_importances_))
-    name = shorten(context.table.names[column])
-    values = context.table.values[held_out.nodes, column]
-    categories = context.state.reader.categories.get(column)
-    known = values[~np.isnan(values)]
-    if categories is not None:
-        frequent = np.argsort(-np.bincount(known.astype(int)), kind="stable")[:4]
-        return [(f"{name} = {shorten(categories[code])}", values == code) for code in frequent]
-    if not known.size:
-        return []
-    low, high = (float(end) for end in np.quantile(known, [1 / 3, 2 / 3]))
-    if not low < high:
-        return []
-    return [
-        (f"{name} up to {number(low)}", values <= low),
-        (f"{name} from {number(low)} to {number(high)}", (values > low) & (values <= high)),
-        (f"{name} above {number(high)}", values > high),
-    ]
 
 
 def map_note(context: Context, source: str | None, n_shown: int) -> Html:
@@ -384,12 +314,10 @@ def uncertainty(context: Context) -> Html:
     rows = [["nominal", "observed", "median half-width"]]
     for (level, share), width in zip(shares.items(), observed.width.tolist(), strict=True):
         rows.append([percent(level), percent(share), f"± {figure(width, DIGITS)}"])
-    groups = []
-    for name, mask in _groups(context, held_out):
-        share = float(observed.covered[mask].mean())
-        low, high = diagnostics.share_range(0.9, int(mask.sum()))
-        by_chance = f"{percent(low)} to {percent(high)}"
-        groups.append([name, f"{int(mask.sum()):,}", percent(share), by_chance, bar(share)])
+    groups = [
+        [one.name, f"{one.n_labels:,}", percent(one.share), one.range_by_chance, bar(one.share)]
+        for one in coverage_by_group(context.model, context.table, held_out, observed.covered)
+    ]
     label = f"Nominal against observed coverage: 90% intervals cover {percent(shares[0.9])}."
     quantile = "The model predicts a quantile, so that most labels lie on one side of it."
     heading = ["", "nodes", "coverage of 90%", "by chance", ""]
@@ -399,7 +327,7 @@ def uncertainty(context: Context) -> Html:
         observed=percent(shares[0.9]),
         note=quantile if isinstance(context.state.loss, Quantile) else "",
         chart=_chart(plots.coverage, context, label, rows),
-        groups=folded(by_group, "Coverage of 90% intervals by group"),
+        groups=by_group,
     )
 
 
