@@ -264,16 +264,16 @@ def test_models_fitted_in_joblib_workers_are_those_fitted_here():
     np.testing.assert_array_equal(together, [fitted(0), fitted(1)])
 
 
-def test_shap_explains_the_exported_trees_by_named_columns():
-    shap = pytest.importorskip("shap")
+def test_exported_trees_are_explained_by_named_columns():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"size": SIZE, "x": PLACE[:, 0]})
-    graph = eb.Graph.build_knn(PLACE, k=5)
     neighbors = eb.NeighborFeatures(["mean"])
-    parts = {"neighbor_features": neighbors, "smoothing": None, "labels": "field", "n_folds": 1}
-    model = eb.EBBSRegressor(**QUICK, **parts).fit(table, Y, graph=graph)
-    columns = neighbors.fit_transform(table, graph=graph)
-    columns = pandas.DataFrame(columns, columns=neighbors.get_feature_names_out())
-    values = shap.TreeExplainer(model.ensemble_.booster)(columns)
+    parts = {"neighbor_features": neighbors, "smoothing": None, "labels": "field"}
+    model = eb.EBBSRegressor(**QUICK, **parts).fit(table, Y, graph=eb.Graph.build_knn(PLACE, k=5))
+    columns = model.tree_features()
+    assert columns.columns[:3].tolist() == ["size", "x", "mean(size)"]
+    booster = model.ensemble_.booster
+    np.testing.assert_allclose(booster.predict(columns), model.scores_[:, 0])
+    values = pytest.importorskip("shap").TreeExplainer(booster)(columns)
     assert values.feature_names[:3] == ["size", "x", "mean(size)"]
     np.testing.assert_allclose(values.values.sum(1) + values.base_values, model.scores_[:, 0])

@@ -45,14 +45,19 @@ def test_grid_search_sets_parameters_of_the_model():
     assert search.best_params_ == {"model__labels": "field"}
 
 
-def test_importance_and_dependence_find_the_column_that_matters():
-    b = bound()
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_importance_and_dependence_find_the_column_that_matters(library):
+    frame = FRAME.assign(kind=np.where(VALUES[:, 1] > 0, "x", "y"), year=np.arange(240) % 7)
+    b = bound(frame if library == "pandas" else pytest.importorskip(library).from_pandas(frame))
     b.fit(b.X.iloc[:160], Y[:160])
     test = b.X.iloc[160:]
     importance = permutation_importance(b, test, Y[160:], n_repeats=2, random_state=0)
     assert importance.importances_mean[:3].argmax() == 0
     curve = partial_dependence(b, test, ["a"], grid_resolution=5)["average"][0]
     assert curve[-1] > curve[0] + 1.0
+    assert np.ptp(partial_dependence(b, test, ["year"])["average"]) < 0.5
+    kinds = partial_dependence(b, test, ["kind"], categorical_features=["kind"])["average"]
+    assert np.ptp(kinds) < 0.5
 
 
 def test_classes_have_probabilities_and_a_calibration_curve():

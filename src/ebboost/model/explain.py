@@ -157,14 +157,7 @@ def explain(
         raise ValueError(f"{text}; fit with labels='field' or 'none'.")
     if state.is_causal:
         raise ValueError(CAUSAL)
-    if table is None:
-        raise ValueError(
-            "This model has no table: it was loaded from a file without one, or fitted from files "
-            "or on a cluster. Pass it, explain(nodes, X=X), or save with save(path, table=True)."
-        )
-    if state.pipeline.encoder is not None and state.encoded_table is None:
-        raise ValueError(ENCODED)
-    features = state.encoded_table or state.pipeline.transform(table, state.graph)
+    features = tree_table(state, table)
     numbers = np.arange(state.n_nodes) if numbers is None else numbers
     batches = (slice(start, start + BATCH) for start in range(0, nodes.size, BATCH))
     return [
@@ -172,6 +165,18 @@ def explain(
         for batch in batches
         for explanation in _explain(state, rows[batch], features, nodes[batch], numbers)
     ]
+
+
+def tree_table(state: FittedState, table: Table | None) -> Table:
+    """Return the columns of the fitted nodes that the trees use."""
+    if table is None:
+        raise ValueError(
+            "This model has no table: it was loaded from a file without one, or fitted from files "
+            "or on a cluster. Pass it, explain(nodes, X=X), or save with save(path, table=True)."
+        )
+    if state.pipeline.encoder is not None and state.encoded_table is None:
+        raise ValueError(ENCODED)
+    return state.encoded_table or state.pipeline.transform(table, state.graph)
 
 
 def sum_parts(explanations: Sequence[Explanation], share: float = 1.0) -> Explanation:

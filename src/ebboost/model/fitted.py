@@ -14,7 +14,7 @@ from ebboost.graph import Graphs
 from ebboost.model.attach import Attachment
 from ebboost.model.attributes import LearnedAttributes
 from ebboost.model.distribution import PredictiveDistribution
-from ebboost.model.explain import Explanation, contribution_rows, explain
+from ebboost.model.explain import Explanation, contribution_rows, explain, tree_table
 from ebboost.model.frames import as_frame
 from ebboost.model.inputs import fitted_table
 from ebboost.model.intervals import find_groups, with_intervals, with_sets
@@ -363,6 +363,35 @@ class FittedModel(LearnedAttributes):
         rows = checks.node_positions(np.atleast_1d(nodes), state.n_nodes)
         with threads(threads_for(state.n_jobs, table)):
             return explain(state, rows, table)
+
+    def tree_features(self, X: TableLike = None) -> Any:
+        """Return the columns that the trees of ``ensemble_`` use, by name: those of X and others.
+
+        Parameters
+        ----------
+        X : table, optional
+            The table fitted on; needed after loading from a file or a pickle, which do not hold it.
+
+        Returns
+        -------
+        dataframe of pandas, polars or pyarrow, whichever is installed
+            A row for each fitted node; categories are codes. For tools that read boosters, e.g.
+            ``shap.TreeExplainer(model.ensemble_.booster)(model.tree_features())``.
+
+        Examples
+        --------
+        >>> import ebboost as eb, pandas as pd
+        >>> X = pd.DataFrame({"size": range(60)}, dtype=float)
+        >>> g = eb.Graph.build_knn(X, k=2)
+        >>> parts = {"neighbor_features": eb.NeighborFeatures(("mean",)), "random_state": 0}
+        >>> model = eb.EBBSRegressor(5, **parts).fit(X, X["size"], graph=g)
+        >>> "mean(size)" in model.tree_features().columns
+        True
+        """
+        state = self.state_
+        table = tree_table(state, fitted_table(state, X))
+        values = table.values.toarray() if table.is_sparse else np.asarray(table.values)
+        return as_frame(dict(zip(table.names, values.T, strict=True)))
 
     def edge_weights(self) -> EdgeWeights:
         """Return how robust smoothing weights each edge: the mean of ρ' over its steps.

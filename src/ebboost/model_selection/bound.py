@@ -1,9 +1,11 @@
 """An estimator with its graph, for tools of scikit-learn that pass rows of a table and no graph."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Self
 
 import narwhals as nw
+import narwhals.selectors as ncs
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -150,6 +152,15 @@ class BoundClassifier(ClassifierMixin, BoundEstimator):
         return model.predict_proba(**self._arguments(X))
 
 
+def _for_sklearn(frame: Any) -> Any:
+    """A dataframe of pandas, where it is installed, with numbers as floats.
+
+    scikit-learn's partial dependence and permutation importance take no others.
+    """
+    frame = frame.with_columns(ncs.numeric().cast(nw.Float64))
+    return nw.from_native(frame.to_pandas()) if find_spec("pandas") is not None else frame
+
+
 def bind(model: BaseEBBS, graph: Graph, X: TableLike) -> BoundEstimator:
     """Return an estimator that carries its graph, for scikit-learn's tools.
 
@@ -163,7 +174,8 @@ def bind(model: BaseEBBS, graph: Graph, X: TableLike) -> BoundEstimator:
     model : EBBSRegressor or EBBSClassifier
     graph : Graph
     X : dataframe or array of shape (n_nodes, n_features)
-        Every node.
+        Every node. ``bound.X`` is a dataframe of pandas, where that is installed, with numbers as
+        floats: scikit-learn's inspection takes no others.
 
     Returns
     -------
@@ -185,7 +197,7 @@ def bind(model: BaseEBBS, graph: Graph, X: TableLike) -> BoundEstimator:
     if sparse.issparse(X):
         raise TypeError("X must be a dataframe or an array, got a sparse matrix.")
     if nw.dependencies.is_into_dataframe(X):
-        values: Any = nw.from_native(X, eager_only=True)
+        values = _for_sklearn(nw.from_native(X, eager_only=True))
         names = tuple(values.columns)
         if NODE in names:
             raise ValueError(f"X must not have a column {NODE!r}: rename it.")
