@@ -38,3 +38,12 @@ def test_columns_computed_in_blocks_equal_those_computed_at_once(block, dtype, m
     np.testing.assert_array_equal(matrix[np.array([7, 0, 7])], expected[[7, 0, 7]])
     mask = np.arange(23) % 4 == 1
     np.testing.assert_array_equal(table.subset(mask).values, expected[mask])
+
+
+def test_a_full_disk_is_an_error_that_names_the_folder(monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(lazy.os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match="has no space for a temporary file of 160 bytes.*TMPDIR"):
+        lazy.temporary_array((5, 4), np.float64)

@@ -9,9 +9,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone
 
 import ebboost as eb
 from ebboost.data import lazy
+from ebboost.data import table as table_module
 from tests.strategies import random_graph
 
 BARE = {"neighbor_features": None, "feature_smoothing": None, "random_state": 0, "n_jobs": 1}
@@ -128,38 +130,11 @@ def test_dictionaries_that_differ_between_groups_are_one_set_of_categories(tmp_p
     assert np.array_equal(disk.predict(X, nodes=[5, 500]), memory.predict(table, nodes=[5, 500]))
 
 
-def test_auto_uses_no_neighbour_columns_and_the_summary_says_so(files):
-    X, table, y = files
-    graph = random_graph(600, 1500)
-    model = eb.EBBSRegressor(10, random_state=0).fit(X, y + graph.adjacency @ y, graph=graph)
-    assert "columns     those of the file" in model.summary()
-    assert model.state_.pipeline.neighbor_features is None and model.feature_importances_.size == 5
-    assert (
-        "columns     those"
-        not in eb.EBBSRegressor(5, random_state=0).fit(table, y, graph=graph).summary()
-    )
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"neighbor_features": eb.NeighborFeatures()},
-            "columns of neighbours or labels need it in memory",
-        ),
-        (
-            {"feature_smoothing": eb.Laplacian()},
-            "columns of neighbours or labels need it in memory",
-        ),
-        ({"learner": "catboost"}, "learner='catboost' cannot read block by block: use 'lightgbm'"),
-    ],
-)
-def test_options_that_need_the_table_in_memory_are_rejected(files, changes, message):
+def test_learners_that_need_the_table_in_memory_are_rejected(files):
     X, _, y = files
-    graph = random_graph(600, 1500)
-    settings = {"smoothing": eb.Laplacian(), "labels": "none", **BARE, **changes}
+    message = "learner='catboost' cannot read block by block: use 'lightgbm'"
     with pytest.raises(ValueError, match=message):
-        eb.EBBSRegressor(5, **settings).fit(X, y, graph=graph)
+        eb.EBBSRegressor(5, learner="catboost", **BARE).fit(X, y, graph=random_graph(600, 1500))
 
 
 def test_functions_without_blocks_raise_an_error_that_names_the_table(files):
@@ -176,6 +151,32 @@ def test_functions_without_blocks_raise_an_error_that_names_the_table(files):
             call()
 
 
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost"])
+def test_columns_of_neighbours_from_files_are_those_in_memory(files, learner, monkeypatch):
+    X, table, y = files
+    graph = random_graph(600, 1500)
+    monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)  # as in a large table
+    columns = {
+        "neighbor_features": eb.NeighborFeatures(),
+        "feature_smoothing": eb.Laplacian(20.0, 5),
+        "spectral_features": eb.SpectralFeatures(3, random_state=0),
+    }
+    model = eb.EBBSRegressor(9, smoothing=None, learner=learner, **BARE | columns)
+    disk, memory = (clone(model).fit(given, y, graph=graph) for given in (X, table))
+    np.testing.assert_allclose(disk.predict(), memory.predict(), rtol=1e-9)
+    assert disk.state_.pipeline.levels.keys() == memory.state_.pipeline.levels.keys()
+    np.testing.assert_allclose(disk.predict(X, graph=graph), memory.predict(table, graph=graph))
+
+
+def test_the_default_of_a_table_in_files_is_that_in_memory(files):
+    X, table, y = files
+    graph = random_graph(600, 1500)
+    model = eb.EBBSRegressor(20, random_state=0, n_folds=2)
+    disk, memory = (clone(model).fit(given, y, graph=graph) for given in (X, table))
+    assert disk.selection_["candidate"] == memory.selection_["candidate"]
+    np.testing.assert_array_equal(disk.predict(), memory.predict())
+
+
 def test_a_model_with_columns_of_neighbours_predicts_some_nodes_of_a_file(files):
     X, table, y = files
     graph = random_graph(600, 700)
@@ -186,8 +187,7 @@ def test_a_model_with_columns_of_neighbours_predicts_some_nodes_of_a_file(files)
     assert np.array_equal(
         model.predict(X, graph=graph, nodes=[8, 1]), model.predict(table, graph=graph)[[8, 1]]
     )
-    with pytest.raises(ValueError, match="predict some nodes at a time with nodes="):
-        model.predict(X, graph=graph)
+    assert np.array_equal(model.predict(X, graph=graph), model.predict(table, graph=graph))
 
 
 def test_a_model_fitted_from_files_is_saved_and_explained_as_one_that_was_loaded(files, tmp_path):

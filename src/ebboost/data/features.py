@@ -82,6 +82,8 @@ class _GraphTransformer(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self, "graph_")
         table = self._reader.read(X)
         check_graph(graph or self.graph_, table.n_rows, X)
+        if table.on_disk:
+            np.asarray(table.values)  # raises an error that says what to do
         return table
 
 
@@ -140,7 +142,7 @@ class NeighborFeatures(_GraphTransformer):
     def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
         self.check()
         super().fit(X, y, graph=graph)
-        table = self._reader.read(X)
+        table = self._read(X)
         self._levels = frequent_levels(table)
         wanted = (self.statistics, self.degree, self._levels)
         if self.graph_.groups is not None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ebboost.data.lazy import to_file
 from ebboost.data.table import MAX_VALUE, Columns, Table
 from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph, Groups, earlier_neighbors
@@ -73,7 +74,10 @@ class SmoothedColumns:
             smoother = self._operator()
             # Where values are missing, twice as much memory is needed.
             for batch in self._table.batches(self._numeric, share=1 if complete else 2):
-                self._smoothed.append(_smooth_known(smoother, batch.values, complete))
+                smoothed = _smooth_known(smoother, batch.values, complete)
+                if self._table.on_disk:
+                    smoothed = to_file(smoothed)
+                self._smoothed.append(smoothed)
         return self._smoothed
 
     def write(self, rows: IntArray, out: NDArray[Any]) -> None:
@@ -125,7 +129,7 @@ def frequent_levels(table: Table) -> Levels:
     enough. Categories that are numbers have an order, and statistics as other numbers.
     """
     levels: dict[int, IntArray] = {}
-    for column in () if table.on_disk else table.categorical:
+    for column in table.categorical:
         categories = table.categories.get(column, ())
         if not any(isinstance(level, str) for level in categories):
             continue

@@ -1,6 +1,8 @@
 """Matrices of which some columns are computed on demand, a block of rows at a time."""
 
+import os
 from collections.abc import Iterator, Sequence
+from tempfile import TemporaryFile, gettempdir
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +17,28 @@ BLOCK_SIZE = 1 << 19
 def rows_per_block(n_columns: int) -> int:
     """Return the number of rows to read or compute at a time."""
     return max(BLOCK_SIZE // max(n_columns, 1), 1)
+
+
+def temporary_array(shape: tuple[int, int], dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array in a file, which the system reads and writes and which is deleted with it."""
+    n_bytes = max(int(np.dtype(dtype).itemsize) * shape[0] * shape[1], 1)
+    with TemporaryFile() as file:
+        try:  # a full disk is an error here, later a crash
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+        except OSError as error:
+            raise OSError(
+                f"{gettempdir()} has no space for a temporary file of {n_bytes:,} bytes with the "
+                "columns of X: name another folder in the variable TMPDIR."
+            ) from error
+        return np.memmap(file, dtype, "w+", shape=shape)
+
+
+def to_file(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy as a :func:`temporary_array`."""
+    copied = temporary_array(values.shape, values.dtype)
+    copied[...] = values
+    return copied
 
 
 class LazyColumns(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.data.lazy import rows_per_block
+from ebboost.data.lazy import rows_per_block, temporary_array
 from ebboost.data.types import Array, IntArray
 from ebboost.graph.parquet import parquet_files, read_blocks
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class ParquetTable:
     """A table in Parquet files that may be larger than memory, to be passed as ``X``.
 
-    It is read a block of rows at a time. Supported by LightGBM and XGBoost, without columns
-    computed from neighbours, which need the table in memory.
+    It is read a block of rows at a time. Supported by LightGBM and XGBoost. Columns computed from
+    neighbours need the rows in any order: its numbers are then copied to a temporary file, in the
+    folder that the variable TMPDIR names.
 
     Parameters
     ----------
@@ -177,6 +178,7 @@ class ParquetMatrix:
         self.shape = source.shape
         self.size = source.shape[0] * source.shape[1]
         self.rows_per_block = source.rows_per_block
+        self._mapped: NDArray[Any] | None = None
         self._ahead: Iterator[Array] = iter(())
         self._block = np.zeros((0, source.shape[1]))
         self._first = 0
@@ -194,6 +196,17 @@ class ParquetMatrix:
                 where = f"{self._source.path}, counted from row {first}"
                 raise type(error)(f"{where}: {error}") from None
             first += block.num_rows
+
+    def mapped(self) -> NDArray[Any]:
+        """Return the numbers as an array in a temporary file, written when first needed."""
+        if self._mapped is None:
+            mapped = temporary_array(self.shape, np.float64)
+            first = 0
+            for block in self.blocks():
+                mapped[first : first + len(block)] = block
+                first += len(block)
+            self._mapped = mapped
+        return self._mapped
 
     def rows(self, start: int, stop: int) -> Array:
         """Return the rows from ``start`` to ``stop``; fast if they follow the last ones."""

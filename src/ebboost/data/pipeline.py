@@ -58,10 +58,9 @@ class FeaturePipeline:
 
         Categories are encoded unless the learner ``takes_categories``.
         """
-        self._check_in_memory(table)
         if self.low_rank is not None:
             return self._add_spectral(self.low_rank.fit_transform(table, seed), graph)
-        encoded = table
+        table = encoded = table.mapped() if self.uses_graph else table
         if table.categorical and not takes_categories:
             self.encoder = OrderedTargetEncoder()
             encoded = self.encoder.fit_transform(table, training, seed)
@@ -71,9 +70,9 @@ class FeaturePipeline:
 
     def transform(self, table: Table, graph: Graph | None) -> Table:
         """Transform another table in the same way."""
-        self._check_in_memory(table)
         if self.low_rank is not None:
             return self._add_spectral(self.low_rank.transform(table), graph)
+        table = table.mapped() if self.uses_graph else table
         encoded = table if self.encoder is None else self.encoder.transform(table)
         return self._add_graph_columns(table, encoded, graph)
 
@@ -100,14 +99,6 @@ class FeaturePipeline:
         total = np.zeros(n_columns + 1)  # the last for columns of the graph alone, of origin -1
         np.add.at(total, list(origin), importances)
         return total[:-1]
-
-    def _check_in_memory(self, table: Table) -> None:
-        if table.on_disk and (self.uses_graph or self.low_rank or self.encoder):
-            raise ValueError(
-                "X is a ParquetTable, columns of neighbours or labels need it in memory: pass a "
-                "dataframe, predict some nodes at a time with nodes=, or fit with "
-                "neighbor_features=None and feature_smoothing=None."
-            )
 
     def _add_graph_columns(self, table: Table, encoded: Table, graph: Graph | None) -> Table:
         """Add columns of neighbours to the encoded table.

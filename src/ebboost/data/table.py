@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.data.lazy import LazyColumns, LazyMatrix
+from ebboost.data.lazy import LazyColumns, LazyMatrix, temporary_array
 from ebboost.data.parquet import ParquetMatrix
 from ebboost.data.sharded import total_rows
 from ebboost.data.types import AnyArray
@@ -18,6 +18,8 @@ EAGER_LIMIT = 1 << 22
 # Columns that are propagated together: with fewer, a neighbour's address costs more than its
 # values.
 COLUMN_BATCH = 24
+# The same for a table in files, and columns of it that are copied in memory at most.
+ON_DISK_BATCH = 4
 # Tree libraries use single precision, up to 3.4e38, and neighbours' columns are added up.
 MAX_VALUE = 1e37
 
@@ -47,7 +49,9 @@ class Table:
     @property
     def on_disk(self) -> bool:
         """Whether the values are in files, and read a block at a time."""
-        return isinstance(self.values, ParquetMatrix)
+        values = self.values
+        first = values.parts[0] if isinstance(values, LazyMatrix) else values
+        return isinstance(first, (ParquetMatrix, np.memmap))
 
     @property
     def in_blocks(self) -> bool:
@@ -64,6 +68,12 @@ class Table:
         if not isinstance(self.values, LazyMatrix):
             return self
         return replace(self, values=self.values.materialize())
+
+    def mapped(self) -> "Table":
+        """Return a table in files as an array, which is in a file too; any other as it is."""
+        if not isinstance(self.values, ParquetMatrix):
+            return self
+        return replace(self, values=self.values.mapped())
 
     def release(self) -> None:
         """Free what was computed for all rows of lazy columns; it is computed again when needed."""
@@ -102,7 +112,14 @@ class Table:
         values = self.values
         if len(columns) < len(self.names):
             adjacent = len(columns) and list(columns) == [*range(columns[0], columns[-1] + 1)]
-            values = values[:, slice(columns[0], columns[-1] + 1) if adjacent else columns]
+            if adjacent:
+                values = values[:, columns[0] : columns[-1] + 1]
+            elif isinstance(values, np.memmap) and len(columns) > ON_DISK_BATCH:
+                values = temporary_array((len(values), len(columns)), values.dtype)
+                for target, source in enumerate(columns):
+                    values[:, target] = self.values[:, source]
+            else:
+                values = values[:, columns]
         names = tuple(self.names[column] for column in columns)
         origin = tuple(self.origin[column] for column in columns)
         return Table(values, names, (), origin)
@@ -113,7 +130,8 @@ class Table:
         Of a large table, a ``share`` of 2 means half as many at a time.
         """
         # Equally many in each, and never one alone, which another loop would round differently.
-        limit = max(EAGER_LIMIT // max(total_rows(self.values), 1), COLUMN_BATCH // share, 3)
+        most = ON_DISK_BATCH if self.on_disk else COLUMN_BATCH
+        limit = max(EAGER_LIMIT // max(total_rows(self.values), 1), most // share, 3)
         n_batches = max(-(-len(columns) // limit), 1)
         for batch in np.array_split(np.asarray(columns, dtype=int), n_batches):
             yield self.select(batch.tolist())

@@ -182,8 +182,6 @@ class FittedState:
         The table fitted on; None after loading, and where it is in files or on a cluster.
     encoded_table : Table or None
         The columns of the trees, where categories were encoded with the labels.
-    from_disk : bool
-        Whether the table fitted on is in files.
     shards : Shards or None
         The fitted nodes, where these stay on the workers of a cluster.
     source : dict or None
@@ -221,7 +219,6 @@ class FittedState:
     cluster: Mapping[str, int] | None = None
     table: Table | None = field(default=None, repr=False)
     encoded_table: Table | None = field(default=None, repr=False)
-    from_disk: bool = False
     source: Mapping[str, Any] | None = None
     shards: Any = field(default=None, repr=False)
     coordinates: Coordinates | None = field(default=None, repr=False)

@@ -33,8 +33,6 @@ def summarize(state: FittedState) -> str:
         origin = "estimated from the labels" if estimated else "as given"
         rows.append(("relations", f"{shares}; {origin}"))
     rows += _selection_rows(state)
-    if state.graph is not None and state.from_disk:
-        rows.append(("columns", "those of the file; neighbour columns need the table in memory"))
     if state.cluster is not None:
         calls = (
             f"{state.cluster['calls']:,} messages, halo of {state.cluster['halo_bytes']:,} bytes"

@@ -61,7 +61,6 @@ def _member(
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
     propagated = backend.to_host(operator.apply(backend.to_device(scores)))
-    on_disk = problem.table.on_disk
     encodes = features.pipeline.encoder is not None
     model = ("estimator", "parameters", "output", "reader", "feature_names")
     names = (*model, "graph", "coordinates", "offset", "relation_strengths")
@@ -86,9 +85,8 @@ def _member(
         history=models[0].history,
         selection={},
         environment=environment(problem.n_threads),
-        table=None if on_disk else problem.table,
+        table=None if problem.table.on_disk else problem.table,
         encoded_table=features.table.materialize() if encodes else None,
-        from_disk=on_disk,
     )
 
 

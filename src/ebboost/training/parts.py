@@ -100,13 +100,12 @@ def parts_of(problem: Problem) -> Parts:
             optional["low_rank"] = defaults.LOW_RANK
     elif table.is_sparse:
         optional["neighbor_features"] = NeighborFeatures(["mean"])
-    elif not table.on_disk:  # neighbour columns need the table in memory
+    else:
         optional["neighbor_features"] = NeighborFeatures()
         if len(table.categorical) < len(table.names):  # categories are not smoothed
             optional["feature_smoothing"] = Laplacian(*defaults.FEATURE_SMOOTHING)
-    in_memory = isinstance(graph, Graph) and not table.on_disk
     is_offered = "low_rank" not in optional and graph.n_nodes <= defaults.MAX_SPECTRAL_NODES
-    if in_memory and is_offered:
+    if isinstance(graph, Graph) and is_offered:
         optional["spectral_features"] = SpectralFeatures(defaults.SPECTRAL_COMPONENTS)
     if graph.groups is not None:  # scores and columns are not propagated between rows
         fixed |= dict.fromkeys(("smoothing", "feature_smoothing", "spectral_features"))

@@ -147,7 +147,8 @@ def build_run(
         table = pipeline.fit_transform(
             problem.table, problem.graph, training, learner.takes_categories, problem.seed
         )
-        table = table if learner.same_from_blocks else table.materialize()
+        if not (learner.same_from_blocks or table.on_disk):
+            table = table.materialize()
     backend.expect_table(candidate.name, table.n_rows, len(table.names), n_outputs)
     graph = backend.graph(problem.graph)
     operator = propagation_operator(candidate.smoothing, graph, problem.table.n_rows)
