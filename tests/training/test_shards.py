@@ -32,6 +32,27 @@ def test_labels_listed_by_their_nodes_are_those_of_a_column(sharded_nodes):
     np.testing.assert_allclose(two.predict().compute(), one.predict(), atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["columns", "points"])
+def test_nearest_rows_are_found_by_the_workers(sharded_nodes, kind):
+    random = np.random.default_rng(0)
+    where = random.choice(200**2, N, replace=False)  # fewer values than bins, no point twice
+    points = np.column_stack([random.random(200)[where // 200], random.random(200)[where % 200]])
+    frame = sharded_nodes.frame.assign(u=points[:, 0], v=points[:, 1])
+    nodes = dd.from_pandas(frame, npartitions=5)
+    columns = [*COLUMNS, "u", "v"] if kind == "columns" else COLUMNS
+    coordinates = ["u", "v"] if kind == "columns" else nodes[["u", "v"]]
+    two = eb.EBBSRegressor(5, **SETTINGS)
+    two.fit(nodes[columns], nodes["y"], coordinates=coordinates)
+    graph = eb.Graph.build_knn(points, 8, weight="distance")
+    one = eb.EBBSRegressor(5, **SETTINGS).fit(frame[columns], frame["y"], graph=graph)
+    assert two.cluster_["n_workers"] == 2
+    np.testing.assert_allclose(two.predict().compute(), one.predict(), atol=1e-5)
+    with pytest.raises(ValueError, match="graph and coordinates exclude each other"):
+        sharded_nodes.fit(eb.EBBSRegressor(**SETTINGS), coordinates=["a", "b"])
+    with pytest.raises(ValueError, match="coordinates names 'q', which is not a column"):
+        two.fit(nodes[columns], nodes["y"], coordinates=["q", "u"])
+
+
 def test_relations_have_the_strengths_of_one_process(sharded_nodes, tmp_path):
     nodes, edges = sharded_nodes.lazy
     ids = sharded_nodes.frame["id"].to_numpy()

@@ -49,11 +49,8 @@ class Coordinates:
         cls, coordinates: Any, names: Sequence[str], table: Table
     ) -> "tuple[Coordinates, Graph]":
         """Return the coordinates of a table and the graph of its nearest rows."""
-        columns = _columns(coordinates, names)
-        by_degrees = _degrees(names, columns)
-        if by_degrees:
-            columns = by_degrees
-        points = _read_points(table, columns, coordinates, bool(by_degrees))
+        columns, by_degrees = coordinate_columns(coordinates, names)
+        points = _read_points(table, columns, coordinates, by_degrees)
         graph = Graph.build_knn(
             points, min(N_NEIGHBORS, max(len(points) - 1, 1)), weight="distance"
         )
@@ -129,6 +126,8 @@ def append_columns(X: TableLike, coordinates: Any) -> tuple[TableLike, Any]:
         points = np.column_stack([inner.x, inner.y])
         if coordinates.crs is not None and coordinates.crs.is_geographic:
             names = ["longitude", "latitude"]
+    if hasattr(points, "__dask_graph__"):
+        return X, coordinates
     points = np.asarray(points)
     if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "iuf":
         return X, coordinates
@@ -153,6 +152,16 @@ def join_columns(X: TableLike, points: Array, names: Sequence[str]) -> TableLike
     if hasattr(X, "index"):  # pandas aligns rows by their index
         new = nw.from_native(new.to_native().set_axis(X.index), eager_only=True)
     return nw.concat([frame, new], how="horizontal").to_native()
+
+
+def coordinate_columns(coordinates: Any, names: Sequence[str]) -> tuple[tuple[int, ...], bool]:
+    """Return the columns of X that hold coordinates, and whether by their names these are degrees.
+
+    () for points; of degrees the latitude is first.
+    """
+    columns = _columns(coordinates, names)
+    by_degrees = _degrees(names, columns)
+    return by_degrees or columns, bool(by_degrees)
 
 
 def _columns(coordinates: Any, names: Sequence[str]) -> tuple[int, ...]:

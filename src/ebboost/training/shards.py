@@ -19,9 +19,11 @@ from ebboost.backends.dask import gathered, is_dask
 from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.edges import Relations, read_relations, split_ids
+from ebboost.backends.dask.nearest import NearestRows
 from ebboost.backends.dask.sharding import Partition, fingerprint_of_rows, join_parts, read_shard
 from ebboost.backends.dask.worker import EventStream, communicator
 from ebboost.data import validation as checks
+from ebboost.data.coordinates import coordinate_columns
 from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
 from ebboost.data.reader import TableReader
@@ -83,8 +85,12 @@ class ShardResult(WorkerResult):
         return self.nodes.state.raw_predictions
 
 
-def fit_shards(trainer: Trainer, data: FitData, relations: Relations) -> FittedState:
-    """Train on the workers that hold the rows of X and read the edges."""
+def fit_shards(trainer: Trainer, data: FitData, relations: Relations | None) -> FittedState:
+    """Train on the workers that hold the rows of X and read the edges, or find nearest rows."""
+    if relations is None:
+        relations = {None: nearest_of(data)}
+    elif data.coordinates is not None:
+        raise ValueError("graph and coordinates exclude each other: pass one of them.")
     check_supported(trainer, data, relations)
     settings = trainer.settings
     seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
@@ -180,10 +186,19 @@ def check_supported(trainer: Trainer, data: FitData, relations: Relations) -> No
     reason = needs_all_nodes(settings, data)
     if settings.class_weight == "balanced":
         reason = "class_weight='balanced'"
-    if data.coordinates is not None:
-        reason = "coordinates="
     if reason is not None:
-        raise ValueError(f"{reason} is not supported with a ParquetGraph: use an eb.Graph.")
+        kind = "coordinates on a cluster" if data.coordinates is not None else "a ParquetGraph"
+        raise ValueError(f"{reason} is not supported with {kind}: use an eb.Graph.")
+
+
+def nearest_of(data: FitData) -> NearestRows:
+    """Return the graph of the coordinates, which the workers find."""
+    names = [str(name) for name in getattr(data.X, "columns", range(data.X.shape[1]))]
+    columns, degrees = coordinate_columns(data.coordinates, names)
+    points: Any = None if columns else data.coordinates
+    if points is not None and (points.ndim != 2 or points.shape[1] != 2):
+        raise ValueError("coordinates must be two columns of X, or points with two coordinates.")
+    return NearestRows(columns, degrees, points)
 
 
 def _listed_labels(trainer: Trainer, data: FitData, n_nodes: int) -> tuple[Any, Any]:
@@ -254,6 +269,9 @@ def train_in_worker(
         read: ShardTable = blocks[0]
         table = replace(read.table, values=shard(read.table.values, workers))
         ids = {name: rows.pop(name) for name in list(rows) if name.startswith("ids ")}
+        for name, one in task.relations.items():
+            if isinstance(one, NearestRows):
+                ids[f"ids {name}"] = one.points(read.table.values, ids[f"ids {name}"])
         data = FitData(read.empty, eval_set=task.eval_set, **rows)
         problem = prepare_shard(task.trainer, data, read.reader, table, partition, workers)
         labels = problem.labels.labels

@@ -65,7 +65,7 @@ class Trainer:
     def fit(self, data: FitData) -> FittedState:
         """Return the fitted state."""
         relations = as_parquet_relations(data.graph)
-        if relations is not None:
+        if relations is not None or (is_dask(data.X) and data.coordinates is not None):
             # Imported when used: it needs Dask.
             from ebboost.training.shards import fit_shards
 

@@ -11,6 +11,7 @@ from scipy import sparse
 from ebboost.backends.dask.cluster import Cluster
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.halo import ShardGraph
+from ebboost.backends.dask.nearest import NearestRows, nearest_rows
 from ebboost.backends.dask.sharding import Partition, shard_graph
 from ebboost.graph import ParquetGraph, merge_directions, mixed_adjacency, node_positions
 
@@ -20,7 +21,7 @@ BLOCK = 1 << 17
 MERGED_AT_ONCE = 1 << 18
 
 
-Relations = Mapping[str | None, ParquetGraph]
+Relations = Mapping[str | None, ParquetGraph | NearestRows]
 #: Strengths of relations, from the graph of each.
 Choose = Callable[[Mapping[str, Any]], Any]
 
@@ -39,13 +40,16 @@ def read_relations(
 ) -> tuple[ShardGraph, dict[str, float] | None]:
     """Return this worker's part of a graph, of relations their sum by strengths, and these.
 
-    ``columns`` has the ids of :func:`split_ids`, which are taken out.
+    ``columns`` has the ids of :func:`split_ids`, or points, which are taken out.
     """
     workers = (partition, collective)
     rows: dict[Any, sparse.csr_array] = {}
     for name, graph in relations.items():
         ids = columns.pop(f"ids {name}")
-        rows[name] = read_rows(graph, ids, *workers)
+        if isinstance(graph, NearestRows):
+            rows[name] = nearest_rows(ids, *workers)
+        else:
+            rows[name] = read_rows(graph, ids, *workers)
     if None in rows:
         return shard_graph(rows[None], *workers), None
     strengths = choose({name: shard_graph(one, *workers) for name, one in rows.items()})
