@@ -99,7 +99,8 @@ def diagonal_of_inverse(
     columns = _columns(edges, diagonal, first, with_halo)
     gram = inner_products(columns, columns) + RIDGE * n_total * np.eye(columns.shape[1])
     ratios = (signs * solutions[:, :n_probes]).mean(axis=1) / first
-    factor = np.asarray(columns) @ np.linalg.solve(gram, inner_products(columns, ratios))
+    coefficients = np.linalg.solve(gram, inner_products(columns, ratios))
+    factor = np.einsum("ij,j->i", np.asarray(columns), coefficients)
     values = np.clip(first * factor, 1.0 / diagonal, 1.0 / floor)
     exact = solutions[nodes, n_probes + columns_of_units]
     return Variances(values, float(np.sqrt(np.mean((values[nodes] / exact - 1.0) ** 2))))
@@ -158,10 +159,18 @@ def _columns(edges: sparse.csr_array, diagonal: Array, first: Array, with_halo: 
     is_divided = isinstance(diagonal, ShardedArray)
     if n_products <= MAX_TRIANGLE_PRODUCTS and not is_divided:
         root = sparse.diags_array(1.0 / np.sqrt(diagonal))
-        scaled = sparse.csr_array(root @ weights @ root)
-        triangles = np.asarray((scaled @ scaled).multiply(scaled).sum(axis=1)).ravel()
+        triangles = _triangles(sparse.csr_array(root @ weights @ root))
         squared += [triangles, mean @ triangles]
     columns = np.asarray(np.column_stack(squared), like=diagonal)
     columns = (columns - columns.mean(axis=0)) / np.maximum(columns.std(axis=0), 1e-12)
     constant = np.ones((len(diagonal), 1))
     return np.hstack([constant, columns, columns**2, columns[:, :1] * columns[:, 1:]])
+
+
+def _triangles(weights: sparse.csr_array) -> Array:
+    """The diagonal of the cube of a symmetric matrix: products of weights around triangles."""
+    upper = sparse.triu(weights, 1, format="coo")
+    row, column = upper.coords
+    products: Array = upper.data * weights[row].multiply(weights[column]).sum(axis=1)
+    ends = np.concatenate([row, column])
+    return np.bincount(ends, np.tile(products, 2), weights.shape[0]).astype(np.float64)

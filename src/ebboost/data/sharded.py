@@ -161,7 +161,8 @@ def rows_before(values: AnyArray) -> int:
 
 def inner_products(one: AnyArray, other: AnyArray) -> NDArray[Any]:
     """Return the inner products of the columns of two arrays."""
-    products = np.asarray(one).T @ np.asarray(other)
+    # Not BLAS, whose threads wait for each other for seconds where other programs use the cores.
+    products = np.einsum("ij,i...->j...", np.asarray(one), np.asarray(other))
     if not isinstance(one, ShardedArray):
         return products
     return one.workers.allreduce(products)
