@@ -59,3 +59,16 @@ def test_classes_have_a_field_of_log_odds():
     estimate = estimate_field(graph, labels, scores, eb.Softmax(), n_folds=3)
     assert estimate.field is not None
     assert estimate.deviance < 0.95 * estimate.deviance_without
+
+
+def test_rows_of_groups_without_a_label_change_nothing():
+    random = np.random.default_rng(0)
+    group = random.integers(0, 20, 600)
+    target = (random.normal(size=20)[group] + random.normal(size=600))[:, None]
+    labels = Labels(np.arange(300), target[:300], np.ones(300))
+    arguments = (labels, np.zeros((300, 1)), eb.SquaredError())
+    all_rows = estimate_field(eb.Graph.from_groups(group), *arguments)
+    labelled = estimate_field(eb.Graph.from_groups(group[:300]), *arguments)
+    assert all_rows.field is not None
+    assert all_rows.field.get_params() == labelled.field.get_params()
+    assert all_rows.deviance == pytest.approx(labelled.deviance, rel=1e-9)

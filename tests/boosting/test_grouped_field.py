@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
+from ebboost.boosting.field_mode import FieldEnergy, posterior_mode
 from tests.strategies import random_graph
 
 N = 60
@@ -54,6 +55,27 @@ def test_a_system_with_the_curvature_of_a_likelihood_is_solved():
     right = RNG.normal(size=(N, 2))
     expected = covariance(curvature[:, 0]) @ right
     np.testing.assert_allclose(POSTERIOR.solve_system(curvature, right, 1e-12), expected, atol=1e-9)
+
+
+def test_responses_to_values_of_labelled_rows_are_those_of_the_system():
+    curvature = RNG.uniform(0.2, 1.0, (40, 1))
+    values = RNG.normal(size=(40, 1))
+    expected = covariance(curvature[:, 0]) @ on_rows(values)
+    np.testing.assert_allclose(POSTERIOR.respond(curvature, values, 1e-12), expected, atol=1e-9)
+
+
+def test_the_mode_is_reached_where_derivatives_by_group_vanish(monkeypatch):
+    counts = RNG.poisson(2.0, (40, 1)).astype(float)
+    n_steps = []
+    step = FieldEnergy.step
+    monkeypatch.setattr(FieldEnergy, "step", lambda *args: n_steps.append(1) or step(*args))
+    z = posterior_mode(POSTERIOR, eb.Poisson(), np.zeros((40, 1)), counts, 1e-4)
+    assert len(n_steps) <= 4
+    of_loss = on_rows(WEIGHT[:, None] * (np.exp(z[LABELLED]) - counts))
+    gradient = POSTERIOR.prior.times(z) + of_loss
+    norm = np.linalg.norm(S.T @ gradient)
+    assert POSTERIOR.squared_norm(gradient) == pytest.approx(norm**2)
+    assert norm < 1e-4 * np.linalg.norm(S.T @ on_rows(WEIGHT[:, None] * (1.0 - counts)))
 
 
 def test_leave_one_out_residuals_are_those_without_the_row():

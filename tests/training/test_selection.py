@@ -9,6 +9,7 @@ from scipy import sparse
 import ebboost as eb
 from ebboost.backends import Backend
 from ebboost.boosting.callbacks import Interrupt
+from ebboost.boosting.field_estimation import FieldEstimate
 from ebboost.data.reader import TableReader
 from ebboost.model.candidate import Candidate
 from ebboost.model.output import Output
@@ -274,6 +275,17 @@ def test_candidates_are_compared_at_a_higher_learning_rate_than_the_final_one():
     assert {name for name, limit in seen if limit == 34} == set(m.selection_["candidate"])
     rounds = dict(zip(m.selection_["candidate"], m.selection_["rounds"], strict=True))
     assert rounds[m.best_candidate_] < np.mean(m.state_.rounds[:3])
+
+
+def test_with_very_many_labels_the_gain_is_that_of_the_compared_models(monkeypatch):
+    monkeypatch.setattr(defaults, "MOST_LABELS_FROM", 200)
+    monkeypatch.setattr(selection, "estimate_field", lambda *_, **__: FieldEstimate(None, *[0] * 4))
+    X, y, graph = homophilous(300)
+    m = auto(n_estimators=30, learning_rate=0.1, n_folds=2).fit(X, y, graph=graph)
+    assert any("field(λ=2," in name for name in m.selection_["candidate"])  # the default one
+    losses = dict(zip(m.selection_["candidate"], m.selection_["loss"], strict=True))
+    assert m.gain_.without == pytest.approx(np.sqrt(2.0 * losses["none"]))
+    assert m.gain_.with_graph == pytest.approx(np.sqrt(2.0 * losses[m.best_candidate_]))
 
 
 def test_a_low_learning_rate_is_raised_by_the_ratio_of_the_defaults():

@@ -165,6 +165,11 @@ def estimate_field(
     -------
     FieldEstimate
     """
+    if graph.groups is not None:  # of the rows only those with these labels matter
+        groups = graph.groups.graph
+        ids = groups.node_ids[graph.groups.group_of[labels.nodes]]
+        graph = Graph.from_groups(ids, groups)
+        labels = Labels(np.arange(ids.size), labels.target, labels.weight)
     fold = np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = float(np.mean(fitted.curvature(scores, labels.target)))

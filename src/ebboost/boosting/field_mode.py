@@ -65,7 +65,7 @@ class FieldEnergy:
 
     def _evaluate(self, method: str, scores: Array, z: Array) -> Array:
         """Value, gradient or curvature of the loss at the labelled nodes."""
-        eta = scores + z[self.labels.index]
+        eta = scores + self.labels.rows(z)
         return evaluate_loss(self.loss, method, eta, self.labels)
 
     def value(self, scores: Array, z: Array, prior_z: Array) -> float:
@@ -214,9 +214,8 @@ class LikelihoodFieldObjective(Objective):
         if self.operator.linear:
             curvature = self._loss_curvature(self.start() if point is None else point)
             tree_scores, response = self._split(smoothed)
-            right = np.zeros_like(tree_scores)
-            right[self.labels.index] = curvature * tree_scores[self.labels.index]
-            response -= self.field.solve_system(curvature, right, self.tolerance)
+            right = curvature * self.labels.rows(tree_scores)
+            response -= self.field.respond(curvature, right, self.tolerance)
         return smoothed
 
     def _split(self, smoothed: Array) -> tuple[Array, Array]:
@@ -232,33 +231,34 @@ class LikelihoodFieldObjective(Objective):
 
     def minimize_field(self, point: Iterate) -> None:
         """Move z to the mode at a point, exactly."""
-        scores = self.fixed_scores(self.labels.index)
-        scores = scores + self._split(point.smoothed[self.labels.index])[0]
+        scores = self._scores_without_field(point)
         mode = posterior_mode(self.field, self.loss, scores, self.labels.target)
         self._remainder = self._remainder + (mode - self._z(point))
         point.cache.clear()
 
     def _labelled_scores(self, point: Iterate) -> Array:
-        return self.predict(point)[self.labels.index]
+        return self.labels.rows(self.predict(point))
+
+    def _scores_without_field(self, point: Iterate) -> Array:
+        propagated = self.labels.rows(self._split(point.smoothed)[0])
+        return self.fixed_scores(self.labels.index) + propagated
 
     def _value(self, point: Iterate) -> float:
-        index = self.labels.index
-        scores = self.fixed_scores(index) + self._split(point.smoothed[index])[0]
-        value = self._energy.value(scores, self._z(point), self._prior_z(point))
-        return self._penalized_mean(value, point)
+        of_labels = self._total_loss(self.labels, self._scores(point))
+        of_field = 0.5 * float((self._z(point) * self._prior_z(point)).sum())
+        return self._penalized_mean(of_labels + of_field, point)
 
     def _prior_z(self, point: Iterate) -> Array:
         return point.cached("prior_z", lambda: self.field.prior.times(self._z(point)))
 
     def gradient(self, point: Iterate) -> Array:
         """Return Pᵀ W ∂ℓ/∂η + εf on all n nodes, after a Newton step of z where it needs one."""
-        index = self.labels.index
-        scores = self.fixed_scores(index) + self._split(point.smoothed[index])[0]
         of_loss = self._loss_gradient(point)
         gradient = self._energy.gradient(self._prior_z(point), of_loss)
         share = max(2.0 * self.tolerance, MIN_CORRECTION) ** 2
         allowed = share * self.field.squared_norm(of_loss, self.labels.nodes)
         if self.field.squared_norm(gradient) > allowed:
+            scores = self._scores_without_field(point)
             z = self._z(point)
             prior_z = self._prior_z(point)
             field = Field(z, prior_z, self._energy.value(scores, z, prior_z))
@@ -273,7 +273,7 @@ class LikelihoodFieldObjective(Objective):
         Where the curvature of the loss is no bound, the step is at most a Newton step of a model
         without a field, enlarged by what the field takes off the curvature.
         """
-        tree_scores, response = self._split(smoothed_tree[self.labels.index])
+        tree_scores, response = map(self.labels.rows, self._split(smoothed_tree))
         curvature = self._loss_curvature(point)
         gradient, plain, _ = directional_sums(self._loss_gradient(point), curvature, tree_scores)
         rest = float((curvature * tree_scores * (tree_scores + response)).sum())

@@ -59,18 +59,27 @@ class GroupedPosterior(FieldPosterior):
     def solve_labelled(self, values: Array, tolerance: float = SOLVE_TOLERANCE) -> Array:
         """Return K v on all rows, for v of shape (m, c) at the labelled rows."""
         on_groups = self._sums(self.nodes, values)[self._labelled]
-        return self._groups.solve_labelled(on_groups / self._scale, tolerance)[self._group_of]
+        return self._of_rows(self._groups.solve_labelled(on_groups / self._scale, tolerance))
 
     def solve(self, values: Array) -> Array:
         """Return K v on all rows, for v on all rows."""
         on_groups = self._sums(slice(None), values)
-        return self._groups.solve(on_groups / self._scale)[self._group_of]
+        return self._of_rows(self._groups.solve(on_groups / self._scale))
 
     def solve_system(self, curvature: Array, right: Array, tolerance: float) -> Array:
         """Return (SᵀHS + λL + τI)⁻¹ Sᵀb on all rows, with H at the labelled ones."""
-        on_groups = self._sums(slice(None), right) / self._scale
-        system = (self._of_groups(curvature), on_groups, tolerance)
-        return self._groups.solve_system(*system)[self._group_of]
+        return self._solve_groups(curvature, self._sums(slice(None), right), tolerance)
+
+    def respond(self, curvature: Array, values: Array, tolerance: float) -> Array:
+        """Return (SᵀHS + λL + τI)⁻¹ Sᵀv on all rows, for v at the labelled rows."""
+        return self._solve_groups(curvature, self._sums(self.nodes, values), tolerance)
+
+    def _solve_groups(self, curvature: Array, right: Array, tolerance: float) -> Array:
+        system = (self._of_groups(curvature), right / self._scale, tolerance)
+        return self._of_rows(self._groups.solve_system(*system))
+
+    def _of_rows(self, values: Array) -> Array:
+        return values.take(self._group_of, axis=0)
 
     def squared_norm(self, gradient: Array, nodes: IntArray | None = None) -> float:
         """Return ‖∂E/∂z‖² for derivatives at all or some rows, whose sums are those of groups."""
@@ -124,4 +133,4 @@ class _GroupedPrior:
             values[self._empty] = 0.0
             values[self._empty] = -self._solve(np.ascontiguousarray(self._of_empty @ values))
         product = (self._matrix @ values) / np.maximum(self._n_rows, 1)[:, None]
-        return np.asarray(product[self._group_of])
+        return np.asarray(product).take(self._group_of, axis=0)

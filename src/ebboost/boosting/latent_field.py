@@ -228,6 +228,10 @@ class FieldPosterior:
             solution[:, column] = solver.solve(right[:, column], tolerance)
         return solution
 
+    def respond(self, curvature: Array, values: Array, tolerance: float) -> Array:
+        """Return (H + λL + τI)⁻¹ v on all nodes, for v at the labelled nodes."""
+        return self.solve_system(curvature, self._on_all_nodes(self.nodes, values), tolerance)
+
     def squared_norm(self, gradient: Array, nodes: NDArray[np.int64] | None = None) -> float:
         """Return ‖∂E/∂z‖² for derivatives at all or some nodes."""
         return float((gradient * gradient).sum())

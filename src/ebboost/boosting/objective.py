@@ -164,7 +164,7 @@ class Objective(Resumable):
         """Return the mean loss or metric of the validation nodes, or None if there are none."""
         if self.validation is None:
             return None
-        scores = self.predict(point)[self.validation.index]
+        scores = self.validation.rows(self.predict(point))
         if self.eval_metric is not None:
             return self.eval_metric(scores)
         return self._total_loss(self.validation, scores) / self.validation.total_weight
@@ -217,7 +217,7 @@ class Objective(Resumable):
             curvature = np.maximum(bound.adjoint(on_nodes), 0.0)
         else:
             curvature = self._constant(operator.norm_bound**2 * float(loss_curvature.max()))
-        curvature = curvature + self.penalty
+        curvature = curvature + self.penalty if self.penalty else curvature
         if self.loss.constant_curvature and self.operator.linear:
             return self._freeze_curvature(curvature)
         return curvature
@@ -241,7 +241,7 @@ class Objective(Resumable):
         labelled nodes. Where the curvature of the loss is no bound, η is at most a Newton step.
         """
         derivatives = (self._loss_gradient(point), self._loss_curvature(point))
-        gradient, curvature, _ = directional_sums(*derivatives, smoothed_tree[self.labels.index])
+        gradient, curvature, _ = directional_sums(*derivatives, self.labels.rows(smoothed_tree))
         step = self._parabola_minimum(gradient, curvature, point, tree)
         return step if self.loss.majorised else min(step, self.score_unit)
 
@@ -258,7 +258,7 @@ class Objective(Resumable):
 
     def _labelled_scores(self, point: Iterate) -> Array:
         index = self.labels.index
-        return self.fixed_scores(index) + point.smoothed[index]
+        return self.fixed_scores(index) + self.labels.rows(point.smoothed)
 
     def _total_loss(self, labels: Labels, scores: Array) -> float:
         # Not a BLAS product: its threads would compete with those of the trees.
@@ -301,7 +301,9 @@ def evaluate_loss(loss: Loss, method: str, scores: Array, labels: Labels) -> Arr
         if not hasattr(result, "shape"):
             result = np.asarray(result)[()]  # a numpy scalar: CuPy takes no arrays of numpy
         # Finite only if all entries are.
-        is_finite = method != "curvature" and math.isfinite(float(result.sum()))
+        is_finite = math.isfinite(float(result.sum()))
+    if method == "curvature":
+        is_finite &= float(result.min()) >= 0.0
     shape = scores.shape[:1] if method == "value" else scores.shape
     broadcast = [(), (1,), (shape[0], 1), (1, shape[-1])] if method == "curvature" else []
     if result.shape not in [shape, *broadcast]:

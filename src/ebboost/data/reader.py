@@ -6,6 +6,7 @@ A column must have at prediction the type that it had at fit.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from numbers import Integral
 from typing import Any
 
@@ -258,6 +259,8 @@ def _as_list(column: Column) -> list[Any]:
 
 def _categories(column: Column, name: object) -> list[Any]:
     """Return the sorted categories of a column."""
+    if not isinstance(column, np.ndarray) and not _holds_objects(column):
+        column = column.unique()
     categories = {value for value in set(_as_list(column)) if not is_missing(value)}
     if len({isinstance(value, str) for value in categories}) > 1:
         problem = f"X, column {name!r}: the categories mix text and numbers"
@@ -288,7 +291,7 @@ def _codes(column: Column, categories: list[Any], name: str) -> Array:
                 f"{values.index(value)} is {value!r}. Convert the column to what it was at fit, "
                 "text or numbers."
             )
-    return np.fromiter((codes.get(value, np.nan) for value in values), np.float64, len(values))
+    return np.fromiter(map(codes.get, values, repeat(np.nan)), np.float64, len(values))
 
 
 def _numbers(column: Column, name: str) -> Array:

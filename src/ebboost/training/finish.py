@@ -163,6 +163,8 @@ def _graph_gain(problem: Problem, search: Search) -> GraphGain | None:
     if plain is None or problem.graph is None or problem.labels.validation(0) is None:
         return None
     models = (search.models(plain), search.mean_models(search.averaged))
+    if problem.n_labels > defaults.MOST_LABELS_FROM:  # plain boosting was not trained finally
+        models = (search.compared(plain), search.compared(search.selected))
     folds = [fold for fold in models[0] if fold in models[1]]
     losses = [losses_of(problem, one, folds) for one in models]
     n_labels = sum(total_rows(models[0][fold].held_out) for fold in folds)

@@ -107,6 +107,7 @@ class Search:
     def __post_init__(self) -> None:
         self.comparing = self.runner.comparing() if self.parts.steps else self.runner
         self._final: set[str] = set()
+        self._estimates: dict[tuple[str, int], LatentField | None] = {}
         #: Plain boosting with the trees of the selected candidate, if that was possible.
         self.plain: Candidate | None = None
 
@@ -134,8 +135,9 @@ class Search:
         if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
             trees = {name: getattr(current, name) for name in TREE_PARTS}
             plain = named(replace(self.parts.plain, **trees))
-            self.tried.setdefault(plain.name, plain)
-            self._train_finally(plain, range(len(self.compared(self.parts.plain))))
+            if self.problem.n_labels <= defaults.MOST_LABELS_FROM:
+                self.tried.setdefault(plain.name, plain)
+                self._train_finally(plain, range(len(self.compared(self.parts.plain))))
             self.plain = plain if self.models(plain) else self.parts.plain
         self.averaged = [*self._averaged(current), *self.parts.others]
         for candidate in self.averaged[1:]:
@@ -315,9 +317,17 @@ class Search:
         self, current: Candidate, start: LatentField | None = None
     ) -> LatentField | None:
         """The field that predicts labels best from the candidate's scores out of fold, if any."""
+        models = self.models(current)
+        key = (current.name, len(models))
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(models, start)
+        return self._estimates[key]
+
+    def _estimate(
+        self, models: Mapping[int, FoldModel], start: LatentField | None
+    ) -> LatentField | None:
         problem = self.problem
         assert problem.graph is not None
-        models = self.models(current)
         labels, scores = out_of_fold(problem, models, "held_out_scores")
         if not total_rows(labels.target) and problem.labels.evaluation is not None:
             labels = problem.labels.evaluation
@@ -326,6 +336,10 @@ class Search:
             return start or default_field(problem)
         arguments = (problem.graph, labels, scores, problem.output.loss)
         field = estimate_field(*arguments, seed=problem.seed, start=start).field
+        if field is None and problem.n_labels > defaults.MOST_LABELS_FROM:
+            return start or default_field(
+                problem
+            )  # a share of the labels is too few to rule it out
         if field is None or field.tau < MIN_TAU:
             return start
         return LatentField(float(f"{field.lam:.2g}"), float(f"{field.tau:.2g}"))
