@@ -40,10 +40,10 @@ MOST_LABELS = SizeDefaults(31, 20, 20.0, 20.0, 0.5, 255, 0.1, 10, 0.3)
 #: Number of labels from which on these are many. 1 000: 0 to +0.6 %, 20 000: −1.3 to 0 %.
 MANY_LABELS_FROM = 5_000
 #: Number of labels beyond which models end sooner, plain boosting is not trained again for the gain
-#: of the graph, and a field is compared even where the estimate of its strengths finds no gain. Mean
-#: Poisson deviance of Belgian policies (98 000 labels, 5 splits) with a patience of 25 and 10, and
-#: candidates compared at .2 and .3: .53717, .53712 on random rows, .53900, .53900 on unseen
-#: postcodes, in .7 of the processor time; without such a field .53623 instead of .53466 on one split.
+#: of the graph, and a field is compared even where the estimate of its strengths finds no gain.
+#: Mean Poisson deviance of Belgian policies (98 000 labels, 5 splits) with a patience of 25 and 10,
+#: and candidates compared at .2 and .3: .53717, .53712 on random rows, .53900, .53900 on unseen
+#: postcodes, in .7 of the processor time; without such a field .53623, not .53466, on one split.
 MOST_LABELS_FROM = 50_000
 #: Number of labels from which on a smaller learning rate is worth its rounds; not measured.
 FEW_LABELS_FROM = 1_000
