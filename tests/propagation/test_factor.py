@@ -32,6 +32,12 @@ def test_solutions_and_variances_are_those_of_the_dense_matrix(seed, n_nodes, sh
         np.testing.assert_allclose(factor.solve(right), expected, rtol=1e-8, atol=1e-11)
     variances = np.diag(np.linalg.inv(dense))
     np.testing.assert_allclose(factor.inverse_diagonal(), variances, rtol=1e-8)
+    other = GraphMatrix(adjacency, rng.uniform(1.0, 9.0, n_nodes) * matrix.diagonal, 0.7, root)
+    right = rng.normal(size=n_nodes)
+    solution, length = factor.solve_near(other, right, 1e-9, 500)
+    expected = np.linalg.solve(other.csr.toarray(), right)
+    np.testing.assert_allclose(solution, expected, rtol=1e-6, atol=1e-8)
+    assert length <= 1e-9
 
 
 def test_graphs_in_the_plane_are_factorised_and_dense_random_ones_are_not():

@@ -16,7 +16,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 #: Raised with the one in `kernels.c` whenever a signature changes: a stale library is not used.
-VERSION = 8
+VERSION = 9
 FOLDER = Path(__file__).parent
 LIBRARIES = ("libkernels.so", "libkernels.dylib", "libkernels.dll")
 
@@ -41,6 +41,7 @@ _SIGNATURES = {
     "factorize": "i" + "ppppp" + "d" + "ppppppppppp",
     "selected_inverse": "i" + "pppppppp" + "i" + "pp",
     "factor_solve": "i" + "pppppppp",
+    "near_solve": "i" + "pppppd" + "ppppppdi" + "ppppppp",
 }
 _TYPES = {"i": ctypes.c_int64, "p": ctypes.c_void_p, "d": ctypes.c_double}
 _REALS = {"float": ctypes.c_float, "double": ctypes.c_double}

@@ -24,7 +24,7 @@
 #endif
 
 /* Raised whenever a signature changes: a library left over from another build is then not used. */
-PUBLIC int64_t ebboost_sweep_version(void) { return 8; }
+PUBLIC int64_t ebboost_sweep_version(void) { return 9; }
 
 /* Rows that are summed before the terms are added to them: what they write stays in the nearest cache. */
 #define WINDOW 4096
@@ -652,4 +652,43 @@ PUBLIC void ebboost_factor_solve(int64_t n, const int32_t *restrict start, const
         v[k] = v[k] * inverse[k] - ((sums[0] + sums[1]) + (sums[2] + sums[3]));
         z[order[k]] = v[k];
     }
+}
+
+/* Conjugate gradients for (diag(diagonal) - strength R A R) z = right, R = diag(root), preconditioned by the factor of a matrix
+   with another diagonal: S L^-T D^-1 L^-1 S, S = diag(scale), with `scale` the root of the ratio of that diagonal to this one.
+   Enters with residual = right, leaves when the residual is no longer than `target`, with its length in `reached`. */
+PUBLIC void ebboost_near_solve(int64_t n, const int32_t *restrict start, const int32_t *restrict column,
+                               const double *restrict weight, const double *restrict root, const double *restrict diagonal,
+                               double strength, const int32_t *restrict first, const int32_t *restrict row,
+                               const double *restrict value, const double *restrict inverse, const int32_t *restrict order,
+                               const double *restrict scale, double target, int64_t most, double *restrict z,
+                               double *restrict residual, double *restrict direction, double *restrict image,
+                               double *restrict solved, double *restrict work, double *restrict reached) {
+    double last = 0, length = 0;
+    for (int64_t i = 0; i < n; i++) z[i] = direction[i] = 0, length += residual[i] * residual[i];
+    for (int64_t done = 0; done < most && sqrt(length) > target; done++) {
+        double product = 0, curvature = 0;
+        for (int64_t i = 0; i < n; i++) image[i] = scale[i] * residual[i];
+        ebboost_factor_solve(n, first, row, value, inverse, order, image, solved, work);
+        for (int64_t i = 0; i < n; i++) product += image[i] * solved[i];
+        const double turn = last > 0 ? product / last : 0;
+        for (int64_t i = 0; i < n; i++) {
+            direction[i] = scale[i] * solved[i] + turn * direction[i];
+            solved[i] = root[i] * direction[i];
+        }
+        for (int64_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (int32_t e = start[i]; e < start[i + 1]; e++) sum += weight[e] * solved[column[e]];
+            image[i] = diagonal[i] * direction[i] - strength * root[i] * sum;
+            curvature += direction[i] * image[i];
+        }
+        const double step = curvature > 0 ? product / curvature : 0;
+        last = product, length = 0;
+        for (int64_t i = 0; i < n; i++) {
+            z[i] += step * direction[i];
+            residual[i] -= step * image[i];
+            length += residual[i] * residual[i];
+        }
+    }
+    *reached = sqrt(length);
 }

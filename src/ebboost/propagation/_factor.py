@@ -69,6 +69,8 @@ class Factor:
         head = (n_nodes, *addresses(*edges, *numbers), matrix.strength)
         COMPILED.ebboost_factorize(*head, *addresses(*result))
         self._lower = (pattern.start, pattern.row, values, inverse, pattern.order)
+        self._edges = (*edges, numbers[0], numbers[2])
+        self._diagonal = numbers[1]
 
     def solve(self, right: Array) -> Array:
         """Return the solution of M z = b, of shape (n,) or (n, c)."""
@@ -79,6 +81,25 @@ class Factor:
             vectors = (*self._lower, column, solution[:, number], work)
             COMPILED.ebboost_factor_solve(len(right), *addresses(*vectors))
         return solution.reshape(right.shape)
+
+    def solve_near(
+        self, matrix: GraphMatrix, right: Array, target: float, max_iterations: int
+    ) -> tuple[Array, float]:
+        """Solve N z = b of shape (n,) for a matrix N that differs from M in its diagonal only.
+
+        Conjugate gradients with the preconditioner S M⁻¹ S, S² = diag(M)/diag(N). Also returns the
+        length of the residual.
+        """
+        n_nodes = len(right)
+        scale = np.sqrt(self._diagonal / matrix.diagonal)
+        length = np.zeros(1)
+        z, residual, *work = np.empty((6, n_nodes))
+        residual[:] = right
+        system = (*addresses(*self._edges, matrix.diagonal), matrix.strength)
+        precondition = (*addresses(*self._lower, scale), target, max_iterations)
+        vectors = addresses(z, residual, *work, length)
+        COMPILED.ebboost_near_solve(n_nodes, *system, *precondition, *vectors)
+        return z.copy(), float(length[0])
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of M⁻¹ by the recursion of Takahashi."""

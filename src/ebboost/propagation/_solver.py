@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from ebboost.data.once import lazy_property
 from ebboost.data.types import Array
 from ebboost.data.warn import warn_caller
 from ebboost.propagation._cg import conjugate_gradients, norms
@@ -39,13 +40,8 @@ class SparseSolver:
                 f"A system to solve on this graph has eigenvalues from {floor:.4g} to {top:.4g}, "
                 f"too far apart for double precision. {remedy}"
             )
-        if matrix.strength != 0.0:  # see _one_column
-            self._size = matrix.strength * matrix.root
-            with np.errstate(over="ignore"):  # a field that is shrunk to nothing
-                self._diagonal = matrix.diagonal / (self._size * matrix.root)
-            self._inverse = 1.0 / self._diagonal
         self._factor: Factor | None = None
-        self._precondition = None if near is None else near.solve
+        self._near = near
         if matrix.shape[0] <= self.direct_up_to:
             self.factorize()
 
@@ -75,7 +71,7 @@ class SparseSolver:
             return self._factor.solve(right)
         is_column = right.size == right.shape[0]
         one_by_one = is_column or self.matrix.sweep.solves_columns
-        if one_by_one and self._precondition is None and self.matrix.strength != 0.0:
+        if self._near is not None or (one_by_one and self.matrix.strength != 0.0):
             columns = [right.ravel()] if is_column else list(right.T)
             target = np.array([tolerance * max(float(norms(one)), 1e-300) for one in columns])
             solved = list(map(self._one_column, columns, target))
@@ -83,9 +79,7 @@ class SparseSolver:
             stacked = solved[0][0] if is_column else np.stack([z for z, _ in solved], axis=1)
             solution = stacked.reshape(right.shape)
         else:
-            precondition = self._precondition
-            if precondition is None:
-                precondition = partial(np.multiply, columnwise(1.0 / self.matrix.diagonal, right))
+            precondition = partial(np.multiply, columnwise(1.0 / self.matrix.diagonal, right))
             target = tolerance * np.maximum(norms(right), 1e-300)
             system = (self.matrix.times, right, precondition)
             solution, length = conjugate_gradients(*system, target, self.max_iterations)
@@ -98,11 +92,20 @@ class SparseSolver:
             )
         return solution
 
+    @lazy_property
+    def _scaled(self) -> tuple[Array, Array, Array]:
+        """Diagonal of the system in v = R z, its inverse, and c r."""
+        size = self.matrix.strength * self.matrix.root
+        with np.errstate(over="ignore"):  # a field that is shrunk to nothing
+            diagonal = self.matrix.diagonal / (size * self.matrix.root)
+        return diagonal, 1.0 / diagonal, size
+
     def _one_column(self, right: Array, target: float) -> tuple[Array, float]:
         """The system in v = R z, with the weights of A itself: (diag(δ/(c r²)) − A) v = b/(c r)."""
-        system = (self._diagonal, self._inverse, self._size)
+        if self._near is not None:
+            return self._near.solve_near(self.matrix, right, float(target), self.max_iterations)
         v, length = self.matrix.sweep.conjugate_gradients(
-            right / self._size, *system, float(target), self.max_iterations
+            right / self._scaled[2], *self._scaled, float(target), self.max_iterations
         )
         if not np.isfinite(length):  # the loops leave zeros, which would look like an answer
             v = np.full_like(v, np.nan)
