@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import ebboost as eb
-from ebboost.boosting.calibration import best_temperature, expected_calibration_error
+from ebboost.boosting.calibration import Calibration, expected_calibration_error, fit_calibration
 from ebboost.data.labels import Labels
 from tests.problems import homophilous
 
@@ -45,25 +45,45 @@ def test_true_temperature_is_recovered(temperature, n_classes):
     scores = 2 * np.random.default_rng(0).normal(size=(100, 1 if n_classes == 2 else 3))
     target = loss.inverse_link(scores / temperature)[:, -scores.shape[1] :]  # its own expectation
     labels = Labels(np.arange(100), target, np.ones(100))
-    assert best_temperature(scores, loss, labels) == pytest.approx(temperature, rel=1e-3)
+    fitted = fit_calibration(scores, loss, labels)
+    assert fitted.temperature == pytest.approx(temperature, rel=1e-3)
+    assert fitted.exponent == pytest.approx(0.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("loss", [eb.LogLoss(), eb.Softmax()], ids=repr)
+def test_true_exponent_is_recovered_from_many_labels(loss):
+    n_outputs = 1 if isinstance(loss, eb.LogLoss) else 3
+    scores = 2 * np.random.default_rng(0).normal(size=(3000, n_outputs))
+    true = Calibration(1.3, 0.4)
+    target = loss.inverse_link(true.apply(scores))[:, -scores.shape[1] :]
+    labels = Labels(np.arange(3000), target, np.ones(3000))
+    fitted = fit_calibration(scores, loss, labels)
+    np.testing.assert_allclose(fitted, true, rtol=0.15)  # the prior shrinks the exponent
+
+
+def test_size_of_two_scores_is_that_of_their_difference():
+    scores = np.array([[3.0], [-0.5]])
+    both = np.hstack([np.ones_like(scores), 1.0 + scores])
+    calibration = Calibration(1.5, 0.3)
+    one = calibration.apply(scores)
+    two = calibration.apply(both)
+    np.testing.assert_allclose(two[:, 1:] - two[:, :1], one)
 
 
 def test_labels_of_zero_weight_do_not_affect_the_temperature():
     scores = 3 * np.random.default_rng(0).normal(size=(100, 1))
     truth = eb.LogLoss().inverse_link(0.5 * scores)[:, 1:]
-    few = best_temperature(
-        scores[:50], eb.LogLoss(), Labels(np.arange(50), truth[:50], np.ones(50))
-    )
+    few = fit_calibration(scores[:50], eb.LogLoss(), Labels(np.arange(50), truth[:50], np.ones(50)))
     wrong = np.r_[truth[:50], 1 - truth[50:]]
     weight = np.repeat([1.0, 0.0], 50)
-    both = best_temperature(scores, eb.LogLoss(), Labels(np.arange(100), wrong, weight))
-    assert both == pytest.approx(few)
+    both = fit_calibration(scores, eb.LogLoss(), Labels(np.arange(100), wrong, weight))
+    assert both.temperature == pytest.approx(few.temperature, rel=0.01)
 
 
-def test_probabilities_are_those_of_scores_divided_by_the_temperature():
+def test_probabilities_are_those_of_calibrated_scores():
     X, y, graph = homophilous(300)
     m = eb.EBBSClassifier(20, random_state=0, n_jobs=1).fit(X, y > 0, graph=graph)
-    expected = eb.LogLoss().inverse_link(m.raw_predictions_ / m.temperature_)
+    expected = eb.LogLoss().inverse_link(m.calibration_.apply(m.raw_predictions_))
     np.testing.assert_allclose(m.predict_proba(), expected)
 
 

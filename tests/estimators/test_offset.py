@@ -64,7 +64,7 @@ def test_a_classifier_of_two_classes_takes_an_offset():
     m.fit(X, y > 0, graph=graph, offset=offset)
     raw = m.init_score_ + offset[:, None] + m.propagated_scores_
     np.testing.assert_allclose(
-        m.predict_proba()[:, 1], 1 / (1 + np.exp(-raw[:, 0] / m.temperature_))
+        m.predict_proba()[:, 1], 1 / (1 + np.exp(-m.calibration_.apply(raw)[:, 0]))
     )
     np.testing.assert_allclose(m.predict_proba(X, graph=graph, offset=offset), m.predict_proba())
 

@@ -114,13 +114,13 @@ def simulated_residuals(state: FittedState, random: np.random.Generator) -> Iter
     if spread is not None:
         variance = held_out_distribution(state).variance
         noise = np.sqrt(variance / (1.0 + spread.field_variance[record.nodes]))[:, None]
-    temperature = state.output.temperature
+    calibration = state.output.calibration
     for draw in range(n_draws):
         truth = record.prediction
         if field is not None:
             truth = truth + np.sqrt(dispersion) * field.difference(draw, None)
         if state.is_classifier or state.loss.log_link:
-            target = state.loss.sample(random, truth / temperature, dispersion)
+            target = state.loss.sample(random, calibration.apply(truth), dispersion)
         else:
             target = truth + noise * random.standard_normal(noise.shape)
         scores = record.prediction

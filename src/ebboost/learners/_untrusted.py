@@ -94,7 +94,8 @@ def _check_lightgbm_tree(text: str, path: str, n_columns: int) -> None:
     n_leaves, n_sets = (int(fields[name][0]) for name in counts)
     match({name: fields[name] for name in counts}, counts, path)
     n_splits = n_leaves - 1
-    n_weights = n_leaves if n_leaves > 1 else len(fields["leaf_weight"])
+    of_leaves = ("leaf_weight", "leaf_count")  # of a tree without splits, one or none
+    n_each = [n_leaves if n_leaves > 1 else min(len(fields.get(name, ())), 1) for name in of_leaves]
     child = Integers(-n_leaves, n_splits - 1, n_splits)
     unbounded = Numbers(n_splits, np.inf)
     schema = counts | {
@@ -105,8 +106,8 @@ def _check_lightgbm_tree(text: str, path: str, n_columns: int) -> None:
         "left_child": child,
         "right_child": child,
         "leaf_value": Numbers(n_leaves),
-        "leaf_weight": Numbers(n_weights),
-        "leaf_count": Integers(0, INT32_MAX, n_weights),
+        "leaf_weight": Numbers(n_each[0]),
+        "leaf_count": Integers(0, INT32_MAX, n_each[1]),
         "internal_value": Numbers(n_splits),
         "internal_weight": Numbers(n_splits),
         "internal_count": Integers(0, INT32_MAX, n_splits),

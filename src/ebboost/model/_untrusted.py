@@ -43,7 +43,7 @@ MANIFEST = {
     "candidate": dict,
     "node_ids": dict | None,
     "table": {"names": list, "is_sparse": bool, "origin": list, "stored": dict, "categories": dict},
-    "temperature": float | None,
+    "temperature": list | None,
     "environment": dict,
     "members": list,
     "spread": dict | None,

@@ -189,7 +189,7 @@ class FittedModel(ExplainedModel):
         return one.compute(
             Scored(
                 state.loss,
-                raw[rows] / state.output.temperature,
+                state.output.calibration.apply(raw[rows]),
                 state.output.encode(truth, "y"),
                 np.ones(rows.size) if weight is None else weight,
                 None if column is None else column[rows],

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
 
+from ebboost.boosting.calibration import IDENTITY, Calibration
 from ebboost.boosting.losses import REGRESSION_LOSSES, LogLoss, Loss, Softmax, regression_loss
 from ebboost.boosting.losses.base import initial_scores
 from ebboost.data import validation as checks
@@ -23,7 +24,7 @@ class Output:
 
     loss: Loss  # of equation (7), whose inverse link maps scores to predictions
     classes: NDArray[Any] | None = None  # sorted; None for numbers
-    temperature: float = 1.0  # of classes: their probabilities are those of scores divided by it
+    calibration: Calibration = IDENTITY  # of the scores of classes
 
     @classmethod
     def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
@@ -59,7 +60,7 @@ class Output:
 
 @dataclass(frozen=True)
 class ClassOutput(Output):
-    """Classes: probabilities are those of the scores divided by a temperature."""
+    """Classes: probabilities are those of calibrated scores."""
 
     classes: NDArray[Any] = field(default_factory=lambda: np.zeros(0))
 
@@ -92,7 +93,7 @@ class ClassOutput(Output):
 
     def apply_link(self, raw: Array) -> Array:
         """Return the probability of every class, shape (m, n_classes)."""
-        return self.loss.inverse_link(raw / self.temperature)
+        return self.loss.inverse_link(self.calibration.apply(raw))
 
     def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
         """Return the weight of each label's class."""

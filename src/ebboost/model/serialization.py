@@ -18,6 +18,7 @@ from scipy import sparse
 
 from ebboost import learners, propagation
 from ebboost.boosting import latent_field, losses, masked_labels, momentum
+from ebboost.boosting.calibration import Calibration
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -149,7 +150,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
                 for name, part in tables.items()
             },
         },
-        "temperature": output.temperature if isinstance(output, ClassOutput) else None,
+        "temperature": list(output.calibration) if isinstance(output, ClassOutput) else None,
         "spread": None if state.spread is None else untrusted.spread_facts(state.spread),
         "environment": dict(state.environment),
     }
@@ -356,13 +357,15 @@ def _library_parts() -> dict[str, type]:
     }
 
 
-def _output(loss: Loss, classes: NDArray[Any] | None, temperature: float | None) -> Output:
+def _output(loss: Loss, classes: NDArray[Any] | None, calibration: list[Any] | None) -> Output:
     if classes is None:
-        require(temperature is None, "temperature must be null for a regressor")
+        require(calibration is None, "temperature must be null for a regressor")
         return Output(loss)
-    in_range = temperature is not None and 0.0 < temperature < 1e6
-    require(in_range, "temperature must be a positive number")
-    return ClassOutput(loss, classes, temperature or 1.0)
+    numbers = calibration or []
+    is_pair = len(numbers) == 2 and all(isinstance(one, float) for one in numbers)
+    in_range = is_pair and 0.0 < numbers[0] < 1e6 and abs(numbers[1]) <= 1.0
+    require(in_range, "temperature must be a positive number and an exponent from -1 to 1")
+    return ClassOutput(loss, classes, Calibration(*numbers))
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:

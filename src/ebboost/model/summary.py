@@ -139,7 +139,8 @@ def _selection_rows(state: FittedState) -> Rows:
 
 def _output_rows(state: FittedState) -> Rows:
     if isinstance(state.output, ClassOutput):
-        rows = [("scores", f"temperature {state.output.temperature:.3g}")]
+        temperature, exponent = state.output.calibration
+        rows = [("scores", f"temperature {temperature:.3g}, exponent {exponent:.2g}")]
         if state.calibration_error is not None:
             text = f"expected error {state.calibration_error:.3f} on the validation nodes"
             rows.append(("calibration", text))

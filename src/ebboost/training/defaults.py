@@ -137,7 +137,7 @@ MIN_LABELS_FOR_FOLDS = 10
 ROUNDS_WITHOUT_VALIDATION = 50
 MIN_LABELS_TO_HOLD_OUT = 50
 MIN_LABELS_TO_TRAIN = 10
-#: Fewest held-out labels that the temperature of probabilities is chosen on; not tuned.
+#: Fewest held-out labels that probabilities are calibrated on; not tuned.
 MIN_LABELS_TO_CALIBRATE = 50
 #: Trees of the size of residuals: fewest labels, folds, leaves, rows of a leaf, rounds, learning
 #: rate and patience; and the least share of a node's variance that its own label may leave.

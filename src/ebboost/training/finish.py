@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ebboost.backends import Backend
-from ebboost.boosting.calibration import best_temperature, expected_calibration_error
+from ebboost.boosting.calibration import IDENTITY, expected_calibration_error, fit_calibration
 from ebboost.boosting.losses import SquaredError
 from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
@@ -191,16 +191,16 @@ def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedSt
 
 
 def _calibrate(state: FittedState) -> FittedState:
-    """Choose the temperature of the probabilities at labels that were not trained on."""
+    """Calibrate the probabilities at labels that were not trained on."""
     record = state.validation
     n_labels = total_rows(record.target)
     if not n_labels:
         return state
     labels = Labels(record.nodes, record.target, np.ones_like(record.target[:, 0]))
-    temperature = 1.0
+    calibration = IDENTITY
     if n_labels >= defaults.MIN_LABELS_TO_CALIBRATE:
-        temperature = best_temperature(record.prediction, state.loss, labels)
-    output = replace(state.output, temperature=temperature)
+        calibration = fit_calibration(record.prediction, state.loss, labels)
+    output = replace(state.output, calibration=calibration)
     members = tuple(replace(one, output=output) for one in state.members)
     error = expected_calibration_error(output.apply_link(record.prediction), record.target)
     return replace(state, output=output, members=members, calibration_error=error)

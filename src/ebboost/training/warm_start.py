@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebboost.boosting.calibration import IDENTITY
 from ebboost.boosting.losses import Loss
 from ebboost.data.warn import warn_caller
 from ebboost.learners import as_learner
@@ -42,7 +43,7 @@ def continued_output(
     losses = [repr(kind.from_labels(known, one).loss) for one in (state.parameters["loss"], loss)]
     if losses[0] != losses[1]:
         raise ValueError(f"loss must be that of init_model, {losses[0]}, got {losses[1]}.")
-    return replace(state.output, temperature=1.0)
+    return replace(state.output, calibration=IDENTITY)
 
 
 def with_warm_start(problem: Problem, state: FittedState) -> Problem:
