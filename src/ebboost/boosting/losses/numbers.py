@@ -17,7 +17,7 @@ MAD_TO_STD = 1.4826
 # residuals of Lucas, County and House 1.3, 1.5 and 1.6 % are more than four of these off, 1.6 % of
 # a Laplace distribution; with 5 % outliers in the labels 4.5, 4.2 and 4.5 %.
 LAPLACE_RATE = MAD_TO_STD * float(np.log(2.0))
-# Robust standard deviations from which on a label may be an outlier, and its least weight; not tuned.
+# Robust standard deviations from which on a label may be an outlier, and its least weight.
 OUTLIER_FROM = 2.0
 MIN_WEIGHT = 0.01
 
