@@ -195,10 +195,13 @@ def nearest_of(data: FitData) -> NearestRows:
     """Return the graph of the coordinates, which the workers find."""
     names = [str(name) for name in getattr(data.X, "columns", range(data.X.shape[1]))]
     columns, degrees = coordinate_columns(data.coordinates, names)
-    points: Any = None if columns else data.coordinates
-    if points is not None and (points.ndim != 2 or points.shape[1] != 2):
+    if columns:
+        return NearestRows(columns, degrees)
+    points: Any = data.coordinates
+    points = points if hasattr(points, "shape") else np.asarray(points)
+    if len(points.shape) != 2 or points.shape[1] != 2:
         raise ValueError("coordinates must be two columns of X, or points with two coordinates.")
-    return NearestRows(columns, degrees, points)
+    return NearestRows((), degrees, points)
 
 
 def _listed_labels(trainer: Trainer, data: FitData, n_nodes: int) -> tuple[Any, Any]:

@@ -136,7 +136,7 @@ class Cluster:
         if is_dask(values):
             return self._split_blocks(name, values)
         array = np.asarray(values)
-        if array.shape != (self.n_rows,):
+        if len(array) != self.n_rows or (array.ndim > 1 and name != "coordinates"):
             raise ValueError(f"{name} must have {self.n_rows} entries, got shape {array.shape}.")
         parts = [self.partition.select(rank, array) for rank in range(len(self.blocks))]
         return [

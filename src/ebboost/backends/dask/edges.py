@@ -27,8 +27,12 @@ Choose = Callable[[Mapping[str, Any]], Any]
 
 
 def split_ids(relations: Relations, cluster: Cluster) -> dict[str, Any]:
-    """Return the ids of each worker's nodes, as columns, for each relation."""
-    return {f"ids {name}": cluster.split("ids", one.ids) for name, one in relations.items()}
+    """Return the ids of each worker's nodes, or its points, for each relation."""
+    columns = {}
+    for name, one in relations.items():
+        kind = "coordinates" if isinstance(one, NearestRows) else "ids"
+        columns[f"ids {name}"] = cluster.split(kind, one.ids)
+    return columns
 
 
 def read_relations(

@@ -81,7 +81,7 @@ def nearest_rows(points: Array, partition: Partition, workers: Collective) -> sp
     """Return the rows of this worker's nodes in the graph of nearest rows, weighted by distance.
 
     It is that of ``Graph.build_knn(points, 8, weight="distance")``, up to the choice among points
-    that are equally near.
+    that are equally near, and to the median of more than ``SAMPLE`` distances.
     """
     positions = partition.positions(workers.rank)
     k = min(N_NEIGHBORS, partition.n_nodes - 1)
