@@ -8,6 +8,7 @@ import pytest
 
 from ebboost.cli import tables
 from ebboost.cli.formats import Query
+from ebboost.cli.graph_files import EdgeColumns, read_nodes_and_edges
 from tests.cli.commands import grid, run
 
 FRAME = pd.DataFrame({"id": [7, 8], "price": [1.5, 2.5], "kind": ["a", "b"]})
@@ -27,6 +28,25 @@ def test_dataframes_in_binary_files_are_read(tmp_path, name):
     else:
         getattr(FRAME, f"to_{name[2:]}")(path)
     same(tables.read_table(path, text=["id"]))
+
+
+def test_dates_and_written_numbers_in_binary_files_are_such(tmp_path):
+    frame = FRAME.assign(sold=["31/12/2023", "05/01/2024"], rent=["€1,200", "€900"])
+    frame.to_feather(tmp_path / "t.feather")
+    with pytest.warns(UserWarning, match="'€1,200' is 1200"):
+        table = tables.read_table(tmp_path / "t.feather", text=["id"])
+    assert table["rent"].tolist() == [1200.0, 900.0]
+    assert table["sold"].dt.day.tolist() == [31, 5]
+
+
+def test_edges_in_a_sheet_without_a_header_lose_none(tmp_path):
+    pytest.importorskip("openpyxl")
+    edges = pd.DataFrame([[7, 8, 0.5], [8, 9, 2.0]])
+    edges.to_excel(tmp_path / "e.xlsx", header=False, index=False)
+    pd.DataFrame({"id": [7, 8, 9], "x": [1, 2, 3]}).to_csv(tmp_path / "n.csv", index=False)
+    columns = EdgeColumns(weight="column 3")
+    data = read_nodes_and_edges(tmp_path / "n.csv", tmp_path / "e.xlsx", columns=columns)
+    assert data.graph.adjacency.toarray().tolist() == [[0, 0.5, 0], [0.5, 0, 2], [0, 2, 0]]
 
 
 @pytest.mark.parametrize("name", ["t.gpkg", "t.geojson", "t.parquet"])

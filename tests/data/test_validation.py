@@ -336,3 +336,10 @@ def test_valid_input_raises_no_warning():
         warnings.simplefilter("error")
         model = regressor().fit(FRAME, HALF, graph=GRAPH, eval_set=([6, 7], [6.0, 7.0]))
         assert np.isfinite(model.predict(FRAME, graph=GRAPH)).all()
+
+
+@pytest.mark.parametrize(("others", "warns"), [(1.0, False), (5.0, True)])
+def test_minus_one_is_asked_about_where_it_is_no_step_below_zero(others, warns, recwarn):
+    y = np.where(Y < 2, -1.0, others * (Y % 2))
+    eb.EBBSRegressor(1, early_stopping=False).fit(X, y)
+    assert ["y is -1 in 2 rows" in str(one.message) for one in recwarn] == [True] * warns

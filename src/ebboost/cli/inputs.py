@@ -258,6 +258,9 @@ def read_problem(
     if graph.coordinates is not None:
         for name in graph.coordinates:
             tables.check_column(list(X), name, "--coordinates", nodes)
+            if line := tables.first_line(X[name].isna().to_numpy(), nodes):
+                problem = f"column {name!r} is empty. Every row needs coordinates."
+                raise ValueError(f"{nodes}, line {line}: {problem}")
         reader = TableReader()
         _, built = Coordinates.fit(graph.coordinates, list(X), reader.fit(X))
         ids = None if data.id_name is None else data.ids

@@ -121,7 +121,8 @@ def _read_new(
         tables.check_column(tables.column_names(options.table(nodes)), groups, "--groups", nodes)
         return options.read_groups(nodes, None, groups)
     if edges is None:
-        return read_nodes(options.table(nodes), options.node_id)
+        with console.progress(f"reading {nodes.name}"):
+            return read_nodes(options.table(nodes), options.node_id)
     fitted_ids = inputs.node_ids(model)
     directed = model.graph_ is not None and model.graph_.outgoing is not None
     options = replace(options, directed=directed)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
 
 from ebboost.cli.formats import Query, TableSource, compression_of, opened_text, read_frame
 from ebboost.cli.text_columns import as_numbers, parse_columns
@@ -27,6 +28,7 @@ DELIMITERS = ",;\t|"
 SNIFFED_CHARACTERS = 1 << 16
 MAX_COMPARED = 20_000  # names in the search for the nearest, which then takes a second
 PARQUET_SUFFIXES = (".parquet", ".pq")
+SHEET_SUFFIXES = (".xlsx", ".xlsm")
 # An id may be called NA, as Namibia is; in all other columns these mean a missing value.
 MISSING_VALUES = ["", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None"]
 CSV_OPTIONS: dict[str, Any] = {"index_col": False, "encoding": "utf-8-sig"}
@@ -70,8 +72,9 @@ def column_names(source: TableSource, header: bool = True) -> list[str]:
     else:
         assert isinstance(source, Path)
         names, _ = _read_first_line(source)
-        if not header:
-            return [f"column {number}" for number in range(1, len(names) + 1)]
+    if not header:
+        return [f"column {number}" for number in range(1, len(names) + 1)]
+    if frame is None:
         if as_numbers(pd.Series(names)).notna().all():
             remedy = "Put a line with the names of the columns first."
             raise ValueError(f"{source} has no header: its first line is {names}. {remedy}")
@@ -83,9 +86,12 @@ def column_names(source: TableSource, header: bool = True) -> list[str]:
 
 
 def first_fields(source: TableSource) -> list[str]:
-    """Return the fields of the first line of a text file, none for other files."""
-    if isinstance(source, Query) or read_frame(existing(source)) is not None:
+    """Return the fields of the first line of a text file or sheet, none for other files."""
+    if isinstance(source, Query):
         return []
+    frame = read_frame(existing(source))
+    if frame is not None:
+        return [str(name) for name in frame] if source.suffix.lower() in SHEET_SUFFIXES else []
     return _read_first_line(source)[0]
 
 
@@ -99,10 +105,15 @@ def read_table(
     names = column_names(source, header)
     frame = read_frame(source)
     if frame is not None:
+        if not header:
+            first = pd.DataFrame([map(_as_field, frame)], columns=frame.columns, dtype=object)
+            frame = pd.concat([first, frame.astype(object)], ignore_index=True)
         frame = frame.set_axis(names, axis=1)[names if only is None else list(only)].copy()
         for name in text:
             frame[name] = _as_text(frame[name])
-        return frame
+        others = [name for name in frame if name not in text]
+        texts = [name for name in others if infer_dtype(frame[name]) == "string"]
+        return parse_columns(frame, texts, source.name)
     assert isinstance(source, Path)
     _, delimiter = _read_first_line(source)
     options = {"sep": delimiter, "names": names, "usecols": only, "header": 0 if header else None}
@@ -183,6 +194,11 @@ def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
 def as_names(column: pd.Series) -> pd.Series:
     """Return a column as text, None where missing; whole numbers do not end in ".0"."""
     return _as_text(column).astype(object).where(column.notna(), None)
+
+
+def _as_field(name: object) -> object:
+    """A cell that pandas read as the name of a column: floats if one of the names is no integer."""
+    return int(name) if isinstance(name, float) and name.is_integer() else name
 
 
 def _as_text(column: pd.Series) -> pd.Series:

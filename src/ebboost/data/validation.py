@@ -143,7 +143,8 @@ def _warn_of_missing_code(labels: NDArray[Any], classes: bool) -> None:
     n_codes = labels.size - others.size
     if code not in MISSING_CODES or not others.size or others.min() < 0 or n_codes < 2:
         return
-    if code == -1 and not (classes and others.min() == 0):  # -1 and 1 are two classes
+    # -1 and 1 are two classes, and -1, 0 and 1 may be numbers.
+    if code == -1 and (others.min() > 0 if classes else others.max() <= 1):
         return
     warn_caller(
         f"y is {code:g} in {n_codes} rows and negative nowhere else. If this means that the label "
