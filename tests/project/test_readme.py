@@ -56,7 +56,8 @@ def test_no_page_tells_to_install_from_a_registry():
 
 def make(target, folder, *options):
     """What a target prints; its files are in a folder, its environment is the one of the tests."""
-    settings = [f"RUN_DEMO={sys.executable}", f"DEMO={folder}", "--assume-old=.venv-demo/.ready"]
+    installed = [f"--assume-old=.venv-demo/{file}" for file in (".ready", ".report-ready")]
+    settings = [f"RUN_DEMO={sys.executable}", f"DEMO={folder}", *installed]
     process = subprocess.run(
         ["make", target, *settings, *options],
         cwd=README.parent,
