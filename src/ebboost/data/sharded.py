@@ -24,7 +24,7 @@ class Reducer(Protocol):
     def allgather(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the arrays of all workers, by rank."""
 
-    def allgather_objects(self, value: Any) -> list[Any]:
+    def allgather_objects(self, value: object) -> list[Any]:
         """Return the objects of all workers, by rank."""
 
 

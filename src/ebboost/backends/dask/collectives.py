@@ -48,7 +48,7 @@ class Collective(ABC):
         """Send an array to each of some ranks; return those of the senders, in their order."""
 
     @abstractmethod
-    def allgather_objects(self, value: Any) -> list[Any]:
+    def allgather_objects(self, value: object) -> list[Any]:
         """Return the objects of all workers, by rank."""
 
     def allgather(self, values: AnyRows) -> list[AnyRows]:
@@ -95,7 +95,9 @@ class DaskCollective(Collective):
         self._sockets = sockets
         self._sender = ThreadPoolExecutor(1, "ebboost-send")
 
-    def _connect(self, fit: bytes, listener: Any, addresses: Sequence[Any]) -> dict[int, Any]:
+    def _connect(
+        self, fit: bytes, listener: socket.socket, addresses: Sequence[Any]
+    ) -> dict[int, Any]:
         """A connection with each other worker; the one of higher rank opens it."""
         sockets: dict[int, Any] = {}
         for rank in range(self.rank):
@@ -134,7 +136,7 @@ class DaskCollective(Collective):
         self.sent += flat.nbytes
         return sums.reshape(values.shape)
 
-    def allgather_objects(self, value: Any) -> list[Any]:
+    def allgather_objects(self, value: object) -> list[Any]:
         """Return the objects of all workers, by rank."""
         # The collective takes no None.
         return [self._collective.broadcast([value], rank)[0] for rank in range(self.count)]

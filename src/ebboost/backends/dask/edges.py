@@ -61,14 +61,14 @@ def read_relations(
 
 
 def read_graph(
-    graph: ParquetGraph, ids: Any, partition: Partition, collective: Collective
+    graph: ParquetGraph, ids: NDArray[Any] | None, partition: Partition, collective: Collective
 ) -> ShardGraph:
     """Return this worker's part of a graph; ``ids`` are those of its nodes, None for positions."""
     return shard_graph(read_rows(graph, ids, partition, collective), partition, collective)
 
 
 def read_rows(
-    graph: ParquetGraph, ids: Any, partition: Partition, collective: Collective
+    graph: ParquetGraph, ids: NDArray[Any] | None, partition: Partition, collective: Collective
 ) -> sparse.csr_array:
     """Return the rows of this worker's nodes, with a column for every node."""
     find = None if ids is None else Directory(ids, partition, collective)
@@ -143,7 +143,7 @@ def _blocks(
 class Directory:
     """Positions of nodes by id; each worker has those whose hash leads to it."""
 
-    def __init__(self, ids: Any, partition: Partition, collective: Collective) -> None:
+    def __init__(self, ids: NDArray[Any], partition: Partition, collective: Collective) -> None:
         self._collective = collective
         self._kind = _kind(ids)
         keys = _keys(ids)
@@ -190,11 +190,11 @@ class Directory:
         return np.where((self._keys[row] == keys).all(axis=1), self._positions[row], -1)
 
 
-def _kind(ids: Any) -> str:
+def _kind(ids: NDArray[Any]) -> str:
     return "integers" if np.asarray(ids).dtype.kind in "iu" else "text"
 
 
-def _keys(ids: Any) -> NDArray[np.uint64]:
+def _keys(ids: NDArray[Any]) -> NDArray[np.uint64]:
     """Two numbers for each id: of text two hashes, together 128 bits."""
     from pandas.util import hash_array
 

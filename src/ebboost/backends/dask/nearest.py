@@ -32,7 +32,7 @@ class NearestRows:
         """Return the graph as it is sent to workers, each of which has the points of its rows."""
         return replace(self, ids=None)
 
-    def points(self, values: Any, passed: Any) -> Array:
+    def points(self, values: NDArray[Any], passed: NDArray[Any]) -> Array:
         """Return the points of a worker's rows of X, or of those that were passed."""
         points = values[:, list(self.columns)] if self.columns else passed
         return as_points(points, "haversine" if self.degrees else "euclidean")
@@ -72,7 +72,7 @@ class Points:
             node[rows] = np.take_along_axis(nodes, order, axis=1)
         return distance, node
 
-    def _query(self, tree: Any, targets: Array, k: int) -> tuple[Array, Positions]:
+    def _query(self, tree: cKDTree, targets: Array, k: int) -> tuple[Array, Positions]:
         distance, row = tree.query(targets, k=np.arange(1, k + 1))
         return distance, np.append(self.positions, -1)[row]
 
