@@ -1,6 +1,7 @@
 """Classes with few labels, and losses that bear outliers.
 
     python -m benchmarks.likelihoods classes [--seeds 0 1 …]
+    python -m benchmarks.likelihoods calibration
     python -m benchmarks.likelihoods outliers
     python -m benchmarks.likelihoods rounds
 
@@ -10,6 +11,10 @@ neighbours', alone, followed by Correct and Smooth (weights chosen on a fifth of
 with shares of the classes among labelled nodes at one and two edges, the own label left out.
 "Calibration" is the expected calibration error, and the largest of 19 in 20 samples of labels drawn
 from the probabilities.
+
+Calibration: seven problems with labels drawn at random, of Coauthor-CS in proportion to the
+classes. "Estimated, up to" is the same as by chance for probabilities whose scale and intercepts
+are off by as much as estimates from that many labels are.
 
 Outliers: RMSE of later sales of Lucas with clean labels, and with 5 % of the labels known moved
 by up to five standard deviations; the squared error, Huber's and the median.
@@ -160,6 +165,71 @@ def calibration(probabilities: np.ndarray, y: np.ndarray) -> tuple[float, float]
     return error, float(np.quantile(draws, 0.95))
 
 
+def estimated_range(probabilities: np.ndarray, n_labels: int) -> float:
+    """Return what 19 in 20 samples stay below if scale and intercepts are estimated from labels."""
+    scores = np.log(np.maximum(probabilities, 1e-12))
+    n_classes = scores.shape[1]
+    moves = np.concatenate([scores[:, :, None], np.tile(np.eye(n_classes), (len(scores), 1, 1))], 2)
+    centered = moves - np.einsum("nc,nck->nk", probabilities, moves)[:, None]
+    information = np.einsum("nc,nck,ncl->kl", probabilities, centered, centered) / len(scores)
+    covariance = np.linalg.pinv(n_labels * information, rcond=1e-6, hermitian=True)
+    random = np.random.default_rng(0)
+    errors = []
+    for off in random.multivariate_normal(np.zeros(n_classes + 1), covariance, N_DRAWS // 4):
+        true = eb.Softmax().inverse_link(scores * (1.0 + off[0]) + off[1:])
+        drawn = (random.random((len(true), 1)) > true.cumsum(axis=1)).sum(axis=1)
+        target = np.eye(n_classes)[drawn.clip(max=n_classes - 1)]
+        errors.append(expected_calibration_error(probabilities, target))
+    return float(np.quantile(errors, 0.95))
+
+
+def calibration_problems() -> Iterator[tuple[str, Problem]]:
+    """Yield classes whose labels are drawn at random."""
+
+    def drawn(X: object, y: np.ndarray, graph: eb.Graph, n_labels: int) -> Problem:
+        nodes = np.random.default_rng(0).choice(y.size, n_labels, replace=False)
+        return Problem(X, y, graph, np.sort(nodes))
+
+    X, price, graph, _ = eb.datasets.load_lucas()
+    yield "Lucas, price above median", drawn(X, (price > np.median(price)) * 1, graph, 2_000)
+    X, wall, graph, _ = eb.datasets.load_lucas("wall")
+    y = np.unique(wall, return_inverse=True)[1]
+    for n_labels in (2_000, 15_000):
+        yield "Lucas, walls", drawn(X, y, graph, n_labels)
+    X, turnout, graph, _ = eb.datasets.load_elect80()
+    yield "elect80, above median", drawn(X, (turnout > np.median(turnout)) * 1, graph, 1_500)
+    data = load("county")
+    yield "County, above median", drawn(data.X, (data.y > np.median(data.y)) * 1, data.graph, 1_500)
+    data = load("house")
+    y = np.digitize(data.y, np.quantile(data.y, (0.2, 0.4, 0.6, 0.8)))
+    yield "House, fifths", drawn(data.X, y, data.graph, 2_000)
+    data = load("coauthor_cs")
+    y = np.asarray(data.y)
+    random = np.random.default_rng(0)
+    parts = [random.permutation(np.flatnonzero(y == one)) for one in np.unique(y)]
+    known = np.concatenate([part[: max(round(0.11 * part.size), 2)] for part in parts])
+    yield "Coauthor-CS", Problem(sparse.csr_array(data.X), y, data.graph, np.sort(known))
+
+
+def compare_calibration() -> None:
+    """Print the table of calibration errors."""
+    titles = ("data", "labels", "accuracy %", "log-loss", "calibration")
+    print(f"| {' | '.join((*titles, 'by chance up to', 'estimated, up to', 'exponent'))} |")
+    print("|---|---|---|---|---|---|---|---|")
+    for data, problem in calibration_problems():
+        model = eb.EBBSClassifier(selection="rules", n_folds=3, random_state=0)
+        model.fit(problem.X, problem.y[problem.known], nodes=problem.known, graph=problem.graph)
+        probabilities = model.predict_proba()[problem.test]
+        y = problem.y[problem.test]
+        accuracy = 100.0 * np.mean(probabilities.argmax(axis=1) == y)
+        likelihood = np.log(np.maximum(probabilities[np.arange(y.size), y], 1e-15))
+        error, chance = calibration(probabilities, y)
+        estimated = estimated_range(probabilities, problem.known.size)
+        cells = (f"{accuracy:.1f}", f"{-likelihood.mean():.4f}", f"{error:.4f}", f"{chance:.4f}")
+        row = (data, problem.known.size, *cells, f"{estimated:.4f}", model.calibration_.exponent)
+        print(f"| {' | '.join(map(str, row[:-1]))} | {row[-1]:.2f} |", flush=True)
+
+
 def compare_classes(seeds: list[int]) -> None:
     """Print the table of classes."""
     print(
@@ -234,7 +304,11 @@ def compare_rounds(n_rounds: int = 60) -> None:
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
-TABLES = {"outliers": compare_outliers, "rounds": compare_rounds}
+TABLES = {
+    "calibration": compare_calibration,
+    "outliers": compare_outliers,
+    "rounds": compare_rounds,
+}
 
 
 def main() -> None:
