@@ -443,7 +443,8 @@ def test_golden_files_predict_the_same_as_when_they_were_written(path):
     expected = json.loads(path.with_suffix(".json").read_text())
     model = eb.load(path)
     call = getattr(model, "predict_proba", model.predict)
-    np.testing.assert_array_equal(call(), expected["fitted"])
+    # Exponentials of numpy differ in the last bit between processors.
+    np.testing.assert_allclose(call(), expected["fitted"], rtol=1e-14)
     if "rows" in expected:
         rows = expected["rows"]
         new = sparse.csr_array(np.array(rows["counts"])) if "counts" in rows else pd.DataFrame(rows)
