@@ -34,7 +34,7 @@ from ebboost.graph import Graph, ParquetGraph
 from ebboost.inspection import plots as plot
 from ebboost.inspection.graph_check import GraphCheck, check_graph
 from ebboost.inspection.report import write_report
-from ebboost.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
+from ebboost.learners import CatBoost, Learner, LightGBM, RandomNetwork, ScikitLearn, XGBoost
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation
 from ebboost.model.intervals import Intervals, PredictionSets
@@ -97,6 +97,7 @@ __all__ = [
     "ProgressBar",
     "PropagationOperator",
     "Quantile",
+    "RandomNetwork",
     "Robust",
     "RoundInfo",
     "ScikitLearn",

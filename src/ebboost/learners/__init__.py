@@ -1,10 +1,11 @@
-"""Weak learners: LightGBM, XGBoost, CatBoost, scikit-learn regressors and learners of your own."""
+"""Weak learners: LightGBM, XGBoost, CatBoost, random networks, scikit-learn, and your own."""
 
 from sklearn.base import is_regressor
 
 from ebboost.learners.base import Ensemble, Learner, Pickled, TreeGrower, check_device
 from ebboost.learners.catboost import CatBoost
 from ebboost.learners.lightgbm import LightGBM
+from ebboost.learners.network import RandomNetwork
 from ebboost.learners.sklearn import ScikitLearn
 from ebboost.learners.xgboost import XGBoost
 
@@ -14,6 +15,7 @@ __all__ = [
     "Learner",
     "LightGBM",
     "Pickled",
+    "RandomNetwork",
     "ScikitLearn",
     "TreeGrower",
     "XGBoost",
@@ -25,6 +27,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "lightgbm": LightGBM,
     "xgboost": XGBoost,
     "catboost": CatBoost,
+    "network": RandomNetwork,
 }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ebboost.data.table import Table
 from ebboost.learners.base import Array, Ensemble, Learner
 from ebboost.learners.lightgbm import LightGBMEnsemble, joined_text
+from ebboost.learners.network import NetworkEnsemble, RandomNetwork, join
 
 
 class AveragedEnsemble(Ensemble):
@@ -44,13 +45,17 @@ class AveragedEnsemble(Ensemble):
 
 
 def average(ensembles: Sequence[Ensemble]) -> Ensemble:
-    """Return the mean of ensembles; of LightGBM's, one booster with the trees of all."""
+    """Return the mean of ensembles; of one library's, one ensemble with the trees of all."""
     texts = [one.weighted_text for one in ensembles if isinstance(one, LightGBMEnsemble)]
     if len(ensembles) == 1:
         return ensembles[0]
     if len(texts) == len(ensembles):
         return LightGBMEnsemble(*joined_text(texts, 1.0 / len(texts)))
-    return AveragedEnsemble(ensembles)
+    networks = [one for one in ensembles if isinstance(one, NetworkEnsemble)]
+    joined = None
+    if len(networks) == len(ensembles):
+        joined = join(networks, 1.0 / len(networks))
+    return joined or AveragedEnsemble(ensembles)
 
 
 def add(one: Ensemble, other: Ensemble) -> Ensemble:
@@ -60,7 +65,12 @@ def add(one: Ensemble, other: Ensemble) -> Ensemble:
 
 
 def load_ensemble(learner: Learner, files: dict[str, bytes]) -> Ensemble:
-    """Return the ensemble in a model file; see :meth:`Learner.load`."""
+    """Return the ensemble in a model file; see :meth:`Learner.load`.
+
+    A model with trees may have members that are networks.
+    """
+    if any(name.endswith("network-weights.npy") for name in files):
+        learner = RandomNetwork()
     numbers = {name.partition("-")[0] for name in files if name.partition("-")[0].isdecimal()}
     if not numbers:
         return learner.load(files)
