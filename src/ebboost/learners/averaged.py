@@ -67,21 +67,21 @@ def add(one: Ensemble, other: Ensemble) -> Ensemble:
 def load_ensemble(learner: Learner, files: dict[str, bytes]) -> Ensemble:
     """Return the ensemble in a model file; see :meth:`Learner.load`.
 
-    A model with trees may have members that are networks.
+    A model of trees may have members that are networks.
     """
-    if any(name.endswith("network-weights.npy") for name in files):
-        learner = RandomNetwork()
     numbers = {name.partition("-")[0] for name in files if name.partition("-")[0].isdecimal()}
     if not numbers:
-        return learner.load(files)
+        is_network = "network-weights.npy" in files
+        return (RandomNetwork if is_network else learner).load(files)
     return AveragedEnsemble(
         [
-            learner.load(
+            load_ensemble(
+                learner,
                 {
                     name.removeprefix(f"{number}-"): content
                     for name, content in files.items()
                     if name.startswith(f"{number}-")
-                }
+                },
             )
             for number in sorted(numbers, key=int)
         ]

@@ -8,7 +8,7 @@ eight terms.
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
 from operator import add
@@ -30,6 +30,7 @@ MIN_LEVEL_ROWS = 10
 KNOTS = 65  # of the normal scores of a column, at its quantiles
 OUTERMOST = 0.002  # rank beyond which normal scores are constant
 BLOCK_ROWS = 8192  # predicted at once
+IMPORTANCE_ROWS = 256  # whose contributions measure the importance of columns
 NUMBER = -1  # in place of a level
 MISSING = -2
 Float32 = np.ndarray[Any, np.dtype[np.float32]]
@@ -91,12 +92,12 @@ class RandomNetwork(Learner):
     def load(cls, files: dict[str, bytes]) -> "NetworkEnsemble":
         """Return the units in a model file; see :meth:`Learner.load`."""
         arrays = {}
-        own = ("weights", "columns")
+        own = ("weights", "importance")
         for name in (*Scaling.__dataclass_fields__, *Units.__dataclass_fields__, *own):
             arrays[name] = parse_npy(files[f"network-{name}.npy"])
         scaling = Scaling(*(arrays[name] for name in Scaling.__dataclass_fields__))
         units = Units(*(arrays[name] for name in Units.__dataclass_fields__))
-        return NetworkEnsemble(scaling, units, arrays["weights"], arrays["columns"].size)
+        return NetworkEnsemble(scaling, units, arrays["weights"], arrays["importance"])
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,12 @@ class Units:
         weights = self.outputs[number * (n_units + 1) : (number + 1) * (n_units + 1)]
         return Units(self.inputs[own], self.coefficients[own], self.biases[own], weights)
 
-    def values(self, rows: Array) -> Array:
-        """Return the outputs of the units of one round at rows of inputs."""
-        hidden = np.maximum(rows @ self.directions(rows.shape[1]) + self.biases, 0.0)
+    def hidden(self, rows: Array) -> Array:
+        """Return the values of the units at rows of inputs."""
+        return np.maximum(rows @ self.directions(rows.shape[1]) + self.biases, 0.0)
+
+    def weighted(self, hidden: Array) -> Array:
+        """Return the outputs of one round from the values of its units."""
         return hidden @ self.outputs[:-1].astype(np.float64) + self.outputs[-1]
 
     @staticmethod
@@ -233,20 +237,23 @@ class NetworkGrower(TreeGrower):
         coefficients = random.normal(size=inputs.shape).astype(np.float32)
         n_columns = random.integers(1, UNIT_COLUMNS + 1, n_units)
         coefficients[np.arange(UNIT_COLUMNS) >= n_columns[:, None]] = 0.0
+        for later in range(1, UNIT_COLUMNS):  # an input that was drawn twice counts once
+            is_repeated = (inputs[:, :later] == inputs[:, [later]]).any(axis=1)
+            coefficients[is_repeated, later] = 0.0
         kinks = self._rows[random.choice(used, n_units)]  # a unit is 0 up to a row
         kinks = np.take_along_axis(kinks, inputs, axis=1)
         biases = -(kinks * coefficients).sum(axis=1).astype(np.float32)
         empty = np.zeros((n_units + 1, self._shape[1]), dtype=np.float32)
         units = Units(inputs, coefficients, biases, empty)
-        hidden = np.maximum(self._rows[used] @ units.directions(n_inputs) + biases, 0.0)
-        hidden = np.column_stack([hidden, np.ones(used.size)])
+        hidden = units.hidden(self._rows)
+        known = np.column_stack([hidden[used], np.ones(used.size)])
         parts = np.broadcast_to(curvature, self._shape)[used]
         outputs = [
-            self._solve(hidden, gradient[used, one], parts[:, one]) for one in range(self._shape[1])
+            self._solve(known, gradient[used, one], parts[:, one]) for one in range(self._shape[1])
         ]
-        units = Units(inputs, coefficients, biases, np.column_stack(outputs).astype(np.float32))
+        units = replace(units, outputs=np.column_stack(outputs).astype(np.float32))
         self._rounds.append(units)
-        return units.values(self._rows)
+        return units.weighted(hidden)
 
     def _solve(self, hidden: Array, gradient: Array, curvature: Array) -> Array:
         """Weights of the units for one output, by ridge regression."""
@@ -269,7 +276,11 @@ class NetworkGrower(TreeGrower):
         )
         units = Units.concat([none, *(one for _, one in used)])
         sums = np.array([weight for weight, _ in used], dtype=np.float64)
-        return NetworkEnsemble(self._scaling, units, sums, self._sizes[1])
+        ensemble = NetworkEnsemble(self._scaling, units, sums, np.zeros(self._sizes[1]))
+        sample = self._rows[:: max(len(self._rows) // IMPORTANCE_ROWS, 1)]
+        shares = ensemble.shares(sample)[:, :, :-1]
+        ensemble.importance = (shares**2).sum(axis=1).mean(axis=0)
+        return ensemble
 
     def clone_with_shared_bins(
         self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
@@ -295,11 +306,11 @@ class NetworkGrower(TreeGrower):
 class NetworkEnsemble(Ensemble):
     """A weighted sum of rounds of units on the same inputs."""
 
-    def __init__(self, scaling: Scaling, units: Units, weights: Array, n_columns: int) -> None:
+    def __init__(self, scaling: Scaling, units: Units, weights: Array, importance: Array) -> None:
         self.scaling = scaling
         self.units = units
         self.weights = weights
-        self.n_columns = n_columns
+        self.importance = importance  # of each column of the table
 
     @property
     def n_units(self) -> int:
@@ -315,25 +326,23 @@ class NetworkEnsemble(Ensemble):
                 rows = self.scaling.transform(block.values[start : start + BLOCK_ROWS])
                 scores = np.zeros((len(rows), n_outputs))
                 for number, weight in enumerate(self.weights):
-                    scores += weight * self.units.round(number, self.n_units).values(rows)
+                    units = self.units.round(number, self.n_units)
+                    scores += weight * units.weighted(units.hidden(rows))
                 parts.append(scores)
         return np.concatenate(parts)
 
     def importances(self) -> Array:
-        """Return the squared slopes of all units, added up by column."""
-        total = np.zeros(self.n_columns)
-        for number, weight in enumerate(self.weights):
-            units = self.units.round(number, self.n_units)
-            sizes = (weight * units.outputs[:-1].astype(np.float64)) ** 2
-            slopes = sizes.sum(axis=1)[:, None] * units.coefficients.astype(np.float64) ** 2
-            np.add.at(total, self.scaling.source[units.inputs], slopes)
-        return total
+        """Return the mean square of the contributions of each column at some fitted rows."""
+        return self.importance
 
     def contributions(self, table: Table) -> Array:
         """Return Shapley values against a row of medians; see :meth:`Ensemble.contributions`."""
-        rows = self.scaling.transform(table.materialize().values)
+        return self.shares(self.scaling.transform(table.materialize().values))
+
+    def shares(self, rows: Array) -> Array:
+        """Return the contributions of columns at rows of inputs, that of the medians last."""
         n_outputs = self.units.outputs.shape[1]
-        result = np.zeros((len(rows), n_outputs, len(table.names) + 1))
+        result = np.zeros((len(rows), n_outputs, self.importance.size + 1))
         for number, weight in enumerate(self.weights):
             units = self.units.round(number, self.n_units)
             outputs = weight * units.outputs.astype(np.float64)
@@ -347,8 +356,8 @@ class NetworkEnsemble(Ensemble):
 
     def files(self) -> dict[str, bytes]:
         """Return each array as a file of numpy."""
-        arrays = vars(self.scaling) | vars(self.units) | {"weights": self.weights}
-        arrays["columns"] = np.arange(self.n_columns)
+        arrays = vars(self.scaling) | vars(self.units)
+        arrays |= {"weights": self.weights, "importance": self.importance}
         files = {}
         for name, array in arrays.items():
             buffer = io.BytesIO()
@@ -373,8 +382,9 @@ class NetworkEnsemble(Ensemble):
             (units.biases, (n_units,)),
             (units.outputs, (n_units + n_rounds, n_outputs)),
             (self.weights, (n_rounds,)),
+            (self.importance, (n_columns,)),
         )
-        if self.n_columns != n_columns or any(one.shape != shape for one, shape in shapes):
+        if any(array.shape != shape for array, shape in shapes):
             raise ValueError("arrays of a network do not belong together, or to the table")
         if n_units % max(n_rounds, 1) or (n_units and not n_inputs):
             raise ValueError("rounds of a network do not have the same number of units")
@@ -425,4 +435,5 @@ def join(ensembles: Sequence[NetworkEnsemble], weight: float) -> NetworkEnsemble
         return None
     units = Units.concat([one.units for one in ensembles])
     weights = np.concatenate([one.weights for one in ensembles])
-    return NetworkEnsemble(first.scaling, units, weight * weights, first.n_columns)
+    importance = np.mean([one.importance for one in ensembles], axis=0)
+    return NetworkEnsemble(first.scaling, units, weight * weights, importance)
