@@ -137,17 +137,16 @@ def test_arrays_of_a_file_are_checked():
         ensemble.check(4, 2, {2: 3})
 
 
-def test_networks_are_averaged_with_trees_of_the_default(tmp_path):
+def test_the_default_uses_networks_where_labels_are_smooth(tmp_path):
     rng = np.random.default_rng(0)
     points = rng.random((500, 2))
     X = rng.normal(size=(500, 3))
     y = X[:, 0] + np.sin(X[:, 1]) + np.sin(3 * points[:, 0]) + 0.05 * rng.normal(size=500)
     graph = eb.Graph.build_knn(points, 6)
     known = np.arange(300)
-    model = eb.EBBSRegressor(random_state=0).fit(X, y[known], nodes=known, graph=graph)
-    names = [one.candidate.name for one in model.state_.members]
-    assert any(name.endswith("network") for name in names) and "network" not in names[0]
-    assert model.ensemble_.booster.num_trees() > 0  # trees come first
+    model = eb.EBBSRegressor(n_folds=4, random_state=0)
+    model.fit(X, y[known], nodes=known, graph=graph)
+    assert model.best_candidate_.endswith("network")
     path = tmp_path / "model.ebb"
     model.save(path, table=True)
     loaded = eb.load(path)
@@ -156,10 +155,13 @@ def test_networks_are_averaged_with_trees_of_the_default(tmp_path):
     np.testing.assert_allclose(new, model.predict(X[:5], attach=(np.arange(5), np.arange(5))))
     for explanation in loaded.explanations([0, 400]):
         assert explanation.total == pytest.approx(model.predict()[explanation.node], abs=1e-5)
-    again = eb.EBBSRegressor(20, random_state=0)
-    with pytest.warns(UserWarning, match="labels that init_model"):
-        again.fit(X, y[known], nodes=known, graph=graph, init_model=model)
-    assert not any("network" in one.candidate.name for one in again.state_.members)
+    with pytest.raises(ValueError, match="init_model has no trees"):
+        eb.EBBSRegressor(early_stopping=False).fit(
+            X, y[known], nodes=known, graph=graph, init_model=model
+        )
+    trees = eb.EBBSRegressor(n_folds=4, learner=eb.LightGBM(15), random_state=0)
+    trees.fit(X, y[known], nodes=known, graph=graph)
+    assert model.score(X, y) > trees.score(X, y)
 
 
 def test_a_resumed_fit_with_networks_is_the_same(tmp_path):

@@ -170,11 +170,11 @@ class Scripted(Runner):
         return fold_model(target + (error(noise) if callable(error) else error * noise))
 
 
-def search(errors, steps, optional, **changes):
+def search(errors, steps, optional, network_steps=None, **changes):
     X, y, graph = homophilous(400)
     problem = problem_of(auto(n_folds=4, **changes), X, y, graph)
     runner = type("", (Scripted,), {"errors": errors})(problem, Backend(), [], None, Interrupt())
-    parts = Parts(named(Candidate("")), optional, steps)
+    parts = Parts(named(Candidate("")), optional, steps, network_steps=network_steps)
     result = Search(problem, runner, parts)
     result.run()
     return result
@@ -241,6 +241,43 @@ def test_candidates_that_lower_the_loss_together_are_averaged():
     result = search(errors, (("smoothing",), ("neighbor_features",)), PARTS)
     names = [one.name for one in result.averaged]
     assert names == ["propagation", "propagation + neighbour columns"]
+
+
+def test_networks_replace_trees_where_they_are_clearly_better():
+    errors = {
+        "none": 1.0,
+        "propagation": 0.5,
+        "none + network": 0.4,
+        "neighbour columns + network": 0.2,
+    }
+    result = search(errors, (("smoothing",),), PARTS, (("neighbor_features",),))
+    assert list(result.tried) == list(errors)
+    assert result.selected.name == "neighbour columns + network"
+    assert result.plain.name == "none + network"  # the gain is that of the graph alone
+    assert len(result.final_models(result.selected)) == 4
+
+
+def test_networks_are_averaged_with_trees_that_are_as_good():
+    errors = {
+        "none": 1.0,
+        "propagation": lambda noise: 0.5 * noise,
+        "none + network": 0.6,
+        "neighbour columns + network": lambda noise: 0.5 * noise[::-1],
+    }
+    result = search(errors, (("smoothing",),), PARTS, (("neighbor_features",),))
+    names = [one.name for one in result.averaged]
+    assert names == ["propagation", "neighbour columns + network"]
+
+
+def test_networks_are_offered_for_numbers_of_tables_in_memory():
+    def offers(X, y, graph, **changes):
+        return parts_of(problem_of(auto(**changes), X, y, graph)).network_steps is not None
+
+    X, y, graph = homophilous(60)
+    assert offers(X, y, graph)
+    assert not offers(X, y, graph, learner="xgboost")
+    assert not offers(X, y, graph, learner=eb.LightGBM())
+    assert not offers(sparse.csr_array(X), y, graph)
 
 
 def test_a_clearly_better_candidate_is_compared_on_fewer_folds(monkeypatch):

@@ -121,10 +121,12 @@ class Search:
         current = self.parts.plain
         self._train(current, range(self._n_folds(defaults.ENOUGH_IF_CLEAR)))
         current = self._improved(current, self.parts.steps)
-        self._train_networks(current)
+        network = self._network(current)
+        if network is not None and self._is_clearly_better(network, current):
+            current = network
         self._train_finally(current, range(self.problem.labels.n_folds))
         if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
-            trees = {name: getattr(current, name) for name in TREE_PARTS}
+            trees = {name: getattr(current, name) for name in (*TREE_PARTS, "network")}
             plain = named(replace(self.parts.plain, **trees))
             if self.problem.n_labels <= defaults.MOST_LABELS_FROM:
                 self.tried.setdefault(plain.name, plain)
@@ -151,17 +153,23 @@ class Search:
                 self.comparing.discard(candidate)
         return current
 
-    def _train_networks(self, trees: Candidate) -> None:
-        """Train networks, which may be averaged with trees but do not replace them."""
+    def _network(self, trees: Candidate) -> Candidate | None:
+        """The best network with the field of a candidate of trees, if networks are offered."""
         steps = self.parts.network_steps
         has_field = isinstance(trees.labels, LatentField | None)
         is_interrupted = self.runner.interrupt.is_set
         if steps is None or not trees.uses_graph or not has_field or is_interrupted:
-            return
-        if self._can_be_averaged(trees):
-            network = named(replace(self.parts.plain, labels=trees.labels, network=True))
-            self._train(network, range(self._n_folds()))
-            self._improved(network, steps)
+            return None
+        if not self._can_be_averaged(trees):
+            return None
+        network = named(replace(self.parts.plain, labels=trees.labels, network=True))
+        self._train(network, range(self._n_folds()))
+        return self._improved(network, steps)
+
+    def _is_clearly_better(self, candidate: Candidate, current: Candidate) -> bool:
+        """Whether a candidate that is trained is better by more than chance."""
+        models = (self.models(current), self.models(candidate))
+        return candidate.uses_graph and compare(self.problem, *models).in_errors > defaults.CLEAR
 
     def repeat(self, number: int) -> "Search":
         """Return the same search with other folds and another seed."""
@@ -269,6 +277,9 @@ class Search:
 
     def _train_finally(self, candidate: Candidate, folds: range) -> None:
         """Train a candidate with the final learning rate, if the fit is not interrupted."""
+        if candidate.network:  # there is no other learning rate
+            self.comparing.train(candidate, folds)
+            return
         if self.comparing is self.runner or not self.runner.interrupt.is_set:
             self.runner.train(candidate, folds)
         if self.comparing is not self.runner and not self.runner.interrupt.is_set:

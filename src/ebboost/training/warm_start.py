@@ -73,4 +73,9 @@ def with_warm_start(problem: Problem, state: FittedState) -> Problem:
             continue
         scores = tree_scores(one, one.pipeline.transform(problem.table, graph))
         models[one.candidate.name] = EarlierModel(one, scores)
+    if not models:
+        raise ValueError(
+            "init_model has no trees to continue, as networks were better: fit it with "
+            "learner=eb.LightGBM()."
+        )
     return replace(problem, graph=graph, warm_start=models)
