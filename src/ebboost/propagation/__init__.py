@@ -12,7 +12,7 @@ from ebboost.propagation._compiled import sweep_on
 from ebboost.propagation._factor import Factor
 from ebboost.propagation._matrix import GraphMatrix
 from ebboost.propagation._solver import SparseSolver
-from ebboost.propagation._sweep import Sweep
+from ebboost.propagation._sweep import Sweep, System, Terms, add_terms
 from ebboost.propagation.base import IdentityOperator, Propagation, PropagationOperator, Smoother
 from ebboost.propagation.kernel import Kernel
 from ebboost.propagation.laplacian import Laplacian
@@ -32,6 +32,9 @@ __all__ = [
     "Smoother",
     "SparseSolver",
     "Sweep",
+    "System",
+    "Terms",
+    "add_terms",
     "allowed_threads",
     "conjugate_gradients",
     "sweep_on",

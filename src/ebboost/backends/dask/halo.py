@@ -15,7 +15,7 @@ from scipy import sparse
 from ebboost.backends.dask.collectives import Collective
 from ebboost.data.once import lazy_property
 from ebboost.data.sharded import shard
-from ebboost.propagation import Sweep, sweep_on
+from ebboost.propagation import Sweep, System, Terms, add_terms, sweep_on
 
 Positions = NDArray[np.int64]
 
@@ -155,38 +155,16 @@ class ShardSweep(Sweep):
         parts = (weights.data, weights.indices, np.append(weights.indptr, end))
         self._local = sweep_on(sparse.csr_array(parts, shape=(size, size)))
 
-    def __call__(
-        self,
-        v: NDArray[Any],
-        scale: NDArray[Any] | None = None,
-        keep: NDArray[Any] | None = None,
-        source: NDArray[Any] | None = None,
-        out: NDArray[Any] | None = None,
-    ) -> NDArray[Any]:
-        """Return scale∘(A v) + keep∘v + source on own nodes."""
-        self.check_rows(v)
-        v = np.asarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
-        product = self._local(self.halo.extend(v))[: self.n_nodes]
-        columns = (slice(None),) if v.ndim == 1 else (slice(None), None)
-        if scale is not None:
-            product *= np.asarray(scale)[columns]
-        if keep is not None:
-            product += np.asarray(keep)[columns] * v
-        if source is not None:
-            product += np.asarray(source)
-        if out is None:
-            return shard(product, self.halo.collective)
-        out[...] = product
-        return out
+    def __call__(self, v: NDArray[Any], *terms: Any, **named: Any) -> NDArray[Any]:
+        """Return scale∘(A v) + keep∘v + source on own nodes, sharded."""
+        return super().__call__(shard(v, self.halo.collective), *terms, **named)
+
+    def _write(self, v: NDArray[Any], out: NDArray[Any], terms: Terms) -> None:
+        out[...] = self._local(self.halo.extend(v))[: self.n_nodes]
+        add_terms(out, v, terms)
 
     def conjugate_gradients(
-        self,
-        right: NDArray[np.float64],
-        diagonal: NDArray[np.float64],
-        inverse: NDArray[np.float64],
-        size: NDArray[np.float64],
-        target: float,
-        max_iter: int,
+        self, right: NDArray[np.float64], system: System, target: float, max_iter: int
     ) -> tuple[NDArray[np.float64], float]:
         """Solve (diag(diagonal) − A) z = right, one column; stops as those of :class:`Sweep` do.
 
@@ -194,8 +172,7 @@ class ShardSweep(Sweep):
         taken at once.
         """
         workers = self.halo.collective
-        vectors = (right, diagonal, inverse, size)
-        residual, diagonal, inverse, size = (np.array(vector) for vector in vectors)
+        residual, diagonal, inverse, size = (np.array(vector) for vector in (right, *system))
         z, direction, image = np.zeros((3, residual.size))
         previous = np.inf
         step = 1.0
