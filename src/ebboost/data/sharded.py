@@ -101,17 +101,11 @@ class ShardedArray(np.ndarray):
 
     def any(self, axis: Any = None, *args: Any, **options: Any) -> Any:
         """Return whether any entry along an axis is true."""
-        local = np.asarray(self).any(axis, *args, **options)
-        if not _reduces_rows(axis):
-            return shard(local, self.workers)
-        return (self.workers.allreduce(np.asarray(local, dtype=np.float64)) > 0)[()]
+        return (self != 0).sum(axis, *args, **options) > 0
 
     def all(self, axis: Any = None, *args: Any, **options: Any) -> Any:
         """Return whether all entries along an axis are true."""
-        local = np.asarray(self).all(axis, *args, **options)
-        if not _reduces_rows(axis):
-            return shard(local, self.workers)
-        return ~(self.workers.allreduce(np.asarray(~local, dtype=np.float64)) > 0)[()]
+        return (self == 0).sum(axis, *args, **options) == 0
 
 
 def _reduces_rows(axis: Any) -> bool:
@@ -182,27 +176,7 @@ CREATION = {np.zeros, np.ones, np.empty, np.full, np.arange, np.asarray, np.arra
 CREATION |= {np.ascontiguousarray, np.asanyarray}
 REDUCTIONS = {np.sum, np.mean, np.std, np.max, np.min, np.amax, np.amin, np.any, np.all, np.average}
 #: Functions that compute each row by itself, or call the methods above.
-ROWWISE = REDUCTIONS | {
-    np.where,
-    np.zeros_like,
-    np.ones_like,
-    np.empty_like,
-    np.full_like,
-    np.hstack,
-    np.column_stack,
-    np.concatenate,
-    np.broadcast_to,
-    np.clip,
-    np.isin,
-    np.copy,
-    np.ndim,
-    np.shape,
-    np.size,
-    np.result_type,
-    np.may_share_memory,
-    np.copyto,
-    np.ravel,
-    np.atleast_1d,
-    np.atleast_2d,
-    np.array_split,
-}
+ROWWISE = REDUCTIONS | {np.where, np.clip, np.isin, np.copy, np.copyto, np.broadcast_to, np.ravel}
+ROWWISE |= {np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.result_type}
+ROWWISE |= {np.hstack, np.column_stack, np.concatenate, np.array_split, np.may_share_memory}
+ROWWISE |= {np.ndim, np.shape, np.size, np.atleast_1d, np.atleast_2d}

@@ -8,18 +8,8 @@ from ebboost.learners.lightgbm import LightGBM
 from ebboost.learners.sklearn import ScikitLearn
 from ebboost.learners.xgboost import XGBoost
 
-__all__ = [
-    "CatBoost",
-    "Ensemble",
-    "Learner",
-    "LightGBM",
-    "Pickled",
-    "ScikitLearn",
-    "TreeGrower",
-    "XGBoost",
-    "as_learner",
-    "check_device",
-]
+__all__ = ["CatBoost", "Ensemble", "Learner", "LightGBM", "Pickled", "ScikitLearn", "TreeGrower"]
+__all__ += ["XGBoost", "as_learner", "check_device"]
 
 LEARNERS: dict[str, type[Learner]] = {
     "lightgbm": LightGBM,

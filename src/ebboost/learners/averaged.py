@@ -64,15 +64,8 @@ def load_ensemble(learner: Learner, files: dict[str, bytes]) -> Ensemble:
     numbers = {name.partition("-")[0] for name in files if name.partition("-")[0].isdecimal()}
     if not numbers:
         return learner.load(files)
-    return AveragedEnsemble(
-        [
-            learner.load(
-                {
-                    name.removeprefix(f"{number}-"): content
-                    for name, content in files.items()
-                    if name.startswith(f"{number}-")
-                }
-            )
-            for number in sorted(numbers, key=int)
-        ]
-    )
+    parts: list[dict[str, bytes]] = []
+    for prefix in (f"{number}-" for number in sorted(numbers, key=int)):
+        own = [name for name in files if name.startswith(prefix)]
+        parts.append({name.removeprefix(prefix): files[name] for name in own})
+    return AveragedEnsemble([learner.load(part) for part in parts])

@@ -168,7 +168,9 @@ def _may_use_labels(state: FittedState, graph: Graphs | None, new_labels: object
         return True
     if state.candidate.labels is None or state.graph is None:
         return False
-    return isinstance(graph, Mapping) or graph is None or _shares_nodes(state.graph, graph)
+    if isinstance(graph, Mapping) or graph is None:
+        return True
+    return bool((rows_of_nodes(state.graph, graph) >= 0).any())
 
 
 def _is_empty(new_labels: object) -> bool:
@@ -176,12 +178,6 @@ def _is_empty(new_labels: object) -> bool:
     if not isinstance(new_labels, (tuple, list)) or len(new_labels) != 2:
         return False
     return all(np.size(part) == 0 for part in new_labels)
-
-
-def _shares_nodes(fitted: Graph, graph: Graph) -> bool:
-    if fitted.has_ids and graph.has_ids:
-        return bool(np.isin(graph.node_ids, fitted.node_ids).any())
-    return fitted.has_edges_of(graph)
 
 
 def _predict_attached(

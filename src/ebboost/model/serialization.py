@@ -151,7 +151,9 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
             },
         },
         "temperature": list(output.calibration) if isinstance(output, ClassOutput) else None,
-        "spread": None if state.spread is None else untrusted.spread_facts(state.spread),
+        "spread": None
+        if state.spread is None
+        else {name: getattr(state.spread, name) for name in untrusted.SPREAD},
         "environment": dict(state.environment),
     }
 
@@ -265,7 +267,8 @@ def load_state(
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)
-        state = _with_spread(state, manifest["spread"] if n_nodes else None, arrays, entries)
+        spread = _load_spread(state, manifest["spread"] if n_nodes else None, arrays, entries)
+        state = replace(state, deferred_spread=Deferred(lambda: spread))
         members = [state]
         for number, facts in enumerate(manifest["members"], 1):
             own = _with_prefix(f"member{number}-", entries)
@@ -282,11 +285,6 @@ def _records(arrays: untrusted.Arrays) -> dict[str, Any]:
         for prefix, (attribute, kind) in _RECORDS.items()
         if f"{prefix}_nodes" in arrays
     }
-
-
-def _with_spread(state: FittedState, *stored: Any) -> FittedState:
-    spread = _load_spread(state, *stored)
-    return replace(state, deferred_spread=Deferred(lambda: spread))
 
 
 def _load_spread(

@@ -18,25 +18,7 @@ from ebboost.propagation.kernel import Kernel
 from ebboost.propagation.laplacian import Laplacian
 from ebboost.propagation.robust import EdgeWeights, Robust
 
-__all__ = [
-    "Contraction",
-    "EdgeWeights",
-    "Factor",
-    "GraphMatrix",
-    "IdentityOperator",
-    "Kernel",
-    "Laplacian",
-    "Propagation",
-    "PropagationOperator",
-    "Robust",
-    "Smoother",
-    "SparseSolver",
-    "Sweep",
-    "System",
-    "Terms",
-    "add_terms",
-    "allowed_threads",
-    "conjugate_gradients",
-    "sweep_on",
-    "threads",
-]
+__all__ = ["Contraction", "EdgeWeights", "Factor", "GraphMatrix", "IdentityOperator", "Kernel"]
+__all__ += ["Laplacian", "Propagation", "PropagationOperator", "Robust", "Smoother", "SparseSolver"]
+__all__ += ["Sweep", "System", "Terms", "add_terms", "allowed_threads", "conjugate_gradients"]
+__all__ += ["sweep_on", "threads"]
