@@ -393,11 +393,6 @@ class FieldObjective(Objective):
         field = self.field.posterior_mean(smoothed[self.labels.index], self.tolerance)
         return np.hstack([smoothed, field])
 
-    def _split(self, smoothed: Array) -> tuple[Array, Array]:
-        """The blocks P f and K W (P f)."""
-        n_outputs = self.labels.target.shape[1]
-        return smoothed[:, :n_outputs], smoothed[:, n_outputs:]
-
     def _predict(self, point: Iterate) -> Array:
         propagated, field = self._split(point.smoothed)
         return self.fixed_scores() + propagated + self._label_field - field

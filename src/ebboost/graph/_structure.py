@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from ebboost.data.once import lazy_property
-from ebboost.graph._groups import group_ids, positions, row_adjacency, unique_ids
+from ebboost.graph._groups import positions, row_adjacency
 from ebboost.graph._similarity import similarity_weights
 from ebboost.graph._subgraph import surroundings
 from ebboost.graph.ids import Ids, as_id_array, lookup
@@ -108,8 +108,8 @@ class GraphStructure:
         >>> rows.groups.group_of.tolist(), rows.n_components
         ([0, 1, 0, 2], 3)
         """
-        ids = group_ids(groups)
-        known = unique_ids(ids)
+        ids = as_id_array(groups.to_numpy() if hasattr(groups, "to_numpy") else groups, "groups")
+        known = as_id_array(dict.fromkeys(ids.tolist()), "groups")
         adjacency = sparse.csr_array((known.size, known.size))
         if graph is not None:
             new = known[positions(graph.node_ids, known) < 0]
@@ -383,7 +383,10 @@ class GraphStructure:
 
     def _repr_html_(self) -> str:
         """Return the summary and the first node ids as a table, for notebooks."""
-        return _html(self)
+        ids = ", ".join(str(value) for value in self.node_ids[:3].tolist())
+        rows = _facts(self) | {"node ids": ids + (", …" if self.n_nodes > 3 else "")}
+        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table><caption>ebboost.Graph</caption><tbody>{cells}</tbody></table>"
 
 
 def _facts(graph: GraphStructure) -> dict[str, str]:
@@ -402,13 +405,6 @@ def _facts(graph: GraphStructure) -> dict[str, str]:
         "isolates": f"{isolated:,} ({100 * isolated / graph.n_nodes:.1f} %)",
         "components": f"{graph.n_components:,}, the largest with {largest:,} nodes ({share})",
     }
-
-
-def _html(graph: GraphStructure) -> str:
-    ids = ", ".join(str(value) for value in graph.node_ids[:3].tolist())
-    rows = _facts(graph) | {"node ids": ids + (", …" if graph.n_nodes > 3 else "")}
-    cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
-    return f"<table><caption>ebboost.Graph</caption><tbody>{cells}</tbody></table>"
 
 
 def _arrays(matrix: sparse.csr_array) -> tuple[NDArray[Any], ...]:

@@ -91,7 +91,8 @@ def predict_rows(state: FittedState, arguments: RowArguments) -> RowPredictions:
     if is_plain and is_fitted_table(state, X, coordinates):
         result = RowPredictions.of_fitted_nodes(state)
     elif attach is not None or (has_no_edges and state.coordinates is not None):
-        result = _predict_attached(state, X, graph, attach, new_labels, coordinates, offset, times)
+        new = arguments._replace(X=X, graph=graph, attach=attach, coordinates=coordinates)
+        result = _predict_attached(state, new, times)
     else:
         if X is not None and nodes is not None and not _may_use_labels(state, graph, new_labels):
             local = _predict_near(state, X, graph, nodes, offset)
@@ -181,16 +182,10 @@ def _is_empty(new_labels: object) -> bool:
 
 
 def _predict_attached(
-    state: FittedState,
-    X: object,
-    graph: Graphs | None,
-    attach: Attachment | None,
-    new_labels: object,
-    coordinates: ArrayLike | None,
-    offset: Offset,
-    times: Array | None,
+    state: FittedState, arguments: RowArguments, times: Array | None
 ) -> RowPredictions:
     """Return predictions of new rows that are connected to fitted nodes."""
+    X, graph, _, new_labels, attach, coordinates, offset, *_ = arguments
     if state.graph is None or X is None:
         raise ValueError("attach needs X, the new rows, and a model that was fitted on a graph.")
     if isinstance(graph, Mapping) or state.relation_strengths is not None:

@@ -326,7 +326,7 @@ def prepare_shard(
     if data.eval_set is not None:
         held = checks.extra_labels(data.eval_set, nodes, table.n_rows, is_class, may_be_none=True)
         evaluation = Labels(held[0], output.encode(held[1], "eval_set"), np.ones(held[0].size))
-    seed = int(settings.random_state)
+    seed = trainer.parameters["random_state"]
     n_labels = total_rows(shard(labels.target, workers))
     if not n_labels:
         raise ValueError("No node is labelled: y holds no known label, and at least one is needed.")
