@@ -261,6 +261,12 @@ class GraphStructure:
         -------
         ndarray of int
             Positions in ascending order.
+
+        Examples
+        --------
+        >>> import ebboost as eb
+        >>> eb.Graph.from_edges([0, 1, 2], [1, 2, 3]).neighbors(1).tolist()
+        [0, 2]
         """
         if not 0 <= node < self.n_nodes:
             raise IndexError(f"node must be a position from 0 to {self.n_nodes - 1}, got {node}.")

@@ -53,6 +53,17 @@ class LearnedAttributes(BaseEstimator):
         Returns
         -------
         str
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.arange(50.0)[:, None]
+        >>> model = eb.EBBSRegressor(5, early_stopping=False, random_state=0).fit(X, X[:, 0])
+        >>> print(model.summary())
+        EBBSRegressor: 5 rounds
+        ended       all rounds were trained
+        graph       none given
+        intervals   none: every label was trained on
         """
         return summarize(self.state_)
 
@@ -74,6 +85,16 @@ class LearnedAttributes(BaseEstimator):
         source : dict, optional
             Names of the id and label columns, of a model that was fitted from files; stored as
             ``state_.source``.
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np, os, tempfile
+        >>> X = np.arange(50.0)[:, None]
+        >>> model = eb.EBBSRegressor(5, random_state=0).fit(X, X[:, 0])
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.ebb")
+        >>> model.save(path)
+        >>> bool((eb.load(path).predict() == model.predict()).all())
+        True
         """
         state = self.state_
         if table and state.table is None:

@@ -66,6 +66,15 @@ class ExplainedModel(LearnedAttributes):
         list of Explanation
             For each node the contributions of its own columns, of its neighbours' columns and of
             its neighbours' labels to the score.
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.arange(60.0)[:, None]
+        >>> model = eb.EBBSRegressor(20, labels="none", random_state=0).fit(X, X[:, 0])
+        >>> one = model.explanations([30])[0]
+        >>> bool(np.isclose(one.base + sum(one.own.values()), model.predict()[30]))
+        True
         """
         state = self.state_
         if state.shards is not None:

@@ -37,6 +37,18 @@ class Loss(BaseEstimator, ABC):
     (identity link, unit curvature, mean as initial score) do not fit. Constructor parameters follow
     scikit-learn's conventions: they are stored under their own names and checked in
     :meth:`prepared`.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> class LogCosh(eb.Loss):
+    ...     def value(self, scores, target):
+    ...         return np.log(np.cosh(scores - target)).sum(axis=1)
+    ...     def gradient(self, scores, target):
+    ...         return np.tanh(scores - target)
+    >>> X = np.arange(100.0)[:, None]
+    >>> eb.EBBSRegressor(20, loss=LogCosh(), random_state=0).fit(X, X[:, 0]).predict(X).shape
+    (100,)
     """
 
     #: Whether ``curvature`` does not depend on the scores, so that it is computed once.
