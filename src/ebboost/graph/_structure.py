@@ -261,12 +261,6 @@ class GraphStructure:
         -------
         ndarray of int
             Positions in ascending order.
-
-        Examples
-        --------
-        >>> import ebboost as eb
-        >>> eb.Graph.from_edges([0, 1, 2], [1, 2, 3]).neighbors(1).tolist()
-        [0, 2]
         """
         if not 0 <= node < self.n_nodes:
             raise IndexError(f"node must be a position from 0 to {self.n_nodes - 1}, got {node}.")
@@ -389,10 +383,7 @@ class GraphStructure:
 
     def _repr_html_(self) -> str:
         """Return the summary and the first node ids as a table, for notebooks."""
-        ids = ", ".join(str(value) for value in self.node_ids[:3].tolist())
-        rows = _facts(self) | {"node ids": ids + (", …" if self.n_nodes > 3 else "")}
-        cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
-        return f"<table><caption>ebboost.Graph</caption><tbody>{cells}</tbody></table>"
+        return _html(self)
 
 
 def _facts(graph: GraphStructure) -> dict[str, str]:
@@ -411,6 +402,13 @@ def _facts(graph: GraphStructure) -> dict[str, str]:
         "isolates": f"{isolated:,} ({100 * isolated / graph.n_nodes:.1f} %)",
         "components": f"{graph.n_components:,}, the largest with {largest:,} nodes ({share})",
     }
+
+
+def _html(graph: GraphStructure) -> str:
+    ids = ", ".join(str(value) for value in graph.node_ids[:3].tolist())
+    rows = _facts(graph) | {"node ids": ids + (", …" if graph.n_nodes > 3 else "")}
+    cells = "".join(f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+    return f"<table><caption>ebboost.Graph</caption><tbody>{cells}</tbody></table>"
 
 
 def _arrays(matrix: sparse.csr_array) -> tuple[NDArray[Any], ...]:
