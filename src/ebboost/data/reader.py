@@ -161,8 +161,7 @@ class TableReader:
         return Table(values, X.names, categorical, origin, categories=self.categories)
 
     def _read_block(self, block: TableLike) -> Array:
-        values: Array = self._read_columns(_dataframe_columns(block) or {}).values
-        return values
+        return self._read_columns(_dataframe_columns(block) or {}).values
 
 
 def count_rows(X: TableLike) -> int | None:

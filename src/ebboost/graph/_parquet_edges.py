@@ -89,8 +89,7 @@ class ParquetEdges:
             row = first + column.is_null().to_pylist().index(True)
             where = f"{self.path}, column {name!r}"
             raise ValueError(f"{where} is empty at row {row}: an edge needs both of its ends.")
-        values: NDArray[Any] = column.to_numpy()
-        return values
+        return column.to_numpy()
 
 
 def adjacency_from_parquet(

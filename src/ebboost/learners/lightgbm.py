@@ -398,8 +398,7 @@ def _block_dataset(values: ParquetMatrix | LazyMatrix) -> tuple[Any, Any]:
         def get_params(self) -> dict[str, Any]:
             # All of them, so that rows are sampled as from a table in memory. Boosters on the same
             # bins have parameters of their own.
-            params: dict[str, Any] = super().get_params() if self.is_binned else self.params
-            return params
+            return super().get_params() if self.is_binned else self.params
 
         def _create_sample_indices(self, *args: Any, **kwargs: Any) -> NDArray[np.int32]:
             indices: NDArray[np.int32] = super()._create_sample_indices(*args, **kwargs)

@@ -293,8 +293,7 @@ class XGBoostEnsemble(Ensemble):
 
 def _trees(model: dict[str, Any]) -> list[Any]:
     """The list of trees in XGBoost's JSON format."""
-    trees: list[Any] = model["learner"]["gradient_booster"]["model"]["trees"]
-    return trees
+    return model["learner"]["gradient_booster"]["model"]["trees"]
 
 
 def _column_types(table: Table) -> dict[str, Any]:

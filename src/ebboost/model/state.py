@@ -321,8 +321,7 @@ class FittedState:
     @property
     def n_jobs(self) -> int | None:
         """The ``n_jobs`` parameter."""
-        n_jobs: int | None = self.parameters.get("n_jobs")
-        return n_jobs
+        return self.parameters.get("n_jobs")
 
     @property
     def uses_graph(self) -> bool:

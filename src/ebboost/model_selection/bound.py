@@ -116,8 +116,7 @@ class BoundEstimator(BaseEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        predictions: NDArray[Any] = self.model_.predict(**self._arguments(X))
-        return predictions
+        return self.model_.predict(**self._arguments(X))
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
@@ -133,8 +132,7 @@ class BoundClassifier(ClassifierMixin, BoundEstimator):
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes."""
-        classes: NDArray[Any] = self.model_.classes_
-        return classes
+        return self.model_.classes_
 
     def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
         """Return the probability of every class.

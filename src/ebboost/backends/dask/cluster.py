@@ -266,8 +266,7 @@ def start_tracker(count: int) -> dict[str, Any]:
     tracker = RabitTracker(count, get_address_host(get_worker().address), sortby="task")
     tracker.start()
     Thread(target=tracker.wait_for, daemon=True).start()  # until the last worker has left
-    address: dict[str, Any] = tracker.worker_args()
-    return address
+    return tracker.worker_args()
 
 
 def _call(

@@ -146,8 +146,7 @@ class Loss(BaseEstimator, ABC):
         -------
         ndarray of shape (c,)
         """
-        mean: Array = np.average(without_offset(target, offset), axis=0, weights=weight)
-        return mean
+        return np.average(without_offset(target, offset), axis=0, weights=weight)
 
     def label_scale(self, target: Array, weight: Array, offset: Array | None = None) -> float:
         """Return the spread of the labels as scores: the root mean square of first Newton steps.
@@ -294,5 +293,4 @@ def best_constant(
 
 def sum_outputs(values: Array) -> Array:
     """Row sums; of one column, which is the rule, without a reduction."""
-    total: Array = values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)
-    return total
+    return values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)

@@ -85,8 +85,7 @@ class Softmax(_CrossEntropy):
 
     def _probability(self, scores: Array) -> Array:
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        shares: Array = odds / odds.sum(axis=1, keepdims=True)
-        return shares
+        return odds / odds.sum(axis=1, keepdims=True)
 
     def _link(self, shares: Array) -> Array:
         return np.log(np.maximum(shares, MIN_SHARE))
