@@ -11,8 +11,8 @@ from ebboost.data import validation as checks
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.graph import Graphs
 from ebboost.model.attach import Attachment
+from ebboost.model.attributes import LearnedAttributes
 from ebboost.model.distribution import PredictiveDistribution
-from ebboost.model.explained import ExplainedModel
 from ebboost.model.frames import as_frame
 from ebboost.model.intervals import find_groups, with_intervals, with_sets
 from ebboost.model.predict import Offset, RowArguments, predict_rows, with_coordinates
@@ -27,7 +27,7 @@ from ebboost.model.spread import (
 )
 
 
-class FittedModel(ExplainedModel):
+class FittedModel(LearnedAttributes):
     """A model with a fitted state; the base class of the estimators."""
 
     def predict(
