@@ -16,7 +16,7 @@ from ebboost.backends._tiles import SPARE, TILE, tiled, worthwhile
 from ebboost.data.once import lazy_property
 from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
-from ebboost.propagation import Sweep, System, Terms, sweep_on
+from ebboost.propagation import Sweep, System, Terms
 
 #: Threads of a block of `_sweep.cu`, and of `_tiles.cu`, which needs all of a multiprocessor's.
 THREADS = 256
@@ -174,11 +174,6 @@ class Tiles:
         arguments = (n_ranges, self._rows, n_nodes, *self._tiled, most, v, sums)
         tiles(blocks, threads, arguments, shared_mem=8 * (self._rows + SPARE))
         finished((-(-n_nodes // TILE_THREADS),), threads, (n_nodes, most, sums, *terms, v, out))
-
-
-@sweep_on.register
-def _(adjacency: CudaSweep) -> CudaSweep:
-    return adjacency
 
 
 def _rows_in_shared_memory() -> int:

@@ -15,7 +15,7 @@ from ebboost._native import COMPILED, allowed_threads, by_threads
 from ebboost.data.once import lazy_property
 from ebboost.data.types import AnyArray, Array, IntArray
 from ebboost.propagation._ordering import EIGHT, WINDOW, Order, addresses, padded_length, row_order
-from ebboost.propagation._sweep import ScipySweep, Steps, System, Tables, Terms, Vector
+from ebboost.propagation._sweep import ScipySweep, Steps, Sweep, System, Tables, Terms, Vector
 
 #: Products of numbers below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 1_000_000
@@ -332,7 +332,7 @@ _lock = threading.Lock()
 def sweep_on(adjacency: sparse.csr_array) -> Any:
     """Return the sweep of an adjacency, shared by all operators on it.
 
-    An adjacency on a GPU or a cluster registers a sweep of its own.
+    An adjacency on a GPU or a cluster is a sweep itself.
     """
     compiled = COMPILED is not None and adjacency.indices.dtype == np.int32
     key = (id(adjacency.indices), id(adjacency.data))  # both live as long as their sweep does
@@ -341,3 +341,8 @@ def sweep_on(adjacency: sparse.csr_array) -> Any:
         if sweep is None:
             sweep = _sweeps[key] = (CompiledSweep if compiled else ScipySweep)(adjacency)
     return sweep
+
+
+@sweep_on.register
+def _(adjacency: Sweep) -> Sweep:
+    return adjacency

@@ -74,7 +74,7 @@ class ShardGraph:
         self.halo = halo
         workers = halo.collective
         self.n_nodes = weights.shape[0]
-        self.adjacency = ShardAdjacency(weights, halo)
+        self.adjacency = ShardSweep(weights, halo)
         is_unit = weights.dtype == np.int8
         sums = np.diff(weights.indptr) if is_unit else np.asarray(abs(weights).sum(axis=1)).ravel()
         self.degrees = shard(sums.astype(np.float64), workers)
@@ -110,19 +110,30 @@ class StoredGraph:
         return ShardGraph(self.weights, Halo(collective, self.sent, self.received))
 
 
-class ShardAdjacency:
-    """The rows of an adjacency that this worker holds."""
+class ShardSweep(Sweep):
+    """The rows of an adjacency that this worker holds, and the sweep over them."""
 
     def __init__(self, weights: sparse.csr_array, halo: Halo) -> None:
+        super().__init__(weights.shape[0])
         self.halo = halo
         self.weights = weights
         self.shape = (weights.shape[0], weights.shape[0])
 
-    def __matmul__(self, v: NDArray[Any]) -> NDArray[Any]:
-        return self.sweep(v)
+    @lazy_property
+    def _local(self) -> Any:
+        """The sweep after the halo has been exchanged."""
+        # Square, with empty rows for the halo: the loops read a vector of one length.
+        weights = self.weights
+        size = weights.shape[1]
+        end = np.full(size - weights.shape[0], weights.nnz, dtype=weights.indptr.dtype)
+        parts = (weights.data, weights.indices, np.append(weights.indptr, end))
+        return sweep_on(sparse.csr_array(parts, shape=(size, size)))
 
-    def __abs__(self) -> "ShardAdjacency":
-        return ShardAdjacency(abs(self.weights), self.halo)
+    def __matmul__(self, v: NDArray[Any]) -> NDArray[Any]:
+        return self(v)
+
+    def __abs__(self) -> "ShardSweep":
+        return ShardSweep(abs(self.weights), self.halo)
 
     def __getitem__(self, rows: Positions) -> sparse.csr_array:
         return self.weights[rows]
@@ -130,30 +141,6 @@ class ShardAdjacency:
     def tocsr(self) -> sparse.csr_array:
         """Return the rows of own nodes; columns are own nodes, then those of the halo."""
         return self.weights
-
-    @lazy_property
-    def sweep(self) -> "ShardSweep":
-        """The sweep over these rows, shared by all operators."""
-        return ShardSweep(self)
-
-
-@sweep_on.register(ShardAdjacency)
-def _(adjacency: ShardAdjacency) -> "ShardSweep":
-    return adjacency.sweep
-
-
-class ShardSweep(Sweep):
-    """A :class:`Sweep` over the rows of own nodes, after the halo has been exchanged."""
-
-    def __init__(self, adjacency: ShardAdjacency) -> None:
-        super().__init__(adjacency.shape[0])
-        self.halo = adjacency.halo
-        weights = adjacency.weights
-        # Square, with empty rows for the halo: the loops read a vector of one length.
-        size = weights.shape[1]
-        end = np.full(size - weights.shape[0], weights.nnz, dtype=weights.indptr.dtype)
-        parts = (weights.data, weights.indices, np.append(weights.indptr, end))
-        self._local = sweep_on(sparse.csr_array(parts, shape=(size, size)))
 
     def __call__(self, v: NDArray[Any], *terms: Any, **named: Any) -> NDArray[Any]:
         """Return scale∘(A v) + keep∘v + source on own nodes, sharded."""
