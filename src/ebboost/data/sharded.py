@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ebboost.data.types import AnyArray
 
 T = TypeVar("T")
+Axis = int | tuple[int, ...] | None
 #: Labels of all workers from which the spread of residuals is estimated, about.
 SAMPLED = 200_000
 
@@ -58,7 +59,7 @@ class ShardedArray(np.ndarray):
         is_rows = type(result) is np.ndarray and result.ndim > 0 and func not in REDUCTIONS
         return shard(result, self.workers) if is_rows else result
 
-    def sum(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def sum(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return the sum along an axis."""
         local = np.asarray(self).sum(axis, *args, **options)
         if not _reduces_rows(axis):
@@ -67,29 +68,29 @@ class ShardedArray(np.ndarray):
         total = self.workers.allreduce(np.asarray(local, dtype=np.float64))
         return (total.astype(np.int64) if is_count else total)[()]
 
-    def mean(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def mean(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return the mean along an axis."""
         if not _reduces_rows(axis):
             return shard(np.asarray(self).mean(axis, *args, **options), self.workers)
         width = int(np.prod(self.shape[1:])) if axis is None else 1
         return self.sum(axis, *args, **options) / (total_rows(self) * width)
 
-    def std(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def std(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return the standard deviation along an axis."""
         if not _reduces_rows(axis):
             return shard(np.asarray(self).std(axis, *args, **options), self.workers)
         deviation = self - self.mean(axis)
         return np.sqrt((deviation * deviation).mean(axis))
 
-    def max(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+    def max(self, axis: Axis = None, out: None = None, **options: Any) -> Any:
         """Return the maximum along an axis."""
         return self._extreme(np.max, -np.inf, axis, **options)
 
-    def min(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+    def min(self, axis: Axis = None, out: None = None, **options: Any) -> Any:
         """Return the minimum along an axis."""
         return self._extreme(np.min, np.inf, axis, **options)
 
-    def _extreme(self, pick: Any, limit: float, axis: Any, **options: Any) -> Any:
+    def _extreme(self, pick: Any, limit: float, axis: Axis, **options: Any) -> Any:
         local = np.asarray(self)
         if not _reduces_rows(axis):
             return shard(pick(local, axis=axis, **options), self.workers)
@@ -99,16 +100,16 @@ class ShardedArray(np.ndarray):
         result = pick(self.workers.allreduce(of_all), axis=0)
         return result.astype(self.dtype) if np.isfinite(result).all() else result
 
-    def any(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def any(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return whether any entry along an axis is true."""
         return (self != 0).sum(axis, *args, **options) > 0
 
-    def all(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def all(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return whether all entries along an axis are true."""
         return (self == 0).sum(axis, *args, **options) == 0
 
 
-def _reduces_rows(axis: Any) -> bool:
+def _reduces_rows(axis: Axis) -> bool:
     return axis is None or 0 in np.atleast_1d(axis)
 
 
