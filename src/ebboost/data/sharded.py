@@ -1,6 +1,7 @@
 """Arrays whose rows are divided among workers that run the same program at the same time."""
 
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from ebboost.data.types import AnyArray
 
 T = TypeVar("T")
-Axis = int | tuple[int, ...] | None
+Axis = SupportsIndex | Sequence[SupportsIndex] | None
 #: Labels of all workers from which the spread of residuals is estimated, about.
 SAMPLED = 200_000
 
@@ -82,11 +83,11 @@ class ShardedArray(np.ndarray):
         deviation = self - self.mean(axis)
         return np.sqrt((deviation * deviation).mean(axis))
 
-    def max(self, axis: Axis = None, out: None = None, **options: Any) -> Any:
+    def max(self, axis: Axis = None, out: Any = None, **options: Any) -> Any:
         """Return the maximum along an axis."""
         return self._extreme(np.max, -np.inf, axis, **options)
 
-    def min(self, axis: Axis = None, out: None = None, **options: Any) -> Any:
+    def min(self, axis: Axis = None, out: Any = None, **options: Any) -> Any:
         """Return the minimum along an axis."""
         return self._extreme(np.min, np.inf, axis, **options)
 
@@ -109,7 +110,7 @@ class ShardedArray(np.ndarray):
         return (self == 0).sum(axis, *args, **options) == 0
 
 
-def _reduces_rows(axis: Axis) -> bool:
+def _reduces_rows(axis: Any) -> bool:
     return axis is None or 0 in np.atleast_1d(axis)
 
 
