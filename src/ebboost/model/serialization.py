@@ -151,9 +151,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
             },
         },
         "temperature": list(output.calibration) if isinstance(output, ClassOutput) else None,
-        "spread": None
-        if state.spread is None
-        else {name: getattr(state.spread, name) for name in untrusted.SPREAD},
+        "spread": None if state.spread is None else untrusted.spread_facts(state.spread),
         "environment": dict(state.environment),
     }
 
