@@ -1,10 +1,23 @@
 """Rows that share the nodes of a graph."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy import sparse
 
 from ebboost.data.types import IntArray
-from ebboost.graph.ids import Ids
+from ebboost.graph.ids import Ids, as_id_array
+
+
+def group_ids(groups: Iterable[object]) -> Ids:
+    """Return the group of each row as an array of ids."""
+    ids = groups.to_numpy() if hasattr(groups, "to_numpy") else groups
+    return as_id_array(ids, "groups")
+
+
+def unique_ids(ids: Ids) -> Ids:
+    """Return each id once, in the order of the rows."""
+    return as_id_array(dict.fromkeys(ids.tolist()), "groups")
 
 
 def positions(known: Ids, ids: Ids) -> IntArray:

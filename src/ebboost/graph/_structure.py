@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from ebboost.data.once import lazy_property
-from ebboost.graph._groups import positions, row_adjacency
+from ebboost.graph._groups import group_ids, positions, row_adjacency, unique_ids
 from ebboost.graph._similarity import similarity_weights
 from ebboost.graph._subgraph import surroundings
 from ebboost.graph.ids import Ids, as_id_array, lookup
@@ -108,8 +108,8 @@ class GraphStructure:
         >>> rows.groups.group_of.tolist(), rows.n_components
         ([0, 1, 0, 2], 3)
         """
-        ids = as_id_array(groups.to_numpy() if hasattr(groups, "to_numpy") else groups, "groups")
-        known = as_id_array(dict.fromkeys(ids.tolist()), "groups")
+        ids = group_ids(groups)
+        known = unique_ids(ids)
         adjacency = sparse.csr_array((known.size, known.size))
         if graph is not None:
             new = known[positions(graph.node_ids, known) < 0]

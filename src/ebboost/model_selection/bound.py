@@ -116,7 +116,8 @@ class BoundEstimator(BaseEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        return self.model_.predict(**self._arguments(X))
+        predictions: NDArray[Any] = self.model_.predict(**self._arguments(X))
+        return predictions
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
@@ -132,7 +133,8 @@ class BoundClassifier(ClassifierMixin, BoundEstimator):
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes."""
-        return self.model_.classes_
+        classes: NDArray[Any] = self.model_.classes_
+        return classes
 
     def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
         """Return the probability of every class.
