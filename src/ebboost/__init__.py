@@ -34,7 +34,7 @@ from ebboost.graph import Graph, ParquetGraph
 from ebboost.inspection import plots as plot
 from ebboost.inspection.graph_check import GraphCheck, check_graph
 from ebboost.inspection.report import write_report
-from ebboost.learners import CatBoost, Learner, LightGBM, ScikitLearn, XGBoost
+from ebboost.learners import CatBoost, Learner, LightGBM, RandomNetwork, ScikitLearn, XGBoost
 from ebboost.model.distribution import PredictiveDistribution
 from ebboost.model.explain import Explanation
 from ebboost.model.intervals import Intervals, PredictionSets
@@ -65,7 +65,7 @@ __all__ += ["Graph", "GraphBlockFold", "GraphCheck", "Huber", "Intervals", "Kern
 __all__ += ["LatentField", "Learner", "LightGBM", "LogLoss", "LogMetrics", "Loss", "MaskedLabels"]
 __all__ += ["ModelFileError", "NegativeBinomial", "NeighborFeatures", "ParquetGraph"]
 __all__ += ["ParquetTable", "Poisson", "PredictionSets", "PredictiveDistribution", "Predictor"]
-__all__ += ["ProgressBar", "PropagationOperator", "Quantile", "Robust", "RoundInfo", "ScikitLearn"]
-__all__ += ["Smoother", "Softmax", "SpectralFeatures", "SquaredError", "TimeSplit", "Tweedie"]
-__all__ += ["XGBoost", "bind", "check_graph", "convergence", "cross_validate", "datasets", "load"]
-__all__ += ["partition_nodes", "plot", "tune", "write_report"]
+__all__ += ["ProgressBar", "PropagationOperator", "Quantile", "RandomNetwork", "Robust"]
+__all__ += ["RoundInfo", "ScikitLearn", "Smoother", "Softmax", "SpectralFeatures", "SquaredError"]
+__all__ += ["TimeSplit", "Tweedie", "XGBoost", "bind", "check_graph", "convergence"]
+__all__ += ["cross_validate", "datasets", "load", "partition_nodes", "plot", "tune", "write_report"]

@@ -13,6 +13,7 @@ LEARNERS = {
     "xgboost": eb.XGBoost(max_depth=3),
     "catboost": eb.CatBoost(depth=3),
     "catboost-newton": eb.CatBoost(depth=3, newton=True, from_average=False),
+    "network": eb.RandomNetwork(16),
     "ridge": eb.ScikitLearn(Ridge()),
     "mixed": eb.ScikitLearn([Ridge(), ExtraTreeRegressor(max_depth=3)]),
     "no-weights": eb.ScikitLearn(KNeighborsRegressor(10)),

@@ -24,10 +24,10 @@ def ensembles(learner, n=3):
     return [grower.compile(own) for grower, own in zip(growers, weights, strict=True)], table
 
 
-LEARNERS = [eb.LightGBM(7, min_child_samples=5), eb.XGBoost(3), eb.CatBoost(3)]
+LEARNERS = [eb.LightGBM(7, min_child_samples=5), eb.XGBoost(3), eb.CatBoost(3), eb.RandomNetwork(8)]
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=["lightgbm", "xgboost", "catboost"])
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.name)
 def test_the_average_is_the_mean_of_predictions_and_survives_a_file(learner):
     if isinstance(learner, eb.CatBoost):
         pytest.importorskip("catboost")

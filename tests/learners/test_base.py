@@ -46,7 +46,7 @@ def test_several_outputs(name):
     )
 
 
-@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("name", [*BOOSTERS, "network"])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_gradients_and_curvatures_may_be_overwritten_between_rounds(name, outputs):
     """Curvatures that are read-only may be cached by the learner."""
@@ -92,7 +92,7 @@ def test_a_grown_tree_is_the_least_squares_fit_on_its_leaves(name):
         np.testing.assert_allclose(tree[group], expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("name", [*BOOSTERS, "network"])
 def test_an_empty_round_takes_no_weight(name):
     """Weights belong to the trees that were returned: the second tree of momentum may be None."""
     rng, one = np.random.default_rng(0), np.ones((100, 1))
@@ -118,7 +118,7 @@ def test_an_empty_round_takes_no_weight(name):
             np.testing.assert_allclose(grown.compile(weights).predict(table), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("name", [*BOOSTERS, "network"])
 def test_an_empty_first_round_takes_no_weight(name):
     """LightGBM keeps a tree of one leaf then."""
     rng = np.random.default_rng(0)
@@ -133,14 +133,14 @@ def test_an_empty_first_round_takes_no_weight(name):
         np.testing.assert_allclose(current.compile([2.0]).predict(table), 2 * tree, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", BOOSTERS)
+@pytest.mark.parametrize("name", [*BOOSTERS, "network"])
 def test_missing_values_are_supported(name):
     X, y, graph = problem()
     X[::4, 1] = np.nan
     assert np.isfinite(fitted(LEARNERS[name], X, y, graph).predict()).all()
 
 
-@pytest.mark.parametrize("name", [*BOOSTERS, "ridge"])
+@pytest.mark.parametrize("name", [*BOOSTERS, "network", "ridge"])
 def test_categorical_columns_are_informative(name):
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 12, 400)

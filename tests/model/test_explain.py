@@ -10,7 +10,13 @@ from sklearn.linear_model import Ridge
 import ebboost as eb
 from tests.problems import homophilous
 
-LEARNERS = [eb.LightGBM(), eb.XGBoost(), eb.CatBoost(4), eb.ScikitLearn(Ridge())]
+LEARNERS = [
+    eb.LightGBM(),
+    eb.XGBoost(),
+    eb.CatBoost(4),
+    eb.RandomNetwork(8),
+    eb.ScikitLearn(Ridge()),
+]
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)

@@ -1,20 +1,22 @@
-"""Weak learners: LightGBM, XGBoost, CatBoost, scikit-learn regressors and learners of your own."""
+"""Weak learners: LightGBM, XGBoost, CatBoost, random networks, scikit-learn, and your own."""
 
 from sklearn.base import is_regressor
 
 from ebboost.learners.base import Ensemble, Learner, Pickled, TreeGrower, check_device
 from ebboost.learners.catboost import CatBoost
 from ebboost.learners.lightgbm import LightGBM
+from ebboost.learners.network import RandomNetwork
 from ebboost.learners.sklearn import ScikitLearn
 from ebboost.learners.xgboost import XGBoost
 
-__all__ = ["CatBoost", "Ensemble", "Learner", "LightGBM", "Pickled", "ScikitLearn", "TreeGrower"]
-__all__ += ["XGBoost", "as_learner", "check_device"]
+__all__ = ["CatBoost", "Ensemble", "Learner", "LightGBM", "Pickled", "RandomNetwork", "ScikitLearn"]
+__all__ += ["TreeGrower", "XGBoost", "as_learner", "check_device"]
 
 LEARNERS: dict[str, type[Learner]] = {
     "lightgbm": LightGBM,
     "xgboost": XGBoost,
     "catboost": CatBoost,
+    "network": RandomNetwork,
 }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ebboost.data.table import Table
 from ebboost.learners.base import Array, Ensemble, Learner
 from ebboost.learners.lightgbm import LightGBMEnsemble, joined_text
+from ebboost.learners.network import NetworkEnsemble, RandomNetwork, join
 
 
 class AveragedEnsemble(Ensemble):
@@ -44,13 +45,17 @@ class AveragedEnsemble(Ensemble):
 
 
 def average(ensembles: Sequence[Ensemble]) -> Ensemble:
-    """Return the mean of ensembles; of LightGBM's, one booster with the trees of all."""
+    """Return the mean of ensembles; of one library's, one ensemble with the trees of all."""
     texts = [one.weighted_text for one in ensembles if isinstance(one, LightGBMEnsemble)]
     if len(ensembles) == 1:
         return ensembles[0]
     if len(texts) == len(ensembles):
         return LightGBMEnsemble(*joined_text(texts, 1.0 / len(texts)))
-    return AveragedEnsemble(ensembles)
+    networks = [one for one in ensembles if isinstance(one, NetworkEnsemble)]
+    joined = None
+    if len(networks) == len(ensembles):
+        joined = join(networks, 1.0 / len(networks))
+    return joined or AveragedEnsemble(ensembles)
 
 
 def add(one: Ensemble, other: Ensemble) -> Ensemble:
@@ -60,12 +65,16 @@ def add(one: Ensemble, other: Ensemble) -> Ensemble:
 
 
 def load_ensemble(learner: Learner, files: dict[str, bytes]) -> Ensemble:
-    """Return the ensemble in a model file; see :meth:`Learner.load`."""
+    """Return the ensemble in a model file; see :meth:`Learner.load`.
+
+    A model of trees may have members that are networks.
+    """
     numbers = {name.partition("-")[0] for name in files if name.partition("-")[0].isdecimal()}
     if not numbers:
-        return learner.load(files)
+        is_network = "network-weights.npy" in files
+        return (RandomNetwork if is_network else learner).load(files)
     parts: list[dict[str, bytes]] = []
     for prefix in (f"{number}-" for number in sorted(numbers, key=int)):
         own = [name for name in files if name.startswith(prefix)]
         parts.append({name.removeprefix(prefix): files[name] for name in own})
-    return AveragedEnsemble([learner.load(part) for part in parts])
+    return AveragedEnsemble([load_ensemble(learner, part) for part in parts])

@@ -28,6 +28,7 @@ class Candidate:
     low_rank: int = 0
     smaller_trees: bool | None = None  # with half as many leaves
     random_splits: bool | None = None  # at random thresholds of the columns
+    network: bool | None = None  # random units in place of trees
 
     @property
     def uses_graph(self) -> bool:
@@ -47,12 +48,13 @@ class Candidate:
         """Whether the trees of both are grown on the same columns in the same bins."""
         return self._tree_settings() == other._tree_settings()
 
-    def _tree_settings(self) -> tuple[str, int, bool, bool]:
+    def _tree_settings(self) -> tuple[str, int, bool, bool, bool]:
         return (
             repr(self._columns),
             self.low_rank,
             isinstance(self.labels, MaskedLabels),
             self.uses_graph,
+            bool(self.network),
         )
 
     def pipeline(self) -> FeaturePipeline:

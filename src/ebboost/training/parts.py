@@ -47,6 +47,8 @@ def named(candidate: Candidate) -> Candidate:
         words.append("smaller trees")
     if candidate.random_splits:
         words.append("random splits")
+    if candidate.network:
+        words.append("network")
     return replace(candidate, name=" + ".join(words))
 
 
@@ -58,6 +60,7 @@ class Parts:
     optional: Mapping[str, object] = field(default_factory=dict)
     steps: tuple[tuple[str, ...], ...] = ()
     others: tuple[Candidate, ...] = ()  # averaged with the first, without any comparison
+    network_steps: tuple[tuple[str, ...], ...] | None = None  # None: no networks
 
     @property
     def by_rules(self) -> Candidate:
@@ -120,7 +123,22 @@ def parts_of(problem: Problem) -> Parts:
     if classes:
         both = tuple(name for name in ("smoothing", "low_rank") if name in optional)
         steps = [both, *(step for step in steps if step != ("smoothing",))]
-    return Parts(plain, optional, tuple(steps))
+    network_steps = None
+    if _compares_networks(problem):
+        names = (name for name in defaults.NETWORK_ORDER if name in {*optional, "strengths"})
+        network_steps = tuple((name,) for name in names if (name,) in steps)
+    return Parts(plain, optional, tuple(steps), network_steps=network_steps)
+
+
+def _compares_networks(problem: Problem) -> bool:
+    """Whether networks may be averaged with trees."""
+    settings = problem.settings
+    graph = problem.graph
+    in_memory = isinstance(graph, Graph) and not (problem.table.is_sparse or problem.table.on_disk)
+    if not in_memory or graph is None or graph.groups is not None or problem.classes:
+        return False
+    is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES
+    return is_small and (settings.learner, settings.device) == ("lightgbm", "cpu")
 
 
 def _compares_trees(problem: Problem) -> bool:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ebboost.backends import Backend
 from ebboost.boosting.callbacks import Callback, EarlyStopping, History, Interrupt, StopBehind
@@ -25,7 +27,8 @@ from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.table import Table
-from ebboost.learners import Ensemble, Pickled, TreeGrower, as_learner
+from ebboost.learners import Ensemble, LightGBM, Pickled, TreeGrower, as_learner
+from ebboost.learners.averaged import load_ensemble
 from ebboost.learners.lightgbm import LightGBMEnsemble
 from ebboost.model.candidate import Candidate
 from ebboost.model.predict import propagation_operator
@@ -102,7 +105,7 @@ class FoldModel:
         """Return the model of a checkpoint."""
         trees = state.pop("trees")
         if isinstance(trees, dict):
-            trees = as_learner(learner).load(trees)
+            trees = load_ensemble(as_learner(learner), trees)
         elif isinstance(trees, list):
             trees = LightGBMEnsemble(*trees)
         return cls(trees, **state)
@@ -134,7 +137,8 @@ def build_run(
     if shared is not None:
         pipeline = shared.pipeline
         table = shared.table
-        changes = defaults.tree_changes(learner) if settings.learner == "lightgbm" else {}
+        is_default = settings.learner == "lightgbm" and isinstance(learner, LightGBM)
+        changes = defaults.tree_changes(learner) if is_default else {}
         grower = shared.grower.clone_with_shared_bins(seed, changes)
     elif earlier is not None:
         pipeline = earlier.state.pipeline
@@ -181,21 +185,25 @@ def _boosting(
         objective,
         features.grower,
         n_rounds=n_rounds,
-        learning_rate=learning_rate(problem),
+        learning_rate=learning_rate(problem, features.candidate),
         momentum=as_momentum(settings.momentum),
         candidate=features.candidate.name,
         fold=fold,
     )
 
 
-def learning_rate(problem: Problem) -> float:
-    """Return the learning rate of a fit."""
+def learning_rate(problem: Problem, candidate: Candidate | None = None) -> float:
+    """Return the learning rate of a fit; that of networks is always the same."""
+    if candidate is not None and candidate.network:
+        return defaults.NETWORK_RATE
     size = (problem.classes, problem.n_labels, problem.table.is_sparse)
     return problem.settings.learning_rate or defaults.learning_rate(*size)
 
 
-def early_stopping(problem: Problem) -> EarlyStopping:
-    """Return the early stopping of a fit."""
+def early_stopping(problem: Problem, candidate: Candidate | None = None) -> EarlyStopping:
+    """Return the early stopping of a fit; that of networks is always the same."""
+    if candidate is not None and candidate.network:
+        return EarlyStopping(defaults.NETWORK_PATIENCE)
     patience = problem.settings.n_iter_no_change
     return EarlyStopping(patience or defaults.n_iter_no_change(problem.classes, problem.n_labels))
 
@@ -271,7 +279,11 @@ class Runner:
                 ready.set()
             self.models[name, fold] = self._train(run, fold, rivals.get(fold))
 
-        with self.interrupt:
+        learner = as_learner(self.problem.settings.learner).name
+        # Products of matrices are small: threads of theirs would wait for each other.
+        is_network = candidate.network or learner == "network"
+        products = threadpool_limits(1, "blas") if is_network else nullcontext()
+        with self.interrupt, products:
             pool = ThreadPoolExecutor(n_concurrent, "ebboost-model") if n_concurrent > 1 else None
             jobs = {}
             if pool is not None:
@@ -355,7 +367,7 @@ class Runner:
         history = History()
         watchers: list[Callback] = [history, *self.callbacks]
         if run.objective.validation is not None and self.problem.settings.early_stopping:
-            stopping = early_stopping(self.problem)
+            stopping = early_stopping(self.problem, candidate)
             watchers.append(stopping)
             if rival is not None and rival.history.get("validation"):
                 least = min(rival.history["validation"])

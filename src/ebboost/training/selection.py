@@ -120,17 +120,8 @@ class Search:
         """Select the candidates to average, and train the models of all of their folds."""
         current = self.parts.plain
         self._train(current, range(self._n_folds(defaults.ENOUGH_IF_CLEAR)))
-        for step in self.parts.steps:
-            if self.runner.interrupt.is_set:
-                break
-            candidate = self._changed(current, step)
-            is_skipped = not current.uses_graph and set(step) <= set(TREE_PARTS)
-            if is_skipped or candidate.name in self.tried:
-                continue
-            if self._is_better(candidate, current):
-                current, candidate = candidate, current
-            if not self._can_be_averaged(candidate):
-                self.comparing.discard(candidate)
+        current = self._improved(current, self.parts.steps)
+        self._train_networks(current)
         self._train_finally(current, range(self.problem.labels.n_folds))
         if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
             trees = {name: getattr(current, name) for name in TREE_PARTS}
@@ -144,6 +135,33 @@ class Search:
             self._train(candidate, range(self.problem.labels.n_folds))
         if self.problem.labels.in_time:
             self._train_on_all_labels()
+
+    def _improved(self, current: Candidate, steps: Sequence[tuple[str, ...]]) -> Candidate:
+        """The best candidate after steps that each change some parts."""
+        for step in steps:
+            if self.runner.interrupt.is_set:
+                break
+            candidate = self._changed(current, step)
+            is_skipped = not current.uses_graph and set(step) <= set(TREE_PARTS)
+            if is_skipped or candidate.name in self.tried:
+                continue
+            if self._is_better(candidate, current):
+                current, candidate = candidate, current
+            if not self._can_be_averaged(candidate):
+                self.comparing.discard(candidate)
+        return current
+
+    def _train_networks(self, trees: Candidate) -> None:
+        """Train networks, which may be averaged with trees but do not replace them."""
+        steps = self.parts.network_steps
+        has_field = isinstance(trees.labels, LatentField | None)
+        is_interrupted = self.runner.interrupt.is_set
+        if steps is None or not trees.uses_graph or not has_field or is_interrupted:
+            return
+        if self._can_be_averaged(trees):
+            network = named(replace(self.parts.plain, labels=trees.labels, network=True))
+            self._train(network, range(self._n_folds()))
+            self._improved(network, steps)
 
     def repeat(self, number: int) -> "Search":
         """Return the same search with other folds and another seed."""

@@ -69,6 +69,8 @@ def with_warm_start(problem: Problem, state: FittedState) -> Problem:
     graph = None if graph is None else aligned_graph(state, graph)
     models = {}
     for one in state.candidates:
+        if one.candidate.network:  # trees alone are continued
+            continue
         scores = tree_scores(one, one.pipeline.transform(problem.table, graph))
         models[one.candidate.name] = EarlierModel(one, scores)
     return replace(problem, graph=graph, warm_start=models)

@@ -1,0 +1,179 @@
+"""Random networks: ridge regression on units, Shapley values, inputs, files."""
+
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import ebboost as eb
+from ebboost.data.reader import TableReader
+from ebboost.learners.network import NetworkEnsemble, Scaling, Units
+from tests.learners.helpers import fitted, problem, start
+from tests.problems import homophilous
+
+
+def network(n_rounds=3, n_outputs=2):
+    """A trained network and its table, with a category and missing values."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(120, 2))
+    values[::5, 1] = np.nan
+    kinds = pd.Categorical(rng.choice(["a", "b", "c"], 120))
+    table = TableReader().fit(pd.DataFrame(values, columns=["one", "two"]).assign(kind=kinds))
+    grower = start(eb.RandomNetwork(8), table, n_outputs)
+    for _ in range(n_rounds):
+        grower.grow(rng.normal(size=(120, n_outputs)), rng.random((120, 1)) + 0.1)
+    return grower.compile([0.5] * n_rounds), table
+
+
+def test_weights_of_a_round_solve_the_ridge_regression():
+    rng = np.random.default_rng(0)
+    table = TableReader().fit(rng.normal(size=(200, 3)))
+    gradient = rng.normal(size=(200, 1))
+    curvature = rng.random((200, 1))
+    curvature[::3] = 0.0  # rows without a label
+    grower = start(eb.RandomNetwork(10, ridge=0.01), table)
+    values = grower.grow(gradient, curvature)
+    ensemble = grower.compile([1.0])
+    units = ensemble.units
+    rows = ensemble.scaling.transform(table.values)
+    hidden = np.ones((200, 11))
+    for number in range(10):
+        own = rows[:, units.inputs[number]] @ units.coefficients[number]
+        hidden[:, number] = np.maximum(own + units.biases[number], 0.0)
+    weight = curvature[:, 0]
+    gram = hidden.T @ (weight[:, None] * hidden)
+    gram += 0.01 * np.trace(gram) / 11 * np.eye(11)
+    target = np.where(weight > 0.0, -gradient[:, 0], 0.0)
+    expected = hidden @ np.linalg.solve(gram, hidden.T @ target)
+    np.testing.assert_allclose(values[:, 0], expected, atol=1e-5)
+
+
+def test_contributions_are_shapley_values():
+    """Against their definition: the mean over all orders in which inputs are revealed."""
+    ensemble, table = network(n_rounds=1, n_outputs=1)
+    contributions = ensemble.contributions(table)[:, 0]
+    rows = ensemble.scaling.transform(table.values)
+
+    def predict(known):
+        units = ensemble.units
+        masked = np.where(np.isin(np.arange(rows.shape[1]), known), rows, 0.0)
+        return 0.5 * units.weighted(units.hidden(masked))[:, 0]
+
+    n_inputs = rows.shape[1]
+    expected = np.zeros((120, 4))
+    expected[:, -1] = predict([])
+    orders = list(permutations(range(n_inputs)))
+    for order in orders:
+        for position, one in enumerate(order):
+            gain = predict(order[: position + 1]) - predict(order[:position])
+            expected[:, ensemble.scaling.source[one]] += gain / len(orders)
+    np.testing.assert_allclose(contributions, expected, atol=1e-6)
+
+
+def test_contributions_add_up_to_predictions():
+    ensemble, table = network()
+    total = ensemble.contributions(table).sum(axis=2)
+    np.testing.assert_allclose(total, ensemble.predict(table), atol=1e-10)
+
+
+def test_inputs_are_normal_scores_and_indicators():
+    ensemble, table = network()
+    rows = ensemble.scaling.transform(table.values)
+    assert ensemble.scaling.source.tolist() == [0, 1, 1, 2, 2, 2]
+    order = np.argsort(table.values[:, 0])
+    assert (np.diff(rows[order, 0]) >= 0.0).all()
+    assert abs(rows[:, 0].mean()) < 0.05 and rows[:, 0].std() == pytest.approx(1.0, abs=0.1)
+    np.testing.assert_array_equal(rows[:, 2], np.isnan(table.values[:, 1]))
+    np.testing.assert_array_equal(rows[:, 3:].sum(axis=1), 1.0)
+
+
+def test_constant_columns_have_no_input():
+    table = TableReader().fit(np.ones((50, 2)))
+    grower = start(eb.RandomNetwork(), table)
+    assert grower.grow(np.ones((50, 1)), np.ones((50, 1))) is None
+
+
+def test_wrong_parameters_and_sparse_tables_are_rejected():
+    X, y, graph = problem()
+    for wrong, message in ((eb.RandomNetwork(0), "n_units"), (eb.RandomNetwork(8, -1.0), "ridge")):
+        with pytest.raises(ValueError, match=f"{message} must be"):
+            fitted(wrong, X, y, graph)
+    with pytest.raises(ValueError, match="not sparse"):
+        fitted(eb.RandomNetwork(), sparse.csr_array(X), y, graph)
+
+
+def test_arrays_of_a_file_are_checked():
+    ensemble, _ = network()
+    ensemble.check(3, 2, {2: 3})
+
+    def changed(**changes):
+        parts = vars(ensemble.scaling) | vars(ensemble.units) | {"weights": ensemble.weights}
+        parts |= changes
+        scaling = Scaling(*(parts[name] for name in vars(ensemble.scaling)))
+        units = Units(*(parts[name] for name in vars(ensemble.units)))
+        return NetworkEnsemble(scaling, units, parts["weights"], ensemble.importance)
+
+    scaling = ensemble.scaling
+    units = ensemble.units
+    wrong = [
+        {"source": scaling.source + 1},
+        {"level": np.where(scaling.level >= 0, 7, scaling.level)},
+        {"level": np.full_like(scaling.level, -3)},
+        {"knots": scaling.knots[:, ::-1].copy()},
+        {"scores": np.full_like(scaling.scores, np.nan)},
+        {"inputs": units.inputs + 6},
+        {"inputs": units.inputs.astype(np.float64)},
+        {"biases": units.biases[1:]},
+        {"outputs": units.outputs[:, :1]},
+        {"weights": ensemble.weights[1:]},
+        {"coefficients": np.full_like(units.coefficients, np.inf)},
+    ]
+    for changes in wrong:
+        with pytest.raises(ValueError, match="network"):
+            changed(**changes).check(3, 2, {2: 3})
+    with pytest.raises(ValueError, match="network"):
+        ensemble.check(4, 2, {2: 3})
+
+
+def test_networks_are_averaged_with_trees_of_the_default(tmp_path):
+    rng = np.random.default_rng(0)
+    points = rng.random((500, 2))
+    X = rng.normal(size=(500, 3))
+    y = X[:, 0] + np.sin(X[:, 1]) + np.sin(3 * points[:, 0]) + 0.05 * rng.normal(size=500)
+    graph = eb.Graph.build_knn(points, 6)
+    known = np.arange(300)
+    model = eb.EBBSRegressor(random_state=0).fit(X, y[known], nodes=known, graph=graph)
+    names = [one.candidate.name for one in model.state_.members]
+    assert any(name.endswith("network") for name in names) and "network" not in names[0]
+    assert model.ensemble_.booster.num_trees() > 0  # trees come first
+    path = tmp_path / "model.ebb"
+    model.save(path, table=True)
+    loaded = eb.load(path)
+    np.testing.assert_allclose(loaded.predict(), model.predict(), rtol=1e-12)
+    new = loaded.predict(X[:5], attach=(np.arange(5), np.arange(5)))
+    np.testing.assert_allclose(new, model.predict(X[:5], attach=(np.arange(5), np.arange(5))))
+    for explanation in loaded.explanations([0, 400]):
+        assert explanation.total == pytest.approx(model.predict()[explanation.node], abs=1e-5)
+    again = eb.EBBSRegressor(20, random_state=0)
+    with pytest.warns(UserWarning, match="labels that init_model"):
+        again.fit(X, y[known], nodes=known, graph=graph, init_model=model)
+    assert not any("network" in one.candidate.name for one in again.state_.members)
+
+
+def test_a_resumed_fit_with_networks_is_the_same(tmp_path):
+    X, y, graph = homophilous(200)
+    checkpoint = eb.Checkpoint(tmp_path, every=7)
+    options = {"learner": "network", "smoothing": None, "labels": "field", "random_state": 0}
+    whole = eb.EBBSRegressor(30, 0.3, **options).fit(X, y, graph=graph)
+
+    class Stop(eb.Callback):
+        def after_round(self, info):
+            return info.round == 14
+
+    part = eb.EBBSRegressor(30, 0.3, **options)
+    part.fit(X, y, graph=graph, checkpoint=checkpoint, callbacks=[Stop()])
+    resumed = eb.EBBSRegressor(30, 0.3, **options)
+    resumed.fit(X, y, graph=graph, checkpoint=checkpoint, resume=True)
+    np.testing.assert_array_equal(resumed.predict(), whole.predict())
