@@ -59,63 +59,13 @@ from ebboost.training.checkpoint import Checkpoint
 __version__ = "0.2.0"
 logging.getLogger("ebboost").addHandler(logging.NullHandler())
 
-__all__ = [
-    "Callback",
-    "CatBoost",
-    "Checkpoint",
-    "CorrectedMomentum",
-    "EBBSClassifier",
-    "EBBSRegressor",
-    "EarlyStopping",
-    "EdgeWeights",
-    "Explanation",
-    "FittedState",
-    "Gamma",
-    "Graph",
-    "GraphBlockFold",
-    "GraphCheck",
-    "Huber",
-    "Intervals",
-    "Kernel",
-    "Laplacian",
-    "LatentField",
-    "Learner",
-    "LightGBM",
-    "LogLoss",
-    "LogMetrics",
-    "Loss",
-    "MaskedLabels",
-    "ModelFileError",
-    "NegativeBinomial",
-    "NeighborFeatures",
-    "ParquetGraph",
-    "ParquetTable",
-    "Poisson",
-    "PredictionSets",
-    "PredictiveDistribution",
-    "Predictor",
-    "ProgressBar",
-    "PropagationOperator",
-    "Quantile",
-    "RandomNetwork",
-    "Robust",
-    "RoundInfo",
-    "ScikitLearn",
-    "Smoother",
-    "Softmax",
-    "SpectralFeatures",
-    "SquaredError",
-    "TimeSplit",
-    "Tweedie",
-    "XGBoost",
-    "bind",
-    "check_graph",
-    "convergence",
-    "cross_validate",
-    "datasets",
-    "load",
-    "partition_nodes",
-    "plot",
-    "tune",
-    "write_report",
-]
+__all__ = ["Callback", "CatBoost", "Checkpoint", "CorrectedMomentum", "EBBSClassifier"]
+__all__ += ["EBBSRegressor", "EarlyStopping", "EdgeWeights", "Explanation", "FittedState", "Gamma"]
+__all__ += ["Graph", "GraphBlockFold", "GraphCheck", "Huber", "Intervals", "Kernel", "Laplacian"]
+__all__ += ["LatentField", "Learner", "LightGBM", "LogLoss", "LogMetrics", "Loss", "MaskedLabels"]
+__all__ += ["ModelFileError", "NegativeBinomial", "NeighborFeatures", "ParquetGraph"]
+__all__ += ["ParquetTable", "Poisson", "PredictionSets", "PredictiveDistribution", "Predictor"]
+__all__ += ["ProgressBar", "PropagationOperator", "Quantile", "RandomNetwork", "Robust"]
+__all__ += ["RoundInfo", "ScikitLearn", "Smoother", "Softmax", "SpectralFeatures", "SquaredError"]
+__all__ += ["TimeSplit", "Tweedie", "XGBoost", "bind", "check_graph", "convergence"]
+__all__ += ["cross_validate", "datasets", "load", "partition_nodes", "plot", "tune", "write_report"]

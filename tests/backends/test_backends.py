@@ -116,11 +116,11 @@ def test_systems_of_low_tolerance_are_solved_in_float32():
         np.random.default_rng(0).normal(size=2_000),
         1.0 + np.diff(graph.adjacency.indptr),
     )
-    system = [Elsewhere(part) for part in (right, diagonal, 1.0 / diagonal, np.ones(2_000))]
+    first, *system = (Elsewhere(part) for part in (right, diagonal, 1.0 / diagonal, np.ones(2_000)))
     for tolerance, kind in ((0.02, np.float32), (1e-8, np.float64)):
         kinds.clear()
         target = tolerance * np.linalg.norm(right)
-        z, reached = Noted(graph.adjacency).conjugate_gradients(*system, target, 1_000)
+        z, reached = Noted(graph.adjacency).conjugate_gradients(first, system, target, 1_000)
         assert set(kinds) == {np.dtype(kind)} and z.dtype == np.float64
         left = right - diagonal * z.held + graph.adjacency @ z.held
         assert reached <= target and np.linalg.norm(left) == pytest.approx(reached, rel=1e-3)
@@ -136,10 +136,10 @@ def test_columns_are_summed_in_pieces(n):
 def test_a_system_beyond_float32_is_solved_in_full_precision():
     graph = random_graph(200, 800)
     diagonal, right = 1.0 + np.diff(graph.adjacency.indptr), np.full(200, 1e60)
-    system = [Elsewhere(part) for part in (right, diagonal, 1.0 / diagonal, np.ones(200))]
+    first, *system = (Elsewhere(part) for part in (right, diagonal, 1.0 / diagonal, np.ones(200)))
     with np.errstate(all="ignore"):
         z, reached = EdgesElsewhere(graph.adjacency).conjugate_gradients(
-            *system, 0.01 * np.linalg.norm(right), 1_000
+            first, system, 0.01 * np.linalg.norm(right), 1_000
         )
     assert reached <= 0.01 * np.linalg.norm(right)
     np.testing.assert_allclose(z.held, 1e60, rtol=0.1)

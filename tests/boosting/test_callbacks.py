@@ -1,12 +1,14 @@
 """Early stopping, history, progress bar and callbacks of one's own."""
 
 import io
+import signal
 
 import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.boosting.callbacks import History, RoundInfo, StopBehind
+from ebboost.boosting import callbacks
+from ebboost.boosting.callbacks import History, Interrupt, RoundInfo, StopBehind
 from ebboost.boosting.iterate import Iterate
 from tests.problems import fixed_regressor, neighbor_sums
 
@@ -98,6 +100,7 @@ def test_verbose_writes_to_standard_error(capsys):
 def test_n_iter_no_change_must_be_a_positive_integer():
     with pytest.raises(ValueError, match="n_iter_no_change"):
         eb.EarlyStopping(0)
+    assert rounds_until_stopped(eb.EarlyStopping(1), [3.0, 2.0, 2.0, 1.0]) == 3
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
@@ -107,8 +110,6 @@ def test_min_improvement_must_be_in_the_unit_interval(share):
 
 
 def rounds_until_stopped(stopping, losses):
-    from ebboost.boosting.callbacks import RoundInfo
-
     stopping.before_training(len(losses))
     for number, loss in enumerate(losses):
         if stopping.after_round(RoundInfo(number, len(losses), 0.0, loss, None, 1.0, 1.0)):
@@ -143,6 +144,36 @@ def test_history_records_increasing_seconds():
     fixed_regressor().fit(X, y, graph=graph, callbacks=[history])
     assert len(history.losses["seconds"]) == 25
     assert (np.diff(history.losses["seconds"]) > 0).all()
+
+
+@pytest.mark.parametrize("before", [[], [100.0, 200.0]])
+def test_seconds_of_a_restored_history_count_those_before(before, monkeypatch):
+    ticks = iter([7.0, 10.0])
+    monkeypatch.setattr(callbacks.time, "perf_counter", lambda: next(ticks))
+    history = History()
+    history.before_training(10)
+    history.restore({"losses": history.losses | {"seconds": list(before)}})
+    history.after_round(RoundInfo(len(before), 10, 0.0, None, None, 1.0, 1.0))
+    assert history.losses["seconds"] == [*before, sum(before[-1:]) + 3.0]
+
+
+def test_a_model_stops_by_the_gain_of_its_last_rounds():
+    losses = [1.0 - 0.01 * t for t in range(11)]  # .05 in five rounds, of the .5 that are missing
+    behind = {gap: StopBehind(losses[-1] - gap, patience=5) for gap in (0.49, 0.51)}
+    for gap, callback in behind.items():
+        assert rounds_until_stopped(callback, losses) == (None if gap < 0.5 else 11)
+
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_interrupts_are_handled_only_where_nobody_else_does(handler):
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with Interrupt():
+            is_own = signal.getsignal(signal.SIGINT) is not handler
+            assert is_own == (handler is signal.default_int_handler)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(("final", "stops"), [(0.5, False), (0.99, True)])

@@ -54,6 +54,15 @@ def test_there_is_no_field_where_labels_are_independent(loss):
     assert estimate.field is None or estimate.deviance > 0.985 * estimate.deviance_without
 
 
+def test_a_random_walk_has_a_field_of_long_range():
+    graph = eb.Graph.from_edges(np.arange(399), np.arange(1, 400))
+    random = np.random.default_rng(0)
+    y = np.cumsum(random.normal(size=400)) + 0.5 * random.normal(size=400)
+    labels = Labels(np.arange(400), (y - y.mean())[:, None], np.ones(400))
+    field = estimate_field(graph, labels, np.zeros((400, 1)), eb.SquaredError()).field
+    assert field.tau < 0.01 * field.lam
+
+
 def test_classes_have_a_field_of_log_odds():
     graph, labels, scores = simulated(eb.Softmax(), 0.5, 0.02, n=400, n_outputs=3)
     estimate = estimate_field(graph, labels, scores, eb.Softmax(), n_folds=3)

@@ -5,6 +5,10 @@ import pytest
 
 import ebboost as eb
 from ebboost.boosting.field_mode import FieldEnergy, posterior_mode
+from ebboost.boosting.label_use import objective_for
+from ebboost.boosting.latent_field import LeaveOneOutObjective
+from ebboost.data.labels import Labels
+from ebboost.propagation import IdentityOperator
 from tests.strategies import random_graph
 
 N = 60
@@ -104,3 +108,11 @@ def test_a_weight_of_unlabelled_rows_is_rejected():
     field = eb.LatentField(unlabelled=1.0)
     with pytest.raises(ValueError, match="not supported with groups"):
         field.operator(eb.Graph.from_groups(GROUPS), LABELLED, WEIGHT)
+
+
+def test_labels_of_groups_may_be_left_out_one_by_one():
+    graph = eb.Graph.from_groups(GROUPS, BETWEEN)
+    use = eb.LatentField(leave_one_out=True)
+    labels = Labels(LABELLED, np.ones((LABELLED.size, 1)), WEIGHT)
+    parts = (use, graph, IdentityOperator(graph.n_nodes), eb.SquaredError(), labels, None)
+    assert isinstance(objective_for(*parts, 0.0, 0), LeaveOneOutObjective)

@@ -294,3 +294,12 @@ def test_invalid_parameters_are_rejected_by_operator(change):
         eb.LatentField(**change).operator(
             eb.Graph.from_edges([0, 1], [1, 2]), np.array([0]), np.ones(1)
         )
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_a_system_beyond_double_precision_names_parameters_that_help(normalized):
+    graph = random_graph(30, 60)
+    field = eb.LatentField(1e20, 1e-5, normalized=normalized)
+    with pytest.raises(ValueError, match="a smaller lam") as error:
+        field.operator(graph, np.arange(3), np.ones(3)).posterior_mean(np.ones((3, 1)))
+    assert ("normalized=True" in str(error.value)) is not normalized

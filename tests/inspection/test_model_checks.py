@@ -5,7 +5,8 @@ import pytest
 
 import ebboost as eb
 from ebboost.inspection import model_checks
-from ebboost.inspection.model_checks import Check, Difference
+from ebboost.inspection.model_checks import Check
+from ebboost.model.state import GraphGain
 
 N = 500
 POINTS = np.random.default_rng(3).random((N, 2))
@@ -70,5 +71,5 @@ def test_a_check_exceeds_chance_by_three_deviations(value, alarm):
 def test_the_graph_does_harm_beyond_chance():
     random = np.random.default_rng(0)
     without = random.normal(1.0, 0.1, 200)
-    assert Difference.between(without, without + random.normal(0.1, 0.1, 200)).is_harm
-    assert not Difference.between(without, without + random.normal(0.0, 0.1, 200)).is_harm
+    assert GraphGain.of_losses(without, without + random.normal(0.1, 0.1, 200)).is_harm
+    assert not GraphGain.of_losses(without, without + random.normal(0.0, 0.1, 200)).is_harm

@@ -11,16 +11,13 @@ from ebboost.learners import lightgbm
 from tests.learners.helpers import fitted, problem, start
 
 
-@pytest.mark.parametrize("freed", [False, True])
-def test_a_grower_with_shared_bins_grows_the_trees_of_one_with_its_own(freed):
+def test_a_grower_with_shared_bins_grows_the_trees_of_one_with_its_own():
     X, y, _ = problem()
     table, gradient = Table(X, ("a", "b", "c")), np.nan_to_num(y)[:, None]
     learner = eb.LightGBM(num_leaves=5, colsample_bytree=0.7, subsample=0.8)
     first, alone = start(learner, table), start(learner, table)
     for _ in range(3):
         first.grow(gradient, np.ones((300, 1)))
-    if freed:
-        first.free()
     clone = first.clone_with_shared_bins(3)
     for step in range(4):
         grown = [

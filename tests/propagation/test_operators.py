@@ -424,3 +424,12 @@ def test_steps_and_tolerances_out_of_range_are_refused(change):
         eb.Laplacian(1.0, 2, normalized=False, **change).operator(
             eb.Graph.from_edges([0, 1], [1, 2])
         )
+
+
+def test_scores_reach_as_many_edges_as_there_are_steps():
+    graph = eb.Graph.from_edges(np.arange(9), np.arange(1, 10))
+    for n_steps in (0, 1, 3):
+        for smoother in (eb.Laplacian(2.0, n_steps), eb.Robust(2.0, n_steps, scale=1.0)):
+            assert smoother.hops(graph) == n_steps
+    assert eb.Laplacian(2.0, "auto").hops(graph) is None
+    assert eb.Laplacian(2.0, method="exact").hops(graph) is None

@@ -89,7 +89,7 @@ def test_rows_of_any_length_are_summed(bits, kind, n_nodes, monkeypatch):
     )
     assert sweep.layout(DOUBLE).bits == bits
     z, _ = symmetric.conjugate_gradients(
-        right, diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100
+        right, (diagonal, 1 / diagonal, np.ones(n_nodes)), 1e-12, 100
     )
     np.testing.assert_allclose(diagonal * z - symmetric(z), right, atol=1e-10)
 
@@ -205,7 +205,7 @@ def test_compiled_conjugate_gradients_solve_the_system(graph):
     diagonal = graph.degrees + np.linspace(0.1, 2.0, n)
     right, size = np.cos(np.arange(n)), np.linspace(0.5, 2.0, n)
     z, reached = sweep_on(graph.adjacency).conjugate_gradients(
-        right, diagonal, 1 / diagonal, size, 1e-10, 1000
+        right, (diagonal, 1 / diagonal, size), 1e-10, 1000
     )
     dense = np.diag(diagonal) - graph.adjacency.toarray()
     left = np.linalg.norm(size * (right - dense @ z))
@@ -218,7 +218,7 @@ def test_conjugate_gradients_stop_after_max_iterations():
     adjacency = eb.Graph.from_edges(np.arange(99), np.arange(1, 100), n_nodes=100).adjacency
     diagonal = np.asarray(adjacency.sum(axis=1)).ravel() + 1e-3
     _, reached = sweep_on(adjacency).conjugate_gradients(
-        np.ones(100), diagonal, 1 / diagonal, np.ones(100), 1e-12, 3
+        np.ones(100), (diagonal, 1 / diagonal, np.ones(100)), 1e-12, 3
     )
     assert reached > 1e-3
 
@@ -377,7 +377,7 @@ def test_concurrent_first_sweeps_search_one_order(what, monkeypatch):
         start.wait()
         if what == "sweep":
             return sweep(ones)
-        return sweep.conjugate_gradients(ones, diagonal, 1 / diagonal, ones, 1e-10, 100)[0]
+        return sweep.conjugate_gradients(ones, (diagonal, 1 / diagonal, ones), 1e-10, 100)[0]
 
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(first, range(3)))
@@ -403,7 +403,7 @@ def test_concurrent_steps_do_not_share_their_work_arrays():
 def test_an_overflow_does_not_affect_the_next_solve(n_nodes):
     adjacency = eb.Graph.from_edges(np.arange(n_nodes - 1), np.arange(1, n_nodes)).adjacency
     sweep, diagonal, right = sweep_on(adjacency), np.full(n_nodes, 3.0), np.ones(n_nodes)
-    given = diagonal, 1 / diagonal, np.ones(n_nodes), 1e-12, 100
+    given = (diagonal, 1 / diagonal, np.ones(n_nodes)), 1e-12, 100
     expected, _ = sweep.conjugate_gradients(right, *given)
     _, reached = sweep.conjugate_gradients(1e200 * right, *given)
     assert not np.isfinite(reached)

@@ -16,7 +16,7 @@ from ebboost.backends._tiles import SPARE, TILE, tiled, worthwhile
 from ebboost.data.once import lazy_property
 from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
-from ebboost.propagation import Sweep, sweep_on
+from ebboost.propagation import Sweep, System, Terms
 
 #: Threads of a block of `_sweep.cu`, and of `_tiles.cu`, which needs all of a multiprocessor's.
 THREADS = 256
@@ -97,29 +97,17 @@ class CudaSweep(Sweep):
     def __matmul__(self, v: AnyArray) -> AnyArray:
         return self(v)
 
-    def __call__(
-        self,
-        v: AnyArray,
-        scale: AnyArray = None,
-        keep: AnyArray = None,
-        source: AnyArray = None,
-        out: AnyArray = None,
-    ) -> AnyArray:
-        """Return scale∘(A v) + keep∘v + source."""
+    def _write(self, v: AnyArray, out: AnyArray, terms: Terms) -> None:
         import cupy
 
-        v = cupy.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
-        self.check_rows(v)
-        out = cupy.empty_like(v) if out is None else out
         width = 1 if v.ndim == 1 else v.shape[1]
         contiguous = partial(cupy.ascontiguousarray, dtype=v.dtype)
-        terms = [0 if term is None else contiguous(term) for term in (scale, keep, source)]
+        arrays = [0 if term is None else contiguous(term) for term in terms]
         tiles = self._tiles if width == 1 and v.dtype == np.float32 else None
         if tiles is not None:
-            tiles(v, terms, out)
+            tiles(v, arrays, out)
         if tiles is None or self._hubs.size:
-            self._by_rows(v, width, terms, out, only_hubs=tiles is not None)
-        return out
+            self._by_rows(v, width, arrays, out, only_hubs=tiles is not None)
 
     def _by_rows(
         self, v: AnyArray, width: int, terms: list[Any], out: AnyArray, only_hubs: bool
@@ -147,23 +135,16 @@ class CudaSweep(Sweep):
         return self._weights.get(dtype, 0)
 
     def conjugate_gradients(
-        self,
-        right: AnyArray,
-        diagonal: AnyArray,
-        inverse: AnyArray,
-        size: AnyArray,
-        target: float,
-        max_iterations: int,
+        self, right: AnyArray, system: System, target: float, max_iter: int
     ) -> tuple[Any, float]:
         """Solve (diag(diagonal) − A) z = right, in float32 where that is precise enough."""
         solve = super().conjugate_gradients
-        if target > LOOSE * float(np.sqrt(((size * right) ** 2).sum())):
-            single = [vector.astype(np.float32) for vector in (right, diagonal, inverse, size)]
-            options = (target, min(max_iterations, SHORT_TRY))
-            z, length = solve(*single, *options)  # type: ignore[call-arg]
+        if target > LOOSE * float(np.sqrt(((system[2] * right) ** 2).sum())):
+            first, *others = (vector.astype(np.float32) for vector in (right, *system))
+            z, length = solve(first, tuple(others), target, min(max_iter, SHORT_TRY))
             if length <= target:
                 return z.astype(np.float64), length
-        return solve(right, diagonal, inverse, size, target, max_iterations)
+        return solve(right, system, target, max_iter)
 
 
 class Tiles:
@@ -193,11 +174,6 @@ class Tiles:
         arguments = (n_ranges, self._rows, n_nodes, *self._tiled, most, v, sums)
         tiles(blocks, threads, arguments, shared_mem=8 * (self._rows + SPARE))
         finished((-(-n_nodes // TILE_THREADS),), threads, (n_nodes, most, sums, *terms, v, out))
-
-
-@sweep_on.register
-def _(adjacency: CudaSweep) -> CudaSweep:
-    return adjacency
 
 
 def _rows_in_shared_memory() -> int:

@@ -6,11 +6,9 @@ from ebboost.boosting.causal_field import causal_mode
 from ebboost.boosting.field_mode import posterior_mode
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
-from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.types import AnyArray
 from ebboost.graph import Graph
-from ebboost.learners import Learner
 
 
 class Backend:
@@ -49,14 +47,6 @@ class Backend:
             return causal_mode(self.field_mode, use, graph, labels, loss, scores)
         posterior = use.operator(graph, labels.nodes, labels.weight)
         return posterior_mode(posterior, loss, scores, labels.target)
-
-    def learner(self, learner: Learner) -> Learner:
-        """Return the learner that grows the trees."""
-        return learner
-
-    def objective(self, objective: Objective) -> Objective:
-        """Return the objective that the loop reads."""
-        return objective
 
     def expect_table(self, name: str, n_rows: int, n_columns: int, n_outputs: int) -> None:
         """Note the size of a candidate's table before it is moved, to estimate the memory."""

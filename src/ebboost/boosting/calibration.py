@@ -43,8 +43,7 @@ def score_size(scores: Array) -> Array:
     if scores.shape[1] == 1:
         return 0.5 * np.abs(scores)
     centered = scores - scores.mean(axis=1, keepdims=True)
-    size: Array = np.sqrt((centered**2).mean(axis=1, keepdims=True))
-    return size
+    return np.sqrt((centered**2).mean(axis=1, keepdims=True))
 
 
 #: Scores as they are.

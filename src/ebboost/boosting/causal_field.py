@@ -93,5 +93,4 @@ def _extend(
     n_past = degrees.size
     right = shares[:, :n_past] @ values
     triangle = sparse.eye_array(own.size, format="csr") - shares[:, n_past:]
-    extended: Array = spsolve_triangular(triangle.tocsr(), right, lower=True, unit_diagonal=True)
-    return extended
+    return spsolve_triangular(triangle.tocsr(), right, lower=True, unit_diagonal=True)

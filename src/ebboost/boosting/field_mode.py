@@ -218,11 +218,6 @@ class LikelihoodFieldObjective(Objective):
             response -= self.field.respond(curvature, right, self.tolerance)
         return smoothed
 
-    def _split(self, smoothed: Array) -> tuple[Array, Array]:
-        """The blocks P f and z, as views."""
-        n_outputs = self.labels.target.shape[1]
-        return smoothed[:, :n_outputs], smoothed[:, n_outputs:]
-
     def _z(self, point: Iterate) -> Array:
         return self._split(point.smoothed)[1] + self._remainder
 

@@ -13,6 +13,7 @@ Both are fixed quadratics in f, so that every round descends:
   update: e_i − z_i^(−i) = (e_i − z_i)/(1 − w_i K_ii). Two solves a round and the diagonal of K.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ EXACT_TOLERANCE = 1e-6
 PROBE_TOLERANCE = 1e-4
 
 
+@dataclass(eq=False, repr=False)
 class LatentField(BaseEstimator):
     """A latent field of residuals over the graph, informed by known labels: parameters of (15).
 
@@ -86,22 +88,13 @@ class LatentField(BaseEstimator):
     >>> model = eb.EBBSRegressor(smoothing=eb.Laplacian(1.0, 2), labels=eb.LatentField(lam=5.0))
     """
 
-    def __init__(
-        self,
-        lam: float = 2.0,
-        tau: float = 0.05,
-        *,
-        leave_one_out: bool = False,
-        unlabelled: float = 0.0,
-        normalized: bool = True,
-        similarity: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.leave_one_out = leave_one_out
-        self.unlabelled = unlabelled
-        self.normalized = normalized
-        self.similarity = similarity
+    lam: float = 2.0
+    tau: float = 0.05
+    _: KW_ONLY
+    leave_one_out: bool = False
+    unlabelled: float = 0.0
+    normalized: bool = True
+    similarity: bool = False
 
     def operator(self, graph: Graph, nodes: NDArray[np.int64], weight: Array) -> "FieldPosterior":
         """Return the posterior of the field on a graph.
@@ -392,11 +385,6 @@ class FieldObjective(Objective):
         """P h and K W (P h): the one solve of a round."""
         field = self.field.posterior_mean(smoothed[self.labels.index], self.tolerance)
         return np.hstack([smoothed, field])
-
-    def _split(self, smoothed: Array) -> tuple[Array, Array]:
-        """The blocks P f and K W (P f)."""
-        n_outputs = self.labels.target.shape[1]
-        return smoothed[:, :n_outputs], smoothed[:, n_outputs:]
 
     def _predict(self, point: Iterate) -> Array:
         propagated, field = self._split(point.smoothed)

@@ -4,9 +4,8 @@ The loop imports no array library, no tree library and no smoother: it combines 
 and the learner return. Early stopping, progress and history are callbacks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -144,16 +143,14 @@ class BoostingResult:
 def boost(
     boosting: Boosting,
     callbacks: Sequence[Callback] = (),
-    done: Iterable[RoundInfo] = (),
     *,
     after: Sequence[Callback] = (),
     states: Sequence[dict[str, Any]] = (),
 ) -> BoostingResult:
     """Run the rounds to their end, or until a callback asks to stop.
 
-    The rounds of ``done`` were run before, and no callback has seen them. ``after`` are called once
-    all ``callbacks`` were, unless one of them stops: for checkpoints. ``states`` are checkpointed
-    states of the callbacks.
+    ``after`` are called once all ``callbacks`` were, unless one of them stops: for checkpoints.
+    ``states`` are checkpointed states of the callbacks.
     """
     for callback in callbacks:
         callback.before_training(boosting.n_rounds)
@@ -163,10 +160,10 @@ def boost(
         callback.before_training(boosting.n_rounds)
     model = boosting.model
     reason = None
-    for info in chain(done, boosting):
+    for info in boosting:
         model = info.model
         stopping = [callback for callback in callbacks if callback.after_round(info)]
-        if not stopping and info.round + 1 == boosting.n_done:
+        if not stopping:
             stopping = [callback for callback in after if callback.after_round(info)]
         if stopping:
             reason = stopping[0].reason

@@ -138,6 +138,11 @@ class Objective(Resumable):
         """Smoothed scores with the columns that a subclass appends to those of its iterates."""
         return smoothed
 
+    def _split(self, augmented: Array) -> tuple[Array, Array]:
+        """Smoothed scores and the columns appended to them, as views."""
+        n_outputs = self.labels.target.shape[1]
+        return augmented[:, :n_outputs], augmented[:, n_outputs:]
+
     def value(self, point: Iterate) -> float:
         """Return the mean loss over the labelled nodes, penalty included."""
         return float(point.cached("value", lambda: self._value(point)))

@@ -139,8 +139,7 @@ def belief_propagation(
         total = diagonal + np.bincount(node, incoming, len(diagonal))
         if np.abs(total / before - 1.0).max() <= MESSAGE_TOLERANCE:
             break
-    variances: Array = 1.0 / total
-    return variances
+    return 1.0 / total
 
 
 def _columns(edges: sparse.csr_array, diagonal: Array, first: Array, with_halo: WithHalo) -> Array:

@@ -68,6 +68,5 @@ def directional_sums(
 def _sum_of_products(first: Array, *others: Array) -> np.float64:
     """Sum of entrywise products, by einsum, which allocates nothing but is slow on a GPU."""
     if isinstance(first, np.ndarray):
-        total: np.float64 = np.einsum(",".join(["ij"] * (1 + len(others))) + "->", first, *others)
-        return total
+        return np.einsum(",".join(["ij"] * (1 + len(others))) + "->", first, *others)
     return math.prod(others, start=first).sum()

@@ -1,6 +1,6 @@
 """Features computed from the graph as scikit-learn transformers, for any model."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Sequence
 from typing import Self, TypeAlias
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ebboost.data.graph_columns import STATISTICS, frequent_levels, neighbor_columns, neighbor_names
 from ebboost.data.low_rank import Seed
-from ebboost.data.parameters import check_number
+from ebboost.data.parameters import check_bool, check_number
 from ebboost.data.reader import TableReader
 from ebboost.data.spectral import spectral_columns, spectral_vectors
 from ebboost.data.table import Table
@@ -25,6 +25,8 @@ Matrix: TypeAlias = Array | sparse.csr_array
 
 class _GraphTransformer(TransformerMixin, BaseEstimator, ABC):
     """Base class of transformers that add columns computed from the graph."""
+
+    _names: list[str]  # of the columns that are added
 
     def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:
         """Learn the columns of ``X`` and store the graph.
@@ -72,11 +74,7 @@ class _GraphTransformer(TransformerMixin, BaseEstimator, ABC):
             The names of the columns of ``X``, then names such as ``"mean(x0)"`` or ``"spectral0"``.
         """
         check_is_fitted(self, "graph_")
-        return np.asarray([*self._reader.names, *self._added_names()], dtype=object)
-
-    @abstractmethod
-    def _added_names(self) -> list[str]:
-        """Names of the columns that are added."""
+        return np.asarray([*self._reader.names, *self._names], dtype=object)
 
     def _read(self, X: object, graph: Graph | None = None) -> Table:
         check_is_fitted(self, "graph_")
@@ -136,8 +134,7 @@ class NeighborFeatures(_GraphTransformer):
             raise ValueError(
                 f"statistics must be a list out of {list(STATISTICS)}, got {self.statistics!r}."
             )
-        if not isinstance(self.degree, bool | np.bool_):
-            raise ValueError(f"degree must be True or False, got {self.degree!r}.")
+        check_bool("degree", self.degree)
 
     def fit(self, X: object, y: object = None, *, graph: Graph | None = None) -> Self:  # noqa: D102
         self.check()
@@ -170,9 +167,6 @@ class NeighborFeatures(_GraphTransformer):
         wanted = (self.statistics, self.degree, self._levels)
         added = neighbor_columns(table, graph or self.graph_, *wanted)
         return table.with_columns(*added).materialize().values
-
-    def _added_names(self) -> list[str]:
-        return self._names
 
 
 class SpectralFeatures(_GraphTransformer):
@@ -224,6 +218,7 @@ class SpectralFeatures(_GraphTransformer):
         super().fit(X, y, graph=graph)
         vectors = spectral_vectors(self.graph_, self.n_components, self.random_state)
         self.embedding_: Array = spectral_columns(self.graph_, vectors)
+        self._names = [f"spectral{i}" for i in range(self.embedding_.shape[1])]
         return self
 
     def transform(self, X: object) -> Matrix:
@@ -243,6 +238,3 @@ class SpectralFeatures(_GraphTransformer):
         if sparse.issparse(values):
             return sparse.hstack([values, sparse.csr_array(self.embedding_)], format="csr")
         return np.hstack([values, self.embedding_])
-
-    def _added_names(self) -> list[str]:
-        return [f"spectral{i}" for i in range(self.embedding_.shape[1])]

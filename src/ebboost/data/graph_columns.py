@@ -164,8 +164,12 @@ def neighbor_columns(
     blocks: list[Any] = []
     origin: list[int] = []
     for weights, sums in _directions(graph):
-        if statistics and numeric:
-            blocks += _statistics(table, numeric, weights, sums, statistics)
+        if statistics and numeric and table.is_sparse:
+            scale = sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0))
+            blocks += [scale @ (weights @ table.values)] * len(statistics)
+        elif statistics and numeric:
+            values = table.select(numeric).values
+            blocks.append(NeighborColumns(values, weights, sums, statistics))
         for column, codes in shares.items():
             blocks.append(NeighborShares(table.select([column]).values, weights, codes))
         if degree:
@@ -195,19 +199,6 @@ def _group_columns(
 
 def _sums_by_group(values: Array, group_of: IntArray, n_groups: int) -> Array:
     return np.column_stack([np.bincount(group_of, column, n_groups) for column in values.T])
-
-
-def _statistics(
-    table: Table,
-    numeric: Sequence[int],
-    weights: sparse.csr_array,
-    sums: Array,
-    statistics: Sequence[str],
-) -> list[Any]:
-    if table.is_sparse:
-        scale = sparse.diags_array(1.0 / np.where(sums > 0, sums, 1.0))
-        return [scale @ (weights @ table.values)] * len(statistics)
-    return [NeighborColumns(table.select(numeric).values, weights, sums, statistics)]
 
 
 def _degrees(table: Table, graph: Graph, weights: sparse.csr_array, sums: Array) -> list[Any]:

@@ -49,5 +49,4 @@ def singular_vectors(matrix: sparse.csr_array, n_components: int, n_iter: int, s
     """Return the leading right singular vectors as columns."""
     n_components = max(min(n_components, min(matrix.shape) - 1), 1)
     options = {"n_iter": n_iter, "n_oversamples": 8, "random_state": seed}
-    vectors: Array = randomized_svd(matrix, n_components, **options)[2].T
-    return vectors
+    return randomized_svd(matrix, n_components, **options)[2].T

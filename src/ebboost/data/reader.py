@@ -38,6 +38,11 @@ class TableReader:
         self.categories: dict[int, list[Any]] = {}
         self.is_sparse = False
 
+    @property
+    def n_categories(self) -> dict[int, int]:
+        """Number of categories of each column that holds such."""
+        return {column: len(values) for column, values in self.categories.items()}
+
     def fit(self, X: TableLike) -> Table:
         """Learn the columns of ``X`` and read it."""
         columns = _dataframe_columns(X.empty if isinstance(X, ParquetTable) else X)
@@ -156,8 +161,7 @@ class TableReader:
         return Table(values, X.names, categorical, origin, categories=self.categories)
 
     def _read_block(self, block: TableLike) -> Array:
-        values: Array = self._read_columns(_dataframe_columns(block) or {}).values
-        return values
+        return self._read_columns(_dataframe_columns(block) or {}).values
 
 
 def count_rows(X: TableLike) -> int | None:

@@ -79,7 +79,8 @@ def match(value: Any, schema: Any, path: str) -> Any:
         require(has_keys, f"{path} must have the keys {sorted(schema)}")
         return {key: match(value[key], part, f"{path}.{key}") for key, part in schema.items()}
     if isinstance(schema, type | UnionType):
-        require(isinstance(value, schema), f"{path} must be {_name(schema)}")
+        name = schema.__name__ if isinstance(schema, type) else schema
+        require(isinstance(value, schema), f"{path} must be {name}")
         return value
     choices = schema if isinstance(schema, tuple) else (schema,)
     if not any(_is_same(value, choice) for choice in choices):
@@ -92,7 +93,3 @@ def _is_same(value: object, choice: object) -> bool:
     if isinstance(choice, list):
         return json.dumps(value) == json.dumps(choice)
     return type(value) is type(choice) and value == choice
-
-
-def _name(kind: type | UnionType) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind)

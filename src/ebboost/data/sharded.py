@@ -1,6 +1,7 @@
 """Arrays whose rows are divided among workers that run the same program at the same time."""
 
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from ebboost.data.types import AnyArray
 
 T = TypeVar("T")
+Axis = SupportsIndex | Sequence[SupportsIndex] | None
 #: Labels of all workers from which the spread of residuals is estimated, about.
 SAMPLED = 200_000
 
@@ -58,7 +60,7 @@ class ShardedArray(np.ndarray):
         is_rows = type(result) is np.ndarray and result.ndim > 0 and func not in REDUCTIONS
         return shard(result, self.workers) if is_rows else result
 
-    def sum(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def sum(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return the sum along an axis."""
         local = np.asarray(self).sum(axis, *args, **options)
         if not _reduces_rows(axis):
@@ -67,29 +69,29 @@ class ShardedArray(np.ndarray):
         total = self.workers.allreduce(np.asarray(local, dtype=np.float64))
         return (total.astype(np.int64) if is_count else total)[()]
 
-    def mean(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def mean(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return the mean along an axis."""
         if not _reduces_rows(axis):
             return shard(np.asarray(self).mean(axis, *args, **options), self.workers)
         width = int(np.prod(self.shape[1:])) if axis is None else 1
         return self.sum(axis, *args, **options) / (total_rows(self) * width)
 
-    def std(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def std(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return the standard deviation along an axis."""
         if not _reduces_rows(axis):
             return shard(np.asarray(self).std(axis, *args, **options), self.workers)
         deviation = self - self.mean(axis)
         return np.sqrt((deviation * deviation).mean(axis))
 
-    def max(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+    def max(self, axis: Axis = None, out: Any = None, **options: Any) -> Any:
         """Return the maximum along an axis."""
         return self._extreme(np.max, -np.inf, axis, **options)
 
-    def min(self, axis: Any = None, out: Any = None, **options: Any) -> Any:
+    def min(self, axis: Axis = None, out: Any = None, **options: Any) -> Any:
         """Return the minimum along an axis."""
         return self._extreme(np.min, np.inf, axis, **options)
 
-    def _extreme(self, pick: Any, limit: float, axis: Any, **options: Any) -> Any:
+    def _extreme(self, pick: Any, limit: float, axis: Axis, **options: Any) -> Any:
         local = np.asarray(self)
         if not _reduces_rows(axis):
             return shard(pick(local, axis=axis, **options), self.workers)
@@ -99,19 +101,13 @@ class ShardedArray(np.ndarray):
         result = pick(self.workers.allreduce(of_all), axis=0)
         return result.astype(self.dtype) if np.isfinite(result).all() else result
 
-    def any(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def any(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return whether any entry along an axis is true."""
-        local = np.asarray(self).any(axis, *args, **options)
-        if not _reduces_rows(axis):
-            return shard(local, self.workers)
-        return (self.workers.allreduce(np.asarray(local, dtype=np.float64)) > 0)[()]
+        return (self != 0).sum(axis, *args, **options) > 0
 
-    def all(self, axis: Any = None, *args: Any, **options: Any) -> Any:
+    def all(self, axis: Axis = None, *args: Any, **options: Any) -> Any:
         """Return whether all entries along an axis are true."""
-        local = np.asarray(self).all(axis, *args, **options)
-        if not _reduces_rows(axis):
-            return shard(local, self.workers)
-        return ~(self.workers.allreduce(np.asarray(~local, dtype=np.float64)) > 0)[()]
+        return (self == 0).sum(axis, *args, **options) == 0
 
 
 def _reduces_rows(axis: Any) -> bool:
@@ -182,27 +178,7 @@ CREATION = {np.zeros, np.ones, np.empty, np.full, np.arange, np.asarray, np.arra
 CREATION |= {np.ascontiguousarray, np.asanyarray}
 REDUCTIONS = {np.sum, np.mean, np.std, np.max, np.min, np.amax, np.amin, np.any, np.all, np.average}
 #: Functions that compute each row by itself, or call the methods above.
-ROWWISE = REDUCTIONS | {
-    np.where,
-    np.zeros_like,
-    np.ones_like,
-    np.empty_like,
-    np.full_like,
-    np.hstack,
-    np.column_stack,
-    np.concatenate,
-    np.broadcast_to,
-    np.clip,
-    np.isin,
-    np.copy,
-    np.ndim,
-    np.shape,
-    np.size,
-    np.result_type,
-    np.may_share_memory,
-    np.copyto,
-    np.ravel,
-    np.atleast_1d,
-    np.atleast_2d,
-    np.array_split,
-}
+ROWWISE = REDUCTIONS | {np.where, np.clip, np.isin, np.copy, np.copyto, np.broadcast_to, np.ravel}
+ROWWISE |= {np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.result_type}
+ROWWISE |= {np.hstack, np.column_stack, np.concatenate, np.array_split, np.may_share_memory}
+ROWWISE |= {np.ndim, np.shape, np.size, np.atleast_1d, np.atleast_2d}

@@ -22,8 +22,7 @@ def spectral_vectors(graph: Graph, n_components: int, seed: Seed) -> Vectors:
 
 def spectral_columns(graph: Graph, vectors: Vectors) -> Array:
     """Return Â V; a node that was not in the fitted graph has a row of 0 in ``vectors``."""
-    columns: Array = _normalized(graph) @ vectors
-    return columns
+    return _normalized(graph) @ vectors
 
 
 def _normalized(graph: Graph) -> sparse.csr_array:

@@ -82,21 +82,6 @@ def _row_index(values: object) -> "pandas.Index | None":
     return None if callable(index) else index
 
 
-def check_n_features(table: Table, n_features: int, estimator: str) -> None:
-    """Raise ValueError unless a table has as many columns as at fit."""
-    n_columns = table.values.shape[1]
-    if n_columns != n_features:
-        expected = f"{estimator} is expecting {n_features} features as input"
-        raise ValueError(f"X has {n_columns} features, but {expected}.")
-
-
-def check_n_rows(table: Table, n_rows: int) -> None:
-    """Raise ValueError unless a table has as many rows as the one fitted on."""
-    if table.n_rows != n_rows:
-        problem = f"X has {table.n_rows} rows but the model was fitted on {n_rows}"
-        raise ValueError(f"{problem}: pass the table fitted on.")
-
-
 def labelled_nodes(
     y: object,
     nodes: ArrayLike | None,

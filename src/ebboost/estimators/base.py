@@ -208,6 +208,15 @@ class BaseEBBS(FittedModel):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.arange(100.0)[:, None]
+        >>> y = np.where(np.arange(100) % 3, X[:, 0], np.nan)  # NaN: to predict
+        >>> model = eb.EBBSRegressor(20, random_state=0).fit(X, y, graph=eb.Graph.build_knn(X, k=2))
+        >>> model.predict(nodes=np.isnan(y)).shape
+        (34,)
         """
         self._validate_params()
         if self.device != "cpu":

@@ -90,6 +90,14 @@ class EBBSClassifier(ClassifierMixin, BaseEBBS):
         Returns
         -------
         ndarray of shape (n, n_classes)
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.arange(100.0)[:, None]
+        >>> model = eb.EBBSClassifier(20, random_state=0).fit(X, X[:, 0] > 50.0)
+        >>> bool(np.allclose(model.predict_proba(X).sum(axis=1), 1.0))
+        True
         """
         edges = (graph, nodes, new_labels, attach, coordinates)
         arguments = RowArguments(X, *edges, Offset(offset), groups, time)

@@ -14,21 +14,7 @@ from ebboost.graph._subgraph import earlier_neighbors
 from ebboost.graph.base import Graph, Graphs
 from ebboost.graph.parquet_graph import ParquetGraph, as_parquet_relations
 
-__all__ = [
-    "DISTANCE_NAMES",
-    "WEIGHT_NAMES",
-    "Graph",
-    "Graphs",
-    "Groups",
-    "Neighborhood",
-    "ParquetGraph",
-    "as_parquet_relations",
-    "as_points",
-    "check_relations",
-    "check_strengths",
-    "distance_weights",
-    "earlier_neighbors",
-    "merge_directions",
-    "mixed_adjacency",
-    "node_positions",
-]
+__all__ = ["DISTANCE_NAMES", "WEIGHT_NAMES", "Graph", "Graphs", "Groups", "Neighborhood"]
+__all__ += ["ParquetGraph", "as_parquet_relations", "as_points", "check_relations"]
+__all__ += ["check_strengths", "distance_weights", "earlier_neighbors", "merge_directions"]
+__all__ += ["mixed_adjacency", "node_positions"]

@@ -61,8 +61,7 @@ def distance_weights(distances: ArrayLike) -> Weights:
     distance = np.asarray(distances, dtype=np.float64)
     positive = distance[distance > 0]
     scale = np.median(positive) if positive.size else 1.0
-    weights: Weights = 1.0 / (1.0 + distance / scale)
-    return weights
+    return 1.0 / (1.0 + distance / scale)
 
 
 def directed_adjacency(

@@ -55,10 +55,12 @@ class ParquetEdges:
         """Yield source, target and weight of some edges each, without self-loops."""
         first = 0
         for ends, weight in self.tables(BLOCK):
-            source, target = (
-                self._positions(end, name, n_nodes, first)
-                for end, name in zip(ends, self.ends, strict=True)
-            )
+            positions = []
+            for end, name in zip(ends, self.ends, strict=True):
+                where = f"{self.path}, column {name!r}"
+                positions.append(node_positions(end, where))
+                check_range(positions[-1], n_nodes, where, first)
+            source, target = positions
             self.largest = max(self.largest, int(source.max()), int(target.max()))
             first += weight.size
             keep = (source != target) & (weight > 0)
@@ -87,14 +89,7 @@ class ParquetEdges:
             row = first + column.is_null().to_pylist().index(True)
             where = f"{self.path}, column {name!r}"
             raise ValueError(f"{where} is empty at row {row}: an edge needs both of its ends.")
-        values: NDArray[Any] = column.to_numpy()
-        return values
-
-    def _positions(self, end: NDArray[Any], name: str, n_nodes: int, first: int) -> IntArray:
-        where = f"{self.path}, column {name!r}"
-        positions = node_positions(end, where)
-        check_range(positions, n_nodes, where, first)
-        return positions
+        return column.to_numpy()
 
 
 def adjacency_from_parquet(

@@ -63,7 +63,7 @@ class Estimate(GraphGain):
             return "The graph is not used: plain boosting is as good."
         # The best of several candidates is better by two standard errors by chance, too.
         if self.gain > CLEAR * self.standard_error:
-            change = percent(self.gain / abs(self.without))
+            change = percent(self.relative)
             return f"The graph helps: the {self.metric} at held-out labels falls by {change}."
         if self.is_harm:
             return "The graph does harm: use plain boosting."

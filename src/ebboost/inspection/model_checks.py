@@ -24,7 +24,7 @@ from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.types import Array, IntArray
 from ebboost.inspection.data_audit import MIN_ROWS
 from ebboost.model.spread import distribution_with, held_out_distribution, require_spread
-from ebboost.model.state import HARM, FittedState
+from ebboost.model.state import FittedState
 
 # Simulations: the most, the fewest, and numbers that are solved for in all.
 DRAWS = (40, 10)
@@ -48,28 +48,6 @@ class Check(NamedTuple):
         """Whether the value is larger than 0 and than chance explains, by ``least`` or more."""
         excess = self.value - max(self.expected, 0.0)
         return bool(excess > max(SIGNIFICANT * self.deviation, least))
-
-
-class Difference(NamedTuple):
-    """Mean decrease of the loss by the graph, and its standard error."""
-
-    gain: float
-    standard_error: float
-    relative: float
-
-    @classmethod
-    def between(cls, without: Array, with_graph: Array) -> "Difference":
-        """Return the difference of paired losses."""
-        gains = without - with_graph
-        mean = float(gains.mean())
-        error = float(gains.std() / np.sqrt(max(gains.size, 1)))
-        before = float(without.mean())
-        return cls(mean, error, mean / before if before > 0 else 0.0)
-
-    @property
-    def is_harm(self) -> bool:
-        """Whether the graph raises the loss by more than chance explains."""
-        return self.gain < -HARM * self.standard_error
 
 
 def residual_check(state: FittedState, seed: int = 0) -> Check | None:

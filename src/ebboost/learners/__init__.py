@@ -9,19 +9,8 @@ from ebboost.learners.network import RandomNetwork
 from ebboost.learners.sklearn import ScikitLearn
 from ebboost.learners.xgboost import XGBoost
 
-__all__ = [
-    "CatBoost",
-    "Ensemble",
-    "Learner",
-    "LightGBM",
-    "Pickled",
-    "RandomNetwork",
-    "ScikitLearn",
-    "TreeGrower",
-    "XGBoost",
-    "as_learner",
-    "check_device",
-]
+__all__ = ["CatBoost", "Ensemble", "Learner", "LightGBM", "Pickled", "RandomNetwork", "ScikitLearn"]
+__all__ += ["TreeGrower", "XGBoost", "as_learner", "check_device"]
 
 LEARNERS: dict[str, type[Learner]] = {
     "lightgbm": LightGBM,

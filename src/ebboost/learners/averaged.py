@@ -73,16 +73,8 @@ def load_ensemble(learner: Learner, files: dict[str, bytes]) -> Ensemble:
     if not numbers:
         is_network = "network-weights.npy" in files
         return (RandomNetwork if is_network else learner).load(files)
-    return AveragedEnsemble(
-        [
-            load_ensemble(
-                learner,
-                {
-                    name.removeprefix(f"{number}-"): content
-                    for name, content in files.items()
-                    if name.startswith(f"{number}-")
-                },
-            )
-            for number in sorted(numbers, key=int)
-        ]
-    )
+    parts: list[dict[str, bytes]] = []
+    for prefix in (f"{number}-" for number in sorted(numbers, key=int)):
+        own = [name for name in files if name.startswith(prefix)]
+        parts.append({name.removeprefix(prefix): files[name] for name in own})
+    return AveragedEnsemble([load_ensemble(learner, part) for part in parts])

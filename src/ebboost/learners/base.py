@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -161,9 +162,6 @@ class TreeGrower(ABC):
         """
         return None
 
-    def free(self) -> None:  # noqa: B027
-        """Release the trees; only :meth:`clone_with_shared_bins` may be called afterwards."""
-
     def state(self) -> dict[str, Any]:
         """Return the content of a checkpoint: numbers, text, bytes, arrays or :class:`Pickled`.
 
@@ -175,6 +173,26 @@ class TreeGrower(ABC):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what :meth:`state` returned; called before any :meth:`grow`."""
         raise ValueError(f"checkpoint: {type(self).__name__} has no restore(); fit without one.")
+
+
+class BoosterGrower(TreeGrower):
+    """A grower around a booster in training, which another one may share its bins with."""
+
+    _params: Mapping[str, Any]
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Begin a booster without trees."""
+
+    def clone_with_shared_bins(
+        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
+    ) -> Self:
+        """Return a new booster on the same bins, which take as long to find as many trees."""
+        other = copy(self)
+        params = {**self._params, **changes, "seed": seed}
+        other._params = {name: value for name, value in params.items() if value is not None}
+        other._start()
+        return other
 
 
 class Ensemble(ABC):
@@ -231,14 +249,6 @@ def newton_target(gradient: Array, curvature: Array) -> tuple[Array, Array]:
     is_used = curvature > 1e-12 * curvature.max()
     target = np.divide(-gradient, curvature, out=np.zeros_like(gradient), where=is_used)
     return target, np.where(is_used, curvature, 0.0)
-
-
-def changed_params(
-    params: Mapping[str, Any], changes: Mapping[str, object], seed: int
-) -> dict[str, Any]:
-    """Return parameters of a library with changes, without those that are changed to None."""
-    params = {**params, **changes, "seed": seed}
-    return {name: value for name, value in params.items() if value is not None}
 
 
 def import_library(name: str, option: str, packages: str) -> Any:

@@ -7,9 +7,7 @@ private hook, with a fallback, is in :func:`_block_dataset`.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar
 from zlib import crc32
 
@@ -24,11 +22,10 @@ from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_lightgbm
 from ebboost.learners.base import (
     Array,
+    BoosterGrower,
     Ensemble,
     Learner,
-    TreeGrower,
     as_matrix,
-    changed_params,
     import_library,
     threads_to_predict,
 )
@@ -149,7 +146,7 @@ class LightGBM(Learner):
         return LightGBMEnsemble(files["trees.txt"].decode("ascii"))
 
 
-class LightGBMGrower(TreeGrower):
+class LightGBMGrower(BoosterGrower):
     """A LightGBM booster in training and the scores after its last round."""
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
@@ -184,19 +181,6 @@ class LightGBMGrower(TreeGrower):
         self._n_grown = 0
         self._restored: list[str] = []  # trees from a checkpoint
         self._last_curvature: tuple[Array, NDArray[np.float32]] | None = None
-
-    def clone_with_shared_bins(
-        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
-    ) -> "LightGBMGrower":
-        """Return a new booster on the same bins, which take as long to find as many trees."""
-        other = copy(self)
-        other._params = changed_params(self._params, changes, seed)
-        other._start()
-        return other
-
-    def free(self) -> None:
-        """Release the booster but not the bins."""
-        del self._booster, self._scores, self._last_curvature
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Grow one tree per output; see :meth:`TreeGrower.grow`."""
@@ -414,8 +398,7 @@ def _block_dataset(values: ParquetMatrix | LazyMatrix) -> tuple[Any, Any]:
         def get_params(self) -> dict[str, Any]:
             # All of them, so that rows are sampled as from a table in memory. Boosters on the same
             # bins have parameters of their own.
-            params: dict[str, Any] = super().get_params() if self.is_binned else self.params
-            return params
+            return super().get_params() if self.is_binned else self.params
 
         def _create_sample_indices(self, *args: Any, **kwargs: Any) -> NDArray[np.int32]:
             indices: NDArray[np.int32] = super()._create_sample_indices(*args, **kwargs)

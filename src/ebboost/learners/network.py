@@ -288,10 +288,6 @@ class NetworkGrower(TreeGrower):
         """Return a grower on the same inputs; see :meth:`TreeGrower.clone_with_shared_bins`."""
         return NetworkGrower(self._learner, self._scaling, self._rows, self._sizes, seed)
 
-    def free(self) -> None:
-        """Release the units; see :meth:`TreeGrower.free`."""
-        self._rounds = []
-
     def state(self) -> dict[str, Any]:
         """Return the units and the state of the random generator."""
         rounds = [dict(vars(one)) for one in self._rounds]

@@ -1,6 +1,7 @@
 """Any scikit-learn regressor as a weak learner, or several of which each round draws one."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -120,36 +121,30 @@ class ScikitLearnGrower(TreeGrower):
         return ScikitLearnEnsemble(rounds, self._column_means, self._shape[1], n_columns)
 
 
+@dataclass(eq=False)
 class ScikitLearnEnsemble(Ensemble):
     """A weighted sum of regressors."""
 
-    def __init__(
-        self,
-        rounds: list[tuple[float, list[Any]]],
-        column_means: Array,
-        n_outputs: int,
-        n_columns: int,
-    ) -> None:
-        self.rounds = rounds
-        self._column_means = column_means
-        self._n_outputs = n_outputs
-        self._n_columns = n_columns
+    rounds: list[tuple[float, list[Any]]]
+    column_means: Array
+    n_outputs: int
+    n_columns: int
 
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
-        scores = np.zeros((table.n_rows, self._n_outputs))
+        scores = np.zeros((table.n_rows, self.n_outputs))
         for weight, fitted in self.rounds:
             for output, regressor in enumerate(fitted):
-                X = _impute(table, self._column_means, regressor)
+                X = _impute(table, self.column_means, regressor)
                 scores[:, output] += weight * np.asarray(regressor.predict(X)).ravel()
         return scores
 
     def importances(self) -> Array:
         """Return the weighted sum of importances, or of absolute coefficients."""
-        total = np.zeros(self._n_columns)
+        total = np.zeros(self.n_columns)
         for weight, fitted in self.rounds:
             for regressor in fitted:
-                coefficients = getattr(regressor, "coef_", np.zeros(self._n_columns))
+                coefficients = getattr(regressor, "coef_", np.zeros(self.n_columns))
                 importances = getattr(regressor, "feature_importances_", np.abs(coefficients))
                 total += abs(weight) * np.asarray(importances).ravel()
         return total

@@ -2,9 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +11,10 @@ from ebboost.data.table import Table
 from ebboost.learners._untrusted import check_xgboost
 from ebboost.learners.base import (
     Array,
+    BoosterGrower,
     Ensemble,
     Learner,
-    TreeGrower,
     as_matrix,
-    changed_params,
     import_library,
     threads_to_predict,
 )
@@ -117,7 +114,7 @@ class XGBoost(Learner):
         return XGBoostEnsemble(files["trees.json"])
 
 
-class XGBoostGrower(TreeGrower):
+class XGBoostGrower(BoosterGrower):
     """An XGBoost booster in training."""
 
     def __init__(self, table: Table, params: dict[str, Any], n_outputs: int) -> None:
@@ -147,15 +144,6 @@ class XGBoostGrower(TreeGrower):
         self._empty_rounds: list[int] = []  # without a split, and without a weight
         self._restored: list[Any] = []  # trees from a checkpoint, where the booster has empty ones
 
-    def clone_with_shared_bins(
-        self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
-    ) -> "XGBoostGrower":
-        """Return a new booster on the same bins; see :meth:`TreeGrower.clone_with_shared_bins`."""
-        other = copy(self)
-        other._params = changed_params(self._params, changes, seed)
-        other._start()
-        return other
-
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Grow one tree per output; see :meth:`TreeGrower.grow`.
 
@@ -167,15 +155,14 @@ class XGBoostGrower(TreeGrower):
         self._n_rounds += 1
         values = np.asarray(self._newest_values(), dtype=np.float64, like=gradient)
         tree: Array = values.reshape(self._shape)
+        if tree.any():
+            return tree
         # On a cluster these are some of the rows: whether the tree is empty, only its dump tells.
-        if tree.any() or not self._newest_is_empty():
+        newest = self._booster[self._n_rounds - 1 : self._n_rounds]
+        if not all(text.startswith("0:leaf") for text in newest.get_dump()):
             return tree
         self._empty_rounds.append(self._n_rounds - 1)
         return None
-
-    def _newest_is_empty(self) -> bool:
-        newest = self._booster[self._n_rounds - 1 : self._n_rounds]
-        return all(tree.startswith("0:leaf") for tree in newest.get_dump())
 
     def _newest_values(self) -> Any:
         """Values of the newest trees, on the GPU if the table is there too."""
@@ -186,10 +173,6 @@ class XGBoostGrower(TreeGrower):
         return self._booster.inplace_predict(
             self._gpu_values, predict_type="margin", iteration_range=newest
         )
-
-    def free(self) -> None:
-        """Release trees and bins, which are not shared."""
-        self._booster = None
 
     def state(self) -> dict[str, Any]:
         """Return the trees; see :meth:`TreeGrower.state`."""
@@ -293,9 +276,11 @@ class XGBoostEnsemble(Ensemble):
 
     def contributions(self, table: Table) -> Array:
         """Return XGBoost's TreeSHAP values; see :meth:`Ensemble.contributions`."""
-        booster = self._booster_with(threads_to_predict(table))
-        flat = np.asarray(booster.predict(_matrix(table), pred_contribs=True), np.float64)
-        return flat.reshape(table.n_rows, -1, len(table.names) + 1)
+        n_threads = threads_to_predict(table)
+        kinds = _column_types(table)
+        data = _xgboost().DMatrix(as_matrix(table), nthread=n_threads, **kinds)
+        flat = self._booster_with(n_threads).predict(data, pred_contribs=True)
+        return np.asarray(flat, np.float64).reshape(table.n_rows, -1, len(table.names) + 1)
 
     def files(self) -> dict[str, bytes]:
         """Return XGBoost's JSON format."""
@@ -308,8 +293,7 @@ class XGBoostEnsemble(Ensemble):
 
 def _trees(model: dict[str, Any]) -> list[Any]:
     """The list of trees in XGBoost's JSON format."""
-    trees: list[Any] = model["learner"]["gradient_booster"]["model"]["trees"]
-    return trees
+    return model["learner"]["gradient_booster"]["model"]["trees"]
 
 
 def _column_types(table: Table) -> dict[str, Any]:
@@ -318,11 +302,6 @@ def _column_types(table: Table) -> dict[str, Any]:
     categorical = set(table.categorical)
     kinds = ["c" if column in categorical else "q" for column in range(len(table.names))]
     return {"feature_types": kinds, "enable_categorical": True}
-
-
-def _matrix(table: Table) -> Any:
-    values = as_matrix(table)
-    return _xgboost().DMatrix(values, nthread=threads_to_predict(table), **_column_types(table))
 
 
 def _block_iterator(table: Table) -> Any:

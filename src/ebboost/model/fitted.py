@@ -11,8 +11,8 @@ from ebboost.data import validation as checks
 from ebboost.data.types import LabelledNodes, LabelsLike, TableLike
 from ebboost.graph import Graphs
 from ebboost.model.attach import Attachment
+from ebboost.model.attributes import LearnedAttributes
 from ebboost.model.distribution import PredictiveDistribution
-from ebboost.model.explained import ExplainedModel
 from ebboost.model.frames import as_frame
 from ebboost.model.intervals import find_groups, with_intervals, with_sets
 from ebboost.model.predict import Offset, RowArguments, predict_rows, with_coordinates
@@ -27,7 +27,7 @@ from ebboost.model.spread import (
 )
 
 
-class FittedModel(ExplainedModel):
+class FittedModel(LearnedAttributes):
     """A model with a fitted state; the base class of the estimators."""
 
     def predict(
@@ -98,6 +98,18 @@ class FittedModel(ExplainedModel):
         -------
         ndarray of shape (n,), Intervals(prediction, lower, upper), or for classes
         PredictionSets(prediction, contains); with a :class:`ParquetGraph` a Dask array
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> g = eb.Graph.build_knn(X, k=4)
+        >>> model = eb.EBBSRegressor(20, random_state=0).fit(X, X[:, 0], graph=g)
+        >>> prediction, lower, upper = model.predict(interval=0.9)
+        >>> bool((lower <= upper).all())
+        True
+        >>> model.predict(X[:2] + 0.1, attach=([0, 1], [0, 1])).shape  # new rows, an edge each
+        (2,)
         """
         state = self.state_
         X, coordinates = with_coordinates(state, X, coordinates)
@@ -157,6 +169,14 @@ class FittedModel(ExplainedModel):
         Returns
         -------
         float
+
+        Examples
+        --------
+        >>> import ebboost as eb, numpy as np
+        >>> X = np.arange(100.0)[:, None]
+        >>> model = eb.EBBSRegressor(50, random_state=0).fit(X, X[:, 0])
+        >>> model.score(X, X[:, 0]) > 0.9, model.score(X, X[:, 0], metric="mae") < 10.0
+        (True, True)
         """
         if metric is not None:
             return self._metric(metric, X, y, sample_weight, graph, nodes, Offset(offset, exposure))

@@ -27,7 +27,10 @@ def read_table(state: FittedState, X: object) -> Table:
     """Return another table, rejected if its columns are not those of the fit."""
     check_feature_names(state, X)
     table = state.reader.read(*gathered(X))
-    checks.check_n_features(table, state.n_features, state.estimator)
+    n_columns = table.values.shape[1]
+    if n_columns != state.n_features:
+        expected = f"{state.estimator} is expecting {state.n_features} features as input"
+        raise ValueError(f"X has {n_columns} features, but {expected}.")
     return table
 
 
@@ -45,7 +48,9 @@ def fitted_table(state: FittedState, X: object = None) -> Table | None:
     if X is None:
         return state.table
     table = read_table(state, X)
-    checks.check_n_rows(table, state.n_nodes)
+    if table.n_rows != state.n_nodes:
+        problem = f"X has {table.n_rows} rows but the model was fitted on {state.n_nodes}"
+        raise ValueError(f"{problem}: pass the table fitted on.")
     return table
 
 

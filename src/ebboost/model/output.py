@@ -37,8 +37,7 @@ class Output:
 
     def decode(self, raw: Array) -> NDArray[Any]:
         """Return what ``predict`` returns for raw predictions: numbers in the units of y."""
-        predictions: NDArray[Any] = self.apply_link(raw)[:, 0]
-        return predictions
+        return self.apply_link(raw)[:, 0]
 
     def apply_link(self, raw: Array) -> Array:
         """Return the inverse link of raw predictions, shape (m, 1)."""
@@ -100,8 +99,7 @@ class ClassOutput(Output):
         checks.check_class_weight(class_weight, self.classes)
         if class_weight is None:
             return 1.0
-        weights: Array = compute_sample_weight(class_weight, values)
-        return weights
+        return compute_sample_weight(class_weight, values)
 
 
 def _classification_loss(loss: Loss | str | None, n_classes: int) -> Loss:

@@ -91,7 +91,8 @@ def predict_rows(state: FittedState, arguments: RowArguments) -> RowPredictions:
     if is_plain and is_fitted_table(state, X, coordinates):
         result = RowPredictions.of_fitted_nodes(state)
     elif attach is not None or (has_no_edges and state.coordinates is not None):
-        result = _predict_attached(state, X, graph, attach, new_labels, coordinates, offset, times)
+        new = arguments._replace(X=X, graph=graph, attach=attach, coordinates=coordinates)
+        result = _predict_attached(state, new, times)
     else:
         if X is not None and nodes is not None and not _may_use_labels(state, graph, new_labels):
             local = _predict_near(state, X, graph, nodes, offset)
@@ -168,7 +169,9 @@ def _may_use_labels(state: FittedState, graph: Graphs | None, new_labels: object
         return True
     if state.candidate.labels is None or state.graph is None:
         return False
-    return isinstance(graph, Mapping) or graph is None or _shares_nodes(state.graph, graph)
+    if isinstance(graph, Mapping) or graph is None:
+        return True
+    return bool((rows_of_nodes(state.graph, graph) >= 0).any())
 
 
 def _is_empty(new_labels: object) -> bool:
@@ -178,23 +181,11 @@ def _is_empty(new_labels: object) -> bool:
     return all(np.size(part) == 0 for part in new_labels)
 
 
-def _shares_nodes(fitted: Graph, graph: Graph) -> bool:
-    if fitted.has_ids and graph.has_ids:
-        return bool(np.isin(graph.node_ids, fitted.node_ids).any())
-    return fitted.has_edges_of(graph)
-
-
 def _predict_attached(
-    state: FittedState,
-    X: object,
-    graph: Graphs | None,
-    attach: Attachment | None,
-    new_labels: object,
-    coordinates: ArrayLike | None,
-    offset: Offset,
-    times: Array | None,
+    state: FittedState, arguments: RowArguments, times: Array | None
 ) -> RowPredictions:
     """Return predictions of new rows that are connected to fitted nodes."""
+    X, graph, _, new_labels, attach, coordinates, offset, *_ = arguments
     if state.graph is None or X is None:
         raise ValueError("attach needs X, the new rows, and a model that was fitted on a graph.")
     if isinstance(graph, Mapping) or state.relation_strengths is not None:

@@ -1,7 +1,7 @@
 """Predictions that stay on the workers of a Dask cluster, as Dask arrays."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,13 +31,6 @@ from ebboost.model.rows import RowPredictions
 from ebboost.model.spread import LocalSpread, require_spread
 from ebboost.model.state import FittedState
 from ebboost.propagation import threads
-
-
-@dataclass(frozen=True)
-class ShardRows:
-    """Raw predictions of a worker's rows."""
-
-    raw: NDArray[np.float64]
 
 
 def raw_shards(state: FittedState, arguments: RowArguments) -> Any:
@@ -116,7 +109,7 @@ def _predict(state: FittedState, X: TableLike, relations: Relations, offset: Off
     edges = {name: one.without_ids() for name, one in relations.items()}
     tasks = [(light, edges)] * len(cluster.blocks)
     futures = cluster.run(_predict_in_worker, tasks, columns, {})
-    return cluster.stack(futures, "raw", state.n_outputs)
+    return cluster.stack(futures, None, state.n_outputs)
 
 
 def _predict_in_worker(
@@ -124,7 +117,7 @@ def _predict_in_worker(
     blocks: Sequence[Any],
     columns: dict[str, Any],
     membership: Membership,
-) -> ShardRows:
+) -> Array:
     state, edges = task
     with communicator(membership) as workers, threads(membership.n_threads):
         tables = [state.reader.read(block) for block in blocks]
@@ -143,7 +136,7 @@ def _predict_in_worker(
             operator = propagation_operator(one.candidate.smoothing, graph, len(values))
             parts.append(np.asarray(operator.apply(shard(scores, workers))))
         init = average([one.init_score for one in state.candidates]) - state.init_score
-    return ShardRows(fixed + init + average(parts))
+    return fixed + init + average(parts)
 
 
 def decode_shards(output: Output, raw: Any) -> Any:

@@ -240,9 +240,8 @@ def load_state(
         tables = untrusted.read_tables(section, reader, arrays, n_nodes)
         learner = learners.as_learner(parameters["learner"])
         ensemble = load_ensemble(learner, entries)
-        n_categories = {column: len(values) for column, values in reader.categories.items()}
-        n_columns = len(section["origin"])
-        ensemble.check(n_columns, n_outputs, n_categories if learner.takes_categories else {})
+        categories = reader.n_categories if learner.takes_categories else {}
+        ensemble.check(len(section["origin"]), n_outputs, categories)
         output = _output(facts.pop("loss"), facts.pop("classes"), manifest["temperature"])
         values: dict[str, Any] = facts | {name: arrays[name] for name in _ARRAYS}
         if facts["gain"] is not None:
@@ -265,7 +264,8 @@ def load_state(
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)
-        state = _with_spread(state, manifest["spread"] if n_nodes else None, arrays, entries)
+        spread = _load_spread(state, manifest["spread"] if n_nodes else None, arrays, entries)
+        state = replace(state, deferred_spread=Deferred(lambda: spread))
         members = [state]
         for number, facts in enumerate(manifest["members"], 1):
             own = _with_prefix(f"member{number}-", entries)
@@ -284,11 +284,6 @@ def _records(arrays: untrusted.Arrays) -> dict[str, Any]:
     }
 
 
-def _with_spread(state: FittedState, *stored: Any) -> FittedState:
-    spread = _load_spread(state, *stored)
-    return replace(state, deferred_spread=Deferred(lambda: spread))
-
-
 def _load_spread(
     state: FittedState,
     facts: dict[str, Any] | None,
@@ -304,8 +299,7 @@ def _load_spread(
     if trees:
         ensemble = load_ensemble(LightGBM(), trees)
         own = state.n_features if facts["uses_columns"] else 0
-        categories = {column: len(values) for column, values in state.reader.categories.items()}
-        ensemble.check(own + len(COLUMNS), 1, categories if own else {})
+        ensemble.check(own + len(COLUMNS), 1, state.reader.n_categories if own else {})
     names = (*untrusted.spread_arrays(state), "shapes")
     parts: dict[str, Any] = {name: arrays[f"spread_{name}"] for name in names}
     return Spread(**facts | parts, ensemble=ensemble)
@@ -330,9 +324,9 @@ def _load_member(
     rounds = codec.decode(facts["rounds"])
     untrusted.check_member(first, candidate, rounds, facts["origin"], arrays)
     ensemble = load_ensemble(learner, entries)
-    categories = {column: len(values) for column, values in first.reader.categories.items()}
     takes = learner.takes_categories
-    ensemble.check(len(facts["origin"]), first.n_outputs, categories if takes else {})
+    categories = first.reader.n_categories if takes else {}
+    ensemble.check(len(facts["origin"]), first.n_outputs, categories)
     values: dict[str, Any] = {name: arrays[name] for name in _MEMBER_ARRAYS}
     member = replace(
         first,

@@ -13,6 +13,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
+from ebboost.data.sharded import standard_error
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graph
@@ -92,10 +93,21 @@ class GraphGain:
     standard_error: float
     n_labels: int
 
+    @classmethod
+    def of_losses(cls, without: Array, with_graph: Array) -> "GraphGain":
+        """Return the gain in the mean of paired losses."""
+        error = standard_error(without - with_graph)
+        return cls("loss", float(without.mean()), float(with_graph.mean()), error, without.size)
+
     @property
     def gain(self) -> float:
         """The decrease of the error; negative if the graph does harm."""
         return self.without - self.with_graph
+
+    @property
+    def relative(self) -> float:
+        """The gain as a share of the error without the graph."""
+        return self.gain / abs(self.without) if self.without else 0.0
 
     @property
     def is_harm(self) -> bool:
@@ -309,8 +321,7 @@ class FittedState:
     @property
     def n_jobs(self) -> int | None:
         """The ``n_jobs`` parameter."""
-        n_jobs: int | None = self.parameters.get("n_jobs")
-        return n_jobs
+        return self.parameters.get("n_jobs")
 
     @property
     def uses_graph(self) -> bool:

@@ -66,7 +66,7 @@ def error_text(gain: GraphGain) -> str:
     levels = f"{gain.metric} {gain.without:.4g} without the graph, {gain.with_graph:.4g} with it"
     if gain.gain == 0.0 or gain.without == 0.0:
         return levels
-    change = -100.0 * gain.gain / abs(gain.without)
+    change = -100.0 * gain.relative
     error = 100.0 * gain.standard_error / abs(gain.without)
     return f"{levels}: {change:+.1f} ± {error:.1f} %"
 

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from ebboost._native import COMPILED, allowed_threads, by_threads
 from ebboost.data.once import lazy_property
-from ebboost.data.types import AnyArray
+from ebboost.data.types import AnyArray, Array, IntArray
 from ebboost.propagation._ordering import EIGHT, WINDOW, Order, addresses, padded_length, row_order
-from ebboost.propagation._sweep import Array, Positions, ScipySweep, Steps, Tables, Terms, Vector
+from ebboost.propagation._sweep import ScipySweep, Steps, Sweep, System, Tables, Terms, Vector
 
 #: Products of numbers below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 1_000_000
@@ -146,7 +146,7 @@ class CompiledSweep(ScipySweep):
         super().__init__(adjacency)
         self._is_unit = bool((adjacency.data == 1.0).all())
         self._order = order
-        self._system: tuple[tuple[Array, ...], Vector] | None = None
+        self._system: tuple[System, Vector] | None = None
         self._constants: dict[tuple[float, np.dtype[Any]], Vector] = {}
 
     @lazy_property
@@ -215,37 +215,25 @@ class CompiledSweep(ScipySweep):
         return CompiledSteps(self, (root, scale, keep), alpha, count)
 
     def conjugate_gradients(
-        self,
-        right: Array,
-        diagonal: Array,
-        inverse: Array,
-        size: Array,
-        target: float,
-        max_iter: int,
+        self, right: Array, system: System, target: float, max_iter: int
     ) -> tuple[Array, float]:
         """Solve (diag(diagonal) − A) z = right, one column."""
         layout = self.layout(DOUBLE)
         (residual,) = layout.arrange(right)
-        system = self._arrange_system((diagonal, inverse, size), layout)
+        last = self._system  # in the layout: many right-hand sides have the same system
+        if last is None or last[0] is not system:
+            last = self._system = (system, layout.arrange(*system))
         z, direction, image = layout.work(3, DOUBLE)
         length = np.zeros(1)
         solve = getattr(COMPILED, f"ebboost_solve_{layout.bits}")
         work = addresses(z, residual, direction, image, length)
-        solve(self.n_nodes, *layout.edges, *addresses(*system), target, max_iter, *work)
+        solve(self.n_nodes, *layout.edges, *addresses(*last[1]), target, max_iter, *work)
         solution = np.empty(self.n_nodes)
         layout.restore(z, solution)
         return solution, float(length[0])
 
-    def _arrange_system(self, system: tuple[Array, ...], layout: Layout) -> Vector:
-        """The vectors of a system in the layout; those of the last system are kept."""
-        last = self._system
-        if last is None or any(a is not b for a, b in zip(last[0], system, strict=True)):
-            last = (system, layout.arrange(*system))
-            self._system = last
-        return last[1]
-
     def neighbor_statistics(
-        self, values: Vector, rows: Positions, sums: Array | None, out: Tables, missing: float
+        self, values: Vector, rows: IntArray, sums: Array | None, out: Tables, missing: float
     ) -> None:
         """Write the statistics of :class:`ScipySweep` in one pass over the edges of the rows."""
         width = values.shape[1]
@@ -344,7 +332,7 @@ _lock = threading.Lock()
 def sweep_on(adjacency: sparse.csr_array) -> Any:
     """Return the sweep of an adjacency, shared by all operators on it.
 
-    An adjacency on a GPU or a cluster registers a sweep of its own.
+    An adjacency on a GPU or a cluster is a sweep itself.
     """
     compiled = COMPILED is not None and adjacency.indices.dtype == np.int32
     key = (id(adjacency.indices), id(adjacency.data))  # both live as long as their sweep does
@@ -353,3 +341,8 @@ def sweep_on(adjacency: sparse.csr_array) -> Any:
         if sweep is None:
             sweep = _sweeps[key] = (CompiledSweep if compiled else ScipySweep)(adjacency)
     return sweep
+
+
+@sweep_on.register
+def _(adjacency: Sweep) -> Sweep:
+    return adjacency

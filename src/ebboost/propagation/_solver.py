@@ -105,7 +105,7 @@ class SparseSolver:
         if self._near is not None:
             return self._near.solve_near(self.matrix, right, float(target), self.max_iterations)
         v, length = self.matrix.sweep.conjugate_gradients(
-            right / self._scaled[2], *self._scaled, float(target), self.max_iterations
+            right / self._scaled[2], self._scaled, float(target), self.max_iterations
         )
         if not np.isfinite(length):  # the loops leave zeros, which would look like an answer
             v = np.full_like(v, np.nan)

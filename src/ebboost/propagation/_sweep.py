@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ebboost.data.types import AnyArray, Array
+from ebboost.data.types import AnyArray, Array, IntArray
 from ebboost.propagation._cg import conjugate_gradients
 
 Vector = NDArray[Any]
-Positions = NDArray[np.int64]
 Tables = Sequence[Array | None]
 #: scale, keep and source of a sweep.
 Terms = Sequence[Vector | None]
+#: Diagonal of a system, its inverse, and by what the entries of a residual are multiplied.
+System = tuple[AnyArray, AnyArray, AnyArray]
 
 
 class Sweep(ABC):
@@ -36,7 +37,6 @@ class Sweep(ABC):
     def __init__(self, n_nodes: int) -> None:
         self.n_nodes = n_nodes
 
-    @abstractmethod
     def __call__(
         self,
         v: AnyArray,
@@ -50,6 +50,16 @@ class Sweep(ABC):
         ``v`` is float32 or float64 of shape (n,) or (n, c), as are ``source`` and ``out``, which
         must not be ``v``; ``scale`` and ``keep`` are of shape (n,).
         """
+        self.check_rows(v)
+        dtype = np.float32 if v.dtype == np.float32 else np.float64
+        v = np.ascontiguousarray(v, dtype=dtype, like=v)
+        out = np.empty_like(v) if out is None else out
+        self._write(v, out, (scale, keep, source))
+        return out
+
+    @abstractmethod
+    def _write(self, v: AnyArray, out: AnyArray, terms: Terms) -> None:
+        """Write the sweep to ``out``."""
 
     def steps(
         self, root: AnyArray, scale: AnyArray, keep: AnyArray, alpha: float, count: int
@@ -58,19 +68,14 @@ class Sweep(ABC):
         return Steps(self, (root, scale, keep), alpha, count)
 
     def conjugate_gradients(
-        self,
-        right: AnyArray,
-        diagonal: AnyArray,
-        inverse: AnyArray,
-        size: AnyArray,
-        target: float,
-        max_iter: int,
+        self, right: AnyArray, system: System, target: float, max_iter: int
     ) -> tuple[Any, float]:
-        """Solve (diag(diagonal) − A) z = right, one column in float64; inverse = 1/diagonal.
+        """Solve (diag(diagonal) − A) z = right, one column in float64.
 
         Stops when the residual, its entries times ``size``, is no longer than ``target``; also
         returns that length.
         """
+        diagonal, inverse, size = system
         multiply = partial(self, scale=-np.ones_like(right), keep=diagonal)
         check = (target, max_iter, size, self.check_every)
         z, length = conjugate_gradients(multiply, right, partial(np.multiply, inverse), *check)
@@ -138,31 +143,9 @@ class ScipySweep(Sweep):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.adjacency,)
 
-    def __call__(
-        self,
-        v: AnyArray,
-        scale: AnyArray = None,
-        keep: AnyArray = None,
-        source: AnyArray = None,
-        out: AnyArray = None,
-    ) -> AnyArray:
-        """Return scale∘(A v) + keep∘v + source."""
-        v = np.ascontiguousarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
-        self.check_rows(v)
-        out = np.empty_like(v) if out is None else out
-        self._write(v, out, (scale, keep, source))
-        return out
-
     def _write(self, v: Vector, out: Vector, terms: Terms) -> None:
-        scale, keep, source = terms
         out[...] = self.adjacency_in(v.dtype) @ v
-        columnwise = (slice(None),) if v.ndim == 1 else (slice(None), None)
-        if scale is not None:
-            out *= scale[columnwise]
-        if keep is not None:
-            out += keep[columnwise] * v
-        if source is not None:
-            out += source
+        add_terms(out, v, terms)
 
     def adjacency_in(self, dtype: np.dtype[Any]) -> sparse.csr_array:
         """Return the adjacency in a float type, converted once."""
@@ -172,7 +155,7 @@ class ScipySweep(Sweep):
         return adjacency
 
     def neighbor_statistics(
-        self, values: Vector, rows: Positions, sums: Array | None, out: Tables, missing: float
+        self, values: Vector, rows: IntArray, sums: Array | None, out: Tables, missing: float
     ) -> None:
         """Write the weighted mean, minimum and maximum of ``values`` over the neighbours of rows.
 
@@ -200,3 +183,15 @@ class ScipySweep(Sweep):
                     table[...] = missing
                     picked = pick.reduceat(np.where(present, neighbors, limit), starts)
                     table[connected] = np.where(np.isinf(picked), missing, picked)
+
+
+def add_terms(product: Vector, v: Vector, terms: Terms) -> None:
+    """Turn A v into scale∘(A v) + keep∘v + source, in place."""
+    scale, keep, source = terms
+    columnwise = (slice(None),) if v.ndim == 1 else (slice(None), None)
+    if scale is not None:
+        product *= scale[columnwise]
+    if keep is not None:
+        product += keep[columnwise] * v
+    if source is not None:
+        product += source

@@ -13,7 +13,16 @@ from ebboost.graph import Graph
 
 
 class Smoother(BaseEstimator, ABC):
-    """Parameters of a propagation operator, without data: can be cloned, searched and saved."""
+    """Parameters of a propagation operator, without data: can be cloned, searched and saved.
+
+    Examples
+    --------
+    >>> import ebboost as eb
+    >>> smoother = eb.Laplacian(lam=2.0, n_steps=5)
+    >>> operator = smoother.operator(eb.Graph.from_edges([0, 1], [1, 2]))
+    >>> operator.shape
+    (3, 3)
+    """
 
     #: Whether its operators are linear maps; others have one at each point, see ``linearize``.
     linear = True

@@ -262,8 +262,7 @@ class KernelPolynomial(SymmetricOperator):
         older = 0.0 * scores
         for coefficient in reversed(rest):
             newest, older = self._twice.times(newest) + (coefficient * scores - older), newest
-        half: NDArray[Any] = 0.5 * self._twice.times(newest) + (first * scores - older)
-        return half
+        return 0.5 * self._twice.times(newest) + (first * scores - older)
 
 
 class PowerSum(SymmetricOperator):

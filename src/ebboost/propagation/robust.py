@@ -291,8 +291,7 @@ def _step(step: tuple[sparse.csr_array, Array], z: Array) -> Array:
 
 def _columns(scores: NDArray[Any]) -> Array:
     """(n,) or (n, c) of any float type as (n, c) of float64."""
-    columns: Array = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
-    return columns
+    return np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
 
 
 def _like(scores: NDArray[Any], columns: Array) -> NDArray[Any]:

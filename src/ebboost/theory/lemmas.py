@@ -103,8 +103,7 @@ def _largest_squared_singular_value(operator: PropagationOperator, nodes: IntArr
     def product(values: Array) -> Array:
         on_nodes = np.zeros(operator.shape[0])
         on_nodes[nodes] = values.ravel()
-        smoothed: Array = operator.apply(operator.adjoint(on_nodes))[nodes]
-        return smoothed
+        return operator.apply(operator.adjoint(on_nodes))[nodes]
 
     m = nodes.size
     if m < DENSE_UP_TO:

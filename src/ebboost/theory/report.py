@@ -277,8 +277,7 @@ def _minimizer(objective: Objective, groups: sparse.csr_array, curvature: Array)
         return Iterate(scores, objective.propagate(scores))
 
     def hessian(values: Array) -> Array:
-        product: Array = groups.T @ objective.gradient(iterate(values)) - constant
-        return product
+        return groups.T @ objective.gradient(iterate(values)) - constant
 
     target = RELATIVE_TOLERANCE * np.sqrt((constant**2).sum(axis=0))
     diagonal = groups.T @ np.broadcast_to(curvature, start.scores.shape)

@@ -167,8 +167,7 @@ def theorem_1(
     [10.0, 0.1, 0.001]
     """
     t = np.asarray(rounds, dtype=np.float64)
-    bound: Array = 2.0 * sigma * distance**2 / (learning_rate * phi * (t + 1.0) ** 2)
-    return bound
+    return 2.0 * sigma * distance**2 / (learning_rate * phi * (t + 1.0) ** 2)
 
 
 def corollary_1(
@@ -209,5 +208,4 @@ def corollary_1(
     [1.0, 0.9, 0.81]
     """
     beta = 1.0 - learning_rate * (2.0 - learning_rate) * gamma**2 * mu / sigma
-    bound: Array = gap * beta ** np.asarray(rounds, dtype=np.float64)
-    return bound
+    return gap * beta ** np.asarray(rounds, dtype=np.float64)

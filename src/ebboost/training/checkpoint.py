@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ebboost.backends.dask.sharding import RowOrders
@@ -237,33 +238,25 @@ class CheckpointSession:
             )
 
 
+@dataclass
 class CheckpointCallback(Callback):
     """Writes the state that ``collect`` returns when a checkpoint is due, or on an interrupt.
 
     ``n_rounds`` are the rounds of the models before the one of ``candidate`` and ``fold``.
     """
 
-    def __init__(
-        self,
-        session: CheckpointSession,
-        collect: Callable[[], dict[str, Any]],
-        interrupt: Interrupt,
-        candidate: str,
-        fold: int,
-        n_rounds: int,
-    ) -> None:
-        self._session = session
-        self._collect = collect
-        self._interrupt = interrupt
-        self._model = (candidate, fold)
-        self._n_rounds = n_rounds
+    session: CheckpointSession
+    collect: Callable[[], dict[str, Any]]
+    interrupt: Interrupt
+    candidate: str
+    fold: int
+    n_rounds: int
 
     def after_round(self, info: RoundInfo) -> None:
         """Write if it is due; a fit from the beginning writes after its first round."""
-        session = self._session
-        n_rounds = self._n_rounds + info.round + 1
-        if session.is_due(n_rounds) or self._interrupt.is_set:
-            session.write(n_rounds, *self._model, self._collect())
+        n_rounds = self.n_rounds + info.round + 1
+        if self.session.is_due(n_rounds) or self.interrupt.is_set:
+            self.session.write(n_rounds, self.candidate, self.fold, self.collect())
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

@@ -49,34 +49,20 @@ from ebboost.training.trainer import Trainer, train
 
 
 @dataclass(frozen=True)
-class CheckpointRequest:
-    """The arguments ``checkpoint`` and ``resume`` of a fit."""
+class Task:
+    """What is sent to every worker: the parameters of the fit, and where progress is shown."""
 
-    checkpoint: Checkpoint | None
-    resume: bool
-
-    @classmethod
-    def of(cls, trainer: Trainer) -> "CheckpointRequest":
-        """Return those of a trainer, checked."""
-        checkpoint = as_checkpoint(trainer.checkpoint, trainer.resume)
-        if checkpoint is not None and not isinstance(trainer.settings.random_state, Integral):
-            raise ValueError(
-                "On a cluster checkpoint needs an integer random_state: each fit draws another "
-                "seed."
-            )
-        return cls(checkpoint, trainer.resume)
+    trainer: Trainer
+    stream: EventStream | None
 
 
 @dataclass(frozen=True)
-class Task:
+class ProblemTask(Task):
     """What is sent to a worker: its labels and offsets, its rows of the graph, the settings."""
 
+    fingerprint: dict[str, Any]
     problem: Problem
     graph: sparse.csr_array | None
-    callbacks: Sequence[Callback]
-    stream: EventStream | None
-    request: CheckpointRequest
-    fingerprint: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -98,23 +84,37 @@ def fit_on_cluster(trainer: Trainer, data: FitData) -> FittedState:
     learner = check_learner(settings)
     cluster = Cluster(data.X)
     problem = trainer.prepare(data, TableReader(settings.categorical_features), cluster.outline)
-    request = CheckpointRequest.of(trainer)
-    stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty()) if settings.verbose else None
-    listeners = listeners_of(stream)
-    callbacks = trainer.callbacks
-    fingerprint = {} if request.checkpoint is None else problem.fingerprint(callbacks)
+    stream = event_stream(settings)
+    fingerprint = {}
+    if checkpoint_of(trainer) is not None:
+        fingerprint = problem.fingerprint(trainer.callbacks)
     sent = replace(problem, settings=replace(settings, learner=learner))
     partition = cluster.partition
     tasks = [
-        Task(*_share(sent, partition, rank), callbacks, stream, request, fingerprint)
+        ProblemTask(trainer, stream, fingerprint, *_share(sent, partition, rank))
         for rank in range(len(cluster.blocks))
     ]
     with threads(problem.n_threads):
-        futures = cluster.run(train_in_worker, tasks, {}, listeners)
+        futures = cluster.run(train_in_worker, tasks, {}, listeners_of(stream))
         results: list[WorkerResult] = cluster.client.gather(futures)
         check_results(trainer, results)
         state = _joined([result.state for result in results], problem, partition)
         return finish(state, problem.labels, Backend())
+
+
+def checkpoint_of(trainer: Trainer) -> Checkpoint | None:
+    """Return the ``checkpoint`` argument of a fit, checked."""
+    checkpoint = as_checkpoint(trainer.checkpoint, trainer.resume)
+    if checkpoint is not None and not isinstance(trainer.settings.random_state, Integral):
+        raise ValueError(
+            "On a cluster checkpoint needs an integer random_state: each fit draws another seed."
+        )
+    return checkpoint
+
+
+def event_stream(settings: Settings) -> EventStream | None:
+    """Return where workers write their progress, if it is shown."""
+    return EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty()) if settings.verbose else None
 
 
 def check_learner(settings: Settings) -> XGBoost:
@@ -226,19 +226,17 @@ def listeners_of(stream: EventStream | None) -> dict[str, Callable[..., None]]:
 
 
 def _show(event: tuple[float, str]) -> None:
-    sys.stderr.write(event[1])
-    sys.stderr.flush()
+    print(event[1], end="", file=sys.stderr, flush=True)
 
 
 def train_in_worker(
-    task: Task, blocks: Sequence[Any], columns: Any, membership: Membership
+    task: ProblemTask, blocks: Sequence[Any], columns: Any, membership: Membership
 ) -> WorkerResult:
     """Train together with the other workers; runs in each of them at the same time.
 
     ``blocks`` are the rows of X that this worker holds.
     """
-    with ExitStack() as stack:
-        workers = stack.enter_context(communicator(membership))
+    with communicator(membership) as workers:
         partition = membership.partition
         settings = task.problem.settings
         starts = [start for start, _ in partition.ranges[membership.rank]]
@@ -254,11 +252,10 @@ def train_in_worker(
             labels=task.problem.labels.convert(partial(shard, workers=workers)),
             offset=shard(task.problem.offset, workers),
         )
-        session = open_session(task.request, problem, task.fingerprint, partition, workers, stack)
-        state = train_shard(problem, workers, task.callbacks, task.stream, session)
+        state = train_shard(task, problem, task.fingerprint, partition, workers)
     members = tuple(replace(one, graph=None, table=None) for one in state.members)
     state = replace(state, graph=None, table=None, members=members)
-    return WorkerResult(digest_of(state), state, task.callbacks)
+    return WorkerResult(digest_of(state), state, task.trainer.callbacks)
 
 
 def worker_settings(settings: Settings, membership: Membership) -> Settings:
@@ -272,37 +269,40 @@ def digest_of(state: FittedState) -> str:
 
 
 def train_shard(
+    task: Task,
     problem: Problem,
+    fingerprint: dict[str, Any],
+    partition: Partition,
     workers: Collective,
-    callbacks: Sequence[Callback],
-    stream: EventStream | None,
-    session: CheckpointSession | None,
 ) -> FittedState:
     """Train on the nodes of a worker, together with the others."""
-    watchers: list[Callback] = [Rank0Callbacks(callbacks, workers)]
-    if stream is not None and workers.rank == 0:
-        watchers.append(ProgressBar(stream=stream))  # type: ignore[arg-type]
-    with reuse_memory(), threads(problem.n_threads):
+    watchers: list[Callback] = [Rank0Callbacks(task.trainer.callbacks, workers)]
+    if task.stream is not None and workers.rank == 0:
+        watchers.append(ProgressBar(stream=task.stream))  # type: ignore[arg-type]
+    with ExitStack() as stack, reuse_memory(), threads(problem.n_threads):
+        session = None
+        if (checkpoint := checkpoint_of(task.trainer)) is not None:
+            own = checkpoint_session(checkpoint, task.trainer.resume)
+            first = stack.enter_context(own) if workers.rank == 0 else None
+            session = _shared_session(checkpoint, first, problem, partition, workers)
+            rows = fingerprint_of_rows(problem.table.values, partition, workers)
+            table = problem.table
+            columns = (table.names, table.categorical, str(problem.reader.categories))
+            session.check_fingerprint(fingerprint | {"X": fingerprint_of(rows, *columns)})
         state = train(problem, Backend(), watchers, session)
     traffic = {"n_workers": workers.count, "calls": workers.calls}
     traffic |= {"bytes": workers.sent, "halo_bytes": workers.halo_sent}
     return replace(state, cluster=traffic)
 
 
-def open_session(
-    request: CheckpointRequest,
+def _shared_session(
+    checkpoint: Checkpoint,
+    session: CheckpointSession | None,
     problem: Problem,
-    fingerprint: dict[str, Any],
     partition: Partition,
     workers: Collective,
-    stack: ExitStack,
-) -> CheckpointSession | None:
-    """Return the session of this worker; the first reads for all."""
-    if request.checkpoint is None:
-        return None
-    session = None
-    if workers.rank == 0:
-        session = stack.enter_context(checkpoint_session(request.checkpoint, request.resume))
+) -> CheckpointSession:
+    """The session of this worker, with what that of the first has read."""
     own = None if session is None else (session.manifest, session.entries, session.paths)
     manifest, entries, paths = workers.allgather_objects(own)[0]
     positions = partition.positions(workers.rank)
@@ -311,11 +311,7 @@ def open_session(
     nodes += [folds.held_out(fold).nodes for fold in range(folds.n_folds)]
     nodes += [] if folds.evaluation is None else [folds.evaluation.nodes]
     orders = RowOrders([positions[own] for own in nodes], workers)
-    session = CheckpointSession(request.checkpoint, manifest, entries, paths, orders)
-    rows = fingerprint_of_rows(problem.table.values, partition, workers)
-    columns = (problem.table.names, problem.table.categorical, str(problem.reader.categories))
-    session.check_fingerprint(fingerprint | {"X": fingerprint_of(rows, *columns)})
-    return session
+    return CheckpointSession(checkpoint, manifest, entries, paths, orders)
 
 
 class Rank0Callbacks(Callback):

@@ -50,8 +50,7 @@ def compared_losses(problem: Problem, labels: Labels, predictions: Array) -> Arr
     if parameter == "loss":
         share = labels.weight / labels.weight.mean()
         # Not the loss itself, which has no natural zero: gains are compared with its size.
-        losses: Array = share * 0.5 * problem.output.loss.deviance(predictions, labels.target)
-        return losses
+        return share * 0.5 * problem.output.loss.deviance(predictions, labels.target)
     metric = as_metric(parameter, problem.classes, "eval_metric")
     offset = None if problem.offset is None else problem.offset[labels.nodes]
     parts = (predictions, labels.target, labels.weight, offset)

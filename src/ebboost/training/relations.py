@@ -61,13 +61,10 @@ def relation_strengths(relations: Mapping[str, Graph], labels: Labels) -> dict[s
     noise = float((residual**2).sum()) / max(total_rows(own) - len(relations), 1)
     standard_errors = np.sqrt(noise * np.diag(inverse))
     coefficients[np.abs(coefficients) < 2.0 * standard_errors] = 0.0
-    degrees = np.array([_mean_degree(graph) for graph in graphs])
+    sums = [(graph.degrees.sum(), max((graph.degrees > 0).sum(), 1)) for graph in graphs]
+    degrees = np.array([float(total / n_nodes) for total, n_nodes in sums])
     strengths = coefficients / np.where(degrees > 0, degrees, 1.0)
     largest = np.abs(strengths).max()
     if largest == 0.0:  # none is informative: whether to use the graph at all is decided elsewhere
         return dict.fromkeys(relations, 1.0)
     return {name: float(value / largest) for name, value in zip(relations, strengths, strict=True)}
-
-
-def _mean_degree(graph: Graph) -> float:
-    return float(graph.degrees.sum() / max((graph.degrees > 0).sum(), 1))

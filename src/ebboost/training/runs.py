@@ -125,7 +125,7 @@ def build_run(
     n_outputs = training.target.shape[1]
     seed = problem.seed + fold
     size = (settings.learner, problem.n_labels, candidate, problem.classes)
-    learner = backend.learner(defaults.learner(*size))
+    learner = defaults.learner(*size)
     if problem.table.on_disk and not learner.takes_blocks:
         raise ValueError(
             f"X is a ParquetTable, which learner={learner.name!r} cannot read block by block: use "
@@ -163,9 +163,8 @@ def build_run(
     if earlier is not None:
         objective.start_from(earlier.state.init_score, earlier.scores)
     objective.eval_metric = eval_metric(problem, backend, validation)
-    objective = backend.objective(objective)
     if grower is None:
-        learner = backend.learner(defaults.learner(*size, len(table.names)))
+        learner = defaults.learner(*size, len(table.names))
         where: dict[str, Any] = {"n_jobs": problem.threads_for(table), "device": settings.device}
         grower = learner.start(table, n_outputs=n_outputs, seed=seed, **where)
     table.release()  # the bins are enough from here on

@@ -1,12 +1,9 @@
 """A fit whose graph, labels and predictions stay on the workers of a Dask cluster."""
 
-import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +18,7 @@ from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.edges import Relations, read_relations, split_ids
 from ebboost.backends.dask.nearest import NearestRows
 from ebboost.backends.dask.sharding import Partition, fingerprint_of_rows, join_parts, read_shard
-from ebboost.backends.dask.worker import EventStream, communicator
+from ebboost.backends.dask.worker import communicator
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import coordinate_columns
 from ebboost.data.labels import Labels
@@ -36,14 +33,15 @@ from ebboost.model.shards import NodeShard, Shards, SpreadShard, SpreadShards
 from ebboost.model.state import FittedState, ValidationRecord
 from ebboost.propagation import threads
 from ebboost.training.cluster import (
-    CheckpointRequest,
+    Task,
     WorkerResult,
     check_learner,
     check_results,
+    checkpoint_of,
     digest_of,
+    event_stream,
     listeners_of,
     needs_all_nodes,
-    open_session,
     train_shard,
     worker_settings,
 )
@@ -58,16 +56,14 @@ COLUMNS = ("y", "sample_weight", "offset", "exposure")
 
 
 @dataclass(frozen=True)
-class ShardTask:
-    """What is sent to a worker: the parameters, the paths of the edges, its own listed labels.
+class ShardTask(Task):
+    """What is sent to a worker: the paths of the edges, its own listed labels.
 
     ``eval_set`` and ``listed`` have positions among the worker's nodes, labels, and of ``listed``
     weights.
     """
 
-    trainer: Trainer
     relations: Relations
-    stream: EventStream | None
     eval_set: Any
     listed: Sequence[Any] | None
 
@@ -95,7 +91,7 @@ def fit_shards(trainer: Trainer, data: FitData, relations: Relations | None) -> 
     settings = trainer.settings
     seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
     cluster = Cluster(data.X)
-    stream = EventStream(f"ebboost-{uuid4()}", sys.stderr.isatty()) if settings.verbose else None
+    stream = event_stream(settings)
     lists = _listed_labels(trainer, data, cluster.partition.n_nodes)
     if data.nodes is not None:
         data = data._replace(y=None, sample_weight=None)
@@ -105,14 +101,14 @@ def fit_shards(trainer: Trainer, data: FitData, relations: Relations | None) -> 
     sent = replace(trainer, parameters=parameters)
     edges = {name: one.without_ids() for name, one in relations.items()}
     tasks = [
-        ShardTask(sent, edges, stream, *(_own(one, cluster.partition, rank) for one in lists))
+        ShardTask(sent, stream, edges, *(_own(one, cluster.partition, rank) for one in lists))
         for rank in range(len(cluster.blocks))
     ]
     # Rows of X are freed once they are read, unless somebody else keeps them.
     cluster = cluster.with_blocks(cluster.run(_read_in_worker, [settings] * len(tasks), {}, {}))
     futures = cluster.run(train_in_worker, tasks, columns, listeners_of(stream))
     client = cluster.client
-    results = client.gather(client.map(_without_rows, futures, pure=False))
+    results = client.gather(client.map(partial(replace, nodes=None), futures, pure=False))
     check_results(trainer, results)
     state: FittedState = replace(results[0].state, parameters=trainer.parameters)
     on_workers = cluster.with_blocks(futures)
@@ -123,7 +119,10 @@ def fit_shards(trainer: Trainer, data: FitData, relations: Relations | None) -> 
 def _spread(cluster: Cluster, state: FittedState) -> SpreadShards:
     """The spread of the residuals of a model, estimated on the workers."""
     futures = cluster.run(_spread_in_worker, [None] * len(cluster.blocks), {}, {})
-    parts = cluster.client.gather(cluster.client.map(_sample_of, futures, pure=False))
+    client = cluster.client
+    none = np.zeros((0, 1))
+    without_nodes = partial(replace, field_variance=none, factor=none)
+    parts = client.gather(client.map(without_nodes, futures, pure=False))
     is_evaluation = np.concatenate([part.is_evaluation for part in parts])
     # Labels of eval_set, on which intervals are calibrated, come last.
     order = np.argsort(is_evaluation, kind="stable")
@@ -168,15 +167,11 @@ def _spread_in_worker(
     return SpreadShard(local[0][:, None], local[1][:, None], model, is_evaluation)
 
 
-def _sample_of(result: SpreadShard) -> SpreadShard:
-    return replace(result, field_variance=np.zeros((0, 1)), factor=np.zeros((0, 1)))
-
-
 def check_supported(trainer: Trainer, data: FitData, relations: Relations) -> None:
     """Raise ValueError for what a fit with a :class:`ParquetGraph` does not support."""
     settings = trainer.settings
     check_relation_strengths(settings.relations, None if None in relations else relations)
-    CheckpointRequest.of(trainer)
+    checkpoint_of(trainer)
     if not is_dask(data.X):
         raise ValueError(
             "graph is a ParquetGraph: X must be a Dask dataframe or array. For a table in memory "
@@ -259,8 +254,7 @@ def train_in_worker(
     task: ShardTask, blocks: Sequence[Any], columns: dict[str, Any], membership: Membership
 ) -> ShardResult:
     """Read this worker's edges and labels and train together with the other workers."""
-    with ExitStack() as stack:
-        workers = stack.enter_context(communicator(membership))
+    with communicator(membership) as workers:
         partition = membership.partition
         settings = worker_settings(task.trainer.settings, membership)
         n_rows = partition.lengths[workers.rank]
@@ -282,15 +276,13 @@ def train_in_worker(
         # A shard of a graph has the interface of a Graph.
         graph: Any
         graph, strengths = read_relations(task.relations, ids, partition, workers, choose)
-        problem = replace(problem, graph=graph, relation_strengths=strengths)
-        problem = replace(problem, settings=settings)
-        request = CheckpointRequest.of(task.trainer)
+        parts = {"graph": graph, "relation_strengths": strengths, "settings": settings}
+        problem = replace(problem, **parts)
         fingerprint = {}
-        if request.checkpoint is not None:
+        if task.trainer.checkpoint is not None:
             y = fingerprint_of_rows(rows["y"], partition, workers)
             fingerprint = fingerprint_of_shard(task, problem, y)
-        session = open_session(request, problem, fingerprint, partition, workers, stack)
-        state = train_shard(problem, workers, task.trainer.callbacks, task.stream, session)
+        state = train_shard(task, problem, fingerprint, partition, workers)
         state = finish(state, problem.labels, Backend())
     members = tuple(_without_nodes(one) for one in state.members)
     model = replace(_without_nodes(state), members=members)
@@ -334,7 +326,7 @@ def prepare_shard(
     if data.eval_set is not None:
         held = checks.extra_labels(data.eval_set, nodes, table.n_rows, is_class, may_be_none=True)
         evaluation = Labels(held[0], output.encode(held[1], "eval_set"), np.ones(held[0].size))
-    seed = int(settings.random_state)
+    seed = trainer.parameters["random_state"]
     n_labels = total_rows(shard(labels.target, workers))
     if not n_labels:
         raise ValueError("No node is labelled: y holds no known label, and at least one is needed.")
@@ -398,7 +390,3 @@ def _without_nodes(state: FittedState) -> FittedState:
         deferred_spread=None,
         **rows,
     )
-
-
-def _without_rows(result: ShardResult) -> ShardResult:
-    return replace(result, nodes=None)

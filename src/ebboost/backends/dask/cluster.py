@@ -112,8 +112,8 @@ class Cluster:
         }
         return other
 
-    def stack(self, futures: Sequence[Any], name: str, n_columns: int) -> Any:
-        """Return an attribute of results that stay on the workers as a Dask array.
+    def stack(self, futures: Sequence[Any], name: str | None, n_columns: int) -> Any:
+        """Return results that stay on the workers, or an attribute of them, as a Dask array.
 
         Its blocks have the rows of those of X, so that it is a column of X.
         """
@@ -121,9 +121,10 @@ class Cluster:
         import dask.array
 
         read = dask.delayed(getattr)
+        values = [dask.delayed(one) if name is None else read(one, name) for one in futures]
         arrays = [
-            dask.array.from_delayed(read(future, name), (length, n_columns), np.float64)
-            for future, length in zip(futures, self.partition.lengths, strict=True)
+            dask.array.from_delayed(value, (length, n_columns), np.float64)
+            for value, length in zip(values, self.partition.lengths, strict=True)
         ]
         ranges = [block for own in self.partition.ranges for block in own]
         chunks = tuple(stop - start for start, stop in ranges)
@@ -265,8 +266,7 @@ def start_tracker(count: int) -> dict[str, Any]:
     tracker = RabitTracker(count, get_address_host(get_worker().address), sortby="task")
     tracker.start()
     Thread(target=tracker.wait_for, daemon=True).start()  # until the last worker has left
-    address: dict[str, Any] = tracker.worker_args()
-    return address
+    return tracker.worker_args()
 
 
 def _call(

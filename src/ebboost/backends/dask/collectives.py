@@ -116,8 +116,7 @@ class DaskCollective(Collective):
         context = self._tls[is_accepted]
         if context is None:
             return connection
-        secure: socket.socket = context.wrap_socket(connection, server_side=is_accepted)
-        return secure
+        return context.wrap_socket(connection, server_side=is_accepted)
 
     def allreduce(self, values: AnyRows) -> AnyRows:
         """Return the sum: of few numbers over the sockets, of many over XGBoost's ring."""

@@ -88,7 +88,10 @@ def read_rows(
     shape = (partition.lengths[collective.rank], partition.n_nodes)
     if is_weighted:
         ways = [_matrix(*way, shape) for way in zip(ends, weights, strict=True)]
-        return _merged(*ways)
+        # Both directions as one matrix, merged some rows at a time.
+        ends_of_rows = np.linspace(0, shape[0], 2 + ways[0].nnz // MERGED_AT_ONCE).astype(int)
+        chunks = [merge_directions(*(way[a:b] for way in ways)) for a, b in pairwise(ends_of_rows)]
+        return sparse.vstack(chunks, format="csr")
     both = [*ends.pop(), *ends.pop()]
     rows = _matrix(both, None, shape)
     rows.data = rows.data.view(np.int8)  # an eighth of the memory of numbers
@@ -103,14 +106,6 @@ def _matrix(
     pairs.clear()
     data = np.ones(rows.size, bool) if weights is None else np.concatenate(weights)
     return sparse.coo_array((data, (rows, columns)), shape).tocsr()
-
-
-def _merged(forth: sparse.csr_array, back: sparse.csr_array) -> sparse.csr_array:
-    """The weights of both directions as one matrix, merged some rows at a time."""
-    n_chunks = 1 + forth.nnz // MERGED_AT_ONCE
-    ends = np.linspace(0, forth.shape[0], n_chunks + 1).astype(int).tolist()
-    chunks = [merge_directions(forth[a:b], back[a:b]) for a, b in pairwise(ends)]
-    return sparse.vstack(chunks, format="csr")
 
 
 def _blocks(

@@ -15,7 +15,7 @@ from scipy import sparse
 from ebboost.backends.dask.collectives import Collective
 from ebboost.data.once import lazy_property
 from ebboost.data.sharded import shard
-from ebboost.propagation import Sweep, sweep_on
+from ebboost.propagation import Sweep, System, Terms, add_terms, sweep_on
 
 Positions = NDArray[np.int64]
 
@@ -74,7 +74,7 @@ class ShardGraph:
         self.halo = halo
         workers = halo.collective
         self.n_nodes = weights.shape[0]
-        self.adjacency = ShardAdjacency(weights, halo)
+        self.adjacency = ShardSweep(weights, halo)
         is_unit = weights.dtype == np.int8
         sums = np.diff(weights.indptr) if is_unit else np.asarray(abs(weights).sum(axis=1)).ravel()
         self.degrees = shard(sums.astype(np.float64), workers)
@@ -110,19 +110,30 @@ class StoredGraph:
         return ShardGraph(self.weights, Halo(collective, self.sent, self.received))
 
 
-class ShardAdjacency:
-    """The rows of an adjacency that this worker holds."""
+class ShardSweep(Sweep):
+    """The rows of an adjacency that this worker holds, and the sweep over them."""
 
     def __init__(self, weights: sparse.csr_array, halo: Halo) -> None:
+        super().__init__(weights.shape[0])
         self.halo = halo
         self.weights = weights
         self.shape = (weights.shape[0], weights.shape[0])
 
-    def __matmul__(self, v: NDArray[Any]) -> NDArray[Any]:
-        return self.sweep(v)
+    @lazy_property
+    def _local(self) -> Any:
+        """The sweep after the halo has been exchanged."""
+        # Square, with empty rows for the halo: the loops read a vector of one length.
+        weights = self.weights
+        size = weights.shape[1]
+        end = np.full(size - weights.shape[0], weights.nnz, dtype=weights.indptr.dtype)
+        parts = (weights.data, weights.indices, np.append(weights.indptr, end))
+        return sweep_on(sparse.csr_array(parts, shape=(size, size)))
 
-    def __abs__(self) -> "ShardAdjacency":
-        return ShardAdjacency(abs(self.weights), self.halo)
+    def __matmul__(self, v: NDArray[Any]) -> NDArray[Any]:
+        return self(v)
+
+    def __abs__(self) -> "ShardSweep":
+        return ShardSweep(abs(self.weights), self.halo)
 
     def __getitem__(self, rows: Positions) -> sparse.csr_array:
         return self.weights[rows]
@@ -131,62 +142,16 @@ class ShardAdjacency:
         """Return the rows of own nodes; columns are own nodes, then those of the halo."""
         return self.weights
 
-    @lazy_property
-    def sweep(self) -> "ShardSweep":
-        """The sweep over these rows, shared by all operators."""
-        return ShardSweep(self)
+    def __call__(self, v: NDArray[Any], *terms: Any, **named: Any) -> NDArray[Any]:
+        """Return scale∘(A v) + keep∘v + source on own nodes, sharded."""
+        return super().__call__(shard(v, self.halo.collective), *terms, **named)
 
-
-@sweep_on.register(ShardAdjacency)
-def _(adjacency: ShardAdjacency) -> "ShardSweep":
-    return adjacency.sweep
-
-
-class ShardSweep(Sweep):
-    """A :class:`Sweep` over the rows of own nodes, after the halo has been exchanged."""
-
-    def __init__(self, adjacency: ShardAdjacency) -> None:
-        super().__init__(adjacency.shape[0])
-        self.halo = adjacency.halo
-        weights = adjacency.weights
-        # Square, with empty rows for the halo: the loops read a vector of one length.
-        size = weights.shape[1]
-        end = np.full(size - weights.shape[0], weights.nnz, dtype=weights.indptr.dtype)
-        parts = (weights.data, weights.indices, np.append(weights.indptr, end))
-        self._local = sweep_on(sparse.csr_array(parts, shape=(size, size)))
-
-    def __call__(
-        self,
-        v: NDArray[Any],
-        scale: NDArray[Any] | None = None,
-        keep: NDArray[Any] | None = None,
-        source: NDArray[Any] | None = None,
-        out: NDArray[Any] | None = None,
-    ) -> NDArray[Any]:
-        """Return scale∘(A v) + keep∘v + source on own nodes."""
-        self.check_rows(v)
-        v = np.asarray(v, dtype=np.float32 if v.dtype == np.float32 else np.float64)
-        product = self._local(self.halo.extend(v))[: self.n_nodes]
-        columns = (slice(None),) if v.ndim == 1 else (slice(None), None)
-        if scale is not None:
-            product *= np.asarray(scale)[columns]
-        if keep is not None:
-            product += np.asarray(keep)[columns] * v
-        if source is not None:
-            product += np.asarray(source)
-        if out is None:
-            return shard(product, self.halo.collective)
-        out[...] = product
-        return out
+    def _write(self, v: NDArray[Any], out: NDArray[Any], terms: Terms) -> None:
+        out[...] = self._local(self.halo.extend(v))[: self.n_nodes]
+        add_terms(out, v, terms)
 
     def conjugate_gradients(
-        self,
-        right: NDArray[np.float64],
-        diagonal: NDArray[np.float64],
-        inverse: NDArray[np.float64],
-        size: NDArray[np.float64],
-        target: float,
-        max_iter: int,
+        self, right: NDArray[np.float64], system: System, target: float, max_iter: int
     ) -> tuple[NDArray[np.float64], float]:
         """Solve (diag(diagonal) − A) z = right, one column; stops as those of :class:`Sweep` do.
 
@@ -194,8 +159,7 @@ class ShardSweep(Sweep):
         taken at once.
         """
         workers = self.halo.collective
-        vectors = (right, diagonal, inverse, size)
-        residual, diagonal, inverse, size = (np.array(vector) for vector in vectors)
+        residual, diagonal, inverse, size = (np.array(vector) for vector in (right, *system))
         z, direction, image = np.zeros((3, residual.size))
         previous = np.inf
         step = 1.0

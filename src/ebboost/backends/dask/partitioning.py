@@ -5,7 +5,6 @@ goes to the part with most of its neighbours, times the share of that part that 
 Further passes move nodes on (Nishimura and Ugander, 2013).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,6 @@ SLACK = 1.05
 PASSES = 6
 #: Batches of nodes in a pass; nodes of a batch do not see each other.
 BATCHES = 64
-
-
-@dataclass(frozen=True)
-class _Parts:
-    values: NDArray[np.float64]
 
 
 def partition_nodes(X: TableLike, graph: ParquetGraph, n_parts: int) -> Any:
@@ -63,18 +57,18 @@ def partition_nodes(X: TableLike, graph: ParquetGraph, n_parts: int) -> Any:
     columns = {"ids": cluster.split("ids", graph.ids)}
     tasks = [(graph.without_ids(), n_parts)] * len(cluster.blocks)
     futures = cluster.run(_assign_in_worker, tasks, columns, {})
-    return cluster.stack(futures, "values", 1)[:, 0].astype(np.int64)
+    return cluster.stack(futures, None, 1)[:, 0].astype(np.int64)
 
 
 def _assign_in_worker(
     task: tuple[ParquetGraph, int], blocks: Any, columns: dict[str, Any], membership: Membership
-) -> _Parts:
+) -> NDArray[np.float64]:
     edges, n_parts = task
     partition = membership.partition
     with communicator(membership) as workers:
         ids = join_parts("ids", columns["ids"], partition.lengths[workers.rank])
         graph = read_graph(edges, ids, partition, workers)
-        return _Parts(assign_parts(graph, n_parts)[:, None].astype(np.float64))
+        return assign_parts(graph, n_parts)[:, None].astype(np.float64)
 
 
 def assign_parts(graph: ShardGraph, n_parts: int) -> NDArray[np.int64]:

@@ -5,20 +5,8 @@ from ebboost.boosting.losses.classes import LogLoss, Softmax
 from ebboost.boosting.losses.log_link import Gamma, NegativeBinomial, Poisson, Tweedie
 from ebboost.boosting.losses.numbers import Huber, Quantile, SquaredError
 
-__all__ = [
-    "REGRESSION_LOSSES",
-    "Gamma",
-    "Huber",
-    "LogLoss",
-    "Loss",
-    "NegativeBinomial",
-    "Poisson",
-    "Quantile",
-    "Softmax",
-    "SquaredError",
-    "Tweedie",
-    "regression_loss",
-]
+__all__ = ["REGRESSION_LOSSES", "Gamma", "Huber", "LogLoss", "Loss", "NegativeBinomial", "Poisson"]
+__all__ += ["Quantile", "Softmax", "SquaredError", "Tweedie", "regression_loss"]
 
 REGRESSION_LOSSES: dict[str, type[Loss]] = {
     "squared_error": SquaredError,

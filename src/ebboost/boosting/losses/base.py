@@ -37,6 +37,18 @@ class Loss(BaseEstimator, ABC):
     (identity link, unit curvature, mean as initial score) do not fit. Constructor parameters follow
     scikit-learn's conventions: they are stored under their own names and checked in
     :meth:`prepared`.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> class LogCosh(eb.Loss):
+    ...     def value(self, scores, target):
+    ...         return np.log(np.cosh(scores - target)).sum(axis=1)
+    ...     def gradient(self, scores, target):
+    ...         return np.tanh(scores - target)
+    >>> X = np.arange(100.0)[:, None]
+    >>> eb.EBBSRegressor(20, loss=LogCosh(), random_state=0).fit(X, X[:, 0]).predict(X).shape
+    (100,)
     """
 
     #: Whether ``curvature`` does not depend on the scores, so that it is computed once.
@@ -134,8 +146,7 @@ class Loss(BaseEstimator, ABC):
         -------
         ndarray of shape (c,)
         """
-        mean: Array = np.average(without_offset(target, offset), axis=0, weights=weight)
-        return mean
+        return np.average(without_offset(target, offset), axis=0, weights=weight)
 
     def label_scale(self, target: Array, weight: Array, offset: Array | None = None) -> float:
         """Return the spread of the labels as scores: the root mean square of first Newton steps.
@@ -282,5 +293,4 @@ def best_constant(
 
 def sum_outputs(values: Array) -> Array:
     """Row sums; of one column, which is the rule, without a reduction."""
-    total: Array = values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)
-    return total
+    return values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)

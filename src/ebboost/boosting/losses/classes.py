@@ -43,7 +43,14 @@ class _CrossEntropy(Loss):
 
 
 class LogLoss(_CrossEntropy):
-    """Binary cross-entropy on one score; the target is 0 or 1."""
+    """Binary cross-entropy on one score; the target is 0 or 1.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> eb.LogLoss().inverse_link(np.array([[0.0]])).tolist()  # of both classes
+    [[0.5, 0.5]]
+    """
 
     def _probability(self, scores: Array) -> Array:
         odds: Array = np.exp(-np.maximum(scores, -700.0))  # overflows beyond
@@ -67,12 +74,18 @@ class LogLoss(_CrossEntropy):
 
 
 class Softmax(_CrossEntropy):
-    """Cross-entropy over c classes, one score each; the target is one-hot."""
+    """Cross-entropy over c classes, one score each; the target is one-hot.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> eb.Softmax().inverse_link(np.log([[1.0, 1.0, 2.0]])).round(2).tolist()
+    [[0.25, 0.25, 0.5]]
+    """
 
     def _probability(self, scores: Array) -> Array:
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        shares: Array = odds / odds.sum(axis=1, keepdims=True)
-        return shares
+        return odds / odds.sum(axis=1, keepdims=True)
 
     def _link(self, shares: Array) -> Array:
         return np.log(np.maximum(shares, MIN_SHARE))

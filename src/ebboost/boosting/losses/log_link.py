@@ -168,6 +168,13 @@ class Gamma(_LogLink):
     """y·exp(−s) + s for positive amounts of constant relative spread: predicts the mean.
 
     The shape of the distribution, 1/φ, is estimated by :meth:`dispersion`.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> y = eb.Gamma().sample(np.random.default_rng(0), np.zeros((5000, 1)), 0.5)
+    >>> round(eb.Gamma().dispersion(np.zeros((5000, 1)), y, np.ones(5000)), 1)
+    0.5
     """
 
     allows_zero = False
@@ -212,6 +219,13 @@ class Tweedie(_LogLink):
     power : float, optional
         p between 1 and 2: the variance is φμᵖ. Default: estimated from the spread of labels around
         their scores; 1.5 where all scores are equal.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> y = eb.Tweedie(1.5).sample(np.random.default_rng(0), np.zeros((5000, 1)), 2.0)
+    >>> round(float((y == 0).mean()), 1), round(float(y.mean()), 1)
+    (0.4, 1.0)
     """
 
     def __init__(self, power: float | None = None) -> None:

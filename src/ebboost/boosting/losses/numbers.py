@@ -64,6 +64,12 @@ class Huber(Loss):
     delta : float, optional
         Where it turns linear, in the units of y. Default: 1.345 robust standard deviations of the
         residuals.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> eb.Huber(1.0).gradient(np.array([[0.5], [9.0]]), np.zeros((2, 1))).ravel().tolist()
+    [0.5, 1.0]
     """
 
     def __init__(self, delta: float | None = None) -> None:
@@ -121,6 +127,15 @@ class Quantile(Loss):
     rounding : float, optional
         Half-width of the band around the label in which the loss is a parabola, in the units of
         y. Default: half the robust standard deviation of the residuals.
+
+    Examples
+    --------
+    >>> import ebboost as eb, numpy as np
+    >>> X = np.random.default_rng(0).uniform(size=(500, 1))
+    >>> y = np.random.default_rng(1).normal(size=500)
+    >>> model = eb.EBBSRegressor(50, loss=eb.Quantile(0.9), random_state=0).fit(X, y)
+    >>> bool(0.8 < (y < model.predict(X)).mean() < 1.0)
+    True
     """
 
     def __init__(self, alpha: float = 0.5, rounding: float | None = None) -> None:

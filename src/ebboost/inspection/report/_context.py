@@ -12,9 +12,9 @@ from ebboost.data.table import Table
 from ebboost.data.types import TableLike
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Model, Validation
-from ebboost.inspection.model_checks import Check, Difference, calibration_check, residual_check
+from ebboost.inspection.model_checks import Check, calibration_check, residual_check
 from ebboost.model.inputs import fitted_table
-from ebboost.model.state import FittedState
+from ebboost.model.state import FittedState, GraphGain
 
 NO_VALIDATION = (
     "Every label was trained on. With at least 10 labels and early_stopping=True each is predicted "
@@ -79,8 +79,8 @@ class Context:
         return calibration_check(self.state)
 
     @lazy_property
-    def graph_difference(self) -> Difference | None:
+    def graph_gain(self) -> GraphGain | None:
         """What the graph changes; None where it was not compared."""
         if self.plain is None or self.compared is None:
             return None
-        return Difference.between(self.plain.loss, self.compared.loss)
+        return GraphGain.of_losses(self.plain.loss, self.compared.loss)

@@ -75,7 +75,7 @@ def check_text(check: Check, digits: int) -> str:
 
 def _harm(context: Context) -> Iterator[Finding]:
     """Whether the graph does harm, which comes first."""
-    difference = context.graph_difference
+    difference = context.graph_gain
     if difference is not None and difference.is_harm:
         error = abs(difference.relative * difference.standard_error / difference.gain)
         change = f"{percent(-difference.relative)} ± {percent(error)}"

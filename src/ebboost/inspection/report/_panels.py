@@ -98,7 +98,7 @@ def _quality_sentences(context: Context) -> list[str]:
         sentences = [f"{text} of the label{explained}."]
         measure = "mean squared error"
     if context.plain is not None and context.compared is not None:
-        difference = context.graph_difference
+        difference = context.graph_gain
         assert difference is not None
         if abs(difference.gain) <= 2.0 * difference.standard_error:
             sentences.append("The same trees without the graph are as good, within two errors.")
