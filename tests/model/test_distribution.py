@@ -48,8 +48,9 @@ def squared_differences(distribution, y):
         return ((distribution.cdf(numbers) - (numbers >= y)) ** 2).sum()
     lower, upper = distribution.quantile([1e-9, 1 - 1e-9])[0]
     options = {"limit": 500, "epsabs": 1e-10}
-    below = quad(lambda x: distribution.cdf([x])[0] ** 2, min(lower, y), y, **options)[0]
-    return below + quad(lambda x: distribution.survival([x])[0] ** 2, y, max(upper, y), **options)[0]
+    below = quad(lambda x: distribution.cdf([x])[0] ** 2, min(lower, y), y, **options)
+    above = quad(lambda x: distribution.survival([x])[0] ** 2, y, max(upper, y), **options)
+    return below[0] + above[0]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

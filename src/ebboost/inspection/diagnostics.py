@@ -18,7 +18,7 @@ from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.inspection import metrics
-from ebboost.model.intervals import conformal_quantile, scores_of_labels
+from ebboost.model.intervals import LocalQuantile, conformal_quantile, scores_of_labels
 from ebboost.model.spread import held_out_distribution
 from ebboost.model.state import FittedState
 
@@ -183,13 +183,13 @@ class SelectionRow(NamedTuple):
 def selection_rows(state: FittedState) -> list[SelectionRow]:
     """Return the candidates of the model selection, best first."""
     names = ("candidate", "loss", "standard_error", "folds", "rounds")
-    columns = (state.selection.get(name, []) for name in names)
+    columns = [state.selection.get(name, []) for name in names]
     return [
         SelectionRow(
             str(CANDIDATES.get(str(name), name)),
             float(loss),
             float(error),
-            f"{folds} of {state.n_folds}",
+            f"{folds} of {max(columns[3])}",
             float(rounds),
             name in state.candidate_names,
         )
@@ -213,13 +213,17 @@ def coverage(state: FittedState, levels: tuple[float, ...] = LEVELS, seed: int =
     """
     scores = scores_of_labels(state)
     distribution = held_out_distribution(state)
+    raw = state.validation.prediction[:, 0]
     half = np.random.default_rng(seed).permutation(scores.size) % 2
     covered = np.zeros((len(levels), scores.size), dtype=bool)
     widths = np.zeros((len(levels), 2))
     for fold in (0, 1):
         part = distribution.subset(half == fold)
         for row, level in enumerate(levels):
-            end = conformal_quantile(scores[half != fold], level)
+            typical = LocalQuantile.fit(raw[half != fold], scores[half != fold], level)
+            differences = scores - typical.at(raw)
+            end = typical.at(raw[half == fold])
+            end += conformal_quantile(differences[half != fold], level)
             width = part.quantile_of_score(end) - part.quantile_of_score(-end)
             widths[row, fold] = np.median(width) / 2.0
             covered[row, half == fold] = scores[half == fold] <= end

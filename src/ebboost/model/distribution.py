@@ -81,8 +81,8 @@ class PredictiveDistribution(ABC):
         """
 
     @abstractmethod
-    def _quantile(self, lower: float, upper: float) -> Array:
-        """The quantile at the level ``lower`` = 1 − ``upper``."""
+    def _quantile(self, lower: Array, upper: Array) -> Array:
+        """The quantile of each node at its level ``lower`` = 1 − ``upper``."""
 
     @abstractmethod
     def log_density(self, y: ArrayLike) -> Array:
@@ -129,22 +129,24 @@ class PredictiveDistribution(ABC):
         several = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         for level in several:
             check_number("levels", float(level), low=0.0, high=1.0, closed="neither")
-        columns = [self._quantile(float(level), 1.0 - float(level)) for level in several]
+        every = np.ones(self.mean.shape[0])
+        columns = [self._quantile(level * every, (1.0 - level) * every) for level in several]
         return columns[0] if np.ndim(levels) == 0 else np.column_stack(columns)
 
-    def quantile_of_score(self, score: float) -> Array:
+    def quantile_of_score(self, score: ArrayLike) -> Array:
         """Return the quantile at the level Φ(score) of each node.
 
         Parameters
         ----------
-        score : float
-            A quantile of the standard normal distribution; may be infinite.
+        score : float or array-like of shape (n,)
+            Quantiles of the standard normal distribution; may be infinite.
 
         Returns
         -------
         ndarray of shape (n,)
         """
-        return self._quantile(float(special.ndtr(score)), float(special.ndtr(-score)))
+        scores = np.broadcast_to(np.asarray(score, dtype=np.float64), self.mean.shape[:1])
+        return self._quantile(special.ndtr(scores), special.ndtr(-scores))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Array:
         """Return random labels of each node, independent of those of the others.
@@ -212,14 +214,13 @@ class NumberDistribution(PredictiveDistribution):
     def survival(self, y: ArrayLike) -> Array:  # noqa: D102
         return _split_cdf(-self._standardised(y), 1.0 / self.shape.skew, self.shape.df)
 
-    def _quantile(self, lower: float, upper: float) -> Array:
+    def _quantile(self, lower: Array, upper: Array) -> Array:
         location, scale, skew, df = self.shape
-        if lower == 0.0 or upper == 0.0:
-            return np.full_like(self.location, -np.inf if lower == 0.0 else np.inf)
         below = 1.0 / (1.0 + np.square(skew))
-        left = special.stdtrit(df, np.minimum(lower / (2.0 * below), 0.5)) / skew
-        right = special.stdtrit(df, np.minimum(upper / (2.0 * (1.0 - below)), 0.5)) * skew
-        value = np.where(lower < below, left, -right)
+        # The quantile of scipy at the level 0 is +∞.
+        left = np.abs(special.stdtrit(df, np.minimum(lower / (2.0 * below), 0.5))) / skew
+        right = np.abs(special.stdtrit(df, np.minimum(upper / (2.0 * (1.0 - below)), 0.5))) * skew
+        value = np.where(lower < below, -left, right)
         return self.location + self.scale * (location + scale * value)
 
     def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
@@ -316,8 +317,8 @@ class AmountDistribution(ByMoments):
     def survival(self, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(self._frozen.sf(y))
 
-    def _quantile(self, lower: float, upper: float) -> Array:
-        return np.asarray(self._frozen.ppf(lower) if lower < 0.5 else self._frozen.isf(upper))
+    def _quantile(self, lower: Array, upper: Array) -> Array:
+        return np.where(lower < 0.5, self._frozen.ppf(lower), self._frozen.isf(upper))
 
     def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(self._frozen.logpdf(y))
@@ -348,11 +349,9 @@ class CountDistribution(ByMoments):
     def survival(self, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(self._frozen.sf(np.ceil(np.asarray(y, dtype=np.float64)) - 1.0))
 
-    def _quantile(self, lower: float, upper: float) -> Array:
-        if lower == 0.0:
-            return np.zeros_like(self.means)
-        quantile = self._frozen.ppf(lower) if lower < 0.5 else self._frozen.isf(upper)
-        return np.maximum(np.asarray(quantile), 0.0)
+    def _quantile(self, lower: Array, upper: Array) -> Array:
+        quantile = np.where(lower < 0.5, self._frozen.ppf(lower), self._frozen.isf(upper))
+        return np.maximum(quantile, 0.0)
 
     def log_density(self, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(self._frozen.logpmf(y))
@@ -399,7 +398,7 @@ class ClassDistribution(PredictiveDistribution):
 
     survival = cdf
 
-    def _quantile(self, lower: float, upper: float) -> Array:
+    def _quantile(self, lower: Array, upper: Array) -> Array:
         raise ValueError("Classes have no quantiles: use predict(interval=0.9), sets of classes.")
 
     def _codes(self, y: ArrayLike) -> NDArray[np.int64]:

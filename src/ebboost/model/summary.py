@@ -130,9 +130,10 @@ def _selection_rows(state: FittedState) -> Rows:
         return []
     columns = (state.selection[name] for name in ("candidate", "loss", "folds"))
     rows = [("selection", "loss at labels that were not trained on; * selected:")]
+    most = max(state.selection["folds"])
     for name, loss, folds in list(zip(*columns, strict=True))[:MAX_CANDIDATES]:
         mark = "*" if name in state.candidate_names else " "
-        part = "" if folds == state.n_folds else f" ({folds} of {state.n_folds} folds)"
+        part = "" if folds == most else f" ({folds} of {most} folds)"
         rows.append(("", f"{'':10}{mark} {loss:<10.4g}{name}{part}"))
     return rows
 
