@@ -67,10 +67,19 @@ class Validation:
 
     @property
     def loss(self) -> Array:
-        """Squared residual of each node; for classes, 1 where the class is wrong."""
+        """Squared residual or deviance of each node; for classes, 1 where the class is wrong."""
+        if self.scored is not None:
+            return self.scored.loss.deviance(self.scored.scores, self.scored.target)
         if self.probabilities is None:
             return self.residual**2
         return (self.truth != self.prediction).astype(np.float64)
+
+    @property
+    def loss_name(self) -> str:
+        """What the mean of ``loss`` is called."""
+        if self.probabilities is not None:
+            return "share of wrong classes"
+        return "mean squared error" if self.scored is None else "mean deviance"
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -229,6 +238,24 @@ def coverage(state: FittedState, levels: tuple[float, ...] = LEVELS, seed: int =
             covered[row, half == fold] = scores[half == fold] <= end
     row = levels.index(0.9) if 0.9 in levels else len(levels) - 1
     return Coverage(levels, covered.mean(axis=1), widths.mean(axis=1), covered[row])
+
+
+def set_coverage(
+    state: FittedState, level: float = 0.9, seed: int = 0
+) -> tuple[NDArray[np.bool_], Array]:
+    """Which held-out labels are in their prediction set, and its size, as in :func:`coverage`."""
+    record = state.validation
+    probabilities = state.output.apply_link(record.prediction)
+    rows = np.arange(record.nodes.size)
+    truth = one_hot(record.target).argmax(axis=1)
+    miss = 1.0 - probabilities[rows, truth]
+    half = np.random.default_rng(seed).permutation(rows.size) % 2
+    contains = np.zeros(probabilities.shape, dtype=bool)
+    for fold in (0, 1):
+        threshold = conformal_quantile(miss[half != fold], level)
+        contains[half == fold] = 1.0 - probabilities[half == fold] <= threshold
+    contains[rows, probabilities.argmax(axis=1)] = True
+    return contains[rows, truth], contains.sum(axis=1).astype(np.float64)
 
 
 def share_range(level: float, n_labels: int) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Gamma, NegativeBinomial, Poisson, Tweedie
+from ebboost.boosting.posterior_variance import Variances
 from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import total_rows
@@ -112,18 +113,20 @@ def field_variance(
     labels: Labels | None,
     label_scores: Array | None,
     nodes: IntArray | None = None,
-    known: float = 1.0,
 ) -> tuple[Array, float]:
     """Return the mean posterior variance of the candidates' fields in units of φ, and its error.
 
-    0 without a field. Without labels it is that of the prior. If a random share ``known`` of the
-    labels is, their curvatures are multiplied by it.
+    0 without a field. Without labels it is that of the prior.
     """
     size = state.n_nodes if nodes is None else nodes.size
-    results = []
+    results: list[Variances] = []
+    by_field: dict[str, Variances] = {}
     for one in state.candidates:
         use = one.candidate.labels
         if not isinstance(use, LatentField) or graph is None or state.n_outputs > 1:
+            continue
+        if state.loss.constant_curvature and repr(use) in by_field:
+            results.append(by_field[repr(use)])
             continue
         if labels is None or not labels.nodes.size:
             posterior = use.operator(graph, np.zeros(1, dtype=np.int64), np.ones(1))
@@ -132,8 +135,9 @@ def field_variance(
             posterior = use.operator(graph, labels.nodes, labels.weight)
             scores = one.raw_predictions[labels.nodes] if label_scores is None else label_scores
             heights = np.broadcast_to(state.loss.curvature(scores, labels.target), scores.shape)
-            curvature = known * posterior.weight * heights[:, 0]
+            curvature = posterior.weight * heights[:, 0]
         results.append(posterior.variances(curvature, nodes))
+        by_field[repr(use)] = results[-1]
     if not results:
         return np.zeros(size), 0.0
     values: Array = np.mean([one.values for one in results], axis=0)

@@ -11,7 +11,7 @@ from ebboost.boosting.callbacks import EarlyStopping
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting, boost
 from ebboost.boosting.losses import Gamma, Loss
-from ebboost.boosting.objective import Objective, relative_weights
+from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import ShardedArray, of_all_rows, rows_before, sampled, total_rows
 from ebboost.data.table import Table
@@ -53,7 +53,7 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
         return None
     loss = state.loss
     variance, variance_error = field_variance(state, state.graph, state.labels, None)
-    left_out = np.asarray(_left_out(state, variance), like=record.target)
+    left_out = np.asarray(variance_left_out(state, folds, variance), like=record.target)
     weight = np.ones_like(record.target[:, 0])
     dispersion = 1.0
     if type(loss).dispersion is not Loss.dispersion:
@@ -150,25 +150,24 @@ def _forecast_deviation(
     return deviation * factors(ensemble, features)
 
 
-def _left_out(state: FittedState, variance: Array) -> Array:
-    """Variances of the field at labels that were not trained on, without those of their fold.
-
-    The labels of other folds are a random share of all; the node's own label is then removed in
-    closed form, v/(1 − h v).
-    """
+def variance_left_out(state: FittedState, folds: LabelFolds, variance: Array) -> Array:
+    """Return variances of the field at labels that were not trained on, from those trained on."""
     nodes = state.validation.nodes
-    labels = state.labels
-    is_label = np.asarray(np.isin(nodes, labels.nodes), like=labels.target)
     uses = any(isinstance(one.candidate.labels, LatentField) for one in state.candidates)
-    if state.graph is None or not uses or not is_label.any():
+    if state.graph is None or not uses:
         return variance[nodes]
-    known = 1.0 - float(is_label.sum()) / total_rows(labels.target) / state.n_folds
-    fewer, _ = field_variance(state, state.graph, labels, None, None, known)
-    eta = state.raw_predictions[labels.nodes]
-    curvature = np.broadcast_to(state.loss.curvature(eta, labels.target), eta.shape)[:, 0]
-    own = known * relative_weights(labels.weight) * curvature * fewer[labels.nodes]
-    fewer[labels.nodes] /= np.maximum(1.0 - own, defaults.MIN_LEFT_OUT)
-    return np.where(is_label, fewer[nodes], variance[nodes])
+    fold = np.full(state.n_nodes, -1)
+    fold[folds.labels.nodes] = folds.fold
+    fold = fold[nodes]
+    by_fold = [
+        field_variance(state, state.graph, folds.training(number), None)[0][nodes]
+        for number in range(folds.n_folds)
+    ]
+    # The labels of eval_set are predicted by the mean of all models.
+    result: Array = np.mean(by_fold, axis=0)
+    for number, one in enumerate(by_fold):
+        result[fold == number] = one[fold == number]
+    return result
 
 
 def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | None, Array]:
