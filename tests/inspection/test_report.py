@@ -223,7 +223,7 @@ def test_a_graph_that_does_harm_is_stated_first(tmp_path):
     graph = eb.Graph.from_edges(*random.integers(0, 300, (2, 900)), n_nodes=300)
     parts = {"smoothing": eb.Laplacian(20.0), "labels": eb.LatentField(50.0, 0.01)}
     model = eb.EBBSRegressor(20, n_folds=2, random_state=0, n_jobs=1, **parts)
-    text, page, _ = report(model.fit(X, X[:, 0], graph=graph), tmp_path)
+    text, _, _ = report(model.fit(X, X[:, 0], graph=graph), tmp_path)
     harm = "The graph does harm: the mean squared error at held-out labels is "
     assert f'<p class="lead">{harm}' in text
     assert text.index('<ul class="warnings">') < text.index(f"<strong>{harm}")
@@ -268,7 +268,7 @@ def test_rows_to_predict_are_counted_and_the_least_sure_are_named(tmp_path):
 
 def test_two_classes_have_precision_and_recall_by_threshold(tmp_path):
     model = fitted_classes(2)[0]
-    text, page, _ = report(model, tmp_path)
+    text, _, _ = report(model, tmp_path)
     record = model.state_.validation
     stated = model.state_.output.apply_link(record.prediction)[:, 1]
     predicted = stated >= 0.3
@@ -315,9 +315,19 @@ def test_warnings_are_about_the_data(tmp_path):
         "Only 10 held-out labels",
         "holes&#x27; (50%)",
         "Constant or empty: &#x27;flat&#x27;",
-        "The validation loss was least in the last of 5 rounds",
     ):
         assert expected in text
+
+
+def test_a_loss_that_still_falls_is_a_warning_and_one_that_does_not_is_none(tmp_path):
+    X = homophilous(300)[0]
+    model = eb.EBBSRegressor(5, random_state=0, n_jobs=1, n_folds=2)
+    text, _, _ = report(model.fit(X, X[:, 0]), tmp_path)
+    assert "The validation loss of 2 of 2 models was least in the last of 5 rounds." in text
+    noise = np.random.default_rng(0).normal(size=300)
+    text, _, _ = report(model.set_params(n_estimators=40).fit(X, noise), tmp_path)
+    assert max(model.state_.rounds) < 40
+    assert "The validation loss of" not in text
 
 
 def test_a_wide_table_with_categories_and_missing_values(tmp_path):
