@@ -123,7 +123,8 @@ def _validation(state: FittedState, raw: Array) -> Validation:
         prediction = probabilities.argmax(axis=1).astype(np.float64)
         return Validation(record.nodes, truth, prediction, probabilities)
     offset = None if state.offset is None else state.offset[record.nodes]
-    scored = Scored(state.loss, raw, record.target, np.ones(record.nodes.size), offset)
+    calibrated = state.output.calibration.apply(raw)
+    scored = Scored(state.loss, calibrated, record.target, np.ones(record.nodes.size), offset)
     parts = (record.nodes, record.target[:, 0], state.output.decode(raw))
     return Validation(*parts, scored=None if type(state.loss) is SquaredError else scored)
 

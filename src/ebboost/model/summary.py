@@ -140,16 +140,20 @@ def _selection_rows(state: FittedState) -> Rows:
 
 def _output_rows(state: FittedState) -> Rows:
     if isinstance(state.output, ClassOutput):
-        temperature, exponent = state.output.calibration
+        temperature, exponent, _ = state.output.calibration
         rows = [("scores", f"temperature {temperature:.3g}, exponent {exponent:.2g}")]
         if state.calibration_error is not None:
             text = f"expected error {state.calibration_error:.3f} on the validation nodes"
             rows.append(("calibration", text))
         return rows
+    rows = []
+    if shift := state.output.calibration.shift:
+        text = f"times {np.exp(shift):.3g}, from labels not trained on"
+        rows.append(("means", text))
     if state.spread is None:
-        return [("intervals", "none: every label was trained on")]
+        return [*rows, ("intervals", "none: every label was trained on")]
     intervals = fitted_intervals(state, 0.9)
     widths = (intervals.upper - intervals.lower) / 2.0
     low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9], method="nearest")
     text = f"90 % within ±{middle:.4g} ({low:.4g} to {high:.4g} for most nodes), calibrated on "
-    return [("intervals", f"{text}{state.spread.n_calibration:,} labels not trained on")]
+    return [*rows, ("intervals", f"{text}{state.spread.n_calibration:,} labels not trained on")]

@@ -55,12 +55,13 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     variance, variance_error = field_variance(state, state.graph, state.labels, None)
     left_out = np.asarray(variance_left_out(state, folds, variance), like=record.target)
     weight = np.ones_like(record.target[:, 0])
+    calibrated = state.output.calibration.apply(record.prediction)
     dispersion = 1.0
     if type(loss).dispersion is not Loss.dispersion:
-        dispersion = loss.dispersion(record.prediction, record.target, weight)
+        dispersion = loss.dispersion(calibrated, record.target, weight)
         dispersion = max(dispersion / (1.0 + float(left_out.mean())), 1e-300)
-    expected = np.sqrt(model_variance(state, record.prediction, dispersion, left_out))
-    residual = (record.target - loss.inverse_link(record.prediction))[:, 0]
+    expected = np.sqrt(model_variance(state, calibrated, dispersion, left_out))
+    residual = (record.target - loss.inverse_link(calibrated))[:, 0]
     size = np.abs(residual) / expected
     table = state.table
     uses_columns = table is not None and not (table.is_sparse or table.on_disk)
@@ -140,7 +141,8 @@ def _forecast_deviation(
     nodes = forecast.nodes
     before = state.labels.subset(~np.isin(state.labels.nodes, nodes))
     variance, _ = field_variance(state, state.graph, before, None, nodes)
-    deviation = np.sqrt(model_variance(state, forecast.prediction, dispersion, variance))
+    calibrated = state.output.calibration.apply(forecast.prediction)
+    deviation = np.sqrt(model_variance(state, calibrated, dispersion, variance))
     if ensemble is None:
         return deviation
     unknown = np.full(state.n_nodes, np.nan)

@@ -107,7 +107,7 @@ def _layers(context: Context) -> list[Json]:
     state = context.state
     layers = []
     if context.classes is None:
-        predicted = state.loss.inverse_link(state.raw_predictions)[:, 0]
+        predicted = state.output.decode(state.raw_predictions)
         low, high = (float(q) for q in np.quantile(predicted, [0.01, 0.99]))
         note = "Predictions with all known labels."
         ends = [number(low, 3), number(high, 3)]
@@ -312,13 +312,13 @@ def _entry(context: Context, source: FittedState, part: Explanation) -> Json:
         )
         entry["explained"] = shorten(context.classes[output])
         return entry
-    predicted = float(state.loss.inverse_link(raw[None, :])[0, 0])
+    predicted = float(state.output.decode(raw[None, :])[0])
     entry["prediction"] = number(predicted)
     (index,) = np.nonzero(state.validation.nodes == node)
     if index.size:  # the prediction of a validation node is shown, that out of fold is not
         record = state.validation
         if entry["role"] != VALIDATION:
-            predicted = float(state.loss.inverse_link(record.prediction[index])[0, 0])
+            predicted = float(state.output.decode(record.prediction[index])[0])
         entry["error"] = number(float(record.target[index[0], 0]) - predicted, 3)
     return entry
 
