@@ -54,12 +54,8 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     loss = state.loss
     variance, variance_error = field_variance(state, state.graph, state.labels, None)
     left_out = np.asarray(variance_left_out(state, folds, variance), like=record.target)
-    weight = np.ones_like(record.target[:, 0])
     calibrated = state.output.calibration.apply(record.prediction)
-    dispersion = 1.0
-    if type(loss).dispersion is not Loss.dispersion:
-        dispersion = loss.dispersion(calibrated, record.target, weight)
-        dispersion = max(dispersion / (1.0 + float(left_out.mean())), 1e-300)
+    dispersion = _dispersion(loss, calibrated, record.target, left_out)
     expected = np.sqrt(model_variance(state, calibrated, dispersion, left_out))
     residual = (record.target - loss.inverse_link(calibrated))[:, 0]
     size = np.abs(residual) / expected
@@ -108,6 +104,14 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
         forecast_deviation=forecast_deviation,
         ensemble=ensemble,
     )
+
+
+def _dispersion(loss: Loss, scores: Array, target: Array, variance: Array) -> float:
+    """φ of the likelihood at held-out labels, without what the field explains."""
+    if type(loss).dispersion is Loss.dispersion:
+        return 1.0
+    dispersion = loss.dispersion(scores, target, np.ones_like(target[:, 0]))
+    return max(dispersion / (1.0 + float(variance.mean())), 1e-300)
 
 
 def neighbors_of_held_out(state: FittedState, folds: LabelFolds, size: Array) -> Array:

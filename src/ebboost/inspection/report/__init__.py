@@ -73,15 +73,15 @@ def write_report(
     except ImportError:
         raise ImportError("Writing a report needs matplotlib: pip install matplotlib.") from None
     context = Context.from_model(model, X)
-    asked = node_positions([] if nodes is None else nodes, context.state.n_nodes, repeats=True)
-    page = _page(context, title or f"Report on an {type(model).__name__}", asked)
+    of_user = node_positions([] if nodes is None else nodes, context.state.n_nodes, repeats=True)
+    page = _page(context, title or f"Report on an {type(model).__name__}", of_user)
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         file.write(page)
 
 
-def _page(context: Context, title: str, asked: IntArray) -> str:
+def _page(context: Context, title: str, of_user: IntArray) -> str:
     """The page: every panel, the data of the map and the inspector, the script and its hash."""
-    groups = _nodes.nodes_to_explain(context, asked)
+    groups = _nodes.nodes_to_explain(context, of_user)
     explained = np.asarray([node for group in groups.values() for node in group], dtype=np.int64)
     node_map = _nodes.node_map(context, explained)
     data = {"map": node_map, "inspector": _nodes.explanations(context, groups)}

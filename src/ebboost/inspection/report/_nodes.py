@@ -177,7 +177,7 @@ def _error_change(context: Context) -> Array:
     return change
 
 
-def nodes_to_explain(context: Context, asked: Nodes, seed: int = 0) -> dict[str, list[int]]:
+def nodes_to_explain(context: Context, of_user: Nodes, seed: int = 0) -> dict[str, list[int]]:
     """Nodes by the reason to explain them, each node once; those of the user come first."""
     state = context.state
     rng = np.random.default_rng(seed)
@@ -196,8 +196,8 @@ def nodes_to_explain(context: Context, asked: Nodes, seed: int = 0) -> dict[str,
     def ranked(values: Array) -> Nodes:
         return np.argsort(values, kind="stable")
 
-    if asked.size:
-        groups["Your nodes"] = list(dict.fromkeys(asked.tolist()))
+    if of_user.size:
+        groups["Your nodes"] = list(dict.fromkeys(of_user.tolist()))
         chosen.update(groups["Your nodes"])
     held_out = context.held_out
     if held_out is not None:
