@@ -180,3 +180,14 @@ def test_prediction_sets_contain_their_share_of_classes():
 def test_empty_sets_are_those_of_a_classifier(noisy):
     with pytest.raises(ValueError, match="empty_sets=True needs a classifier, and interval"):
         noisy[0].predict(interval=0.9, empty_sets=True)
+
+
+def test_intervals_of_rare_counts_are_not_turned_around():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 3))
+    y = (random.random(300) < 0.02).astype(float)
+    graph = eb.Graph.build_knn(random.random((300, 2)), k=5)
+    m = eb.EBBSRegressor(20, loss="poisson", n_folds=2, random_state=0, n_jobs=1)
+    intervals = m.fit(X, y, graph=graph).predict(interval=0.9)
+    assert (intervals.lower <= intervals.upper).all()
+    assert covered(intervals, y).mean() >= 0.9

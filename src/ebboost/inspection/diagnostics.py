@@ -233,7 +233,7 @@ def coverage(state: FittedState, levels: tuple[float, ...] = LEVELS, seed: int =
             typical = LocalQuantile.fit(raw[half != fold], scores[half != fold], level)
             differences = scores - typical.at(raw)
             end = typical.at(raw[half == fold])
-            end += conformal_quantile(differences[half != fold], level)
+            end = np.maximum(end + conformal_quantile(differences[half != fold], level), 0.0)
             width = part.quantile_of_score(end) - part.quantile_of_score(-end)
             widths[row, fold] = np.median(width) / 2.0
             covered[row, half == fold] = scores[half == fold] <= end

@@ -176,6 +176,7 @@ def with_intervals(
     later = is_later(state, rows)
     for of_rows, of_labels in _parts(groups, ~later, state.validation.nodes[chosen]):
         ends[:, of_rows] += conformal_quantile(scores[of_labels], float(interval))
+    ends = np.maximum(ends, 0.0)  # of rare counts most scores are below that of the median
     forecast = state.forecast
     if forecast is not None and later.any():
         of_forecasts = _scores(forecast_distribution(state), forecast.target[:, 0])
@@ -183,6 +184,7 @@ def with_intervals(
         for of_rows, of_labels in _parts(groups, later, forecast.nodes):
             for end, one in zip(ends, of_forecasts, strict=True):
                 end[of_rows] = conformal_quantile(one[of_labels], level)
+    ends[1] = np.maximum(ends[1], -ends[0])
     lower, upper = distribution.quantile_of_score(-ends[0]), distribution.quantile_of_score(ends[1])
     return Intervals(state.output.decode(rows.raw), lower, upper)
 

@@ -31,7 +31,9 @@ def _label_problems(context: Context) -> Iterator[Finding]:
     n_validation = context.state.validation.nodes.size
     if n_labels < max(FEW_LABELS, FEW_LABELLED * n_nodes):
         advice = "All figures here would differ noticeably with another sample of labels."
-        yield Finding(f"Only {n_labels:,} of {n_nodes:,} nodes are labelled.", advice)
+        of_nodes = f"{n_labels:,} of {n_nodes:,} nodes are labelled"
+        problem = f"Only {n_labels:,} labels" if n_labels == n_nodes else f"Only {of_nodes}"
+        yield Finding(f"{problem}.", advice)
     if n_validation == 0:
         yield Finding("Every label was trained on.", NO_VALIDATION.split(". ", 1)[1])
     elif n_validation < FEW_HELD_OUT:
