@@ -5,7 +5,12 @@ import pytest
 from sklearn.metrics import log_loss
 
 import ebboost as eb
-from ebboost.boosting.calibration import Calibration, expected_calibration_error, fit_calibration
+from ebboost.boosting.calibration import (
+    Calibration,
+    expected_calibration_error,
+    fit_calibration,
+    fit_shift,
+)
 from ebboost.data.labels import Labels
 from tests.problems import homophilous
 
@@ -93,3 +98,37 @@ def test_calibration_error_uses_fifteen_bins():
     right = np.array([[1.0], [0.0], [1.0], [1.0]])
     expected = (3.0 - 0.95 - 0.934 - 0.94 + 0.91) / 4
     assert expected_calibration_error(stated, right) == pytest.approx(expected)
+
+
+def test_the_shift_of_counts_makes_their_sum_that_of_the_predictions():
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(400, 1))
+    target = random.poisson(1.3 * np.exp(scores)).astype(float)
+    labels = Labels(np.arange(400), target, np.ones(400))
+    shift = fit_shift(scores, eb.Poisson(), labels).shift
+    assert shift == pytest.approx(np.log(target.sum() / np.exp(scores).sum()), abs=1e-5)
+    assert fit_shift(scores + shift, eb.Poisson(), labels).shift == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "negative_binomial", "gamma", "tweedie"])
+def test_means_of_new_nodes_are_right_in_total_and_explained_in_full(loss, tmp_path):
+    random = np.random.default_rng(0)
+    points = random.random((1200, 2))
+    graph = eb.Graph.build_knn(points, k=5)
+    X = random.normal(size=(1200, 2))
+    mean = np.exp(0.7 * X[:, 0] + np.sin(5 * points[:, 0]))
+    amounts = mean * random.gamma(1.0, 1.0, size=1200)
+    y = amounts if loss == "gamma" else random.poisson(amounts).astype(float)
+    nodes, test = np.arange(800), np.arange(800, 1200)
+    parts = {"smoothing": None, "labels": eb.LatentField(2.0, 0.05), "n_folds": 3}
+    m = eb.EBBSRegressor(40, loss=loss, random_state=0, n_jobs=1, **parts)
+    m.fit(X, y[nodes], nodes=nodes, graph=graph)
+    shift = m.state_.output.calibration.shift
+    assert shift > 0.05
+    prediction = m.predict(nodes=test)
+    np.testing.assert_allclose(prediction, np.exp(m.state_.raw_predictions[test, 0] + shift))
+    assert mean[test].sum() / prediction.sum() == pytest.approx(1.0, abs=0.12)
+    np.testing.assert_allclose(m.predict_distribution(nodes=test).mean, prediction)
+    assert m.explanations([900])[0].total == pytest.approx(np.log(m.predict(nodes=[900])[0]))
+    m.save(tmp_path / "m.ebb")
+    np.testing.assert_array_equal(eb.load(tmp_path / "m.ebb").predict(nodes=test), prediction)

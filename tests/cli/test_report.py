@@ -18,7 +18,7 @@ def test_a_failed_report_leaves_the_old_file(folder, tmp_path, monkeypatch):
     run("report", folder / "price.ebb", "-o", out)
     assert "<h1>price: what the model learned</h1>" in out.read_text()
 
-    def fills_the_disk(model, path, *, title):
+    def fills_the_disk(model, path, *, title, nodes):
         Path(path).write_text("<html>")
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 

@@ -1,5 +1,7 @@
 """The problems that an audit reports."""
 
+import re
+
 import numpy as np
 import pandas as pd
 from hypothesis import given
@@ -61,7 +63,7 @@ def test_problems_of_graphs_and_rows_are_named():
     assert any("same class only" in text for text in warnings(X, y, within))
     y[0] = None
     isolated = eb.Graph.from_edges(np.arange(1, 99), np.arange(2, 100), n_nodes=100)
-    assert "1 of 100 nodes have no edge, 1 of them to predict" in warnings(X, y, isolated)[0]
+    assert "1 of 100 nodes has no edge, 1 of them to predict" in warnings(X, y, isolated)[0]
     doubled = pd.DataFrame({"x": np.tile(rng.normal(size=50), 2)})
     ring = eb.Graph.from_edges(np.arange(100), (np.arange(100) + 1) % 100)
     assert any("50 rows repeat another row" in text for text in warnings(doubled, y, ring))
@@ -71,11 +73,18 @@ def test_components_without_labels_and_uncorrelated_labels_are_named():
     rng = np.random.default_rng(0)
     y = rng.normal(size=400)
     X = rng.normal(size=(400, 2))
-    assert any("hardly correlated between" in text for text in warnings(X, y, grid(20)))
+    (text,) = (one for one in warnings(X, y, grid(20)) if "hardly correlated between" in one)
+    assert re.search(r": -?0\.0\d, where -?0\.0\d ± 0\.0\d is expected without any relation", text)
     edges = np.arange(0, 398)
     two = eb.Graph.from_edges(np.delete(edges, 199), np.delete(edges, 199) + 1, n_nodes=400)
     y[200:] = np.nan
     assert any("199 nodes in components without any label" in t for t in warnings(X, y, two))
+
+
+def test_labels_that_are_too_few_to_tell_give_no_warning_about_their_correlation():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(64, 2)), random.normal(size=64)
+    assert not any("hardly correlated" in text for text in warnings(X, y, grid(8)))
 
 
 @given(st.integers(0, 2**32))

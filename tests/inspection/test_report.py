@@ -25,6 +25,7 @@ PANELS = [
     "map",
     "inspector",
     "columns",
+    "to-predict",
     "uncertainty",
     "settings",
 ]
@@ -40,7 +41,7 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.opened, self.text = [], []
-        self._void = {"meta", "br", "img"}
+        self._void = {"meta", "br", "img", "input"}
         self.depth = []
         self.feed(text)
 
@@ -216,6 +217,68 @@ def test_a_graph_that_is_not_used_is_stated_in_the_second_sentence(tmp_path):
     assert "columns. It does not use its graph: plain boosting is as good." in text
 
 
+def test_a_graph_that_does_harm_is_stated_first(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 2))
+    graph = eb.Graph.from_edges(*random.integers(0, 300, (2, 900)), n_nodes=300)
+    parts = {"smoothing": eb.Laplacian(20.0), "labels": eb.LatentField(50.0, 0.01)}
+    model = eb.EBBSRegressor(20, n_folds=2, random_state=0, n_jobs=1, **parts)
+    text, _, _ = report(model.fit(X, X[:, 0], graph=graph), tmp_path)
+    harm = "The graph does harm: the mean squared error at held-out labels is "
+    assert f'<p class="lead">{harm}' in text
+    assert text.index('<ul class="warnings">') < text.index(f"<strong>{harm}")
+
+
+def test_the_effect_of_the_graph_on_counts_is_that_on_their_deviance(tmp_path):
+    X, y, graph = homophilous(300)
+    counts = np.floor(np.exp(y))
+    counts[0] = 10_000.0  # decides the squared error
+    parts = {"smoothing": None, "labels": eb.LatentField(5.0, 0.1)}
+    model = eb.EBBSRegressor(20, loss="poisson", n_folds=2, random_state=0, n_jobs=1, **parts)
+    text, _, _ = report(model.fit(X, counts, graph=graph), tmp_path)
+    assert "The mean deviance by group" in text
+
+
+def test_nodes_of_the_user_are_explained_first_and_sums_contain_the_exposure(tmp_path):
+    X, y, graph = homophilous(200)
+    model = eb.EBBSRegressor(10, loss="poisson", random_state=0, n_jobs=1, n_folds=2)
+    exposure = np.linspace(1.0, 3.0, 200)
+    model.fit(X, np.floor(np.exp(y)), graph=graph, exposure=exposure)
+    _, _, data = report(model, tmp_path, nodes=[7, 3])
+    name, entries = data["inspector"]["groups"][0]
+    assert name == "Your nodes"
+    assert [entry["node"] for entry in entries] == [7, 3]
+    for entry in entries:
+        assert entry["offset"] == pytest.approx(np.log(exposure[entry["node"]]))
+        parts = entry["base"] + entry["offset"] + sum(entry["totals"]) + entry["own_label"]
+        assert parts == pytest.approx(entry["score"], abs=1e-6)
+
+
+def test_rows_to_predict_are_counted_and_the_least_sure_are_named(tmp_path):
+    X, y, graph = homophilous(300)
+    nodes = np.arange(250)
+    model = eb.EBBSRegressor(10, labels="field", random_state=0, n_jobs=1, n_folds=2)
+    text, _, _ = report(model.fit(X, y[nodes], nodes=nodes, graph=graph), tmp_path)
+    assert "50 of 300 rows have no label." in text
+    least = model.uncertainty(np.arange(250, 300)).sort_values("variance").node.iloc[-1]
+    assert f'<th scope="row">row {least}</th>' in text
+    text, _, _ = report(model.fit(X, y, graph=graph), tmp_path)
+    assert "Every node has a label: there are no rows to predict." in text
+
+
+def test_two_classes_have_precision_and_recall_by_threshold(tmp_path):
+    model = fitted_classes(2)[0]
+    text, _, _ = report(model, tmp_path)
+    record = model.state_.validation
+    stated = model.state_.output.apply_link(record.prediction)[:, 1]
+    predicted = stated >= 0.3
+    truth = record.target[:, 0] == 1
+    cells = [f"{predicted.sum():,}"]
+    cells += [f"{100 * truth[predicted].mean():.0f}%", f"{100 * predicted[truth].mean():.0f}%"]
+    row = re.search(r'<th scope="row">from 0.3</th>(.*?)</tr>', text)[1]
+    assert re.findall(r"<td>(.*?)</td>", row) == cells
+
+
 def test_the_gain_of_the_graph_is_stated(tmp_path):
     text, _, _ = report(fitted()[0], tmp_path)
     assert "the graph reduces the mean squared error by" in text
@@ -252,9 +315,19 @@ def test_warnings_are_about_the_data(tmp_path):
         "Only 10 held-out labels",
         "holes&#x27; (50%)",
         "Constant or empty: &#x27;flat&#x27;",
-        "Training used all 5 rounds",
     ):
         assert expected in text
+
+
+def test_a_loss_that_still_falls_is_a_warning_and_one_that_does_not_is_none(tmp_path):
+    X = homophilous(300)[0]
+    model = eb.EBBSRegressor(5, random_state=0, n_jobs=1, n_folds=2)
+    text, _, _ = report(model.fit(X, X[:, 0]), tmp_path)
+    assert "The validation loss of 2 of 2 models was least in the last of 5 rounds." in text
+    noise = np.random.default_rng(0).normal(size=300)
+    text, _, _ = report(model.set_params(n_estimators=40).fit(X, noise), tmp_path)
+    assert max(model.state_.rounds) < 40
+    assert "The validation loss of" not in text
 
 
 def test_a_wide_table_with_categories_and_missing_values(tmp_path):

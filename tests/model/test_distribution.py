@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.integrate import trapezoid
+from scipy.integrate import quad, trapezoid
 
 import ebboost as eb
 from ebboost.model.distribution import (
@@ -41,14 +41,32 @@ def test_moments_quantiles_and_cdf_are_those_of_samples(name):
     np.testing.assert_allclose(distribution.quantile(levels), quantiles, atol=0.15)
 
 
+def squared_differences(distribution, y):
+    """The integral of (F(x) − 1[x ≥ y])², which the CRPS is."""
+    if isinstance(distribution, CountDistribution):
+        numbers = np.arange(20_000.0)
+        return ((distribution.cdf(numbers) - (numbers >= y)) ** 2).sum()
+    lower, upper = distribution.quantile([1e-9, 1 - 1e-9])[0]
+    options = {"limit": 500, "epsabs": 1e-10}
+    below = quad(lambda x: distribution.cdf([x])[0] ** 2, min(lower, y), y, **options)
+    above = quad(lambda x: distribution.survival([x])[0] ** 2, y, max(upper, y), **options)
+    return below[0] + above[0]
+
+
 @pytest.mark.parametrize("name", FAMILIES)
-def test_crps_is_the_energy_of_samples(name):
-    distribution = FAMILIES[name]
-    draws = distribution.sample(20_000, random_state=0)
-    y = np.array([1.0, 4.0])
-    pairs = np.abs(draws - draws[:, ::-1]).mean(axis=1)
-    energy = np.abs(draws - y[:, None]).mean(axis=1) - pairs / 2
-    np.testing.assert_allclose(distribution.crps(y), energy, rtol=0.06)
+@pytest.mark.parametrize("row", [0, 1])
+@pytest.mark.parametrize("y", [0.0, 1.0, 4.0, 30.0])
+def test_crps_is_the_integral_of_squared_differences_of_the_cdf(name, row, y):
+    one = FAMILIES[name].subset([row])
+    assert one.crps([y])[0] == pytest.approx(squared_differences(one, y), rel=1e-5)
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(0.005, 0.006), (0.3, 20.0), (400.0, 401.0)])
+def test_crps_of_rare_dispersed_and_large_counts(mean, variance):
+    counts = CountDistribution(np.array([mean]), np.array([variance]))
+    for y in (0.0, 1.0, 390.0):
+        expected = squared_differences(counts, y)
+        assert counts.crps([y])[0] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["numbers", "amounts", "tweedie"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ebboost as eb
-from ebboost.model.intervals import conformal_quantile, scores_of_labels
+from ebboost.model.intervals import LocalQuantile, conformal_quantile, scores_of_labels
 from tests.problems import homophilous
 
 
@@ -89,12 +89,32 @@ def test_intervals_of_groups_are_calibrated_by_their_labels(noisy):
     group = (X[:, 0] > 0).astype(int)
     intervals = m.predict(interval=0.8, interval_groups=group)
     record = m.state_.validation
+    at_labels = record.prediction[:, 0]
     scores = scores_of_labels(m.state_)
+    typical = LocalQuantile.fit(at_labels, scores, 0.8)
     for value in (0, 1):
         chosen = group[record.nodes] == value
-        end = conformal_quantile(scores[chosen], 0.8)
-        part = m.predict_distribution(nodes=np.flatnonzero(group == value))
+        difference = conformal_quantile((scores - typical.at(at_labels))[chosen], 0.8)
+        rows = np.flatnonzero(group == value)
+        part = m.predict_distribution(nodes=rows)
+        end = typical.at(m.state_.raw_predictions[rows, 0]) + difference
         np.testing.assert_allclose(intervals.lower[group == value], part.quantile_of_score(-end))
+
+
+def test_quantiles_of_scores_follow_the_prediction():
+    random = np.random.default_rng(0)
+    raw = random.random(20_000)
+    scores = (1.0 + raw) * random.exponential(size=raw.size)
+    typical = LocalQuantile.fit(raw, scores, 0.9)
+    centres = np.linspace(0.1, 0.9, 9)
+    np.testing.assert_allclose(typical.at(centres), (1.0 + centres) * np.log(10), rtol=0.08)
+    few = LocalQuantile.fit(raw[:150], scores[:150], 0.9)
+    assert few.prediction.size == 1
+
+
+def test_scores_beyond_double_precision_leave_quantiles_finite():
+    scores = np.where(np.arange(400) % 5 == 0, np.inf, 1.0)
+    assert np.isfinite(LocalQuantile.fit(np.arange(400.0), scores, 0.9).quantile).all()
 
 
 @pytest.mark.parametrize("interval", [2, 0.0, 1.0, "wide", -0.5, 90])
@@ -160,3 +180,14 @@ def test_prediction_sets_contain_their_share_of_classes():
 def test_empty_sets_are_those_of_a_classifier(noisy):
     with pytest.raises(ValueError, match="empty_sets=True needs a classifier, and interval"):
         noisy[0].predict(interval=0.9, empty_sets=True)
+
+
+def test_intervals_of_rare_counts_are_not_turned_around():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 3))
+    y = (random.random(300) < 0.02).astype(float)
+    graph = eb.Graph.build_knn(random.random((300, 2)), k=5)
+    m = eb.EBBSRegressor(20, loss="poisson", n_folds=2, random_state=0, n_jobs=1)
+    intervals = m.fit(X, y, graph=graph).predict(interval=0.9)
+    assert (intervals.lower <= intervals.upper).all()
+    assert covered(intervals, y).mean() >= 0.9

@@ -60,6 +60,15 @@ def test_importance_and_dependence_find_the_column_that_matters(library):
     assert np.ptp(kinds) < 0.5
 
 
+def test_dependence_at_labelled_nodes_is_that_of_their_labels():
+    b = bound()
+    b.fit(b.X, Y)
+    np.testing.assert_allclose(b.predict(b.X), b.model_.predict(), rtol=1e-6)
+    result = partial_dependence(b, b.X, ["a"], grid_resolution=5)
+    slope = np.polyfit(result["grid_values"][0], result["average"][0], 1)[0]
+    assert slope == pytest.approx(1.0, abs=0.3)  # that of the labels
+
+
 def test_classes_have_probabilities_and_a_calibration_curve():
     y = np.where(Y > 0, "up", "down")
     b = bound(kind=eb.EBBSClassifier)

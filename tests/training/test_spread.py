@@ -1,5 +1,6 @@
-"""Columns of the trees of the residuals' sizes."""
+"""What the spread of residuals is estimated from."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import ebboost as eb
 from ebboost.data.labels import Labels
 from ebboost.training.problem import LabelFolds
-from ebboost.training.spread import neighbors_of_held_out
+from ebboost.training.spread import neighbors_of_held_out, variance_left_out
 
 N = 12
 
@@ -33,3 +34,26 @@ def test_residuals_of_neighbours_are_of_models_that_were_not_trained_on_the_labe
         depends = ~np.isclose(changed[:, 1], columns[:, 1])
         expected = (number >= other) if in_time else (number == other) | (number == 3)
         np.testing.assert_array_equal(depends, expected)
+
+
+@pytest.mark.parametrize("in_time", [False, True])
+def test_variances_at_held_out_labels_are_those_without_the_labels_of_their_fold(in_time):
+    random = np.random.default_rng(0)
+    graph = eb.Graph.build_knn(random.random((80, 2)), k=4)
+    X, y, nodes = random.normal(size=(80, 2)), random.normal(size=80), np.arange(60)
+    m = eb.EBBSRegressor(5, smoothing=None, labels=eb.LatentField(3.0, 0.1), n_folds=2, n_jobs=1)
+    state = m.fit(X, y[nodes], nodes=nodes, graph=graph).state_
+    evaluation = Labels(np.arange(60, 65), np.zeros((5, 1)), np.ones(5))
+    folds = LabelFolds(state.labels, state.labels.weight, nodes % 3, evaluation, in_time)
+    every = np.concatenate([nodes, evaluation.nodes])
+    state = replace(state, validation=replace(state.validation, nodes=every))
+    result = variance_left_out(state, folds, state.spread.field_variance)
+    precision = state.candidate.labels.operator(graph, nodes, np.ones(60)).prior.csr.toarray()
+    expected = np.zeros((3, 80))
+    for fold in range(3):
+        known = nodes[nodes % 3 < fold] if in_time else nodes[nodes % 3 != fold]
+        matrix = precision.copy()
+        matrix[known, known] += 1.0
+        expected[fold] = np.diag(np.linalg.inv(matrix))
+    np.testing.assert_allclose(result[:60], expected[nodes % 3, nodes])
+    np.testing.assert_allclose(result[60:], expected.mean(axis=0)[evaluation.nodes])

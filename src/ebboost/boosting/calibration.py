@@ -1,9 +1,9 @@
-"""Calibration of probabilities: temperature and exponent of the scores, and the expected error."""
+"""Calibration: temperature and exponent of the scores of classes, shift of those of logarithms."""
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from ebboost.boosting.losses import Loss
 from ebboost.data.labels import Labels, one_hot
@@ -20,22 +20,26 @@ TEMPERATURES = (0.7, 5.0)
 # .0006 of these.
 EXPONENTS = (-0.9, 1.0)
 EXPONENT_DEVIATION = 0.5
+# Largest shift of scores with a logarithmic link.
+MAX_SHIFT = 1.0
 
 
 class Calibration(NamedTuple):
-    """From scores to those whose probabilities are stated: s·(1 + r)^exponent/temperature.
+    """From scores to those whose link is predicted: s·(1 + r)^exponent/temperature + shift.
 
     r is the size of a node's log-odds, the root mean square of its scores less their mean.
     """
 
     temperature: float = 1.0
     exponent: float = 0.0
+    shift: float = 0.0
 
     def apply(self, scores: Array) -> Array:
         """Return the calibrated scores."""
         if self.exponent == 0.0:
-            return scores / self.temperature
-        return scores * ((1.0 + score_size(scores)) ** self.exponent / self.temperature)
+            return scores / self.temperature + self.shift
+        factor = (1.0 + score_size(scores)) ** self.exponent / self.temperature
+        return scores * factor + self.shift
 
 
 def score_size(scores: Array) -> Array:
@@ -80,6 +84,33 @@ def fit_calibration(scores: Array, loss: Loss, labels: Labels) -> Calibration:
     bounds = [tuple(np.log(TEMPERATURES)), EXPONENTS]
     best = minimize(mean_loss, np.zeros(2), method="L-BFGS-B", bounds=bounds)
     return calibration(best.x) if best.fun < mean_loss(np.zeros(2)) else IDENTITY
+
+
+def fit_shift(scores: Array, loss: Loss, labels: Labels) -> Calibration:
+    """Return the shift of least loss at labels that the scores were not trained on.
+
+    The mode of a field and a mean of scores are on the scale of logarithms: means of counts and
+    amounts are larger than what their exponential is.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, 1)
+        Scores at the nodes of ``labels``.
+    loss : Loss
+        With a logarithmic link.
+    labels : Labels
+
+    Returns
+    -------
+    Calibration
+    """
+
+    def mean_loss(shift: float) -> float:
+        return float(np.average(loss.value(scores + shift, labels.target), weights=labels.weight))
+
+    options = {"xatol": 1e-6}
+    best = minimize_scalar(mean_loss, bounds=(-MAX_SHIFT, MAX_SHIFT), options=options)
+    return Calibration(shift=float(best.x)) if best.fun < mean_loss(0.0) else IDENTITY
 
 
 def expected_calibration_error(probabilities: Array, target: Array, n_bins: int = 15) -> float:

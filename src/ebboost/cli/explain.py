@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ebboost.cli import console, inputs
-from ebboost.cli.tables import suggestion
 from ebboost.estimators import EBBSClassifier
 from ebboost.inspection.formatting import count, figure, percent
 from ebboost.model.explain import Explanation, round_to_sum
@@ -27,12 +26,9 @@ def explain(
     """Explain predictions: base + columns + neighbours' columns + neighbours' labels = score."""
     model = inputs.load_model(model_file)
     ids = inputs.node_ids(model)
-    rows = {text: row for row, text in enumerate(ids)}
-    for node in nodes:
-        if node not in rows:
-            raise ValueError(f"{model_file} has no node {node!r}. {suggestion(node, ids)}")
+    rows = inputs.rows_of(model, model_file, nodes)
     with console.progress("explaining"):
-        explanations = model.explanations([rows[node] for node in nodes])
+        explanations = model.explanations(rows)
     results = [_as_dict(explanation, model, ids) for explanation in explanations]
     if as_json:
         console.print_json(results)

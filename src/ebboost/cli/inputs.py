@@ -280,6 +280,16 @@ def node_ids(model: Model) -> list[str]:
     return [str(value) for value in ids.tolist()]
 
 
+def rows_of(model: Model, model_file: Path, nodes: Sequence[str]) -> list[int]:
+    """Return the rows of nodes with these ids."""
+    ids = node_ids(model)
+    rows = {text: row for row, text in enumerate(ids)}
+    for node in nodes:
+        if node not in rows:
+            raise ValueError(f"{model_file} has no node {node!r}. {tables.suggestion(node, ids)}")
+    return [rows[node] for node in nodes]
+
+
 def column_name(model: Model, role: str) -> str:
     """Return the name of the column of ids or of the target, "" if it is not known."""
     return (model.state_.source or {}).get(role) or ""

@@ -12,6 +12,7 @@ from ebboost.model.summary import models_text
 
 MAX_COLUMNS_SHOWN = 12
 _TITLE = "Heading. Default: the target's name."
+_NODES = "Id of a node to explain besides those that the report chooses; may be repeated."
 _OUTPUT = "HTML file to write. Default: MODEL.html."
 
 
@@ -19,6 +20,7 @@ def report(
     model_file: inputs.ModelFile,
     output: Annotated[Path | None, inputs.option("--output -o", "FILE", _OUTPUT)] = None,
     title: Annotated[str | None, inputs.option("--title", "TEXT", _TITLE)] = None,
+    nodes: Annotated[list[str] | None, inputs.option("--node", "ID", _NODES)] = None,
     show: Annotated[bool, inputs.option("--open", None, "Open it in a browser.")] = False,
     as_json: inputs.Json = False,
 ) -> None:
@@ -28,8 +30,9 @@ def report(
     model = inputs.load_model(model_file)
     target = inputs.column_name(model, "target")
     title = title or (f"{target}: what the model learned" if target else None)
+    rows = inputs.rows_of(model, model_file, nodes or [])
     with console.progress("writing the report"), tables.replacing(path) as temporary:
-        write_report(model, temporary, title=title)
+        write_report(model, temporary, title=title, nodes=rows)
     if as_json:
         console.print_json({"output": path})
     else:

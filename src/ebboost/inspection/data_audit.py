@@ -23,6 +23,7 @@ OFTEN_MISSING = 0.2
 IDENTIFIER = 0.5  # different categories per row
 REPEATED_ROWS = 0.01
 UNRELATED = 0.1  # correlation of labels between neighbours
+PERMUTATIONS = 40
 MOST_NAMES = 5
 COLUMN_PROBLEMS = {
     "constant": ("Constant or empty: {}.", "Remove such columns."),
@@ -149,7 +150,8 @@ def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> Ite
     is_constant = bool(np.ptp(labels) == 0)
     correlation = label_correlation(graph, nodes, labels, classes)
     if graph.isolates.size:
-        nodes_without = f"{graph.isolates.size:,} of {graph.n_nodes:,} nodes have no edge"
+        have = "has" if graph.isolates.size == 1 else "have"
+        nodes_without = f"{graph.isolates.size:,} of {graph.n_nodes:,} nodes {have} no edge"
         advice = "They are predicted from their own columns alone."
         yield Finding(f"{nodes_without}, {isolated:,} of them to predict.", advice)
     if unreached:
@@ -161,8 +163,12 @@ def audit_graph(graph: Graph, nodes: Nodes, labels: Array, classes: bool) -> Ite
     if classes and within_classes(graph, nodes, labels):
         problem = "Edges connect nodes of the same class only."
         yield Finding(problem, "If they were built from the labels, this is target leakage.")
-    if correlation is not None and abs(correlation) < UNRELATED:
-        problem = f"Labels are hardly correlated between neighbours ({correlation:.2f})."
+    if correlation is None or abs(correlation) >= UNRELATED:
+        return
+    mean, deviation = _correlation_by_chance(graph, nodes, labels, classes)
+    if deviation < UNRELATED:
+        problem = f"Labels are hardly correlated between neighbours: {correlation:.2f}, where "
+        problem += f"{mean:.2f} ± {deviation:.2f} is expected without any relation."
         advice = "Check that the edges refer to the rows you mean, in the order of the table."
         yield Finding(problem, advice)
 
@@ -171,6 +177,16 @@ def label_correlation(graph: Graph, nodes: Nodes, labels: Array, classes: bool) 
     """Correlation of labels between neighbours, None if fewer than 30 nodes have neighbours."""
     values = np.eye(int(labels.max()) + 1)[labels.astype(int)] if classes else labels
     return correlation_if_enough(graph, nodes, values)
+
+
+def _correlation_by_chance(
+    graph: Graph, nodes: Nodes, labels: Array, classes: bool
+) -> tuple[float, float]:
+    """Mean and standard deviation of the correlation of labels that are permuted at random."""
+    random = np.random.default_rng(8191)
+    permuted = (random.permutation(labels) for _ in range(PERMUTATIONS))
+    draws = [label_correlation(graph, nodes, values, classes) or 0.0 for values in permuted]
+    return float(np.mean(draws)), float(np.std(draws))
 
 
 def correlation_if_enough(graph: Graph, nodes: Nodes, values: Array) -> float | None:

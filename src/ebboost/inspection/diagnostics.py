@@ -18,7 +18,7 @@ from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.inspection import metrics
-from ebboost.model.intervals import conformal_quantile, scores_of_labels
+from ebboost.model.intervals import LocalQuantile, conformal_quantile, scores_of_labels
 from ebboost.model.spread import held_out_distribution
 from ebboost.model.state import FittedState
 
@@ -67,10 +67,19 @@ class Validation:
 
     @property
     def loss(self) -> Array:
-        """Squared residual of each node; for classes, 1 where the class is wrong."""
+        """Squared residual or deviance of each node; for classes, 1 where the class is wrong."""
+        if self.scored is not None:
+            return self.scored.loss.deviance(self.scored.scores, self.scored.target)
         if self.probabilities is None:
             return self.residual**2
         return (self.truth != self.prediction).astype(np.float64)
+
+    @property
+    def loss_name(self) -> str:
+        """What the mean of ``loss`` is called."""
+        if self.probabilities is not None:
+            return "share of wrong classes"
+        return "mean squared error" if self.scored is None else "mean deviance"
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -114,7 +123,8 @@ def _validation(state: FittedState, raw: Array) -> Validation:
         prediction = probabilities.argmax(axis=1).astype(np.float64)
         return Validation(record.nodes, truth, prediction, probabilities)
     offset = None if state.offset is None else state.offset[record.nodes]
-    scored = Scored(state.loss, raw, record.target, np.ones(record.nodes.size), offset)
+    calibrated = state.output.calibration.apply(raw)
+    scored = Scored(state.loss, calibrated, record.target, np.ones(record.nodes.size), offset)
     parts = (record.nodes, record.target[:, 0], state.output.decode(raw))
     return Validation(*parts, scored=None if type(state.loss) is SquaredError else scored)
 
@@ -183,13 +193,13 @@ class SelectionRow(NamedTuple):
 def selection_rows(state: FittedState) -> list[SelectionRow]:
     """Return the candidates of the model selection, best first."""
     names = ("candidate", "loss", "standard_error", "folds", "rounds")
-    columns = (state.selection.get(name, []) for name in names)
+    columns = [state.selection.get(name, []) for name in names]
     return [
         SelectionRow(
             str(CANDIDATES.get(str(name), name)),
             float(loss),
             float(error),
-            f"{folds} of {state.n_folds}",
+            f"{folds} of {max(columns[3])}",
             float(rounds),
             name in state.candidate_names,
         )
@@ -213,18 +223,40 @@ def coverage(state: FittedState, levels: tuple[float, ...] = LEVELS, seed: int =
     """
     scores = scores_of_labels(state)
     distribution = held_out_distribution(state)
+    raw = state.validation.prediction[:, 0]
     half = np.random.default_rng(seed).permutation(scores.size) % 2
     covered = np.zeros((len(levels), scores.size), dtype=bool)
     widths = np.zeros((len(levels), 2))
     for fold in (0, 1):
         part = distribution.subset(half == fold)
         for row, level in enumerate(levels):
-            end = conformal_quantile(scores[half != fold], level)
+            typical = LocalQuantile.fit(raw[half != fold], scores[half != fold], level)
+            differences = scores - typical.at(raw)
+            end = typical.at(raw[half == fold])
+            end = np.maximum(end + conformal_quantile(differences[half != fold], level), 0.0)
             width = part.quantile_of_score(end) - part.quantile_of_score(-end)
             widths[row, fold] = np.median(width) / 2.0
             covered[row, half == fold] = scores[half == fold] <= end
     row = levels.index(0.9) if 0.9 in levels else len(levels) - 1
     return Coverage(levels, covered.mean(axis=1), widths.mean(axis=1), covered[row])
+
+
+def set_coverage(
+    state: FittedState, level: float = 0.9, seed: int = 0
+) -> tuple[NDArray[np.bool_], Array]:
+    """Which held-out labels are in their prediction set, and its size, as in :func:`coverage`."""
+    record = state.validation
+    probabilities = state.output.apply_link(record.prediction)
+    rows = np.arange(record.nodes.size)
+    truth = one_hot(record.target).argmax(axis=1)
+    miss = 1.0 - probabilities[rows, truth]
+    half = np.random.default_rng(seed).permutation(rows.size) % 2
+    contains = np.zeros(probabilities.shape, dtype=bool)
+    for fold in (0, 1):
+        threshold = conformal_quantile(miss[half != fold], level)
+        contains[half == fold] = 1.0 - probabilities[half == fold] <= threshold
+    contains[rows, probabilities.argmax(axis=1)] = True
+    return contains[rows, truth], contains.sum(axis=1).astype(np.float64)
 
 
 def share_range(level: float, n_labels: int) -> tuple[float, float]:

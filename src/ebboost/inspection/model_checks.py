@@ -73,10 +73,12 @@ def _residuals(state: FittedState, target: Array, scores: Array | None) -> Array
 
     Around the out-of-fold predictions or, of simulated labels, these ``scores``.
     """
+    is_simulated = scores is not None
     scores = state.validation.prediction if scores is None else scores
     if state.is_classifier:
         return one_hot(target) - state.output.apply_link(scores)
     spread = require_spread(state)
+    scores = scores if is_simulated else state.output.calibration.apply(scores)
     distribution = distribution_with(state, spread, scores, spread.deviation)
     return (target[:, 0] - distribution.mean) / np.sqrt(distribution.variance)
 
@@ -97,8 +99,10 @@ def simulated_residuals(state: FittedState, random: np.random.Generator) -> Iter
         truth = record.prediction
         if field is not None:
             truth = truth + np.sqrt(dispersion) * field.difference(draw, None)
-        if state.is_classifier or state.loss.log_link:
+        if state.is_classifier:
             target = state.loss.sample(random, calibration.apply(truth), dispersion)
+        elif state.loss.log_link:
+            target = state.loss.sample(random, truth, dispersion)
         else:
             target = truth + noise * random.standard_normal(noise.shape)
         scores = record.prediction

@@ -118,8 +118,14 @@ def predicted_vs_true(model: Model, ax: "Axes | None" = None, *, most: int = 12)
     shown = np.random.default_rng(0).permutation(held_out.nodes.size)[:MAX_POINTS]
     points = (held_out.prediction[shown], held_out.truth[shown])
     ax.scatter(*points, s=14, alpha=0.4, color=FIRST, lw=0)
-    middle = float(np.median(held_out.truth))
-    ax.axline((middle, middle), slope=1, **DASHED)
+    ends = [max(part.min() for part in points), min(part.max() for part in points)]
+    ax.plot(ends, ends, **DASHED)
+    if state.loss.log_link:
+        scale: dict[str, Any] = {"linthresh": max(float(np.median(held_out.prediction)), 1e-9)}
+        ax.set_xscale("symlog", **scale)
+        ax.set_yscale("symlog", **scale)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter("{x:g}")
     ax.set_title(count(held_out.nodes.size, "held-out label"), fontsize="medium")
     return ax
 
@@ -147,7 +153,7 @@ def _confusion(ax: "Axes", held_out: Validation, names: NDArray[Any], most: int)
 
 
 def importances(model: Model, ax: "Axes | None" = None, *, most: int = 15) -> "Axes":
-    """Draw the columns with the largest share in the gain of the trees.
+    """Draw the columns with the largest share in the gain of the trees, own and of neighbours.
 
     Parameters
     ----------
@@ -163,7 +169,16 @@ def importances(model: Model, ax: "Axes | None" = None, *, most: int = 15) -> "A
     Axes
     """
     ranked = diagnostics.importances(model)[:most]
-    return _bars(_axes(ax), ranked, [FIRST] * len(ranked), "share of the gain")
+    ax = _bars(_axes(ax), ranked, [FIRST] * len(ranked), "share of the gain")
+    names = list(fitted_state(model).reader.names)
+    of_neighbors = [float(model.neighbor_importances_[names.index(name)]) for name, _ in ranked]
+    if any(of_neighbors):
+        start = [share - part for (_, share), part in zip(ranked, of_neighbors, strict=True)]
+        ax.barh(range(len(ranked)), of_neighbors, left=start, color=SECOND)
+        ax.containers[0].set_label("own columns")
+        ax.containers[1].set_label("of neighbours")
+        ax.legend(loc="lower right", frameon=False, fontsize="small")
+    return ax
 
 
 def candidates(model: Model, ax: "Axes | None" = None) -> "Axes":
@@ -302,20 +317,25 @@ def coverage(model: Model, ax: "Axes | None" = None) -> "Axes":
     -------
     Axes
     """
-    observed = _coverage(fitted_state(model))
+    state = fitted_state(model)
+    if state.is_classifier:
+        raise ValueError("Intervals are for regressors; draw eb.plot.calibration of a classifier.")
+    require_validation(state)
+    observed = diagnostics.coverage(state)
     names = ("nominal coverage", "observed coverage")
     return _diagonal(_axes(ax), observed.levels, observed.share, names)
 
 
 def coverage_by_group(model: Model, ax: "Axes | None" = None, *, X: TableLike = None) -> "Axes":
-    """Draw the share of held-out labels that 90 % intervals cover, by group.
+    """Draw the share of held-out labels that 90 % intervals or prediction sets cover, by group.
 
     Groups are by number of neighbours and of labelled ones, by distance to the nearest label, by
-    prediction and by the leading column. Bars are the range of 19 of 20 samples of that size.
+    prediction or class, and by the leading column. Bars are the range of 19 of 20 samples of that
+    size. Sets, which contain the most probable class at least, may cover more.
 
     Parameters
     ----------
-    model : EBBSRegressor
+    model : EBBSRegressor or EBBSClassifier
         Fitted, with labels that were not trained on.
     ax : Axes, optional
         Axes to draw into; by default those of a new figure.
@@ -327,10 +347,19 @@ def coverage_by_group(model: Model, ax: "Axes | None" = None, *, X: TableLike = 
     Axes
     """
     state = fitted_state(model)
-    covered = _coverage(state).covered
     held_out = require_validation(state)
+    is_class = state.is_classifier
+    covered = (
+        diagnostics.set_coverage(state)[0] if is_class else diagnostics.coverage(state).covered
+    )
     groups = label_groups.coverage_by_group(model, fitted_table(state, X), held_out, covered)
-    ax = _axes(ax)
+    return draw_coverage(
+        groups, f"90 % {'prediction sets' if is_class else 'intervals'}", _axes(ax)
+    )
+
+
+def draw_coverage(groups: list[label_groups.GroupCoverage], name: str, ax: "Axes") -> "Axes":
+    """Draw the coverage of groups, and their ranges by chance."""
     rows = np.arange(len(groups))
     low, high = np.array([[one.low, one.high] for one in groups]).T
     ax.barh(rows, high - low, left=low, color=FAINT, label="range by chance")
@@ -338,16 +367,10 @@ def coverage_by_group(model: Model, ax: "Axes | None" = None, *, X: TableLike = 
     ax.axvline(0.9, **DASHED)
     ax.set_yticks(rows, [_axis_name(one.name) for one in groups], parse_math=False)
     ax.invert_yaxis()
-    ax.set(xlabel="coverage of 90 % intervals")
-    ax.legend(loc="lower left", fontsize="small")
+    ax.set(xlabel=f"coverage of {name}")
+    where: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    ax.legend(**where, ncols=2, frameon=False, fontsize="small")
     return ax
-
-
-def _coverage(state: FittedState) -> diagnostics.Coverage:
-    if state.is_classifier:
-        raise ValueError("Intervals are for regressors; draw eb.plot.calibration of a classifier.")
-    require_validation(state)
-    return diagnostics.coverage(state)
 
 
 def calibration(model: Model, ax: "Axes | None" = None) -> "Axes":

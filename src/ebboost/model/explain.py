@@ -244,12 +244,13 @@ def _with_own(
 ) -> Explanation:
     """The explanation with what the node's own row contributes."""
     own: dict[str, float] = {}
+    shift = state.output.calibration.shift
     for name, value in zip(names, parts[:-1].tolist(), strict=True):
         own[name] = own.get(name, 0.0) + value
     return replace(
         explanation,
-        score=float(state.raw_predictions[row, explanation.output]),
-        base=float(state.init_score[explanation.output]) + float(parts[-1]),
+        score=float(state.raw_predictions[row, explanation.output]) + shift,
+        base=float(state.init_score[explanation.output]) + float(parts[-1]) + shift,
         own=own,
         offset=0.0 if state.offset is None else float(state.offset[row, 0]),
     )

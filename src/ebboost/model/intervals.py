@@ -3,7 +3,9 @@
 The score of a label that was not trained on is the least q for which it lies between the quantiles
 Φ(−q) and Φ(q) of its predictive distribution. An interval has the ends of a node's distribution at
 the conformal quantile of these scores. For numbers this is conformal prediction with residuals in
-units of the local spread, asymmetric where they are skewed; of counts the ends are counts.
+units of the local spread, asymmetric where they are skewed; of counts the ends are counts. Scores
+are compared with their quantile among labels with similar predictions first, so that intervals hold
+for small and for large predictions; the conformal quantile is that of the differences.
 
 Nodes that are later than all labels have intervals from forecasts of labels as far ahead, by a
 model of earlier labels, with a quantile for each end: a drift moves both.
@@ -33,6 +35,14 @@ from ebboost.model.state import FittedState
 
 # Calibration labels of a group, below which it has the interval of all labels.
 MIN_GROUP = 50
+# Groups of predictions that have quantiles of their own: the most, and the labels outside of the
+# intervals of each. Half of the held-out labels calibrated, half counted, worst tenth by
+# prediction, without groups and with ten: Avazu (two splits) 84 and 79 %, 88 and 86 %; County,
+# elect80, House, King County 87 to 89 %, 88 to 89 %; interval scores within 1 %.
+PREDICTION_GROUPS = 10
+OUTSIDE = 10.0
+# Scores of labels whose probability is 0 in double precision are infinite.
+MAX_SCORE = 40.0
 
 
 class Intervals(NamedTuple):
@@ -88,6 +98,27 @@ def conformal_quantile(scores: Array, level: float) -> float:
     return float(np.sort(scores)[rank - 1]) if rank <= scores.size else np.inf
 
 
+class LocalQuantile(NamedTuple):
+    """The quantile of scores by prediction: in between the centres of groups it is linear."""
+
+    prediction: Array
+    quantile: Array
+
+    @classmethod
+    def fit(cls, raw: Array, scores: Array, level: float) -> "LocalQuantile":
+        """Return the quantile of a level among labels with similar raw predictions."""
+        n_groups = np.clip(scores.size * (1.0 - level) / OUTSIDE, 1.0, PREDICTION_GROUPS)
+        parts = np.array_split(np.argsort(raw, kind="stable"), int(n_groups))
+        at = [float(np.median(raw[part])) for part in parts]
+        finite = scores.clip(-MAX_SCORE, MAX_SCORE)
+        quantiles = [float(np.quantile(finite[part], level)) for part in parts]
+        return cls(np.array(at), np.array(quantiles))
+
+    def at(self, raw: Array) -> Array:
+        """Return the quantile at raw predictions."""
+        return np.interp(raw, self.prediction, self.quantile)
+
+
 def find_groups(
     state: FittedState, values: ArrayLike, X: TableLike, nodes: ArrayLike | None
 ) -> IntervalGroups:
@@ -136,25 +167,26 @@ def with_intervals(
     check_number("interval", interval, low=0.0, high=1.0, closed="neither")
     distribution = distribution_of(state, rows, local)
     chosen = calibration_slice(state)
+    at_labels = state.validation.prediction[chosen, 0]
     scores = scores_of_labels(state)[chosen]
-    prediction = state.output.decode(rows.raw)
-    ends = np.empty((2, prediction.size))
-
-    def fill(of_rows: NDArray[np.bool_], lower: float, upper: float) -> None:
-        part = distribution.subset(of_rows)
-        ends[:, of_rows] = [part.quantile_of_score(-lower), part.quantile_of_score(upper)]
-
+    typical = LocalQuantile.fit(at_labels, scores, float(interval))
+    scores = scores - typical.at(at_labels)
+    # Scores of the lower and the upper end of each row.
+    ends = np.tile(typical.at(rows.raw[:, 0]), (2, 1))
     later = is_later(state, rows)
     for of_rows, of_labels in _parts(groups, ~later, state.validation.nodes[chosen]):
-        end = conformal_quantile(scores[of_labels], float(interval))
-        fill(of_rows, end, end)
+        ends[:, of_rows] += conformal_quantile(scores[of_labels], float(interval))
+    ends = np.maximum(ends, 0.0)  # of rare counts most scores are below that of the median
     forecast = state.forecast
     if forecast is not None and later.any():
-        below, above = _scores(forecast_distribution(state), forecast.target[:, 0])
+        of_forecasts = _scores(forecast_distribution(state), forecast.target[:, 0])
         level = 0.5 * (1.0 + float(interval))
         for of_rows, of_labels in _parts(groups, later, forecast.nodes):
-            fill(of_rows, *(conformal_quantile(one[of_labels], level) for one in (below, above)))
-    return Intervals(prediction, ends[0], ends[1])
+            for end, one in zip(ends, of_forecasts, strict=True):
+                end[of_rows] = conformal_quantile(one[of_labels], level)
+    ends[1] = np.maximum(ends[1], -ends[0])
+    lower, upper = distribution.quantile_of_score(-ends[0]), distribution.quantile_of_score(ends[1])
+    return Intervals(state.output.decode(rows.raw), lower, upper)
 
 
 def fitted_intervals(state: FittedState, level: float) -> Intervals:

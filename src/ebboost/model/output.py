@@ -24,7 +24,7 @@ class Output:
 
     loss: Loss  # of equation (7), whose inverse link maps scores to predictions
     classes: NDArray[Any] | None = None  # sorted; None for numbers
-    calibration: Calibration = IDENTITY  # of the scores of classes
+    calibration: Calibration = IDENTITY  # of the scores of classes, counts and amounts
 
     @classmethod
     def from_labels(cls, values: NDArray[Any], loss: Loss | str) -> Self:
@@ -40,8 +40,8 @@ class Output:
         return self.apply_link(raw)[:, 0]
 
     def apply_link(self, raw: Array) -> Array:
-        """Return the inverse link of raw predictions, shape (m, 1)."""
-        return self.loss.inverse_link(raw)
+        """Return the inverse link of calibrated raw predictions: (m, 1), or (m, n_classes)."""
+        return self.loss.inverse_link(self.calibration.apply(raw))
 
     def fit_loss(self, labels: Labels, offset: Array | None = None) -> Self:
         """Return this output with the parameters of its loss estimated from the training labels."""
@@ -89,10 +89,6 @@ class ClassOutput(Output):
     def decode(self, raw: Array) -> NDArray[Any]:
         """Return the most probable class of each node."""
         return np.asarray(self.classes)[self.apply_link(raw).argmax(axis=1)]
-
-    def apply_link(self, raw: Array) -> Array:
-        """Return the probability of every class, shape (m, n_classes)."""
-        return self.loss.inverse_link(self.calibration.apply(raw))
 
     def label_weights(self, values: NDArray[Any], class_weight: ClassWeight) -> Array | float:
         """Return the weight of each label's class."""

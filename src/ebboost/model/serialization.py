@@ -18,7 +18,7 @@ from scipy import sparse
 
 from ebboost import learners, propagation
 from ebboost.boosting import latent_field, losses, masked_labels, momentum
-from ebboost.boosting.calibration import Calibration
+from ebboost.boosting.calibration import IDENTITY, Calibration
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -150,7 +150,7 @@ def _manifest(state: FittedState, tables: Mapping[str, Table]) -> dict[str, Any]
                 for name, part in tables.items()
             },
         },
-        "temperature": list(output.calibration) if isinstance(output, ClassOutput) else None,
+        "temperature": list(output.calibration),
         "spread": None if state.spread is None else untrusted.spread_facts(state.spread),
         "environment": dict(state.environment),
     }
@@ -352,14 +352,18 @@ def _library_parts() -> dict[str, type]:
 
 
 def _output(loss: Loss, classes: NDArray[Any] | None, calibration: list[Any] | None) -> Output:
-    if classes is None:
-        require(calibration is None, "temperature must be null for a regressor")
-        return Output(loss)
-    numbers = calibration or []
-    is_pair = len(numbers) == 2 and all(isinstance(one, float) for one in numbers)
-    in_range = is_pair and 0.0 < numbers[0] < 1e6 and abs(numbers[1]) <= 1.0
-    require(in_range, "temperature must be a positive number and an exponent from -1 to 1")
-    return ClassOutput(loss, classes, Calibration(*numbers))
+    numbers = calibration if calibration is not None else list(IDENTITY)
+    if len(numbers) == 2:  # files written before counts and amounts were calibrated
+        numbers = [*numbers, 0.0]
+    are_numbers = len(numbers) == 3 and all(isinstance(one, float) for one in numbers)
+    in_range = are_numbers and 0.0 < numbers[0] < 1e6 and max(map(abs, numbers[1:])) <= 1.0
+    require(in_range, "temperature must be a positive number, an exponent and a shift from -1 to 1")
+    read = Calibration(*numbers)
+    if classes is not None:
+        return ClassOutput(loss, classes, read)
+    fits = read == Calibration(shift=read.shift if loss.log_link else 0.0)
+    require(fits, "temperature must be 1, 0 and, without a logarithmic link, 0 for a regressor")
+    return Output(loss, calibration=read)
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Gamma, NegativeBinomial, Poisson, Tweedie
+from ebboost.boosting.posterior_variance import Variances
 from ebboost.data.coordinates import split_geometry
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import total_rows
@@ -112,18 +113,20 @@ def field_variance(
     labels: Labels | None,
     label_scores: Array | None,
     nodes: IntArray | None = None,
-    known: float = 1.0,
 ) -> tuple[Array, float]:
     """Return the mean posterior variance of the candidates' fields in units of φ, and its error.
 
-    0 without a field. Without labels it is that of the prior. If a random share ``known`` of the
-    labels is, their curvatures are multiplied by it.
+    0 without a field. Without labels it is that of the prior.
     """
     size = state.n_nodes if nodes is None else nodes.size
-    results = []
+    results: list[Variances] = []
+    by_field: dict[str, Variances] = {}
     for one in state.candidates:
         use = one.candidate.labels
         if not isinstance(use, LatentField) or graph is None or state.n_outputs > 1:
+            continue
+        if state.loss.constant_curvature and repr(use) in by_field:
+            results.append(by_field[repr(use)])
             continue
         if labels is None or not labels.nodes.size:
             posterior = use.operator(graph, np.zeros(1, dtype=np.int64), np.ones(1))
@@ -132,8 +135,9 @@ def field_variance(
             posterior = use.operator(graph, labels.nodes, labels.weight)
             scores = one.raw_predictions[labels.nodes] if label_scores is None else label_scores
             heights = np.broadcast_to(state.loss.curvature(scores, labels.target), scores.shape)
-            curvature = known * posterior.weight * heights[:, 0]
+            curvature = posterior.weight * heights[:, 0]
         results.append(posterior.variances(curvature, nodes))
+        by_field[repr(use)] = results[-1]
     if not results:
         return np.zeros(size), 0.0
     values: Array = np.mean([one.values for one in results], axis=0)
@@ -233,7 +237,10 @@ def require_spread(state: FittedState, name: str = "interval") -> Spread:
 def model_variance(
     state: FittedState, raw: Array, dispersion: float, field_variance: Array
 ) -> Array:
-    """Return the variance of labels that the likelihood and the field explain."""
+    """Return the variance of labels that the likelihood and the field explain.
+
+    Here and below, ``raw`` are calibrated raw predictions.
+    """
     raw = raw.clip(*LOG_MEANS) if state.loss.log_link else raw
     noise = state.loss.variance(raw, dispersion)[:, 0]
     rate = np.exp(2.0 * raw[:, 0]) if state.loss.log_link else 1.0
@@ -245,7 +252,7 @@ def distribution_of(
 ) -> PredictiveDistribution:
     """Return the predictive distributions of rows."""
     spread = require_spread(state, "predict_distribution")
-    raw = rows.raw.copy()
+    raw = state.output.calibration.apply(rows.raw)
     deviation = np.sqrt(model_variance(state, raw, spread.dispersion, local.field_variance))
     deviation *= local.factor
     later = is_later(state, rows)
@@ -266,8 +273,9 @@ def forecast_distribution(state: FittedState) -> PredictiveDistribution:
     spread = require_spread(state)
     assert state.forecast is not None
     assert spread.forecast_deviation is not None
-    moments = (state.forecast.prediction, spread.forecast_deviation)
-    return distribution_with(state, spread, *_with_drift(state, spread, *moments))
+    raw = state.output.calibration.apply(state.forecast.prediction)
+    moments = _with_drift(state, spread, raw, spread.forecast_deviation)
+    return distribution_with(state, spread, *moments)
 
 
 def _with_drift(
@@ -282,14 +290,14 @@ def _with_drift(
     assert forecast is not None
     assert spread.forecast_deviation is not None
     record = state.validation
-    predicted = state.loss.inverse_link(forecast.prediction)
+    predicted = state.output.apply_link(forecast.prediction)
     if state.loss.log_link:
         ratio = max(float(forecast.target.sum() / predicted.sum()), MIN_DRIFT_RATIO)
         residual = (forecast.target / ratio - predicted)[:, 0] / spread.forecast_deviation
         scale = max(float(np.sqrt(np.mean(residual**2))) / spread.scale, 1.0)
         return raw + np.log(ratio), ratio * scale * deviation
     residuals = (forecast.target - predicted)[:, 0] / spread.forecast_deviation
-    others = (record.target - state.loss.inverse_link(record.prediction))[:, 0] / spread.deviation
+    others = (record.target - state.output.apply_link(record.prediction))[:, 0] / spread.deviation
     quantiles = [np.quantile(values, DRIFT_LEVELS) for values in (others, residuals)]
     if not np.ptp(quantiles, axis=1).all():
         return raw, deviation
@@ -305,8 +313,9 @@ def variance_columns(state: FittedState, nodes: ArrayLike | None) -> dict[str, N
     rows = RowPredictions.of_fitted_nodes(state).subset(nodes)
     local = LocalSpread(spread.field_variance[rows.position], spread.factor[rows.position])
     distribution = distribution_of(state, rows, local)
-    without_field = model_variance(state, rows.raw, spread.dispersion, 0.0 * local.field_variance)
-    both = model_variance(state, rows.raw, spread.dispersion, local.field_variance)
+    raw = state.output.calibration.apply(rows.raw)
+    without_field = model_variance(state, raw, spread.dispersion, 0.0 * local.field_variance)
+    both = model_variance(state, raw, spread.dispersion, local.field_variance)
     unit = distribution.variance / (both * local.factor**2)
     noise = unit * without_field
     field = unit * (both - without_field)
@@ -326,7 +335,8 @@ def held_out_distribution(state: FittedState, name: str = "interval") -> Predict
     if state.classes is not None:
         return class_distribution(state, record.prediction)
     spread = require_spread(state, name)
-    return distribution_with(state, spread, record.prediction, spread.deviation)
+    raw = state.output.calibration.apply(record.prediction)
+    return distribution_with(state, spread, raw, spread.deviation)
 
 
 def class_distribution(state: FittedState, raw: Array) -> ClassDistribution:
@@ -351,4 +361,4 @@ def distribution_with(
         return TweedieDistribution(means, variances, loss.power)
     at, *parameters = spread.shapes.T
     shape = Shape(*(np.interp(raw[:, 0], at, values) for values in parameters))
-    return NumberDistribution(state.output.apply_link(raw)[:, 0], deviation, shape)
+    return NumberDistribution(loss.inverse_link(raw)[:, 0], deviation, shape)

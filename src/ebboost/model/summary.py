@@ -130,25 +130,30 @@ def _selection_rows(state: FittedState) -> Rows:
         return []
     columns = (state.selection[name] for name in ("candidate", "loss", "folds"))
     rows = [("selection", "loss at labels that were not trained on; * selected:")]
+    most = max(state.selection["folds"])
     for name, loss, folds in list(zip(*columns, strict=True))[:MAX_CANDIDATES]:
         mark = "*" if name in state.candidate_names else " "
-        part = "" if folds == state.n_folds else f" ({folds} of {state.n_folds} folds)"
+        part = "" if folds == most else f" ({folds} of {most} folds)"
         rows.append(("", f"{'':10}{mark} {loss:<10.4g}{name}{part}"))
     return rows
 
 
 def _output_rows(state: FittedState) -> Rows:
     if isinstance(state.output, ClassOutput):
-        temperature, exponent = state.output.calibration
+        temperature, exponent, _ = state.output.calibration
         rows = [("scores", f"temperature {temperature:.3g}, exponent {exponent:.2g}")]
         if state.calibration_error is not None:
             text = f"expected error {state.calibration_error:.3f} on the validation nodes"
             rows.append(("calibration", text))
         return rows
+    rows = []
+    if shift := state.output.calibration.shift:
+        text = f"times {np.exp(shift):.3g}, from labels not trained on"
+        rows.append(("means", text))
     if state.spread is None:
-        return [("intervals", "none: every label was trained on")]
+        return [*rows, ("intervals", "none: every label was trained on")]
     intervals = fitted_intervals(state, 0.9)
     widths = (intervals.upper - intervals.lower) / 2.0
     low, middle, high = np.quantile(widths, [0.1, 0.5, 0.9], method="nearest")
     text = f"90 % within ±{middle:.4g} ({low:.4g} to {high:.4g} for most nodes), calibrated on "
-    return [("intervals", f"{text}{state.spread.n_calibration:,} labels not trained on")]
+    return [*rows, ("intervals", f"{text}{state.spread.n_calibration:,} labels not trained on")]

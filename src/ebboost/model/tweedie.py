@@ -121,12 +121,10 @@ class TweedieDistribution(ByMoments):
         y = np.asarray(y, dtype=np.float64)
         return _by_sign(y, self._sums(self._amounts(y))[1], 1.0, 1.0)
 
-    def _quantile(self, lower: float, upper: float) -> Array:
-        if lower == 0.0 or upper == 0.0:
-            return np.full_like(self.means, 0.0 if lower == 0.0 else np.inf)
+    def _quantile(self, lower: Array, upper: Array) -> Array:
         zero, positive = self._chances
-        is_positive = lower > zero
-        result = np.zeros_like(self.means)
+        is_positive = (lower > zero) & (upper > 0.0)
+        result = np.where(upper > 0.0, 0.0, np.inf)
         if is_positive.any():
             part = self.subset(is_positive)
             below = np.minimum(lower - zero, positive)[is_positive]

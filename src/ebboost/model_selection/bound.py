@@ -12,11 +12,12 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ebboost.boosting.latent_field import LatentField
-from ebboost.data.types import LabelsLike, TableLike
+from ebboost.boosting.masked_labels import MaskedLabels
+from ebboost.data.types import Array, LabelsLike, TableLike
 from ebboost.estimators.base import BaseEBBS
 from ebboost.estimators.classifier import EBBSClassifier
 from ebboost.graph import Graph
+from ebboost.model.predict import RowArguments, predict_rows, score_table
 
 NODE = "node"
 
@@ -90,23 +91,35 @@ class BoundEstimator(BaseEstimator):
         self
         """
         nodes, table = self.data.split(X)
-        self.nodes_ = nodes
-        self.y_ = np.asarray(y)
-        self.model_ = clone(self.model).fit(table, self.y_, nodes=nodes, graph=self.data.graph)
+        self.model_ = clone(self.model).fit(
+            table, np.asarray(y), nodes=nodes, graph=self.data.graph
+        )
         self.n_features_in_ = self.model_.n_features_in_ + 1
         return self
 
-    def _arguments(self, X: TableLike) -> dict[str, Any]:
+    def _raw(self, X: TableLike) -> Array:
+        """Raw predictions of rows: the trees see their values, the field is that of the fit.
+
+        Labels were observed at the values of the fit. A field of their residuals at other values
+        would take back what these change.
+        """
         check_is_fitted(self)
         nodes, table = self.data.split(X)
-        uses_labels = any(
-            isinstance(one.candidate.labels, LatentField) for one in self.model_.state_.candidates
-        )
-        known = (self.nodes_, self.y_) if uses_labels else ([], [])
-        return {"X": table, "graph": self.data.graph, "nodes": nodes, "new_labels": known}
+        state = self.model_.state_
+        graph = self.data.graph
+        if any(isinstance(one.candidate.labels, MaskedLabels) for one in state.candidates):
+            return predict_rows(state, RowArguments(table, graph, nodes, ([], []))).raw
+        parts = []
+        for one in state.candidates:
+            field = one.raw_predictions - one.fixed_scores - one.propagated_scores
+            parts.append(score_table(one, table, graph).propagated + field)
+        raw: Array = np.mean(parts, axis=0)[nodes]
+        return raw
 
     def predict(self, X: TableLike) -> NDArray[Any]:
-        """Predict rows, which may have other values than the table; labels of ``fit`` are used.
+        """Predict rows, which may have other values than the table.
+
+        The latent field is that of the labels and values of ``fit``.
 
         Parameters
         ----------
@@ -116,8 +129,7 @@ class BoundEstimator(BaseEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        predictions: NDArray[Any] = self.model_.predict(**self._arguments(X))
-        return predictions
+        return self.model_.state_.output.decode(self._raw(X))
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
@@ -147,9 +159,7 @@ class BoundClassifier(ClassifierMixin, BoundEstimator):
         -------
         ndarray of shape (n_rows, n_classes)
         """
-        model = self.model_
-        assert isinstance(model, EBBSClassifier)
-        return model.predict_proba(**self._arguments(X))
+        return self.model_.state_.output.apply_link(self._raw(X))
 
 
 def _for_sklearn(frame: Any) -> Any:
@@ -167,7 +177,8 @@ def bind(model: BaseEBBS, graph: Graph, X: TableLike) -> BoundEstimator:
     Cross-validation, grid search, permutation importance and partial dependence pass rows of a
     table. The table to pass is ``bound.X``: it has one more column, ``node``. Fits see the graph
     and the columns of all nodes, and the labels of the rows that they are passed; parameters are
-    those of ``model`` with the prefix ``model__``.
+    those of ``model`` with the prefix ``model__``. Rows with other values than those of the fit,
+    as in partial dependence, change what trees and smoothing add; the latent field stays.
 
     Parameters
     ----------

@@ -146,7 +146,7 @@ MIN_LABELS_TO_TRAIN = 10
 #: Fewest held-out labels that probabilities are calibrated on; not tuned.
 MIN_LABELS_TO_CALIBRATE = 50
 #: Trees of the size of residuals: fewest labels, folds, leaves, rows of a leaf, rounds, learning
-#: rate and patience; and the least share of a node's variance that its own label may leave.
+#: rate and patience.
 MIN_LABELS_OF_SPREAD = 200
 SPREAD_FOLDS = 3
 SPREAD_LEAVES = 4
@@ -154,7 +154,6 @@ SPREAD_MIN_LEAF = 20
 SPREAD_ROUNDS = 100
 SPREAD_RATE = 0.15
 SPREAD_PATIENCE = 10
-MIN_LEFT_OUT = 0.05
 #: Fewest labels of each group of predictions whose residuals have a shape, and groups at most. Log
 #: density at validation nodes, which were not trained on, mean over splits, with one, three, five,
 #: seven and ten groups: County −1.236, −1.233, −1.235, −1.239, −1.248; House −.185, −.184, −.183,

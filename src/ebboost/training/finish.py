@@ -7,7 +7,12 @@ from functools import partial
 import numpy as np
 
 from ebboost.backends import Backend
-from ebboost.boosting.calibration import IDENTITY, expected_calibration_error, fit_calibration
+from ebboost.boosting.calibration import (
+    IDENTITY,
+    expected_calibration_error,
+    fit_calibration,
+    fit_shift,
+)
 from ebboost.boosting.losses import SquaredError
 from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
@@ -185,13 +190,15 @@ def finish(state: FittedState, labels: LabelFolds, backend: Backend) -> FittedSt
     """Return the final state: predictions with labels, calibration."""
     if isinstance(state.output, ClassOutput):
         return with_labels(_calibrate(state), state.labels, backend)
+    if state.loss.log_link:
+        state = _calibrate(state)
     state = with_labels(state, state.labels, backend)
     spread = Deferred(partial(estimate_spread, state, labels))
     return replace(state, deferred_spread=spread)
 
 
 def _calibrate(state: FittedState) -> FittedState:
-    """Calibrate the probabilities at labels that were not trained on."""
+    """Calibrate probabilities, means of counts and amounts at labels that were not trained on."""
     record = state.validation
     n_labels = total_rows(record.target)
     if not n_labels:
@@ -199,8 +206,12 @@ def _calibrate(state: FittedState) -> FittedState:
     labels = Labels(record.nodes, record.target, np.ones_like(record.target[:, 0]))
     calibration = IDENTITY
     if n_labels >= defaults.MIN_LABELS_TO_CALIBRATE:
-        calibration = fit_calibration(record.prediction, state.loss, labels)
+        fit = fit_shift if state.loss.log_link else fit_calibration
+        calibration = fit(record.prediction, state.loss, labels)
     output = replace(state.output, calibration=calibration)
     members = tuple(replace(one, output=output) for one in state.members)
+    state = replace(state, output=output, members=members)
+    if not isinstance(output, ClassOutput):
+        return state
     error = expected_calibration_error(output.apply_link(record.prediction), record.target)
-    return replace(state, output=output, members=members, calibration_error=error)
+    return replace(state, calibration_error=error)

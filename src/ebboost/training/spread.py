@@ -11,7 +11,7 @@ from ebboost.boosting.callbacks import EarlyStopping
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.loop import Boosting, boost
 from ebboost.boosting.losses import Gamma, Loss
-from ebboost.boosting.objective import Objective, relative_weights
+from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import ShardedArray, of_all_rows, rows_before, sampled, total_rows
 from ebboost.data.table import Table
@@ -53,14 +53,11 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
         return None
     loss = state.loss
     variance, variance_error = field_variance(state, state.graph, state.labels, None)
-    left_out = np.asarray(_left_out(state, variance), like=record.target)
-    weight = np.ones_like(record.target[:, 0])
-    dispersion = 1.0
-    if type(loss).dispersion is not Loss.dispersion:
-        dispersion = loss.dispersion(record.prediction, record.target, weight)
-        dispersion = max(dispersion / (1.0 + float(left_out.mean())), 1e-300)
-    expected = np.sqrt(model_variance(state, record.prediction, dispersion, left_out))
-    residual = (record.target - loss.inverse_link(record.prediction))[:, 0]
+    left_out = np.asarray(variance_left_out(state, folds, variance), like=record.target)
+    calibrated = state.output.calibration.apply(record.prediction)
+    dispersion = _dispersion(loss, calibrated, record.target, left_out)
+    expected = np.sqrt(model_variance(state, calibrated, dispersion, left_out))
+    residual = (record.target - loss.inverse_link(calibrated))[:, 0]
     size = np.abs(residual) / expected
     table = state.table
     uses_columns = table is not None and not (table.is_sparse or table.on_disk)
@@ -109,6 +106,14 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     )
 
 
+def _dispersion(loss: Loss, scores: Array, target: Array, variance: Array) -> float:
+    """φ of the likelihood at held-out labels, without what the field explains."""
+    if type(loss).dispersion is Loss.dispersion:
+        return 1.0
+    dispersion = loss.dispersion(scores, target, np.ones_like(target[:, 0]))
+    return max(dispersion / (1.0 + float(variance.mean())), 1e-300)
+
+
 def neighbors_of_held_out(state: FittedState, folds: LabelFolds, size: Array) -> Array:
     """Return neighbour columns of held-out labels, from residuals that do not depend on the label.
 
@@ -140,7 +145,8 @@ def _forecast_deviation(
     nodes = forecast.nodes
     before = state.labels.subset(~np.isin(state.labels.nodes, nodes))
     variance, _ = field_variance(state, state.graph, before, None, nodes)
-    deviation = np.sqrt(model_variance(state, forecast.prediction, dispersion, variance))
+    calibrated = state.output.calibration.apply(forecast.prediction)
+    deviation = np.sqrt(model_variance(state, calibrated, dispersion, variance))
     if ensemble is None:
         return deviation
     unknown = np.full(state.n_nodes, np.nan)
@@ -150,25 +156,24 @@ def _forecast_deviation(
     return deviation * factors(ensemble, features)
 
 
-def _left_out(state: FittedState, variance: Array) -> Array:
-    """Variances of the field at labels that were not trained on, without those of their fold.
-
-    The labels of other folds are a random share of all; the node's own label is then removed in
-    closed form, v/(1 − h v).
-    """
+def variance_left_out(state: FittedState, folds: LabelFolds, variance: Array) -> Array:
+    """Return variances of the field at labels that were not trained on, from those trained on."""
     nodes = state.validation.nodes
-    labels = state.labels
-    is_label = np.asarray(np.isin(nodes, labels.nodes), like=labels.target)
     uses = any(isinstance(one.candidate.labels, LatentField) for one in state.candidates)
-    if state.graph is None or not uses or not is_label.any():
+    if state.graph is None or not uses:
         return variance[nodes]
-    known = 1.0 - float(is_label.sum()) / total_rows(labels.target) / state.n_folds
-    fewer, _ = field_variance(state, state.graph, labels, None, None, known)
-    eta = state.raw_predictions[labels.nodes]
-    curvature = np.broadcast_to(state.loss.curvature(eta, labels.target), eta.shape)[:, 0]
-    own = known * relative_weights(labels.weight) * curvature * fewer[labels.nodes]
-    fewer[labels.nodes] /= np.maximum(1.0 - own, defaults.MIN_LEFT_OUT)
-    return np.where(is_label, fewer[nodes], variance[nodes])
+    fold = np.full(state.n_nodes, -1)
+    fold[folds.labels.nodes] = folds.fold
+    fold = fold[nodes]
+    by_fold = [
+        field_variance(state, state.graph, folds.training(number), None)[0][nodes]
+        for number in range(folds.n_folds)
+    ]
+    # The labels of eval_set are predicted by the mean of all models.
+    result: Array = np.mean(by_fold, axis=0)
+    for number, one in enumerate(by_fold):
+        result[fold == number] = one[fold == number]
+    return result
 
 
 def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | None, Array]:

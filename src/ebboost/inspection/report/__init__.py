@@ -6,10 +6,12 @@ import json
 import os
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ebboost.data.types import TableLike
+from ebboost.data.types import IntArray, TableLike
+from ebboost.data.validation import node_positions
 from ebboost.inspection.diagnostics import Model
-from ebboost.inspection.report import _nodes, _panels
+from ebboost.inspection.report import _nodes, _panels, _uncertainty
 from ebboost.inspection.report._context import Context
 from ebboost.inspection.report._html import Html, missing, render, template
 
@@ -21,7 +23,12 @@ NO_MAP = (
 
 
 def write_report(
-    model: Model, path: str | os.PathLike[str], *, X: TableLike = None, title: str | None = None
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    X: TableLike = None,
+    title: str | None = None,
+    nodes: ArrayLike | None = None,
 ) -> None:
     """Write a report on a fitted model: one HTML file for a browser that loads nothing else.
 
@@ -37,6 +44,8 @@ def write_report(
         that need it are empty.
     title : str, optional
         The heading.
+    nodes : array-like of int, optional
+        Rows to explain besides those that the report chooses.
 
     Raises
     ------
@@ -63,14 +72,16 @@ def write_report(
         import matplotlib  # noqa: F401
     except ImportError:
         raise ImportError("Writing a report needs matplotlib: pip install matplotlib.") from None
-    page = _page(Context.from_model(model, X), title or f"Report on an {type(model).__name__}")
+    context = Context.from_model(model, X)
+    of_user = node_positions([] if nodes is None else nodes, context.state.n_nodes, repeats=True)
+    page = _page(context, title or f"Report on an {type(model).__name__}", of_user)
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         file.write(page)
 
 
-def _page(context: Context, title: str) -> str:
+def _page(context: Context, title: str, of_user: IntArray) -> str:
     """The page: every panel, the data of the map and the inspector, the script and its hash."""
-    groups = _nodes.nodes_to_explain(context)
+    groups = _nodes.nodes_to_explain(context, of_user)
     explained = np.asarray([node for group in groups.values() for node in group], dtype=np.int64)
     node_map = _nodes.node_map(context, explained)
     data = {"map": node_map, "inspector": _nodes.explanations(context, groups)}
@@ -85,7 +96,7 @@ def _page(context: Context, title: str) -> str:
         map_note = _panels.map_note(context, node_map["source"], node_map["n"])
     uncertainty_title = "Coverage of prediction intervals"
     if context.classes is not None:
-        uncertainty_title = "Calibration of probabilities"
+        uncertainty_title = "Calibration of probabilities, coverage of prediction sets"
     return render(
         "page.html",
         title=title,
@@ -102,7 +113,8 @@ def _page(context: Context, title: str) -> str:
         map_note=map_note,
         columns=_panels.columns(context),
         uncertainty_title=uncertainty_title,
-        uncertainty=_panels.uncertainty(context),
+        to_predict=_uncertainty.to_predict(context),
+        uncertainty=_uncertainty.uncertainty(context),
         settings=_panels.selection(context),
         version=__version__,
     )

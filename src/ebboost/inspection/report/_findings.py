@@ -22,7 +22,7 @@ def findings(context: Context) -> list[Finding]:
     result = [] if state.graph is None else list(audit_graph(state.graph, *audited))
     if context.table is not None:
         result += audit_table(context.table, *audited)
-    return [*_harm(context), *result, *_label_problems(context), *_fit_problems(context)]
+    return [*harm(context), *result, *_label_problems(context), *_fit_problems(context)]
 
 
 def _label_problems(context: Context) -> Iterator[Finding]:
@@ -31,7 +31,9 @@ def _label_problems(context: Context) -> Iterator[Finding]:
     n_validation = context.state.validation.nodes.size
     if n_labels < max(FEW_LABELS, FEW_LABELLED * n_nodes):
         advice = "All figures here would differ noticeably with another sample of labels."
-        yield Finding(f"Only {n_labels:,} of {n_nodes:,} nodes are labelled.", advice)
+        of_nodes = f"{n_labels:,} of {n_nodes:,} nodes are labelled"
+        problem = f"Only {n_labels:,} labels" if n_labels == n_nodes else f"Only {of_nodes}"
+        yield Finding(f"{problem}.", advice)
     if n_validation == 0:
         yield Finding("Every label was trained on.", NO_VALIDATION.split(". ", 1)[1])
     elif n_validation < FEW_HELD_OUT:
@@ -49,10 +51,12 @@ def _label_problems(context: Context) -> Iterator[Finding]:
 
 def _fit_problems(context: Context) -> Iterator[Finding]:
     state = context.state
-    n_rounds = len(state.history.get("validation", ()))
-    if context.model.early_stopping and n_rounds >= context.model.n_estimators > 0:
-        advice = "The validation loss may still be falling: increase n_estimators."
-        yield Finding(f"Training used all {count(n_rounds, 'round')}.", advice)
+    n_rounds = context.model.n_estimators
+    n_complete = sum(rounds >= n_rounds for rounds in state.rounds)
+    if state.history.get("validation") and context.model.early_stopping and n_complete:
+        of_models = f" of {n_complete:,} of {len(state.rounds):,} models" * (len(state.rounds) > 1)
+        problem = f"The validation loss{of_models} was least in the last of {n_rounds:,} rounds."
+        yield Finding(problem, "It may still be falling: increase n_estimators.")
     check = context.residual_check
     if check is not None and check.exceeds(MIN_CORRELATION):
         problem = "Residuals of neighbours are correlated more than the model explains:"
@@ -73,11 +77,13 @@ def check_text(check: Check, digits: int) -> str:
     return f"{value}, where {expected} ± {deviation} is expected by chance"
 
 
-def _harm(context: Context) -> Iterator[Finding]:
+def harm(context: Context) -> Iterator[Finding]:
     """Whether the graph does harm, which comes first."""
     difference = context.graph_gain
     if difference is not None and difference.is_harm:
         error = abs(difference.relative * difference.standard_error / difference.gain)
         change = f"{percent(-difference.relative)} ± {percent(error)}"
-        problem = f"The graph does harm: the error at held-out labels is {change} larger with it."
+        assert context.compared is not None
+        measure = f"the {context.compared.loss_name} at held-out labels"
+        problem = f"The graph does harm: {measure} is {change} larger with it."
         yield Finding(problem, "Fit without the graph, or leave smoothing and labels at 'auto'.")

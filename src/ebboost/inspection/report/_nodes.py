@@ -106,14 +106,12 @@ def _layers(context: Context) -> list[Json]:
     """The colorings of the map."""
     state = context.state
     layers = []
-    if context.held_out is not None:
-        layers += _validation_layers(context, context.held_out)
     if context.classes is None:
-        predicted = state.loss.inverse_link(state.raw_predictions)[:, 0]
+        predicted = state.output.decode(state.raw_predictions)
         low, high = (float(q) for q in np.quantile(predicted, [0.01, 0.99]))
         note = "Predictions with all known labels."
         ends = [number(low, 3), number(high, 3)]
-        layers.append(_layer("Prediction", note, predicted, (low, high), "sequential", ends))
+        prediction = _layer("Prediction", note, predicted, (low, high), "sequential", ends)
         if state.spread is not None:
             deviation = np.sqrt(variance_columns(state, None)["variance"])
             low, high = (float(q) for q in np.quantile(deviation, [0.01, 0.99]))
@@ -121,18 +119,21 @@ def _layers(context: Context) -> list[Json]:
             ends = [number(low, 3), number(high, 3)]
             layer = ("Uncertainty", note, deviation, (low, high), "sequential", ends)
             layers.append(_layer(*layer))
+        layers.append(prediction)
     else:
         probabilities = state.output.apply_link(state.raw_predictions)
-        top = probabilities.max(axis=1)
-        low = float(top.min())
-        note = "Probability of the predicted class."
-        ends = [number(low, 3), "1"]
-        layers.append(_layer("Probability", note, top, (low, 1.0), "sequential", ends))
+        unsure = 1.0 - probabilities.max(axis=1)
+        high = float(unsure.max())
+        note = "Probability that the class is another than the predicted one."
+        layer = ("Uncertainty", note, unsure, (0.0, high), "sequential", ["0", number(high, 3)])
+        layers.append(_layer(*layer))
         names = [shorten(name) for name in context.classes.tolist()]
         if len(names) > 8:
             names = [*names[:7], "other classes"]
         index = np.minimum(probabilities.argmax(axis=1), len(names) - 1).astype(float)
         layers.append(_layer("Predicted class", "", index, (0.0, 254.0), "classes", names))
+    if context.held_out is not None:
+        layers += _validation_layers(context, context.held_out)
     roles = node_roles(state).astype(np.float64)
     layers.append(_layer("Use of labels", "", roles, (0.0, 254.0), "classes", ROLES))
     return layers
@@ -176,8 +177,8 @@ def _error_change(context: Context) -> Array:
     return change
 
 
-def nodes_to_explain(context: Context, seed: int = 0) -> dict[str, list[int]]:
-    """Nodes by the reason to explain them, each node once."""
+def nodes_to_explain(context: Context, of_user: Nodes, seed: int = 0) -> dict[str, list[int]]:
+    """Nodes by the reason to explain them, each node once; those of the user come first."""
     state = context.state
     rng = np.random.default_rng(seed)
     groups: dict[str, list[int]] = {}
@@ -195,6 +196,9 @@ def nodes_to_explain(context: Context, seed: int = 0) -> dict[str, list[int]]:
     def ranked(values: Array) -> Nodes:
         return np.argsort(values, kind="stable")
 
+    if of_user.size:
+        groups["Your nodes"] = list(dict.fromkeys(of_user.tolist()))
+        chosen.update(groups["Your nodes"])
     held_out = context.held_out
     if held_out is not None:
         add("Largest errors", held_out.nodes[ranked(-np.abs(held_out.residual))], 0.2)
@@ -261,7 +265,7 @@ def _known_label(context: Context, node: int) -> str:
     return shorten(context.classes[int(label)])
 
 
-def _node_name(state: FittedState, node: int) -> str:
+def node_name(state: FittedState, node: int) -> str:
     """The id of a node, or its row."""
     if state.graph is not None and state.graph.has_ids:
         return shorten(state.graph.node_ids[node])
@@ -280,22 +284,23 @@ def _entry(context: Context, source: FittedState, part: Explanation) -> Json:
     labels = {other: value for other, value in part.labels.items() if other != node}
 
     def name(key: str | int) -> str:
-        return shorten(key) if isinstance(key, str) else _node_name(state, key)
+        return shorten(key) if isinstance(key, str) else node_name(state, key)
 
     raw = source.raw_predictions[node]
     entry = {
         "node": node,
-        "name": _node_name(state, node),
+        "name": node_name(state, node),
         "role": int(node_roles(state)[node]),
         "truth": _known_label(context, node) or None,
-        "base": _short(part.base),
-        "score": _short(part.score),
+        "base": _exact(part.base),
+        "offset": _exact(part.offset),
+        "score": _exact(part.score),
         "own": _largest(own, name, lambda key: _cell(context, node, str(key))),
         "around": _largest(neighbors, name, lambda key: ""),
         "labels": _largest(labels, name, lambda key: _known_label(context, int(key))),
         "linked": _strongest(part),
-        "own_label": _short(part.labels.get(node, 0.0)),
-        "totals": [_short(sum(kind.values())) for kind in (own, neighbors, labels)],
+        "own_label": _exact(part.labels.get(node, 0.0)),
+        "totals": [_exact(sum(kind.values())) for kind in (own, neighbors, labels)],
         "n_neighbors": 0 if state.graph is None else int(state.graph.neighbors(node).size),
     }
     if context.classes is not None:
@@ -307,13 +312,13 @@ def _entry(context: Context, source: FittedState, part: Explanation) -> Json:
         )
         entry["explained"] = shorten(context.classes[output])
         return entry
-    predicted = float(state.loss.inverse_link(raw[None, :])[0, 0])
+    predicted = float(state.output.decode(raw[None, :])[0])
     entry["prediction"] = number(predicted)
     (index,) = np.nonzero(state.validation.nodes == node)
     if index.size:  # the prediction of a validation node is shown, that out of fold is not
         record = state.validation
         if entry["role"] != VALIDATION:
-            predicted = float(state.loss.inverse_link(record.prediction[index])[0, 0])
+            predicted = float(state.output.decode(record.prediction[index])[0])
         entry["error"] = number(float(record.target[index[0], 0]) - predicted, 3)
     return entry
 
@@ -340,6 +345,11 @@ def _strongest(part: Explanation) -> list[int]:
 
 def _short(value: float) -> float:
     return float(f"{value:.5g}")
+
+
+def _exact(value: float) -> float:
+    """A part of a sum that is written to three digits of its largest part."""
+    return float(f"{value:.12g}")
 
 
 def _cell(context: Context, node: int, name: str) -> str:

@@ -7,18 +7,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ebboost.boosting.losses import Quantile
 from ebboost.inspection import diagnostics, plots
 from ebboost.inspection.diagnostics import Validation
 from ebboost.inspection.formatting import count, figure, number, percent, shorten
 from ebboost.inspection.graph_gain import estimate_of
-from ebboost.inspection.label_groups import MIN_GROUP, coverage_by_group, label_groups
+from ebboost.inspection.label_groups import label_groups
 from ebboost.inspection.metrics import TITLES, rmse
 from ebboost.inspection.report._context import NO_TABLE, NO_VALIDATION, Context
-from ebboost.inspection.report._findings import check_text, findings
+from ebboost.inspection.report._findings import check_text, findings, harm
 from ebboost.inspection.report._html import (
     Html,
-    bar,
     folded,
     missing,
     paragraph,
@@ -33,6 +31,7 @@ Size = tuple[float, float]
 MAX_COLUMNS = 12
 MAX_ROWS = 50
 MAX_CLASSES = 12
+THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 DIGITS = 3
 Rows = list[list[str]]
 
@@ -45,7 +44,7 @@ def _metric(name: str, value: float) -> str:
     return figure(value, DIGITS)
 
 
-def _chart(draw: Draw, context: Context, label: str, rows: Rows, size: Size = (5.2, 3.4)) -> Html:
+def chart(draw: Draw, context: Context, label: str, rows: Rows, size: Size = (5.2, 3.4)) -> Html:
     """A plot of the model, and its numbers as a table; the first of the rows is its heading."""
     numbers = folded(table(label, rows[0], rows[1:]))
     return Html(plot(partial(draw, context.model), label, size) + numbers)
@@ -61,7 +60,8 @@ def overview(context: Context) -> Html:
         graph = f" and a graph with {count(state.graph.n_edges, 'edge')}"
     columns = count(state.n_features, "column")
     nodes = f"each of {state.n_nodes:,} nodes"
-    sentences = [f"The model predicts {target} for {nodes} from {columns}{graph}."]
+    sentences = [finding.problem for finding in harm(context)]
+    sentences.append(f"The model predicts {target} for {nodes} from {columns}{graph}.")
     estimate = estimate_of(state)
     if state.graph is None:
         sentences.append("It was fitted without a graph.")
@@ -88,7 +88,6 @@ def _quality_sentences(context: Context) -> list[str]:
     if held_out.probabilities is not None:
         order = f" and its AUC {quality['roc_auc']:.3f}" if "roc_auc" in quality else ""
         sentences = [f"{where} its accuracy is {percent(quality['accuracy'], 1)}{order}."]
-        measure = "number of wrong classes"
     else:
         text = f"{where} half of the predictions are within {number(quality['median'], DIGITS)}"
         name = "d2" if "d2" in quality else "r2"
@@ -96,15 +95,15 @@ def _quality_sentences(context: Context) -> list[str]:
             "" if np.isnan(quality[name]) else f", and {TITLES[name]} is {quality[name]:.3f}"
         )
         sentences = [f"{text} of the label{explained}."]
-        measure = "mean squared error"
     if context.plain is not None and context.compared is not None:
         difference = context.graph_gain
         assert difference is not None
         if abs(difference.gain) <= 2.0 * difference.standard_error:
-            sentences.append("The same trees without the graph are as good, within two errors.")
-        else:
+            within = "the difference is less than two standard errors"
+            sentences.append(f"The same trees without the graph are as good: {within}.")
+        elif not difference.is_harm:
             effect = "reduces" if difference.gain > 0 else "increases"
-            amount = f"the {measure} by {percent(abs(difference.relative), 0)}"
+            amount = f"the {held_out.loss_name} by {percent(abs(difference.relative), 0)}"
             compared = "Compared with the same trees without the graph"
             sentences.append(f"{compared}, the graph {effect} {amount}.")
     return sentences
@@ -197,10 +196,10 @@ def losses(context: Context) -> Html:
     columns = [training, [*validation, *[np.nan] * (len(training) - len(validation))]]
     rows = [["round", "training", "validation"]]
     rows += [[str(r), *(figure(losses[r - 1]) for losses in columns)] for r in rounds]
-    chart = _chart(plots.losses, context, label, rows)
+    drawn = chart(plots.losses, context, label, rows)
     if (n := len(context.state.rounds)) > 1:
-        chart = Html(paragraph(f"The losses of the first of {n} models.") + chart)
-    return chart
+        drawn = Html(paragraph(f"The losses of the first of {n} models.") + drawn)
+    return drawn
 
 
 def predicted(context: Context) -> Html:
@@ -220,7 +219,7 @@ def predicted(context: Context) -> Html:
         rows.append(row + [figure(float(value), DIGITS) for value in values])
     r2 = _metric("r2", held_out.metrics["r2"])
     label = f"Held-out labels against predictions; R² {r2}."
-    return _chart(plots.predicted_vs_true, context, label, rows, (5.2, 5.2))
+    return chart(plots.predicted_vs_true, context, label, rows, (5.2, 5.2))
 
 
 def _confusion(context: Context, held_out: Validation, names: NDArray[np.generic]) -> Html:
@@ -234,8 +233,24 @@ def _confusion(context: Context, held_out: Validation, names: NDArray[np.generic
     draw = partial(plots.predicted_vs_true, most=MAX_CLASSES)
     label = "Confusion matrix: number of held-out labels"
     side = max(4.2, 3.4 + 0.22 * len(shown))
-    chart = _chart(draw, context, label, rows, (side, side))
-    return Html(paragraph(f"{note}{which} classes.") + chart)
+    drawn = chart(draw, context, label, rows, (side, side))
+    thresholds = _thresholds(held_out, shown[1]) if names.size == 2 else Html("")
+    return Html(paragraph(f"{note}{which} classes.") + drawn + thresholds)
+
+
+def _thresholds(held_out: Validation, name: str) -> Html:
+    """What is predicted of two classes if the second one needs another probability than 0.5."""
+    assert held_out.probabilities is not None
+    is_true = held_out.truth == 1
+    rows = []
+    for threshold in THRESHOLDS:
+        predicted = held_out.probabilities[:, 1] >= threshold
+        n_right = int((predicted & is_true).sum())
+        numbers = [int(part.sum()) for part in (predicted, is_true)]
+        shares = [percent(n_right / number, 0) if number else "–" for number in numbers]
+        rows.append([f"from {threshold:g}", f"{numbers[0]:,}", *shares])
+    head = [f"probability of {name}", "predicted", "precision", "recall"]
+    return table(f"Held-out labels predicted as {name}, by threshold", head, rows, "figures even")
 
 
 def graph_effect(context: Context) -> Html:
@@ -252,7 +267,7 @@ def graph_effect(context: Context) -> Html:
     if held_out is None or plain is None:
         return missing(f"The comparison fits the same trees without the graph. {NO_TABLE}")
     gain = np.abs(plain.residual) - np.abs(held_out.residual)
-    measure = "share of wrong classes" if context.classes is not None else "mean squared error"
+    measure = held_out.loss_name
     figures = percent if context.classes is not None else partial(figure, digits=DIGITS)
     groups = label_groups(context.model, context.table, held_out)
     before = [float(plain.loss[mask].mean()) for _, mask in groups]
@@ -290,63 +305,24 @@ def columns(context: Context) -> Html:
     ranked = diagnostics.importances(context.model)
     if not ranked or ranked[0][1] <= 0:
         return missing("The trees have no splits, or this learner has no importances.")
-    rows = [["column", "share"]]
-    rows += [[shorten(name), percent(share)] for name, share in ranked[:MAX_ROWS]]
+    names = list(context.state.reader.names)
+    parts = np.column_stack([context.model.own_importances_, context.model.neighbor_importances_])
+    rows = [["column", "share", "own", "of neighbours"]]
+    for name, share in ranked[:MAX_ROWS]:
+        own = parts[names.index(name)].tolist()
+        rows.append([shorten(name), *(percent(value) for value in (share, *own))])
     if rest := ranked[MAX_ROWS:]:
         total = sum(share for _, share in rest)
-        rows.append([count(len(rest), "more column"), percent(total)])
+        rows.append([count(len(rest), "more column"), percent(total), "", ""])
     draw = partial(plots.importances, most=MAX_COLUMNS)
     size = (5.2, 1 + 0.26 * min(len(ranked), MAX_COLUMNS))
-    return render("columns.html", chart=_chart(draw, context, "Importance of columns", rows, size))
-
-
-def uncertainty(context: Context) -> Html:
-    """Coverage of intervals; for classes, calibration of probabilities."""
-    held_out = context.held_out
-    if held_out is None:
-        return missing(NO_VALIDATION)
-    if context.classes is not None:
-        return _calibration(context, held_out)
-    if held_out.nodes.size < MIN_GROUP:
-        return missing(f"Coverage needs at least {MIN_GROUP} held-out labels.")
-    observed = diagnostics.coverage(context.state)
-    shares = dict(zip(observed.levels, observed.share.tolist(), strict=True))
-    rows = [["nominal", "observed", "median half-width"]]
-    for (level, share), width in zip(shares.items(), observed.width.tolist(), strict=True):
-        rows.append([percent(level), percent(share), f"± {figure(width, DIGITS)}"])
-    groups = [
-        [one.name, f"{one.n_labels:,}", percent(one.share), one.range_by_chance, bar(one.share)]
-        for one in coverage_by_group(context.model, context.table, held_out, observed.covered)
-    ]
-    label = f"Nominal against observed coverage: 90% intervals cover {percent(shares[0.9])}."
-    quantile = "The model predicts a quantile, so that most labels lie on one side of it."
-    heading = ["", "nodes", "coverage of 90%", "by chance", ""]
-    by_group = table("Coverage by group", heading, groups, "bars")
-    return render(
-        "coverage.html",
-        observed=percent(shares[0.9]),
-        note=quantile if isinstance(context.state.loss, Quantile) else "",
-        chart=_chart(plots.coverage, context, label, rows),
-        groups=by_group,
-    )
-
-
-def _calibration(context: Context, held_out: Validation) -> Html:
-    stated, accuracy, n_nodes = diagnostics.calibration(held_out)
-    check = context.calibration_check
-    note = "" if check is None else f"The expected calibration error is {check_text(check, 3)}."
-    rows = [["predicted", "accuracy", "nodes"]]
-    for s, a, n in zip(stated.tolist(), accuracy.tolist(), n_nodes.tolist(), strict=True):
-        rows.append([percent(s), percent(a), f"{n:,}"])
-    label = f"Predicted probability against accuracy. {note}"
-    chart = _chart(plots.calibration, context, label, rows)
-    return render("calibration.html", note=note, chart=chart)
+    return render("columns.html", chart=chart(draw, context, "Importance of columns", rows, size))
 
 
 def selection(context: Context) -> Html:
     """The candidates of the model selection, and the parameters."""
     state = context.state
-    chart = missing(plots.NO_SELECTION)
+    drawn = missing(plots.NO_SELECTION)
     candidates = diagnostics.selection_rows(state)
     if len(candidates) > 1:
         rows = [["candidate", "loss", "standard error", "folds", "rounds"]]
@@ -357,8 +333,8 @@ def selection(context: Context) -> Html:
         label = f"Loss of {count(len(candidates), 'candidate')} at held-out labels."
         n_lines = sum(1 + row.name.count(" + ") for row in candidates)
         size = (5.2, 1 + 0.3 * n_lines)
-        chart = _chart(plots.candidates, context, label, rows, size)
-        chart = render("selection.html", chart=chart)
+        drawn = chart(plots.candidates, context, label, rows, size)
+        drawn = render("selection.html", chart=drawn)
     defaults = type(context.model)().get_params(deep=False)
     changed = [
         [name, repr(value), repr(defaults.get(name))]
@@ -370,4 +346,4 @@ def selection(context: Context) -> Html:
     if changed:
         parameters = folded(table(title, ["parameter", "value", "default"], changed, ""), title)
     summary = context.model.summary()
-    return render("settings.html", selection=chart, summary=summary, parameters=parameters)
+    return render("settings.html", selection=drawn, summary=summary, parameters=parameters)

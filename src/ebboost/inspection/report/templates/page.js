@@ -35,10 +35,18 @@
     const text = size >= 1000 ? Math.round(size).toLocaleString("en").replace(/^(\d),(?=\d{3}$)/, "$1") : String(Number(size.toPrecision(3)));
     return (value < 0 ? "-" : "") + text;
   };
-  // Parts of one sum are written with the same decimals, so that they add up on paper too.
+  // Parts of one sum are written with the same decimals.
   const decimals = (values) => {
     const largest = Math.max(...values.map(Math.abs), 1e-12);
     return Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(largest))));
+  };
+  // Numbers rounded so that they add up to their rounded sum: the largest remainders go up.
+  const roundedToSum = (values, digits) => {
+    const unit = 10 ** digits, units = values.map((value) => value * unit), low = units.map(Math.floor);
+    const up = Math.round(units.reduce((a, b) => a + b, 0)) - low.reduce((a, b) => a + b, 0);
+    const order = units.map((_, index) => index).sort((a, b) => units[b] - low[b] - (units[a] - low[a]));
+    order.slice(0, up).forEach((index) => { low[index] += 1; });
+    return low.map((value) => value / unit);
   };
   const fixed = (value, digits) => (value < 0 ? "-" : "") + (Math.abs(value) >= 10000 ? written(Math.abs(value)) : Math.abs(value).toFixed(digits));
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -244,7 +252,10 @@
     table.append(make("caption", "hidden", caption));
     const body = table.createTBody(), parts = rows.filter((row) => !row[3]).map((row) => row[2]);
     const largest = Math.max(...parts.map(Math.abs), 0), digits = decimals(parts);
-    for (const [name, detail, value, kind] of rows) {
+    const terms = rows.filter((row) => row[3] !== "total"), rounded = roundedToSum(terms.map((row) => row[2]), digits);
+    const total = rounded.reduce((a, b) => a + b, 0);
+    for (const [index, [name, detail, exact, kind]] of rows.entries()) {
+      const value = kind === "total" ? total : rounded[index];
       const row = body.insertRow(), head = make("th", "", name);
       row.className = kind;
       head.scope = "row";
@@ -252,7 +263,7 @@
       row.append(head, make("td", "", (value > 0 && !kind ? "+" : "") + fixed(value, digits)));
       const mark = row.insertCell();
       mark.className = "mark";
-      if (!kind) mark.append(barOf(value, largest));
+      if (!kind) mark.append(barOf(exact, largest));
     }
     return table;
   };
@@ -276,7 +287,9 @@
     if (entry.error) fact(entry.role === 0 ? "Residual out of fold" : "Residual", entry.error);
     fact("Neighbours", entry.n_neighbors.toLocaleString("en"));
     fact("Use of the label", ROLES[entry.role]);
-    const rows = [["Base, the same for all nodes", "", entry.base, "start"], ["Own columns", "", entry.totals[0], ""]];
+    const rows = [["Base, the same for all nodes", "", entry.base, "start"]];
+    if (entry.offset) rows.push(["Offset or exposure", "", entry.offset, "start"]);
+    rows.push(["Own columns", "", entry.totals[0], ""]);
     rows.push(["Columns of neighbours", "", entry.totals[1], ""]);
     rows.push(["Known labels of other nodes", "", entry.totals[2], ""]);
     if (entry.own_label) rows.push(["Own label", "", entry.own_label, ""]);
@@ -313,6 +326,14 @@
       inspect(inspected[(at + by + inspected.length) % inspected.length]);
     };
     listed.addEventListener("change", () => inspect(inspected.find((entry) => String(entry.node) === listed.value)));
+    const search = find("search"), byName = new Map(inspected.map((entry) => [entry.name, entry]));
+    find("names").append(...inspected.map((entry) => new Option("", entry.name)));
+    search.addEventListener("change", () => {
+      const text = search.value.trim(), entry = byName.get(text) || byName.get(`row ${text}`);
+      search.setCustomValidity(!text || entry ? "" : "This node is not explained here: write_report(nodes=...) adds nodes.");
+      search.reportValidity();
+      if (entry) inspect(entry);
+    });
     find("previous").addEventListener("click", () => step(-1));
     find("next").addEventListener("click", () => step(1));
     inspect(inspected[0]);
