@@ -15,6 +15,7 @@ import pytest
 
 import ebboost as eb
 import ebboost.__main__
+from ebboost.training import defaults
 from tests.cli.commands import ENVIRONMENT, error_line, grid, run
 
 
@@ -218,6 +219,25 @@ def test_ctrl_c_stops_a_fit_and_leaves_no_file(tmp_path):
     assert running.returncode == 130
     assert errors.splitlines() == ["ebboost: stopped; no file was changed."]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
+
+
+def test_new_rows_of_a_file_with_coordinates_have_spectral_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(defaults, "SEARCH_ORDER", ("spectral_features",))
+    for limit in ("GRAPH_STANDARD_ERRORS", "MIN_GAIN"):  # whatever its loss
+        monkeypatch.setattr(defaults, limit, -1e9)
+    nodes, _ = grid()
+    nodes["y"], nodes["x"] = np.divmod(np.arange(len(nodes)), int(len(nodes) ** 0.5))
+    nodes[:150].to_csv(tmp_path / "old.csv", index=False)
+    nodes[150:].drop(columns="price").to_csv(tmp_path / "new.csv", index=False)
+    words = (tmp_path / "old.csv", "-t", "price", "--coordinates", "x", "y", "--neighbors")
+    run("fit", *words, 4, "-o", tmp_path / "m.ebb", "--rounds", 5)
+    model = eb.load(tmp_path / "m.ebb")
+    assert "spectral" in model.best_candidate_ and model.coordinates_.neighbors == 4
+    new = run("predict", tmp_path / "m.ebb", "--nodes", tmp_path / "new.csv", "--json").stdout
+    assert [row["id"] for row in json.loads(new)] == nodes["id"][150:].tolist()
+    assert "--neighbors must be auto, delaunay" in error_line("fit", *words, "few", code=2)
+    edges = (tmp_path / "old.csv", tmp_path / "old.csv", "-t", "price", "--neighbors", 3)
+    assert "--neighbors needs --coordinates" in error_line("fit", *edges, code=2)
 
 
 def test_coordinates_take_the_place_of_edges(tmp_path):

@@ -5,7 +5,7 @@ compiled loops follow them unchecked, and two rows are predicted as a smoke test
 ``ValueError``. Trees are checked by the learners.
 """
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -319,7 +319,22 @@ def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | 
     require(columns.dtype.kind == "i" and columns.shape in ((0,), (2,)), "two columns or none")
     in_range = ((columns >= 0) & (columns < n_features)).all()
     require(in_range, f"coordinates_columns must be from 0 to {n_features - 1}")
-    return Coordinates(points, scale, tuple(columns.tolist()))
+    fitted = Coordinates(points, scale, tuple(columns.tolist()))
+    if "coordinates_graphs" not in arrays:  # of version 0.2.0, which had one graph
+        return fitted
+    chosen, *compared = _coordinate_graphs(arrays["coordinates_graphs"])
+    return replace(fitted, neighbors=chosen[0], weighted=chosen[1], compared=tuple(compared))
+
+
+def _coordinate_graphs(values: NDArray[Any]) -> list[tuple[int, bool, float]]:
+    """Graphs of coordinates, first the fitted one: neighbours, whether weighted, deviance."""
+    is_table = values.dtype == np.float64 and values.ndim == 2 and values.shape[1] == 3
+    require(is_table and len(values) > 0, "coordinates_graphs must have three columns")
+    numbers = np.floor(np.nan_to_num(values[:, 0], nan=-1.0))
+    is_valid = (numbers == values[:, 0]) & (numbers >= 0) & (numbers < 2**31)
+    is_valid &= np.isin(values[:, 1], (0.0, 1.0))
+    require(is_valid.all(), "coordinates_graphs must hold numbers of neighbours, and 0 or 1")
+    return [(int(k), bool(weighted), float(deviance)) for k, weighted, deviance in values]
 
 
 def read_columns(

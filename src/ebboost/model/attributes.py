@@ -137,6 +137,10 @@ class LearnedAttributes(BaseEstimator):
     loss_ = learned("loss", "The loss, its scale estimated from the labels.")
     ensemble_ = learned("ensemble", "The trees; ``ensemble_.booster`` is an ordinary booster.")
     graph_ = learned("graph", "The graph fitted on; of several relations, their weighted sum.")
+    coordinates_ = learned(
+        "coordinates",
+        "Points of the fitted rows and their graph: neighbors, weighted, and those compared.",
+    )
     relation_strengths_ = learned("relation_strengths", "Strength of each relation.")
     cluster_ = learned("cluster", "Workers, reductions and bytes of a fit on a cluster.")
     init_score_ = learned("init_score", "Score of every node before the first tree.")

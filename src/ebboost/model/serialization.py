@@ -190,6 +190,9 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
         arrays["coordinates_points"] = state.coordinates.points
         arrays["coordinates_scale"] = np.array([state.coordinates.scale])
         arrays["coordinates_columns"] = np.array(state.coordinates.columns, dtype=np.int64)
+        chosen = (state.coordinates.neighbors, state.coordinates.weighted, np.nan)
+        graphs = [chosen, *state.coordinates.compared]
+        arrays["coordinates_graphs"] = np.array(graphs, dtype=np.float64)
     return arrays | _pipeline_arrays(state.pipeline)
 
 

@@ -90,6 +90,10 @@ SEARCH_ORDER = (
     "random_splits",
     "smaller_trees",
 )
+#: Numbers of nearest rows of coordinates that are compared with 8, and by how many standard errors
+#: one of them, or equal weights, must be better.
+COMPARED_NEIGHBORS = (5, 20)
+COMPARED_NEIGHBORS_ERRORS = 2.0
 #: Smaller trees, and splits at random thresholds, are compared for numbers up to
 #: so many labels, and in a thorough search. Change of the loss at held-out labels: County −2.4 %,
 #: twitch −1.5 %, elect80 −.9 %, King County −.6 %, House −.1 %, Lucas 0; of the test RMSE: County

@@ -52,7 +52,9 @@ class FitData(NamedTuple):
     causal: bool = False
     init_model: FittedState | None = None
 
-    def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
+    def with_graph(
+        self, reader: TableReader, table: Table, neighbors: int
+    ) -> "tuple[FitData, Coordinates | None]":
         """Return the data with the graph of the coordinates, and these, where they were passed."""
         if self.groups is not None:
             return self._replace(graph=self._row_graph(table.n_rows)), None
@@ -60,7 +62,12 @@ class FitData(NamedTuple):
             return self, None
         if self.graph is not None:
             raise ValueError("graph and coordinates exclude each other: pass one of them.")
-        coordinates, graph = Coordinates.fit(self.coordinates, reader.names, table)
+        weighted = True
+        if self.init_model is not None and self.init_model.coordinates is not None:
+            neighbors = self.init_model.coordinates.neighbors
+            weighted = self.init_model.coordinates.weighted
+        where = (self.coordinates, reader.names, table)
+        coordinates, graph = Coordinates.fit(*where, neighbors, weighted)
         return self._replace(graph=graph), coordinates
 
     def _row_graph(self, n_rows: int) -> Graph:
