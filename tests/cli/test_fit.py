@@ -337,7 +337,8 @@ def policies(tmp_path):
 def test_rows_in_groups_are_fitted_and_new_rows_predicted(policies, edges):
     words = ["fit", policies / "rows.csv", *(policies / name for name in edges), "-t", "cost"]
     words += ["--groups", "town", "--rounds", 30, "--preset", "fast", "-o", policies / "m.ebb"]
-    run(*words)
+    sizes = ", 20 groups, 19 edges," if edges else ", 19 groups, 0 edges,"
+    assert sizes in run(*words).stdout
     model = eb.load(policies / "m.ebb")
     assert "town" not in model.feature_names_in_
     new = pd.read_csv(policies / "new.csv", dtype={"town": str}, parse_dates=["sold"])
@@ -356,6 +357,7 @@ def test_a_column_of_times_holds_out_the_latest_rows(policies):
     model = eb.load(policies / "m.ebb")
     assert model.validation_nodes_.min() >= 0.75 * len(model.scores_)
     assert model.state_.is_causal
+    assert "of 2 folds" not in model.summary() and model.state_.n_compared_folds == 4
     new = ("predict", policies / "m.ebb", "--nodes", policies / "new.csv", "--all")
     assert len(run(*new).stdout.splitlines()) == 51
 
@@ -366,6 +368,14 @@ def test_wrong_groups_and_times_are_reported(policies):
     assert "--causal needs --time" in error_line(*words, "--causal", code=2)
     assert "excludes" in error_line(*words, "--groups", "town", "--directed", code=2)
     assert "names no group" in error_line(*words, "--groups", "age")
+    rows = pd.read_csv(policies / "rows.csv")
+    rows.assign(sold=rows["sold"].where(rows.index != 3)).to_csv(policies / "gap.csv", index=False)
+    words[1] = policies / "gap.csv"
+    message = "gap.csv, line 5: column 'sold' (--time) must be a number or a date in every row"
+    assert message in error_line(*words, "--groups", "town", "--time", "sold")
+    assert "several rows belong to a node: ebboost fit --groups 'town'" in error_line(
+        *words, "--id", "town"
+    )
 
 
 def test_fit_says_that_a_column_copies_the_target(folder, tmp_path):

@@ -23,7 +23,7 @@ from ebboost.inspection.diagnostics import (
     require_validation,
     selection_rows,
 )
-from ebboost.inspection.formatting import figure, file_size, percent
+from ebboost.inspection.formatting import count, figure, file_size, percent
 from ebboost.inspection.metrics import TITLES, rmse
 from ebboost.inspection.model_checks import calibration_check
 from ebboost.model.intervals import fitted_intervals
@@ -136,10 +136,16 @@ def _estimator(task: str, preset: Preset, rounds: int, seed: int, loss: str) -> 
 
 def _model_facts(state: FittedState) -> dict[str, Any]:
     """Sizes, the selected candidates, and what the graph is worth."""
+    graph = state.graph
+    groups = {}
+    if graph is not None and graph.groups is not None:  # its own edges only stand for groups
+        graph = graph.groups.graph
+        groups = {"groups": graph.n_nodes}
     return {
         "nodes": state.n_nodes,
         "columns": state.n_features,
-        "edges": 0 if state.graph is None else state.graph.n_edges,
+        **groups,
+        "edges": 0 if graph is None else graph.n_edges,
         "labels": int(state.labels.nodes.size),
         "candidates": state.candidate_names,
         "selection": state.selection,
@@ -172,7 +178,9 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
 
 def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]]:
     """The metrics and facts of a fit in words."""
-    sizes = (f"{facts[name]:,} {name}" for name in ("nodes", "columns", "edges", "labels"))
+    nouns = {"nodes": "row" if "groups" in facts else "node", "columns": "column"}
+    nouns |= {"groups": "group", "edges": "edge", "labels": "label"}
+    sizes = (count(facts[name], noun) for name, noun in nouns.items() if name in facts)
     rows = [("data", ", ".join(sizes)), ("graph", graph_use(state)[0])]
     if state.coordinates is not None:
         chosen = coordinate_graph(state.coordinates.neighbors, state.coordinates.weighted)

@@ -25,7 +25,7 @@ from ebboost.cli.graph_files import (
     read_rows_and_edges,
 )
 from ebboost.cli.text_columns import as_numbers
-from ebboost.data.coordinates import Coordinates, first_neighbors
+from ebboost.data.coordinates import Coordinates, coordinate_columns, first_neighbors, first_outside
 from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
@@ -222,10 +222,16 @@ def role_columns(
         column = table[name]
         if role == "groups":
             result[role] = tables.as_names(column).to_numpy(dtype=object)
-        elif column.dtype.kind == "M":
-            result[role] = column.to_numpy()
-        else:
-            result[role] = as_numbers(column).to_numpy(dtype=np.float64)
+            continue
+        values = column if column.dtype.kind == "M" else as_numbers(column)
+        invalid = values.isna() if role == "time" else ~np.isfinite(values)
+        invalid |= (values <= 0) if role == "exposure" else False
+        if line := tables.first_line(invalid.to_numpy(dtype=bool), path):
+            kind = {"time": "a number or a date", "exposure": "a positive number"}
+            text = f"column {name!r} (--{role}) must be {kind.get(role, 'a number')} in every row"
+            value = column.iloc[int(invalid.to_numpy().argmax())]
+            raise ValueError(f"{path}, line {line}: {text}, got {tables.cell_text(value)}.")
+        result[role] = values.to_numpy()
     return result
 
 
@@ -275,16 +281,28 @@ def read_problem(
         column = roles.without(data.table[target], columns.missing or [])
         y, task = roles.labels(column, columns.task, nodes)
     if graph.coordinates is not None:
-        for name in graph.coordinates:
-            tables.check_column(list(X), name, "--coordinates", nodes)
-            if line := tables.first_line(X[name].isna().to_numpy(), nodes):
-                problem = f"column {name!r} is empty. Every row needs coordinates."
-                raise ValueError(f"{nodes}, line {line}: {problem}")
+        _check_coordinates(X, graph.coordinates, nodes)
         reader = TableReader()
         _, built = Coordinates.fit(graph.coordinates, list(X), reader.fit(X), neighbors)
         ids = None if data.id_name is None else data.ids
         data = replace(data, graph=Graph(built.adjacency, ids))
     return data, X, y, task
+
+
+def _check_coordinates(X: pd.DataFrame, names: tuple[str, str], nodes: Path) -> None:
+    """Raise an error with the line of a row without coordinates."""
+    for name in names:
+        tables.check_column(list(X), name, "--coordinates", nodes)
+        values = as_numbers(X[name])
+        if line := tables.first_line(values.isna().to_numpy(), nodes):
+            cell = tables.cell_text(X[name].iloc[int(values.isna().argmax())])
+            problem = f"column {name!r} must be a number in every row, got {cell}"
+            raise ValueError(f"{nodes}, line {line}: {problem}. Every row needs coordinates.")
+    columns, by_degrees = coordinate_columns(names, list(X))
+    row = first_outside(X.iloc[:, list(columns)].to_numpy(dtype=float)) if by_degrees else None
+    if row is not None:
+        problem = "latitude and longitude must be degrees. Rename the columns if they are not"
+        raise ValueError(f"{nodes}, line {tables.line_of(nodes, row)}: {problem}.")
 
 
 def load_model(path: Path) -> Model:

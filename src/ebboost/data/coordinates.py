@@ -137,6 +137,12 @@ def first_neighbors(neighbors: int | str) -> int:
     return neighbors
 
 
+def first_outside(degrees: Array) -> int | None:
+    """Return the first row that is not latitude and longitude in degrees, None if all are."""
+    outside = np.flatnonzero((np.abs(degrees) > [90, 360]).any(axis=1))
+    return int(outside[0]) if outside.size else None
+
+
 def _plane(points: Array) -> Array:
     """Points of the plane, or degrees in an equirectangular projection, longitude first."""
     if points.shape[1] == 2:
@@ -220,6 +226,8 @@ def _columns(coordinates: Any, names: Sequence[str]) -> tuple[int, ...]:
         return ()
     if len(items) != 2:
         raise ValueError(f"coordinates must name two columns of X, got {items}.")
+    if items[0] == items[1]:
+        raise ValueError(f"coordinates must name two columns of X, got {items[0]!r} twice.")
     for item in items:
         if item not in (names if are_names else range(len(names))):
             raise ValueError(f"coordinates names {item!r}, which is not a column of X: {names}.")
@@ -236,8 +244,16 @@ def _degrees(names: Sequence[str], columns: tuple[int, ...]) -> tuple[int, ...]:
 def _read_points(table: Table, columns: tuple[int, ...], coordinates: Any, degrees: bool) -> Array:
     """Return points of the plane or the sphere, from columns or as they were passed."""
     if columns:
+        for column in columns:
+            if column in table.categorical:
+                name = table.names[column]
+                raise ValueError(f"coordinates must be numbers, column {name!r} holds categories.")
         values = table.values[:, list(columns)]
         values = values.toarray() if sparse.issparse(values) else values
+        if degrees and (row := first_outside(values)) is not None:
+            problem = "columns named latitude and longitude must hold degrees"
+            problem = f"{problem}, row {row} is {values[row].tolist()}"
+            raise ValueError(f"{problem}. Other names, such as x and y, are points of a plane.")
         return as_points(values, "haversine" if degrees else "euclidean")
     if hasattr(coordinates, "representative_point"):  # a GeoSeries
         inner = coordinates.representative_point()

@@ -314,16 +314,23 @@ def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | 
         return None
     points = numbers(arrays, "coordinates_points", n_nodes, None)
     scale = float(numbers(arrays, "coordinates_scale", 1)[0])
-    columns = arrays["coordinates_columns"]
+    columns = positions(arrays, "coordinates_columns", n_features)
     require(points.shape[1] in (2, 3) and scale > 0, "coordinates must be points of two or three")
-    require(columns.dtype.kind == "i" and columns.shape in ((0,), (2,)), "two columns or none")
-    in_range = ((columns >= 0) & (columns < n_features)).all()
-    require(in_range, f"coordinates_columns must be from 0 to {n_features - 1}")
-    fitted = Coordinates(points, scale, tuple(columns.tolist()))
+    require(len(columns) in (0, 2), "two columns or none")
+    fitted = Coordinates(points, scale, columns)
     if "coordinates_graphs" not in arrays:  # of version 0.2.0, which had one graph
         return fitted
     chosen, *compared = _coordinate_graphs(arrays["coordinates_graphs"])
     return replace(fitted, neighbors=chosen[0], weighted=chosen[1], compared=tuple(compared))
+
+
+def positions(arrays: Arrays, name: str, n_columns: int) -> tuple[int, ...]:
+    """Return an array of positions of columns, none where it is absent."""
+    columns = arrays.get(name, np.zeros(0, dtype=np.int64))
+    is_list = columns.dtype.kind == "i" and columns.ndim == 1
+    in_range = is_list and ((columns >= 0) & (columns < n_columns)).all()
+    require(bool(in_range), f"{name} must be from 0 to {n_columns - 1}")
+    return tuple(columns.tolist())
 
 
 def _coordinate_graphs(values: NDArray[Any]) -> list[tuple[int, bool, float]]:
@@ -364,11 +371,14 @@ def read_tables(
     fitted = (reader.names, tuple(sorted(reader.categories)), tuple(range(width)))
     tables = {}
     for name, part in section["stored"].items():
-        columns = {field: tuple(part[field]) for field in TABLE_FIELDS}
+        columns: dict[str, Any] = {field: tuple(part[field]) for field in TABLE_FIELDS}
         width = len(columns["names"])
         dense = arrays.get(f"{name}_values")
         values = csr(arrays, name, (n_nodes, width)) if dense is None else dense
-        table = Table(values, **columns, categories=reader.categories if name == "fitted" else {})
+        more: dict[str, Any] = {}
+        if name == "fitted":
+            more = {"categories": reader.categories, "dates": reader.dates}
+        table = Table(values, **columns, **more)
         entries = table.values.data if table.is_sparse else table.values
         if name == "fitted":
             same = tuple(columns.values()) == fitted and table.is_sparse == reader.is_sparse

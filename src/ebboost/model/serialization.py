@@ -186,6 +186,8 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
             arrays |= {f"{name}_{part}": getattr(matrix, part) for part in untrusted.CSR}
         else:
             arrays[f"{name}_values"] = np.asarray(matrix)
+    if state.reader.dates:
+        arrays["dates"] = np.array(state.reader.dates, dtype=np.int64)
     if state.coordinates is not None:
         arrays["coordinates_points"] = state.coordinates.points
         arrays["coordinates_scale"] = np.array([state.coordinates.scale])
@@ -240,6 +242,7 @@ def load_state(
         n_nodes, n_outputs = untrusted.check_arrays(arrays, facts["classes"])
         section = manifest["table"]
         reader = untrusted.read_columns(section, parameters, facts["feature_names"])
+        reader.dates = untrusted.positions(arrays, "dates", len(reader.names))
         tables = untrusted.read_tables(section, reader, arrays, n_nodes)
         learner = learners.as_learner(parameters["learner"])
         ensemble = load_ensemble(learner, entries)

@@ -267,6 +267,11 @@ class FittedState:
         return len(self.candidates[0].rounds)
 
     @property
+    def n_compared_folds(self) -> int:
+        """Number of folds that candidates were compared on, at most."""
+        return max([self.n_folds, *map(int, self.selection.get("folds", []))])
+
+    @property
     def candidate_names(self) -> list[str]:
         """Names of the candidates whose predictions are averaged."""
         return [one.candidate.name for one in self.candidates]

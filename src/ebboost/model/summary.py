@@ -155,7 +155,8 @@ def _selection_rows(state: FittedState) -> Rows:
     rows = [("selection", "loss at labels that were not trained on; * selected:")]
     for name, loss, folds in list(zip(*columns, strict=True))[:MAX_CANDIDATES]:
         mark = "*" if name in state.candidate_names else " "
-        part = "" if folds == state.n_folds else f" ({folds} of {state.n_folds} folds)"
+        n_folds = state.n_compared_folds
+        part = "" if folds == n_folds else f" ({folds} of {n_folds} folds)"
         rows.append(("", f"{'':10}{mark} {loss:<10.4g}{name}{part}"))
     return rows
 
