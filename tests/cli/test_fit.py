@@ -262,7 +262,9 @@ def test_coordinates_take_the_place_of_edges(tmp_path):
     assert "pass either EDGES or --coordinates" in error_line("fit", *words[:3], code=2)
     assert "no column 'log'" in error_line("fit", *words[:4], "log", "lat")
     nodes.assign(lon=nodes["lon"].where(nodes.index != 7)).to_csv(tmp_path / "old.csv")
-    assert "old.csv, line 9: column 'lon' is empty" in error_line("fit", *words)
+    assert "old.csv, line 9: column 'lon' must be a number in every row" in error_line(
+        "fit", *words
+    )
 
 
 def test_new_rows_without_edges_need_a_model_with_coordinates(folder):

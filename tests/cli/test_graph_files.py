@@ -214,7 +214,7 @@ def test_edges_of_unknown_nodes_are_skipped_on_request(tmp_path):
     with pytest.raises(ValueError, match=r"line 3: node 'z'.*1 of 2 edges.*--skip-unknown"):
         read(tmp_path, nodes, edges)
     _, pairs, notes = read(tmp_path, nodes, edges, skip_unknown=True, weight="w")
-    assert pairs == {("a", "b")} and "1 edges name nodes" in notes
+    assert pairs == {("a", "b")} and "Skipped 1 edge to nodes" in notes
 
 
 def test_an_unnamed_first_column_holds_ids_or_is_left_out(tmp_path):

@@ -218,7 +218,9 @@ def coordinate_columns(coordinates: Any, names: Sequence[str]) -> tuple[tuple[in
 
 def _columns(coordinates: Any, names: Sequence[str]) -> tuple[int, ...]:
     """Return the positions of two columns that are named or numbered, () for points."""
-    if isinstance(coordinates, str) or np.ndim(coordinates) != 1:
+    if isinstance(coordinates, str):
+        raise ValueError(f"coordinates must name two columns of X, got {coordinates!r} alone.")
+    if np.ndim(coordinates) != 1:
         return ()
     items = list(coordinates)
     are_names = all(isinstance(item, str) for item in items)

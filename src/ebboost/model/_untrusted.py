@@ -5,7 +5,7 @@ compiled loops follow them unchecked, and two rows are predicted as a smoke test
 ``ValueError``. Trees are checked by the learners.
 """
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.coordinates import Coordinates
 from ebboost.data.graph_columns import MAX_LEVELS, OTHERS, STATISTICS
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
@@ -306,42 +305,6 @@ def symmetric(arrays: Arrays, name: str, n_nodes: int) -> sparse.csr_array:
     is_same = all(np.array_equal(*pair) for pair in pairs) and transpose.has_canonical_format
     require(is_same and not adjacency.diagonal().any(), f"the {name} must be symmetric, no loops")
     return adjacency
-
-
-def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | None:
-    """Return the coordinates of the fitted nodes: of a plane, or on the unit sphere."""
-    if "coordinates_points" not in arrays:
-        return None
-    points = numbers(arrays, "coordinates_points", n_nodes, None)
-    scale = float(numbers(arrays, "coordinates_scale", 1)[0])
-    columns = positions(arrays, "coordinates_columns", n_features)
-    require(points.shape[1] in (2, 3) and scale > 0, "coordinates must be points of two or three")
-    require(len(columns) in (0, 2), "two columns or none")
-    fitted = Coordinates(points, scale, columns)
-    if "coordinates_graphs" not in arrays:  # of version 0.2.0, which had one graph
-        return fitted
-    chosen, *compared = _coordinate_graphs(arrays["coordinates_graphs"])
-    return replace(fitted, neighbors=chosen[0], weighted=chosen[1], compared=tuple(compared))
-
-
-def positions(arrays: Arrays, name: str, n_columns: int) -> tuple[int, ...]:
-    """Return an array of positions of columns, none where it is absent."""
-    columns = arrays.get(name, np.zeros(0, dtype=np.int64))
-    is_list = columns.dtype.kind == "i" and columns.ndim == 1
-    in_range = is_list and ((columns >= 0) & (columns < n_columns)).all()
-    require(bool(in_range), f"{name} must be from 0 to {n_columns - 1}")
-    return tuple(columns.tolist())
-
-
-def _coordinate_graphs(values: NDArray[Any]) -> list[tuple[int, bool, float]]:
-    """Graphs of coordinates, first the fitted one: neighbours, whether weighted, deviance."""
-    is_table = values.dtype == np.float64 and values.ndim == 2 and values.shape[1] == 3
-    require(is_table and len(values) > 0, "coordinates_graphs must have three columns")
-    numbers = np.floor(np.nan_to_num(values[:, 0], nan=-1.0))
-    is_valid = (numbers == values[:, 0]) & (numbers >= 0) & (numbers < 2**31)
-    is_valid &= np.isin(values[:, 1], (0.0, 1.0))
-    require(is_valid.all(), "coordinates_graphs must hold numbers of neighbours, and 0 or 1")
-    return [(int(k), bool(weighted), float(deviance)) for k, weighted, deviance in values]
 
 
 def read_columns(

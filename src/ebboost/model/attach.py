@@ -1,7 +1,7 @@
 """New rows connected to the nodes of a fitted graph."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,7 +78,8 @@ def _pairs(
     if fitted.has_ids:
         nodes = fitted.index_of(attach[1])
     else:
-        nodes = checks.node_positions(attach[1], fitted.n_nodes, "attach[1]", repeats=True)
+        where: dict[str, Any] = {"repeats": True, "among": "the fit has rows"}
+        nodes = checks.node_positions(attach[1], fitted.n_nodes, "attach[1]", **where)
     if rows.size != nodes.size:
         problem = f"attach names {rows.size} rows and {nodes.size} fitted nodes"
         raise ValueError(f"{problem}: pass a pair for each edge.")

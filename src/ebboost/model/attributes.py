@@ -194,7 +194,7 @@ class LearnedAttributes(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         if "_state" in state:
-            state = state | {"_state": replace(self._state, table=None, encoded_table=None)}
+            state = state | {"_state": self._state.without_table()}
         return state
 
     def _repr_html_inner(self) -> str:
