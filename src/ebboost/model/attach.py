@@ -9,6 +9,7 @@ from scipy import sparse
 
 from ebboost.data import validation as checks
 from ebboost.graph import Graph
+from ebboost.graph.ids import as_id_array
 
 #: New rows and the fitted nodes that they are connected to, and weights if not all are 1; or the
 #: graph of the fitted nodes followed by the new rows.
@@ -55,7 +56,12 @@ def attached_groups(fitted: Graph | None, groups: Iterable[object]) -> Graph:
     if fitted is None or fitted.groups is None:
         raise ValueError("groups was given, but this model was fitted without groups.")
     between, group_of = fitted.groups
-    return Graph.from_groups([*between.node_ids[group_of].tolist(), *groups], between)
+    known = between.node_ids[group_of]
+    new = as_id_array(groups.to_numpy() if hasattr(groups, "to_numpy") else groups, "groups")
+    ids: Iterable[object] = [*known.tolist(), *new.tolist()]
+    if {known.dtype.kind, new.dtype.kind} == {"i"}:
+        ids = np.concatenate([known, new])
+    return Graph.from_groups(ids, between)
 
 
 def _joined(

@@ -110,6 +110,7 @@ class Search:
         self.comparing = self.runner.comparing() if self.parts.steps else self.runner
         self._final: set[str] = set()
         self._estimates: dict[tuple[str, int], LatentField | None] = {}
+        self._keeps_strengths = False
         #: Plain boosting with the trees of the selected candidate, if that was possible.
         self.plain: Candidate | None = None
 
@@ -335,6 +336,8 @@ class Search:
         self, current: Candidate, start: LatentField | None = None
     ) -> LatentField | None:
         """The field that predicts labels best from the candidate's scores out of fold, if any."""
+        if start is not None and self._keeps_strengths:
+            return start
         models = self.models(current)
         key = (current.name, len(models))
         if key not in self._estimates:
@@ -352,9 +355,9 @@ class Search:
         arguments = (problem.graph, labels, scores, problem.output.loss)
         field = estimate_field(*arguments, seed=problem.seed, start=start).field
         if field is None and problem.n_labels > defaults.MOST_LABELS_FROM:
-            return start or default_field(
-                problem
-            )  # a share of the labels is too few to rule it out
+            # A share of the labels is too few to rule it out, and to estimate its strengths again.
+            self._keeps_strengths = True
+            return start or default_field(problem)
         if field is None or field.tau < MIN_TAU:
             return start
         return LatentField(float(f"{field.lam:.2g}"), float(f"{field.tau:.2g}"))
