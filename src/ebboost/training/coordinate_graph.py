@@ -31,7 +31,8 @@ class GraphDeviances(NamedTuple):
         """Whether the mean deviance is less than that of another graph, beyond chance."""
         gains = other.values - self.values
         chance = defaults.COMPARED_NEIGHBORS_ERRORS * standard_error(gains)
-        return bool(gains.mean() > max(chance, defaults.MIN_GAIN * abs(other.values.mean())))
+        least = defaults.COMPARED_NEIGHBORS_GAIN * abs(other.values.mean())
+        return bool(gains.mean() > max(chance, least))
 
 
 def choose_graph(problem: Problem, labels: Labels, scores: Array) -> Problem:
