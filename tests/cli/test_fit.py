@@ -15,6 +15,7 @@ import pytest
 
 import ebboost as eb
 import ebboost.__main__
+from ebboost.training import defaults
 from tests.cli.commands import ENVIRONMENT, error_line, grid, run
 
 
@@ -220,6 +221,25 @@ def test_ctrl_c_stops_a_fit_and_leaves_no_file(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
 
 
+def test_new_rows_of_a_file_with_coordinates_have_spectral_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(defaults, "SEARCH_ORDER", ("spectral_features",))
+    for limit in ("GRAPH_STANDARD_ERRORS", "MIN_GAIN"):  # whatever its loss
+        monkeypatch.setattr(defaults, limit, -1e9)
+    nodes, _ = grid()
+    nodes["y"], nodes["x"] = np.divmod(np.arange(len(nodes)), int(len(nodes) ** 0.5))
+    nodes[:150].to_csv(tmp_path / "old.csv", index=False)
+    nodes[150:].drop(columns="price").to_csv(tmp_path / "new.csv", index=False)
+    words = (tmp_path / "old.csv", "-t", "price", "--coordinates", "x", "y", "--neighbors")
+    run("fit", *words, 4, "-o", tmp_path / "m.ebb", "--rounds", 5)
+    model = eb.load(tmp_path / "m.ebb")
+    assert "spectral" in model.best_candidate_ and model.coordinates_.neighbors == 4
+    new = run("predict", tmp_path / "m.ebb", "--nodes", tmp_path / "new.csv", "--json").stdout
+    assert [row["id"] for row in json.loads(new)] == nodes["id"][150:].tolist()
+    assert "--neighbors must be auto, delaunay" in error_line("fit", *words, "few", code=2)
+    edges = (tmp_path / "old.csv", tmp_path / "old.csv", "-t", "price", "--neighbors", 3)
+    assert "--neighbors needs --coordinates" in error_line("fit", *edges, code=2)
+
+
 def test_coordinates_take_the_place_of_edges(tmp_path):
     nodes, _ = grid()
     side = int(len(nodes) ** 0.5)
@@ -242,7 +262,9 @@ def test_coordinates_take_the_place_of_edges(tmp_path):
     assert "pass either EDGES or --coordinates" in error_line("fit", *words[:3], code=2)
     assert "no column 'log'" in error_line("fit", *words[:4], "log", "lat")
     nodes.assign(lon=nodes["lon"].where(nodes.index != 7)).to_csv(tmp_path / "old.csv")
-    assert "old.csv, line 9: column 'lon' is empty" in error_line("fit", *words)
+    assert "old.csv, line 9: column 'lon' must be a number in every row" in error_line(
+        "fit", *words
+    )
 
 
 def test_new_rows_without_edges_need_a_model_with_coordinates(folder):
@@ -317,7 +339,8 @@ def policies(tmp_path):
 def test_rows_in_groups_are_fitted_and_new_rows_predicted(policies, edges):
     words = ["fit", policies / "rows.csv", *(policies / name for name in edges), "-t", "cost"]
     words += ["--groups", "town", "--rounds", 30, "--preset", "fast", "-o", policies / "m.ebb"]
-    run(*words)
+    sizes = ", 20 groups, 19 edges," if edges else ", 19 groups, 0 edges,"
+    assert sizes in run(*words).stdout
     model = eb.load(policies / "m.ebb")
     assert "town" not in model.feature_names_in_
     new = pd.read_csv(policies / "new.csv", dtype={"town": str}, parse_dates=["sold"])
@@ -336,6 +359,7 @@ def test_a_column_of_times_holds_out_the_latest_rows(policies):
     model = eb.load(policies / "m.ebb")
     assert model.validation_nodes_.min() >= 0.75 * len(model.scores_)
     assert model.state_.is_causal
+    assert "of 2 folds" not in model.summary() and model.state_.n_compared_folds == 4
     new = ("predict", policies / "m.ebb", "--nodes", policies / "new.csv", "--all")
     assert len(run(*new).stdout.splitlines()) == 51
 
@@ -346,6 +370,14 @@ def test_wrong_groups_and_times_are_reported(policies):
     assert "--causal needs --time" in error_line(*words, "--causal", code=2)
     assert "excludes" in error_line(*words, "--groups", "town", "--directed", code=2)
     assert "names no group" in error_line(*words, "--groups", "age")
+    rows = pd.read_csv(policies / "rows.csv")
+    rows.assign(sold=rows["sold"].where(rows.index != 3)).to_csv(policies / "gap.csv", index=False)
+    words[1] = policies / "gap.csv"
+    message = "gap.csv, line 5: column 'sold' (--time) must be a number or a date in every row"
+    assert message in error_line(*words, "--groups", "town", "--time", "sold")
+    assert "several rows belong to a node: ebboost fit --groups 'town'" in error_line(
+        *words, "--id", "town"
+    )
 
 
 def test_fit_says_that_a_column_copies_the_target(folder, tmp_path):

@@ -49,6 +49,18 @@ def test_edges_in_a_sheet_without_a_header_lose_none(tmp_path):
     assert data.graph.adjacency.toarray().tolist() == [[0, 0.5, 0], [0.5, 0, 2], [0, 2, 0]]
 
 
+def test_text_in_a_sheet_stays_as_written(tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame({"id": ["007", "08"], "size": [1, None], "amount": ["1,000", "2"]})
+    frame["sold"] = pd.to_datetime(["2024-05-31", "2024-06-01"])
+    frame.to_excel(tmp_path / "n.xlsx", index=False)
+    pd.DataFrame([["007", "08"]]).to_excel(tmp_path / "e.xlsx", header=False, index=False)
+    with pytest.warns(UserWarning, match="'1,000' is 1000"):
+        data = read_nodes_and_edges(tmp_path / "n.xlsx", tmp_path / "e.xlsx")
+    assert data.ids.tolist() == ["007", "08"] and data.graph.n_edges == 1
+    assert [column.dtype.kind for _, column in data.table.items()] == ["f", "f", "M"]
+
+
 @pytest.mark.parametrize("name", ["t.gpkg", "t.geojson", "t.parquet"])
 @pytest.mark.parametrize(
     ("crs", "columns"), [("EPSG:4326", ["longitude", "latitude"]), ("EPSG:3857", ["x", "y"])]

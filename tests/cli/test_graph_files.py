@@ -176,7 +176,10 @@ def test_other_columns_of_edges_are_offered(tmp_path):
     with pytest.raises(ValueError, match=r"line 2: column 'km' must be a number from 0 up"):
         read(tmp_path, TWO, "source,target,km\na,b,-1\n", weight="km")
     data, _, notes = read(tmp_path, TWO, "source,target,weight\na,b,-1\n")
-    assert data.graph.degrees.tolist() == [1, 1, 0] and "not used: 'weight'" in notes
+    assert data.graph.degrees.tolist() == [1, 1, 0]
+    assert "Column 'weight' of edges.csv is not used: some of its values are not" in notes
+    _, _, notes = read(tmp_path, TWO, "source,target,distance\na,b,2\n", weight="distance")
+    assert "used as weights: a large one is a strong tie. --distance takes it" in notes
 
 
 @pytest.mark.parametrize(
@@ -211,7 +214,7 @@ def test_edges_of_unknown_nodes_are_skipped_on_request(tmp_path):
     with pytest.raises(ValueError, match=r"line 3: node 'z'.*1 of 2 edges.*--skip-unknown"):
         read(tmp_path, nodes, edges)
     _, pairs, notes = read(tmp_path, nodes, edges, skip_unknown=True, weight="w")
-    assert pairs == {("a", "b")} and "1 edges name nodes" in notes
+    assert pairs == {("a", "b")} and "Skipped 1 edge to nodes" in notes
 
 
 def test_an_unnamed_first_column_holds_ids_or_is_left_out(tmp_path):

@@ -38,6 +38,22 @@ def test_a_stray_word_among_numbers_is_noted(tmp_path):
     roles.features(table, "y", [], ["built"], PATH)  # without a warning
 
 
+def test_a_stray_word_among_different_numbers_leaves_the_column_out(tmp_path):
+    path = tmp_path / "n.csv"
+    column = [str(number) for number in range(60)]
+    column[7] = "n/a?"
+    table = pd.DataFrame({"y": range(60), "x": range(60), "area": column})
+    table.to_csv(path, index=False)
+    with pytest.warns(UserWarning, match=r"'area' is left out, because line 9 holds 'n/a\?'"):
+        assert list(roles.features(table, "y", [], [], path)) == ["x"]
+
+
+def test_minus_one_zero_and_one_are_asked_about():
+    values = pd.Series([-1, 0, 1, 1], name="state")
+    with pytest.warns(UserWarning, match=r"If -1 means unknown: --missing -1\. If these are"):
+        assert roles.labels(values, "auto", PATH)[1] == "regression"
+
+
 def test_a_table_without_features_raises_an_error():
     with pytest.raises(ValueError, match="no column to learn from"):
         roles.features(pd.DataFrame({"y": [1.0, 2.0]}), "y", [], [], PATH)

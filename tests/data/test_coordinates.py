@@ -141,13 +141,21 @@ def test_a_map_has_longitude_and_latitude():
     [
         (["east", "west"], "coordinates names 'west', which is not a column"),
         (["east"], "coordinates must name two columns"),
+        (["east", "east"], "coordinates must name two columns of X, got 'east' twice"),
+        (["east", "kind"], "coordinates must be numbers, column 'kind' holds categories"),
         (POINTS[:5], r"points of shape \(240, 2\), got \(5, 2\)"),
         (np.full((N, 2), np.nan), "missing or infinite value at row 0"),
     ],
 )
 def test_invalid_coordinates_are_rejected(coordinates, words):
     with pytest.raises(ValueError, match=words):
-        regressor().fit(PLANE, Y, coordinates=coordinates)
+        regressor().fit(PLANE.assign(kind="house"), Y, coordinates=coordinates)
+
+
+def test_metres_in_columns_of_degrees_are_rejected():
+    metres = DEGREES.assign(lat=1000 * DEGREES["lat"])
+    with pytest.raises(ValueError, match=r"must hold degrees, row 0 is \[.*\]\. Other names"):
+        regressor().fit(metres, Y, coordinates=["lon", "lat"])
 
 
 def test_coordinates_and_graph_exclude_each_other_and_arrays_are_needed_again():

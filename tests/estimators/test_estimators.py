@@ -15,6 +15,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ebboost as eb
+from ebboost.training import defaults
+from tests.problems import homophilous
 from tests.strategies import random_graph
 
 
@@ -210,6 +212,27 @@ def test_estimators_clone_pickle_and_joblib(tmp_path):
     joblib.dump(m, tmp_path / "m.joblib")
     for copy in (pickle.loads(pickle.dumps(m)), joblib.load(tmp_path / "m.joblib")):
         np.testing.assert_array_equal(copy.predict(X, graph=graph), m.predict(X, graph=graph))
+
+
+def test_a_stored_model_recognises_the_table_fitted_on_without_holding_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(defaults, "MIN_GAIN", -1.0)  # average whatever was tried
+    X, y, graph = homophilous(200)
+    pipeline = make_pipeline(StandardScaler(), eb.EBBSRegressor(10, random_state=0, n_jobs=1))
+    pipeline.fit(X, y, ebbsregressor__graph=graph)
+    model = pipeline[-1]
+    table = pipeline[0].transform(X)
+    assert len(model.state_.members) > 1
+    model.save(tmp_path / "m.ebb")
+    sent = pickle.loads(pickle.dumps(pipeline))
+    np.testing.assert_array_equal(sent.predict(X), model.predict())
+    assert sent.score(X, y) == pipeline.score(X, y)
+    for copy in (sent[-1], eb.load(tmp_path / "m.ebb")):
+        assert all(one.table is None for one in (copy.state_, *copy.state_.members))
+        np.testing.assert_array_equal(copy.predict(table), model.predict())
+        with pytest.raises(ValueError, match="a prediction needs one"):
+            copy.predict(table + 1.0)
+    again = pickle.loads(pickle.dumps(sent))
+    np.testing.assert_array_equal(again.predict(X), model.predict())
 
 
 def test_nested_parameters_can_be_searched():

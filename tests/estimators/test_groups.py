@@ -155,3 +155,11 @@ def test_rules_read_the_variance_of_group_effects_off_the_labels(loss):
     unrelated = noise if loss == "squared_error" else rng.poisson(1.0, 8_000)
     alone = model.fit(features, unrelated, groups=group)
     assert alone.labels_ is None
+
+
+def test_groups_that_are_no_nodes_of_the_graph_give_a_warning():
+    X = np.arange(40.0)[:, None]
+    model = eb.EBBSRegressor(2, labels="field", smoothing=None)
+    near = eb.Graph.from_edges([0, 1], [1, 2])
+    with pytest.warns(UserWarning, match="groups hold '1', graph has 0. Its edges are not used"):
+        model.fit(X, X[:, 0], groups=["1", "2"] * 20, graph=near)

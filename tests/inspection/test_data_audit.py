@@ -46,6 +46,13 @@ def test_each_problem_of_a_column_is_named_and_a_clean_table_has_none():
         assert text in warning
 
 
+def test_a_date_for_each_row_is_no_identifier():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=400), "sold": pd.date_range("2020-01-01", periods=400)})
+    y = np.repeat(rng.normal(size=20), 20) + 0.5 * rng.normal(size=400)
+    assert warnings(X, y, grid(20)) == []
+
+
 def test_columns_with_the_same_problem_share_one_warning():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(np.ones((400, 7)), columns=list("abcdefg")).assign(x=rng.normal(size=400))

@@ -23,6 +23,14 @@ def test_figures_have_a_fixed_number_of_significant_digits(value, text):
 
 
 @pytest.mark.parametrize(
+    ("days", "text"),
+    [(0.0, "1970-01-01"), (-1.0, "1969-12-31"), (18412.5, "2020-05-30 12:00"), (1e9, "1e+09")],
+)
+def test_days_since_1970_are_dates(days, text):
+    assert formatting.date(days) == text
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [(1996, "1996"), (123456, "123,456"), (0.5, "0.5"), (-0.12345, "-0.1235"), (0, "0")],
 )

@@ -346,6 +346,19 @@ def test_a_wide_table_with_categories_and_missing_values(tmp_path):
     assert {"brick", "wood"} <= details
 
 
+def test_dates_are_shown_as_dates_also_by_a_model_from_a_file(tmp_path):
+    X, _, graph = homophilous(300)
+    frame = pd.DataFrame(X).rename(columns=str)
+    frame["sold"] = pd.date_range("2020-01-01", periods=300)
+    y = np.sin(np.arange(300) / 30)
+    model = eb.EBBSRegressor(20, labels="none", smoothing=None, random_state=0, n_jobs=1)
+    model.fit(frame, y, graph=graph).save(tmp_path / "m.ebb", table=True)
+    _, _, data = report(eb.load(tmp_path / "m.ebb"), tmp_path)
+    entries = [entry for _, nodes in data["inspector"]["groups"] for entry in nodes]
+    details = [detail for entry in entries for name, _, detail in entry["own"][0] if name == "sold"]
+    assert details and all(re.fullmatch(r"2020-\d\d-\d\d", detail) for detail in details)
+
+
 def test_a_large_graph_is_sampled(tmp_path, monkeypatch):
     monkeypatch.setattr(_nodes, "MAX_NODES", 200)
     monkeypatch.setattr(_nodes, "MAX_EDGES", 10)

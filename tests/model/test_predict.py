@@ -53,8 +53,9 @@ def test_a_loaded_model_knows_its_labels_without_its_table(tmp_path):
     model.save(tmp_path / "m.ebb")
     loaded = eb.load(tmp_path / "m.ebb")
     np.testing.assert_allclose(loaded.predict(X, graph=GRAPH), model.predict(), rtol=1e-9)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict())
     with pytest.raises(ValueError, match="so a prediction needs one"):
-        loaded.predict(X)
+        loaded.predict(X + 1.0)
 
 
 def test_a_pipeline_predicts_the_fitted_rows_with_labels():

@@ -324,6 +324,38 @@ def test_arrays_that_only_new_rows_or_labels_need_are_checked_at_load(tmp_path, 
 
 
 @pytest.fixture(scope="module")
+def of_coordinates(tmp_path_factory):
+    """The bytes of a model fitted on coordinates and a date."""
+    path = tmp_path_factory.mktemp("coordinates") / "m.ebb"
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({"x": random.random(60), "y": random.random(60)})
+    X["sold"] = pd.date_range("2020-01-01", periods=60)
+    eb.EBBSRegressor(2, random_state=0).fit(X, X["x"], coordinates=["x", "y"]).save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_entry("coordinates_graphs", (0, 0), -1.0), "numbers of neighbours"),
+        (set_entry("coordinates_graphs", (0, 0), 2.5), "numbers of neighbours"),
+        (set_entry("coordinates_graphs", (0, 1), 2.0), "numbers of neighbours"),
+        (replace_array("coordinates_graphs", lambda a: a[:, :2]), "three columns"),
+        (replace_array("coordinates_graphs", lambda a: a[:0]), "three columns"),
+        (set_entry("coordinates_columns", 0, 9), "coordinates_columns must be from 0 to 2"),
+        (replace_array("coordinates_columns", lambda a: a[:1]), "two columns or none"),
+        (set_entry("dates", 0, 7), "dates must be from 0 to 2"),
+        (replace_array("dates", lambda a: a.astype(float)), "dates must be from 0 to 2"),
+        (replace_array("table_digest", lambda a: a[:3]), "table_digest must be 32 bytes"),
+    ],
+)
+def test_what_a_file_says_about_its_inputs_is_checked(of_coordinates, tmp_path, change, message):
+    write_changed(of_coordinates, tmp_path / "m.ebb", **change)
+    with pytest.raises(eb.ModelFileError, match=message):
+        eb.load(tmp_path / "m.ebb")
+
+
+@pytest.fixture(scope="module")
 def other_libraries(tmp_path_factory):
     """Files of the other libraries."""
     path, files = tmp_path_factory.mktemp("other_libraries") / "m.ebb", {}

@@ -44,6 +44,8 @@ TESTS = {
     "neighbour columns": "estimators/test_groups.py::"
     "test_columns_of_groups_are_means_over_their_rows",
     "`coordinates=": "data/test_coordinates.py::test_rows_are_connected_to_their_nearest",
+    "`EBBSRegressor(neighbors": "training/test_coordinate_graph.py::"
+    "test_the_graph_may_be_named_then_only_weights_are_compared",
     "columns named `lat`": "data/test_coordinates.py::"
     "test_columns_of_latitude_and_longitude_are_degrees_in_either_order",
     "an array of shape": "data/test_coordinates.py::"

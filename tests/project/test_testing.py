@@ -100,7 +100,7 @@ def test_every_parameter_of_an_estimator_is_drawn(classifier):
         for model in examples
         if repr(getattr(model, name)) != repr(plain[name])
     }
-    assert set(plain) - seen <= {"device", "relations", "verbose"}
+    assert set(plain) - seen <= {"device", "neighbors", "relations", "verbose"}
     assert {type(model.smoothing).__name__ for model in examples} >= {
         "Laplacian",
         "Kernel",

@@ -316,10 +316,17 @@ def test_candidates_are_compared_at_a_higher_learning_rate_than_the_final_one():
 
 def test_with_very_many_labels_the_gain_is_that_of_the_compared_models(monkeypatch):
     monkeypatch.setattr(defaults, "MOST_LABELS_FROM", 200)
-    monkeypatch.setattr(selection, "estimate_field", lambda *_, **__: FieldEstimate(None, *[0] * 4))
+    estimates = []
+
+    def estimate(*_, **options):
+        estimates.append(options)
+        return FieldEstimate(None, *[0] * 4)
+
+    monkeypatch.setattr(selection, "estimate_field", estimate)
     X, y, graph = homophilous(300)
     m = auto(n_estimators=30, learning_rate=0.1, n_folds=2).fit(X, y, graph=graph)
     assert any("field(λ=2," in name for name in m.selection_["candidate"])  # the default one
+    assert len(estimates) == 1  # its strengths are not estimated again
     losses = dict(zip(m.selection_["candidate"], m.selection_["loss"], strict=True))
     assert m.gain_.without == pytest.approx(np.sqrt(2.0 * losses["none"]))
     assert m.gain_.with_graph == pytest.approx(np.sqrt(2.0 * losses[m.best_candidate_]))

@@ -41,9 +41,10 @@ def test_nearest_rows_are_found_by_the_workers(sharded_nodes, kind):
     nodes = dd.from_pandas(frame, npartitions=5)
     columns = [*COLUMNS, "u", "v"] if kind == "columns" else COLUMNS
     coordinates = ["u", "v"] if kind == "columns" else nodes[["u", "v"]]
-    two = eb.EBBSRegressor(5, **SETTINGS)
+    number = "auto" if kind == "columns" else 6
+    two = eb.EBBSRegressor(5, neighbors=number, **SETTINGS)
     two.fit(nodes[columns], nodes["y"], coordinates=coordinates)
-    graph = eb.Graph.build_knn(points, 8, weight="distance")
+    graph = eb.Graph.build_knn(points, 8 if kind == "columns" else 6, weight="distance")
     one = eb.EBBSRegressor(5, **SETTINGS).fit(frame[columns], frame["y"], graph=graph)
     assert two.cluster_["n_workers"] == 2
     np.testing.assert_allclose(two.predict().compute(), one.predict(), atol=1e-5)
@@ -51,6 +52,10 @@ def test_nearest_rows_are_found_by_the_workers(sharded_nodes, kind):
         sharded_nodes.fit(eb.EBBSRegressor(**SETTINGS), coordinates=["a", "b"])
     with pytest.raises(ValueError, match="coordinates names 'q', which is not a column"):
         two.fit(nodes[columns], nodes["y"], coordinates=["q", "u"])
+    with pytest.raises(ValueError, match="'delaunay' is not supported on a cluster"):
+        two.set_params(neighbors="delaunay").fit(
+            nodes[columns], nodes["y"], coordinates=coordinates
+        )
 
 
 def test_relations_have_the_strengths_of_one_process(sharded_nodes, tmp_path):

@@ -134,6 +134,25 @@ class _Search:
         return best
 
 
+def hidden_deviances(
+    graph: Graph, labels: Labels, scores: Array, loss: Loss, *, n_folds: int = 5, seed: int = 0
+) -> Array:
+    """Return the deviance of each label, times its weight, with the field that is estimated.
+
+    Each label is hidden from the field that predicts it; arguments as in :func:`estimate_field`.
+    """
+    estimate = estimate_field(graph, labels, scores, loss, n_folds=n_folds, seed=seed)
+    search = _Search(graph, labels, scores, _folds(labels, n_folds, seed), n_folds, 1.0)
+    search.hide(n_folds)
+    predicted = search.predict(estimate.loss, estimate.field)
+    with np.errstate(over="ignore"):
+        return labels.weighted(estimate.loss.deviance(predicted, labels.target))
+
+
+def _folds(labels: Labels, n_folds: int, seed: int) -> NDArray[np.int64]:
+    return np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
+
+
 def estimate_field(
     graph: Graph,
     labels: Labels,
@@ -170,7 +189,7 @@ def estimate_field(
         ids = groups.node_ids[graph.groups.group_of[labels.nodes]]
         graph = Graph.from_groups(ids, groups)
         labels = Labels(np.arange(ids.size), labels.target, labels.weight)
-    fold = np.random.default_rng(seed).permutation(labels.nodes.size) % n_folds
+    fold = _folds(labels, n_folds, seed)
     fitted = loss.prepared(labels.target, labels.weight, scores)
     curvature = float(np.mean(fitted.curvature(scores, labels.target)))
     search = _Search(graph, labels, scores, fold, n_folds, curvature)

@@ -23,12 +23,12 @@ from ebboost.inspection.diagnostics import (
     require_validation,
     selection_rows,
 )
-from ebboost.inspection.formatting import figure, file_size, percent
+from ebboost.inspection.formatting import count, figure, file_size, percent
 from ebboost.inspection.metrics import TITLES, rmse
 from ebboost.inspection.model_checks import calibration_check
 from ebboost.model.intervals import fitted_intervals
 from ebboost.model.state import FittedState
-from ebboost.model.summary import error_text, graph_use, models_text
+from ebboost.model.summary import coordinate_graph, error_text, graph_use, models_text
 
 Preset = Literal["default", "fast", "best"]
 
@@ -78,7 +78,7 @@ def fit(
         arguments: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
         arguments |= {"callbacks": [console.ModelsBar(update)], "causal": row_options.causal}
         arguments |= inputs.role_columns(data.table, roles, nodes)
-        model = _train(model, X, y, data.graph, graph_options.coordinates, arguments)
+        model = _train(model, X, y, data.graph, graph_options, arguments)
         if model.stop_reason_ == Interrupt.reason:
             if checkpoint is not None:
                 console.print_note("the same command with --resume continues.")
@@ -110,16 +110,21 @@ def _train(
     X: pd.DataFrame,
     y: NDArray[Any],
     graph: Graph | None,
-    coordinates: tuple[str, str] | None,
+    graph_options: inputs.GraphOptions,
     options: dict[str, Any],
 ) -> inputs.Model:
     """The fitted model; ``graph`` is that of the coordinates, with ids."""
     warnings.filterwarnings("ignore", "Edges connect|.* nearly copies y")  # notes before said so
+    coordinates = graph_options.coordinates
     if coordinates is None:
         return model.fit(X, y, graph=graph, **options)
+    model.set_params(neighbors=graph_options.neighbors_parameter)
     model.fit(X, y, coordinates=coordinates, **options)
-    assert graph is not None
-    return model.from_state(replace(model.state_, graph=graph.with_time(model.graph_.time)))
+    state = model.state_
+    assert graph is not None and state.graph is not None
+    ids = graph.node_ids if graph.has_ids else None
+    built = Graph(state.graph.adjacency, ids, time=state.graph.time, vectors=state.graph.vectors)
+    return model.from_state(replace(state, graph=built))
 
 
 def _estimator(task: str, preset: Preset, rounds: int, seed: int, loss: str) -> inputs.Model:
@@ -131,10 +136,16 @@ def _estimator(task: str, preset: Preset, rounds: int, seed: int, loss: str) -> 
 
 def _model_facts(state: FittedState) -> dict[str, Any]:
     """Sizes, the selected candidates, and what the graph is worth."""
+    graph = state.graph
+    groups = {}
+    if graph is not None and graph.groups is not None:  # its own edges only stand for groups
+        graph = graph.groups.graph
+        groups = {"groups": graph.n_nodes}
     return {
         "nodes": state.n_nodes,
         "columns": state.n_features,
-        "edges": 0 if state.graph is None else state.graph.n_edges,
+        **groups,
+        "edges": 0 if graph is None else graph.n_edges,
         "labels": int(state.labels.nodes.size),
         "candidates": state.candidate_names,
         "selection": state.selection,
@@ -167,8 +178,13 @@ def _held_out_metrics(model: inputs.Model, y: NDArray[Any], level: float) -> dic
 
 def _fit_rows(facts: dict[str, Any], state: FittedState) -> list[tuple[str, str]]:
     """The metrics and facts of a fit in words."""
-    sizes = (f"{facts[name]:,} {name}" for name in ("nodes", "columns", "edges", "labels"))
+    nouns = {"nodes": "row" if "groups" in facts else "node", "columns": "column"}
+    nouns |= {"groups": "group", "edges": "edge", "labels": "label"}
+    sizes = (count(facts[name], noun) for name, noun in nouns.items() if name in facts)
     rows = [("data", ", ".join(sizes)), ("graph", graph_use(state)[0])]
+    if state.coordinates is not None:
+        chosen = coordinate_graph(state.coordinates.neighbors, state.coordinates.weighted)
+        rows.append(("coordinates", chosen))
     if state.gain is not None:
         rows.append(("error", error_text(state.gain)))
         if state.uses_graph and state.gain.is_harm:

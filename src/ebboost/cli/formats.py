@@ -87,12 +87,18 @@ def _reader(path: Path, start: bytes) -> Callable[[Path], pd.DataFrame] | None:
     if path.suffix.lower() in GEOGRAPHIC_SUFFIXES:
         return _read_geographic
     if start.startswith(b"PK\x03\x04"):
-        return pd.read_excel
+        return _read_excel
     if start.startswith(b"\xd0\xcf\x11\xe0"):
         raise ValueError(f"{path} is a spreadsheet of before 2007: save it as .xlsx or CSV.")
     if start.startswith(b"ARROW1"):
         return pd.read_feather
     return _read_parquet if start.startswith(b"PAR1") else None
+
+
+def _read_excel(path: Path) -> pd.DataFrame:
+    """Return the first sheet, text as it stands: pandas would read the id 007 as 7."""
+    frame: pd.DataFrame = pd.read_excel(path, dtype=object)
+    return frame.infer_objects()
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from ebboost.cli.formats import TableSource
 from ebboost.cli.text_columns import as_numbers
 from ebboost.graph import DISTANCE_NAMES, WEIGHT_NAMES, Graph, distance_weights
 from ebboost.graph.graphml import read_graphml
+from ebboost.inspection.formatting import count
 
 ID_NAMES = ("id", "node", "node_id", "nodeid", "ids", "key", "code", "name", "index")
 FROM_NAMES = ("source", "src", "from", "node1", "node_1", "a", "u", "i")
@@ -226,8 +227,12 @@ def _weight_column(
     if columns.weight == NO_WEIGHTS and NO_WEIGHTS not in names:
         return None, False
     for name, option in ((columns.weight, "--weight"), (columns.distance, "--distance")):
-        if name is not None:
-            return tables.check_column(names, name, option, path), option == "--distance"
+        if name is None:
+            continue
+        if option == "--weight" and _named_like([name], DISTANCE_NAMES):
+            text = f"Column {name!r} of {path.name} is used as weights: a large one is a strong tie"
+            _warn(f"{text}. --distance takes it as distances.")
+        return tables.check_column(names, name, option, path), option == "--distance"
     numeric = [name for name in names if _may_be_weights(others[name])]
     if weight := _named_like(numeric, WEIGHT_NAMES):
         text = f"Column {weight!r} of {path.name} is used as edge weights."
@@ -237,6 +242,10 @@ def _weight_column(
         text = f"Column {distance!r} of {path.name} is used as distances d: edges weigh"
         _warn(f"{text} 1 / (1 + d / median d). --weight none ignores it.")
         return distance, True
+    if unusable := _named_like(names, (*WEIGHT_NAMES, *DISTANCE_NAMES)):
+        reason = "some of its values are not numbers from 0 up, or all are 0"
+        _warn(f"Column {unusable!r} of {path.name} is not used: {reason}.")
+        names.remove(unusable)
     if names:
         text = f"Columns of {path.name} that are not used: {', '.join(map(repr, names))}."
         offer = " --weight COLUMN takes one as edge weights, --distance COLUMN as distances."
@@ -338,7 +347,8 @@ def _match_ids(
         lines = [tables.line_of(path, row) for row in rows]
         raise ValueError(
             f"{path}: id {ids[second]!r} in column {name!r} stands in lines {lines[0]} and "
-            f"{lines[1]}: ids must differ. Remove one of the rows, or choose another --id."
+            f"{lines[1]}: ids must differ. Remove one of the rows, or choose another --id. If "
+            f"several rows belong to a node: ebboost fit --groups {name!r}."
         )
     index = pd.Index(more_ids).append(index)
     if not index.is_unique:
@@ -364,8 +374,8 @@ def _known_edges(
     example = str(ends[0 if positions[0][row] < 0 else 1][row])
     n_unknown = f"{unknown.sum():,}"
     if skip_unknown:
-        text = f"{n_unknown} edges name nodes that are not in {nodes.name}, such as {example!r}"
-        _warn(f"{text}: skipped.")
+        absent = f"{count(int(unknown.sum()), 'edge')} to nodes that are not in {nodes.name}"
+        _warn(f"Skipped {absent}, such as {example!r}.")
         return ~unknown
     line = "" if _is_graphml(edges) else f", line {tables.line_of(edges, row, header)}"
     expected = "a row" if id_name is None else f"in column {id_name!r}"

@@ -25,7 +25,7 @@ from ebboost.cli.graph_files import (
     read_rows_and_edges,
 )
 from ebboost.cli.text_columns import as_numbers
-from ebboost.data.coordinates import Coordinates
+from ebboost.data.coordinates import Coordinates, coordinate_columns, first_neighbors, first_outside
 from ebboost.data.reader import TableReader
 from ebboost.estimators import EBBSClassifier, EBBSRegressor
 from ebboost.graph import Graph
@@ -59,6 +59,10 @@ _DISTANCE = "Column of EDGES with distances d: an edge weighs 1 / (1 + d / media
 _SQL = "NODES is a database, SQLite or DuckDB: the query that returns the table."
 _EDGES_SQL = "EDGES is a database: the query that returns the edges."
 _COORDINATES = "Two columns of NODES, such as lon lat, in place of EDGES: the nearest rows connect."
+_NEIGHBORS = (
+    "With --coordinates: number of nearest rows that each row is connected to, or delaunay. "
+    "Default: 8, or 5 or 20 if held-out labels are predicted better."
+)
 _DIRECTED = "Edges have directions: incoming and outgoing neighbours have columns of their own."
 _SKIP = "Leave out edges of nodes that are not in NODES."
 _TASK = "regression, classification or auto."
@@ -95,6 +99,7 @@ class GraphOptions:
     coordinates: Annotated[
         tuple[str, str] | None, option("--coordinates", "COLUMN COLUMN", _COORDINATES)
     ] = None
+    neighbors: Annotated[str | None, option("--neighbors", "NUMBER", _NEIGHBORS)] = None
     sql: Annotated[str | None, option("--sql", "QUERY", _SQL)] = None
     edges_sql: Annotated[str | None, option("--edges-sql", "QUERY", _EDGES_SQL)] = None
     directed: Annotated[bool, option("--directed", None, _DIRECTED)] = False
@@ -103,6 +108,19 @@ class GraphOptions:
     def table(self, nodes: Path) -> TableSource:
         """Return the table of nodes: a file, or a query of a database."""
         return nodes if self.sql is None else Query(nodes, self.sql)
+
+    @property
+    def neighbors_parameter(self) -> int | str:
+        """The parameter ``neighbors`` of the estimators."""
+        value = self.neighbors or "auto"
+        if value != "auto" and self.coordinates is None:
+            raise typer.BadParameter("--neighbors needs --coordinates.")
+        if value in ("auto", "delaunay"):
+            return value
+        if not value.isdecimal() or int(value) < 1:
+            text = f"--neighbors must be auto, delaunay or a number of rows, got {value}."
+            raise typer.BadParameter(text)
+        return int(value)
 
     def read_groups(self, nodes: Path, edges: Path | None, groups: str) -> NodesAndEdges:
         """Read rows that belong to the nodes of EDGES, if there are edges."""
@@ -204,10 +222,16 @@ def role_columns(
         column = table[name]
         if role == "groups":
             result[role] = tables.as_names(column).to_numpy(dtype=object)
-        elif column.dtype.kind == "M":
-            result[role] = column.to_numpy()
-        else:
-            result[role] = as_numbers(column).to_numpy(dtype=np.float64)
+            continue
+        values = column if column.dtype.kind == "M" else as_numbers(column)
+        invalid = values.isna() if role == "time" else ~np.isfinite(values)
+        invalid |= (values <= 0) if role == "exposure" else False
+        if line := tables.first_line(invalid.to_numpy(dtype=bool), path):
+            kind = {"time": "a number or a date", "exposure": "a positive number"}
+            text = f"column {name!r} (--{role}) must be {kind.get(role, 'a number')} in every row"
+            value = column.iloc[int(invalid.to_numpy().argmax())]
+            raise ValueError(f"{path}, line {line}: {text}, got {tables.cell_text(value)}.")
+        result[role] = values.to_numpy()
     return result
 
 
@@ -245,27 +269,40 @@ def read_problem(
     groups: str | None = None,
 ) -> tuple[NodesAndEdges, pd.DataFrame, NDArray[Any], str]:
     """Return what the files hold, the features, the labels and the task."""
-    # A wrong target is reported before both files are read.
+    # Wrong options and a wrong target are reported before both files are read.
+    neighbors = first_neighbors(graph.neighbors_parameter)
     tables.check_column(tables.column_names(graph.table(nodes)), target, "--target", nodes)
     data = graph.read_groups(nodes, edges, groups) if groups else graph.read(nodes, edges)
     if target == data.id_name:
         raise ValueError(f"--target {target!r} is the column of node ids: name another column.")
     with progress("preparing columns"):
-        drop = columns.drop or []
+        drop = [name for name in columns.drop or [] if name != data.id_name]  # is no feature
         X = roles.features(data.table, target, drop, columns.categorical or [], nodes)
         column = roles.without(data.table[target], columns.missing or [])
         y, task = roles.labels(column, columns.task, nodes)
     if graph.coordinates is not None:
-        for name in graph.coordinates:
-            tables.check_column(list(X), name, "--coordinates", nodes)
-            if line := tables.first_line(X[name].isna().to_numpy(), nodes):
-                problem = f"column {name!r} is empty. Every row needs coordinates."
-                raise ValueError(f"{nodes}, line {line}: {problem}")
+        _check_coordinates(X, graph.coordinates, nodes)
         reader = TableReader()
-        _, built = Coordinates.fit(graph.coordinates, list(X), reader.fit(X))
+        _, built = Coordinates.fit(graph.coordinates, list(X), reader.fit(X), neighbors)
         ids = None if data.id_name is None else data.ids
         data = replace(data, graph=Graph(built.adjacency, ids))
     return data, X, y, task
+
+
+def _check_coordinates(X: pd.DataFrame, names: tuple[str, str], nodes: Path) -> None:
+    """Raise an error with the line of a row without coordinates."""
+    for name in names:
+        tables.check_column(list(X), name, "--coordinates", nodes)
+        values = as_numbers(X[name])
+        if line := tables.first_line(values.isna().to_numpy(), nodes):
+            cell = tables.cell_text(X[name].iloc[int(values.isna().argmax())])
+            problem = f"column {name!r} must be a number in every row, got {cell}"
+            raise ValueError(f"{nodes}, line {line}: {problem}. Every row needs coordinates.")
+    columns, by_degrees = coordinate_columns(names, list(X))
+    row = first_outside(X.iloc[:, list(columns)].to_numpy(dtype=float)) if by_degrees else None
+    if row is not None:
+        problem = "latitude and longitude must be degrees. Rename the columns if they are not"
+        raise ValueError(f"{nodes}, line {tables.line_of(nodes, row)}: {problem}.")
 
 
 def load_model(path: Path) -> Model:

@@ -36,16 +36,19 @@ def features(
         X[name] = as_names(X[name]).astype("category")
     for name in [name for name in X.columns if X[name].dtype.kind not in "biufM"]:
         values = X[name].dropna()
-        if len(values) > FEW_ROWS and values.nunique() == len(values):
-            remark = "text that is different in every row, like a name: left out."
-            del X[name]
-        elif name not in categorical and _mostly_numbers(values):
+        is_unique = len(values) > FEW_ROWS and values.nunique() == len(values)
+        if name not in categorical and _mostly_numbers(values):
             invalid = _not_numbers(X[name])
             line = first_line(invalid, path)
             value = str(X[name].iloc[invalid.argmax()])
-            remark = f"taken as categories, because line {line} holds {value!r}, not a number."
+            treated = "left out" if is_unique else "taken as categories"
+            remark = f"{treated}, because line {line} holds {value!r}, not a number."
+        elif is_unique:
+            remark = "text that is different in every row, like a name: left out."
         else:
             continue
+        if is_unique:
+            del X[name]
         warnings.warn(f"Column {name!r} is {remark}", stacklevel=2)
     if not X.shape[1]:
         raise ValueError(f"{path} has no column to learn from besides the ids and {target!r}.")
@@ -71,6 +74,9 @@ def labels(column: pd.Series, task: str, path: Path) -> tuple[NDArray[Any], str]
         raise ValueError(f"{target} is empty in every row. Fill it in where it is known.")
     if task == "auto":
         task = "regression" if _is_spoilt_number(known) else infer_task(known)
+        if is_numeric(known) and set(known) == {-1, 0, 1}:
+            ask = "If -1 means unknown: --missing -1. If these are classes: --task classification."
+            warnings.warn(f"The target is -1, 0 or 1: predicted as a number. {ask}", stacklevel=2)
     if task == "regression":
         return target_numbers(column, path), task
     if known.nunique() < 2:

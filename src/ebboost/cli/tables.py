@@ -183,12 +183,19 @@ def _read_csv(path: Path, text: Collection[str], options: dict[str, Any]) -> pd.
 
 
 def _not_utf8(path: Path, error: UnicodeDecodeError) -> ValueError:
+    if error.object.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return ValueError(f"{path} is UTF-16 text: save it as UTF-8.")
     if b"\0" in error.object:
         return ValueError(f"{path} is not text: pass a CSV or Parquet file.")
     return ValueError(
         f"{path} is not UTF-8 text (byte 0x{error.object[error.start]:02x}): save it as UTF-8, for "
         "example with iconv -f WINDOWS-1252 -t UTF-8."
     )
+
+
+def cell_text(value: object) -> str:
+    """Return a cell as it is quoted in messages."""
+    return "an empty cell" if pd.isna(value) else repr(getattr(value, "item", lambda: value)())
 
 
 def as_names(column: pd.Series) -> pd.Series:

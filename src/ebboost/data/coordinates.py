@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -15,9 +15,11 @@ from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray, TableLike
 from ebboost.graph import Graph, as_points
 
-# RMSE of log prices with 5, 8, 10 and 20 nearest: Lucas County .2527, .2486, .2493, .2487; King
-# County .1607, .1599, .1615, .1617 (another seed changes the latter by .0006).
+# Nearest rows that a row is connected to unless other numbers are compared. RMSE of log prices with
+# 5, 8, 10 and 20: Lucas County .2527, .2486, .2493, .2487; King County .1607, .1599, .1615, .1617
+# (another seed changes the latter by .0006).
 N_NEIGHBORS = 8
+DELAUNAY = 0  # in place of a number: the corners of Delaunay triangles are connected
 _LATITUDE = re.compile(r"lat(itude)?", re.IGNORECASE)
 _LONGITUDE = re.compile(r"lon(g|gitude)?|lng", re.IGNORECASE)
 
@@ -35,39 +37,61 @@ class Coordinates:
     ----------
     points : ndarray of shape (n_nodes, 2 or 3)
     scale : float
-        Median length of the edges between nearest neighbours, in the units of the points.
+        Median length of the edges, in the units of the points.
     columns : tuple of int
         Columns of X that hold the coordinates (latitude first, if degrees); () if there are none.
+    neighbors : int
+        Number of nearest rows that each row is connected to, 0 for Delaunay triangles.
+    weighted : bool
+        Whether an edge of length d weighs 1 / (1 + d / scale), not 1.
+    compared : tuple of (int, bool, float)
+        Graphs that were compared: their neighbors and weighted, and the mean deviance at held-out
+        labels of plain boosting with a latent field on the graph.
     """
 
     points: Array
-    scale: float
+    scale: float = 1.0
     columns: tuple[int, ...] = ()
+    neighbors: int = N_NEIGHBORS
+    weighted: bool = True
+    compared: tuple[tuple[int, bool, float], ...] = ()
 
     @classmethod
     def fit(
-        cls, coordinates: Any, names: Sequence[str], table: Table
+        cls,
+        coordinates: Any,
+        names: Sequence[str],
+        table: Table,
+        neighbors: int = N_NEIGHBORS,
+        weighted: bool = True,
     ) -> "tuple[Coordinates, Graph]":
-        """Return the coordinates of a table and the graph of its nearest rows."""
+        """Return the coordinates of a table and the graph of its rows."""
         columns, by_degrees = coordinate_columns(coordinates, names)
         points = _read_points(table, columns, coordinates, by_degrees)
-        graph = Graph.build_knn(
-            points, min(N_NEIGHBORS, max(len(points) - 1, 1)), weight="distance"
-        )
-        lengths = _lengths(points, *sparse.triu(graph.adjacency, format="coo").coords)
+        return cls(points, columns=columns).with_graph(neighbors, weighted)
+
+    def with_graph(self, neighbors: int, weighted: bool) -> "tuple[Coordinates, Graph]":
+        """Return these points with another graph, and that graph."""
+        n_rows = len(self.points)
+        if neighbors == DELAUNAY:
+            edges = Graph.build_delaunay(self.map)
+        else:
+            edges = Graph.build_knn(self.points, min(neighbors, max(n_rows - 1, 1)))
+        low, high = sparse.triu(edges.adjacency, format="coo").coords
+        lengths = _lengths(self.points, low, high)
         positive = lengths[lengths > 0]
         scale = float(np.median(positive)) if positive.size else 1.0
-        return cls(points, scale, columns), graph
+        changed = replace(self, scale=scale, neighbors=neighbors, weighted=weighted)
+        weights = changed._weights(lengths)
+        return changed, Graph.from_edges(low, high, weights, n_rows)
+
+    def _weights(self, lengths: Array) -> Array:
+        return 1.0 / (1.0 + lengths / self.scale) if self.weighted else np.ones_like(lengths)
 
     @property
     def map(self) -> Array:
         """Points to draw: those of the plane, or degrees in an equirectangular projection."""
-        if self.points.shape[1] == 2:
-            return self.points
-        x, y, z = self.points.T
-        latitude = np.arcsin(np.clip(z, -1.0, 1.0))
-        longitude = np.arctan2(y, x) * np.cos(latitude.mean())
-        return np.rad2deg(np.column_stack([longitude, latitude]))
+        return _plane(self.points)
 
     @property
     def rotation(self) -> tuple[int, int, float] | None:
@@ -92,13 +116,41 @@ class Coordinates:
         """Return the graph of the fitted nodes and new rows, with the edges of the new rows."""
         new = self.read(table, coordinates)
         points = np.vstack([self.points, new])
-        rows = np.arange(len(self.points), len(points))
-        n_neighbors = min(N_NEIGHBORS + 1, len(points))
-        _, nearest = cKDTree(points).query(new, k=n_neighbors)
-        ends = np.sort([np.repeat(rows, n_neighbors), nearest.ravel()], axis=0)
-        low, high = np.unique(ends[:, ends[0] != ends[1]], axis=1)
-        weights = 1.0 / (1.0 + _lengths(points, low, high) / self.scale)
+        n_fitted = len(self.points)
+        if self.neighbors == DELAUNAY:
+            every = sparse.triu(Graph.build_delaunay(_plane(points)).adjacency, format="coo").coords
+            low, high = np.array(every)[:, every[1] >= n_fitted]
+        else:
+            rows = np.arange(n_fitted, len(points))
+            n_nearest = min(self.neighbors + 1, len(points))
+            _, nearest = cKDTree(points).query(new, k=n_nearest)
+            ends = np.sort([np.repeat(rows, n_nearest), nearest.ravel()], axis=0)
+            low, high = np.unique(ends[:, ends[0] != ends[1]], axis=1)
+        weights = self._weights(_lengths(points, low, high))
         return Graph.from_edges(low, high, weights, len(points))
+
+
+def first_neighbors(neighbors: int | str) -> int:
+    """Return the number of nearest rows that the comparison starts with, or ``DELAUNAY``."""
+    if isinstance(neighbors, str):
+        return DELAUNAY if neighbors == "delaunay" else N_NEIGHBORS
+    return neighbors
+
+
+def first_outside(degrees: Array) -> int | None:
+    """Return the first row that is not latitude and longitude in degrees, None if all are."""
+    outside = np.flatnonzero((np.abs(degrees) > [90, 360]).any(axis=1))
+    return int(outside[0]) if outside.size else None
+
+
+def _plane(points: Array) -> Array:
+    """Points of the plane, or degrees in an equirectangular projection, longitude first."""
+    if points.shape[1] == 2:
+        return points
+    x, y, z = points.T
+    latitude = np.arcsin(np.clip(z, -1.0, 1.0))
+    longitude = np.arctan2(y, x) * np.cos(latitude.mean())
+    return np.rad2deg(np.column_stack([longitude, latitude]))
 
 
 def _lengths(points: Array, low: IntArray, high: IntArray) -> Array:
@@ -166,7 +218,9 @@ def coordinate_columns(coordinates: Any, names: Sequence[str]) -> tuple[tuple[in
 
 def _columns(coordinates: Any, names: Sequence[str]) -> tuple[int, ...]:
     """Return the positions of two columns that are named or numbered, () for points."""
-    if isinstance(coordinates, str) or np.ndim(coordinates) != 1:
+    if isinstance(coordinates, str):
+        raise ValueError(f"coordinates must name two columns of X, got {coordinates!r} alone.")
+    if np.ndim(coordinates) != 1:
         return ()
     items = list(coordinates)
     are_names = all(isinstance(item, str) for item in items)
@@ -174,6 +228,8 @@ def _columns(coordinates: Any, names: Sequence[str]) -> tuple[int, ...]:
         return ()
     if len(items) != 2:
         raise ValueError(f"coordinates must name two columns of X, got {items}.")
+    if items[0] == items[1]:
+        raise ValueError(f"coordinates must name two columns of X, got {items[0]!r} twice.")
     for item in items:
         if item not in (names if are_names else range(len(names))):
             raise ValueError(f"coordinates names {item!r}, which is not a column of X: {names}.")
@@ -190,8 +246,16 @@ def _degrees(names: Sequence[str], columns: tuple[int, ...]) -> tuple[int, ...]:
 def _read_points(table: Table, columns: tuple[int, ...], coordinates: Any, degrees: bool) -> Array:
     """Return points of the plane or the sphere, from columns or as they were passed."""
     if columns:
+        for column in columns:
+            if column in table.categorical:
+                name = table.names[column]
+                raise ValueError(f"coordinates must be numbers, column {name!r} holds categories.")
         values = table.values[:, list(columns)]
         values = values.toarray() if sparse.issparse(values) else values
+        if degrees and (row := first_outside(values)) is not None:
+            problem = "columns named latitude and longitude must hold degrees"
+            problem = f"{problem}, row {row} is {values[row].tolist()}"
+            raise ValueError(f"{problem}. Other names, such as x and y, are points of a plane.")
         return as_points(values, "haversine" if degrees else "euclidean")
     if hasattr(coordinates, "representative_point"):  # a GeoSeries
         inner = coordinates.representative_point()

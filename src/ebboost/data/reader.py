@@ -36,6 +36,7 @@ class TableReader:
         self.categorical = categorical
         self.names: tuple[str, ...] = ()
         self.categories: dict[int, list[Any]] = {}
+        self.dates: tuple[int, ...] = ()
         self.is_sparse = False
 
     @property
@@ -63,6 +64,8 @@ class TableReader:
             self.categories = _categories_on_disk(X, coded)
             return self._read_parquet(X)
         self.categories = {p: _categories(columns[name := self.names[p]], name) for p in coded}
+        types = [column.dtype for column in columns.values()]
+        self.dates = tuple(p for p, kind in enumerate(types) if kind in (nw.Datetime, nw.Date))
         return self._read_columns(columns)
 
     def read(self, X: TableLike) -> Table:
@@ -150,7 +153,8 @@ class TableReader:
         _check_range(values, list(columns))
         categorical = tuple(sorted(self.categories))
         origin = tuple(range(len(columns)))
-        return Table(values, tuple(columns), categorical, origin, categories=self.categories)
+        more: dict[str, Any] = {"categories": self.categories, "dates": self.dates}
+        return Table(values, tuple(columns), categorical, origin, **more)
 
     def _read_parquet(self, X: ParquetTable) -> Table:
         if not X.shape[0] or not X.shape[1]:

@@ -35,6 +35,7 @@ class Table:
     categorical: tuple[int, ...] = ()  # positions of the columns that hold category codes
     origin: tuple[int, ...] = ()  # for each column, that of the user's table it was computed from
     categories: Mapping[int, Sequence[Any]] = field(default_factory=dict, kw_only=True)
+    dates: tuple[int, ...] = field(default=(), kw_only=True)  # columns of days since 1970
 
     @property
     def n_rows(self) -> int:

@@ -208,7 +208,12 @@ def _listed_labels(
 
 
 def node_positions(
-    nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeats: bool = False
+    nodes: ArrayLike,
+    n_rows: int,
+    name: str = "nodes",
+    *,
+    repeats: bool = False,
+    among: str = "X has rows",
 ) -> IntArray:
     """Return row positions from integers or a mask: in range and, unless ``repeats``, unique."""
     array = np.asarray(nodes)
@@ -227,7 +232,7 @@ def node_positions(
         )
     outside = np.flatnonzero((array < 0) | (array >= n_rows))
     if outside.size:
-        problem = f"{name} names row {array[outside[0]]} at position {outside[0]}, X has rows 0 to"
+        problem = f"{name} names row {array[outside[0]]} at position {outside[0]}, {among} 0 to"
         raise ValueError(f"{problem} {n_rows - 1}. For node ids use graph.index_of(ids).")
     unique = np.unique(array, return_index=True)[1]
     if unique.size != array.size and not repeats:

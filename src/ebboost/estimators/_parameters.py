@@ -29,6 +29,12 @@ PARAMETERS = """n_estimators : int, default=3000
         For ``graph={{"friend": g1, "city": g2}}``: what the weights of each relation are multiplied
         by, e.g. ``{{"friend": 1.0, "city": 0.2}}``; negative for heterophily. ``"auto"`` estimates
         them from the labels.
+    neighbors : "auto", int or "delaunay", default="auto"
+        For ``fit(coordinates=...)``: the number of nearest rows that each row is connected to, or
+        Delaunay triangles. ``"auto"``: 8, or 5 or 20 if a latent field on that graph predicts
+        held-out labels better, beyond chance. Equal weights are compared with those by distance in
+        the same way. Nothing is compared with ``selection="rules"``, where parts that use the graph
+        are fixed, and on a cluster.
     learner : str, Learner, regressor or list of regressors, default="lightgbm"
         ``"lightgbm"`` (with settings for the number of labels; ``eb.LightGBM()`` has LightGBM's
         own), ``"xgboost"``, ``"catboost"``, an ``eb.LightGBM``, ``eb.XGBoost`` or ``eb.CatBoost``

@@ -59,6 +59,7 @@ class BaseEBBS(FittedModel):
         "feature_smoothing": [Smoother, StrOptions({"auto"}), None],
         "spectral_features": [SpectralFeatures, StrOptions({"auto"}), None],
         "relations": [Mapping, StrOptions({"auto"})],
+        "neighbors": [StrOptions({"auto", "delaunay"}), Interval(Integral, 1, None, closed="left")],
         "learner": "no_validation",
         "loss": [Loss, str],
         "momentum": [Momentum, "boolean", StrOptions({"simple", "corrected"})],
@@ -85,6 +86,7 @@ class BaseEBBS(FittedModel):
     feature_smoothing: Smoother | str | None = "auto"
     spectral_features: SpectralFeatures | str | None = "auto"
     relations: Mapping[str, float] | str = "auto"
+    neighbors: int | str = "auto"
     learner: Any = "lightgbm"
     loss: Loss | str = "auto"
     momentum: Momentum | str | bool = False
@@ -175,11 +177,12 @@ class BaseEBBS(FittedModel):
             The node of ``graph`` that each row belongs to, where several rows share one: the latent
             field has a value for each group. Without ``graph``, groups have independent effects.
         coordinates : two column names, array of shape (n_nodes, 2) or GeoSeries, optional
-            In place of ``graph``: rows are connected to their 8 nearest, with weights
-            1 / (1 + d / median d). Great-circle distances are used for columns named latitude and
-            longitude (or lat, lon, lng) and for geometry in degrees. Coordinates are columns of the
-            trees, too: an array or geometry is appended to X as x and y, or longitude and latitude.
-            The geometry of a GeoDataFrame is used by default.
+            In place of ``graph``: rows are connected to their nearest, by default with weights
+            1 / (1 + d / median d), as the parameter ``neighbors`` says. Great-circle distances are
+            used for columns named latitude and longitude (or lat, lon, lng) and for geometry in
+            degrees. Coordinates are columns of the trees, too: an array or geometry is appended to
+            X as x and y, or longitude and latitude. The geometry of a GeoDataFrame is used by
+            default.
         offset : array-like of shape (n_nodes,), optional
             Added to the score of every node, labelled or not.
         exposure : array-like of shape (n_nodes,), optional

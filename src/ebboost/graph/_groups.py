@@ -17,13 +17,9 @@ def group_ids(groups: Iterable[object]) -> Ids:
 
 def unique_ids(ids: Ids) -> Ids:
     """Return each id once, in the order of the rows."""
+    if ids.dtype.kind in "iu":
+        return ids[np.sort(np.unique(ids, return_index=True)[1])]
     return as_id_array(dict.fromkeys(ids.tolist()), "groups")
-
-
-def positions(known: Ids, ids: Ids) -> IntArray:
-    """Return the positions of ids among known ones, -1 for others."""
-    position = {value: number for number, value in enumerate(known.tolist())}
-    return np.fromiter((position.get(value, -1) for value in ids.tolist()), np.int64, ids.size)
 
 
 def row_adjacency(group_of: IntArray, groups: sparse.csr_array) -> sparse.csr_array:

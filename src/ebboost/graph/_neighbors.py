@@ -67,7 +67,7 @@ def delaunay_edges(coords: ArrayLike, metric: Metric) -> Ends:
         corners = first[Delaunay(unique).simplices]
     except (QhullError, ValueError):
         problem = "coords must have three points or more that are not on one line"
-        raise ValueError(f"{problem}: use build_knn.") from None
+        raise ValueError(f"{problem}: connect nearest neighbours instead.") from None
     source = np.concatenate([corners[:, 0], corners[:, 1], corners[:, 2], order[repeated]])
     target = np.concatenate([corners[:, 1], corners[:, 2], corners[:, 0], order[repeated + 1]])
     return source.astype(np.int64), target.astype(np.int64)

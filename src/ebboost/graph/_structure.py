@@ -11,10 +11,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from ebboost.data.once import lazy_property
-from ebboost.graph._groups import group_ids, positions, row_adjacency, unique_ids
+from ebboost.graph._groups import group_ids, row_adjacency, unique_ids
 from ebboost.graph._similarity import similarity_weights
 from ebboost.graph._subgraph import surroundings
-from ebboost.graph.ids import Ids, as_id_array, lookup
+from ebboost.graph.ids import Ids, as_id_array, lookup, positions_of
 
 G = TypeVar("G", bound="GraphStructure")
 
@@ -112,11 +112,11 @@ class GraphStructure:
         known = unique_ids(ids)
         adjacency = sparse.csr_array((known.size, known.size))
         if graph is not None:
-            new = known[positions(graph.node_ids, known) < 0]
+            new = known[positions_of(graph.node_ids, known) < 0]
             known = as_id_array([*graph.node_ids.tolist(), *new.tolist()], "groups")
             parts = [graph.adjacency, sparse.csr_array((new.size, new.size))]
             adjacency = sparse.csr_array(sparse.block_diag(parts, format="csr"))
-        group_of = positions(known, ids)
+        group_of = positions_of(known, ids)
         between = cls(adjacency, known)
         return cls(row_adjacency(group_of, adjacency), groups=Groups(between, group_of))
 

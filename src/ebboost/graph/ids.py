@@ -36,21 +36,24 @@ def as_id_array(ids: Iterable[object], name: str) -> Ids:
     return np.fromiter(items, object, len(items))
 
 
+def positions_of(known: Ids, ids: Ids) -> NDArray[np.int64]:
+    """Return the positions of ids among known ones, -1 for others."""
+    # Signed and unsigned together would be compared as floats, which round large ids.
+    if known.size and known.dtype.kind in "iu" and known.dtype.kind == ids.dtype.kind:
+        order = np.argsort(known, kind="stable")
+        rank = np.searchsorted(known, ids, sorter=order)
+        position = order[np.minimum(rank, known.size - 1)].astype(np.int64)
+        return np.where(known[position] == ids, position, -1)
+    numbers = {value: number for number, value in enumerate(known.tolist())}
+    return np.fromiter((numbers.get(value, -1) for value in ids.tolist()), np.int64, ids.size)
+
+
 def lookup(
     ids: Ids, wanted: Ids, name: str, remedy: str = "Add it to nodes, or drop that edge."
 ) -> NDArray[np.int64]:
     """Return the positions of ``wanted`` in ``ids``; the first unknown id raises ValueError."""
-    # Signed and unsigned together would be compared as floats, which round large ids.
-    if ids.size and ids.dtype.kind in "iu" and ids.dtype.kind == wanted.dtype.kind:
-        order = np.argsort(ids, kind="stable")
-        rank = np.searchsorted(ids, wanted, sorter=order)
-        positions = order[np.minimum(rank, ids.size - 1)].astype(np.int64)
-        unknown = ids[positions] != wanted
-    else:
-        table = {value: position for position, value in enumerate(ids.tolist())}
-        candidates = (table.get(value, -1) for value in wanted.tolist())
-        positions = np.fromiter(candidates, np.int64, wanted.size)
-        unknown = positions < 0
+    positions = positions_of(ids, wanted)
+    unknown = positions < 0
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
         value = wanted[row : row + 1].tolist()[0]

@@ -70,7 +70,7 @@ def audit_table(table: Table, nodes: Nodes, labels: Array, classes: bool) -> lis
     for position, name in enumerate(table.names):
         categorical = position in table.categorical
         problem = _column_problem(values[:, position], categorical, nodes, labels, classes)
-        if problem is not None:
+        if problem is not None and (problem[0] != "identifier" or position not in table.dates):
             columns.setdefault(problem[0], []).append(f"{shorten(name)!r}{problem[1]}")
     findings = [
         Finding(text.format(listed(columns[problem])), advice)

@@ -199,7 +199,7 @@ def selection_rows(state: FittedState) -> list[SelectionRow]:
             str(CANDIDATES.get(str(name), name)),
             float(loss),
             float(error),
-            f"{folds} of {max(columns[3])}",
+            f"{folds} of {state.n_compared_folds}",
             float(rounds),
             name in state.candidate_names,
         )

@@ -28,6 +28,15 @@ def number(value: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
+def date(days: float) -> str:
+    """Days since 1970 as a date, with the time of day if it is not midnight."""
+    if not abs(days) < 3e6:  # years of four digits
+        return number(days)
+    minutes = np.datetime64(round(days * 1440), "m")
+    day = minutes.astype("datetime64[D]")
+    return str(day) if day == minutes else str(minutes).replace("T", " ")
+
+
 def percent(share: float, decimals: int | None = None) -> str:
     """A share in percent; by default with decimals only below 10% and just below 100%."""
     if decimals is not None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ebboost.data.table import Table
 from ebboost.inspection.diagnostics import Model, Validation, share_range
-from ebboost.inspection.formatting import count, number, percent, shorten
+from ebboost.inspection.formatting import count, date, number, percent, shorten
 
 Group = tuple[str, NDArray[np.bool_]]
 MIN_GROUP = 20
@@ -103,8 +103,9 @@ def _column_groups(model: Model, table: Table | None, held_out: Validation) -> l
     low, high = (float(end) for end in np.quantile(known, [1 / 3, 2 / 3]))
     if not low < high:
         return []
+    ends = [(date if column in table.dates else number)(end) for end in (low, high)]
     return [
-        (f"{name} up to {number(low)}", values <= low),
-        (f"{name} from {number(low)} to {number(high)}", (values > low) & (values <= high)),
-        (f"{name} above {number(high)}", values > high),
+        (f"{name} up to {ends[0]}", values <= low),
+        (f"{name} from {ends[0]} to {ends[1]}", (values > low) & (values <= high)),
+        (f"{name} above {ends[1]}", values > high),
     ]

@@ -15,7 +15,6 @@ from scipy import sparse
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
-from ebboost.data.coordinates import Coordinates
 from ebboost.data.graph_columns import MAX_LEVELS, OTHERS, STATISTICS
 from ebboost.data.pipeline import FeaturePipeline
 from ebboost.data.reader import TableReader
@@ -308,20 +307,6 @@ def symmetric(arrays: Arrays, name: str, n_nodes: int) -> sparse.csr_array:
     return adjacency
 
 
-def coordinates(arrays: Arrays, n_nodes: int, n_features: int) -> Coordinates | None:
-    """Return the coordinates of the fitted nodes: of a plane, or on the unit sphere."""
-    if "coordinates_points" not in arrays:
-        return None
-    points = numbers(arrays, "coordinates_points", n_nodes, None)
-    scale = float(numbers(arrays, "coordinates_scale", 1)[0])
-    columns = arrays["coordinates_columns"]
-    require(points.shape[1] in (2, 3) and scale > 0, "coordinates must be points of two or three")
-    require(columns.dtype.kind == "i" and columns.shape in ((0,), (2,)), "two columns or none")
-    in_range = ((columns >= 0) & (columns < n_features)).all()
-    require(in_range, f"coordinates_columns must be from 0 to {n_features - 1}")
-    return Coordinates(points, scale, tuple(columns.tolist()))
-
-
 def read_columns(
     section: dict[str, Any], parameters: dict[str, Any], names: NDArray[Any] | None
 ) -> TableReader:
@@ -349,11 +334,14 @@ def read_tables(
     fitted = (reader.names, tuple(sorted(reader.categories)), tuple(range(width)))
     tables = {}
     for name, part in section["stored"].items():
-        columns = {field: tuple(part[field]) for field in TABLE_FIELDS}
+        columns: dict[str, Any] = {field: tuple(part[field]) for field in TABLE_FIELDS}
         width = len(columns["names"])
         dense = arrays.get(f"{name}_values")
         values = csr(arrays, name, (n_nodes, width)) if dense is None else dense
-        table = Table(values, **columns, categories=reader.categories if name == "fitted" else {})
+        more: dict[str, Any] = {}
+        if name == "fitted":
+            more = {"categories": reader.categories, "dates": reader.dates}
+        table = Table(values, **columns, **more)
         entries = table.values.data if table.is_sparse else table.values
         if name == "fitted":
             same = tuple(columns.values()) == fitted and table.is_sparse == reader.is_sparse

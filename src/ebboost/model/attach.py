@@ -1,7 +1,7 @@
 """New rows connected to the nodes of a fitted graph."""
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +9,7 @@ from scipy import sparse
 
 from ebboost.data import validation as checks
 from ebboost.graph import Graph
+from ebboost.graph.ids import as_id_array
 
 #: New rows and the fitted nodes that they are connected to, and weights if not all are 1; or the
 #: graph of the fitted nodes followed by the new rows.
@@ -55,7 +56,12 @@ def attached_groups(fitted: Graph | None, groups: Iterable[object]) -> Graph:
     if fitted is None or fitted.groups is None:
         raise ValueError("groups was given, but this model was fitted without groups.")
     between, group_of = fitted.groups
-    return Graph.from_groups([*between.node_ids[group_of].tolist(), *groups], between)
+    known = between.node_ids[group_of]
+    new = as_id_array(groups.to_numpy() if hasattr(groups, "to_numpy") else groups, "groups")
+    ids: Iterable[object] = [*known.tolist(), *new.tolist()]
+    if {known.dtype.kind, new.dtype.kind} == {"i"}:
+        ids = np.concatenate([known, new])
+    return Graph.from_groups(ids, between)
 
 
 def _joined(
@@ -78,7 +84,8 @@ def _pairs(
     if fitted.has_ids:
         nodes = fitted.index_of(attach[1])
     else:
-        nodes = checks.node_positions(attach[1], fitted.n_nodes, "attach[1]", repeats=True)
+        where: dict[str, Any] = {"repeats": True, "among": "the fit has rows"}
+        nodes = checks.node_positions(attach[1], fitted.n_nodes, "attach[1]", **where)
     if rows.size != nodes.size:
         problem = f"attach names {rows.size} rows and {nodes.size} fitted nodes"
         raise ValueError(f"{problem}: pass a pair for each edge.")

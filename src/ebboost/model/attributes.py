@@ -286,6 +286,10 @@ class LearnedAttributes(BaseEstimator):
     loss_ = learned("loss", "The loss, its scale estimated from the labels.")
     ensemble_ = learned("ensemble", "The trees; ``ensemble_.booster`` is an ordinary booster.")
     graph_ = learned("graph", "The graph fitted on; of several relations, their weighted sum.")
+    coordinates_ = learned(
+        "coordinates",
+        "Points of the fitted rows and their graph: neighbors, weighted, and those compared.",
+    )
     relation_strengths_ = learned("relation_strengths", "Strength of each relation.")
     cluster_ = learned("cluster", "Workers, reductions and bytes of a fit on a cluster.")
     init_score_ = learned("init_score", "Score of every node before the first tree.")
@@ -339,7 +343,7 @@ class LearnedAttributes(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
         if "_state" in state:
-            state = state | {"_state": replace(self._state, table=None, encoded_table=None)}
+            state = state | {"_state": self._state.without_table()}
         return state
 
     def _repr_html_inner(self) -> str:

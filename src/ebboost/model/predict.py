@@ -15,6 +15,7 @@ from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels, masked_prediction
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import NEEDS_COORDINATES, append_columns, join_columns, split_geometry
+from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
 from ebboost.data.reader import count_rows, group_column
 from ebboost.data.table import Table
@@ -147,13 +148,16 @@ def _times(state: FittedState, X: object, time: ArrayLike | None) -> Array | Non
 
 def is_fitted_table(state: FittedState, X: object, coordinates: ArrayLike | None = None) -> bool:
     """Whether a table has the rows of the fitted one, as far as the state knows them."""
-    if state.graph is None or state.table is None or count_rows(X) != state.n_nodes:
+    is_known = state.table is not None or state.table_digest is not None
+    if state.graph is None or not is_known or count_rows(X) != state.n_nodes:
         return False
     table = read_table(state, X)
     if coordinates is not None and state.coordinates is not None:
         points = state.coordinates.read(table, coordinates)
         if not np.array_equal(points, state.coordinates.points):
             return False
+    if state.table is None:
+        return fingerprint_of(table.values) == state.table_digest
     return _same_values(table.values, state.table.values)
 
 

@@ -33,6 +33,7 @@ from ebboost.data.table import Table
 from ebboost.learners import Learner, LightGBM
 from ebboost.learners.averaged import load_ensemble
 from ebboost.model import _untrusted as untrusted
+from ebboost.model import _untrusted_inputs as inputs
 from ebboost.model.candidate import Candidate
 from ebboost.model.codec import PartCodec
 from ebboost.model.container import FileFormat, error_text, pack_arrays, unpack_arrays
@@ -94,6 +95,7 @@ def save(state: FittedState, path: str | os.PathLike[str], table: bool = False) 
     history = {name: losses for name, losses in state.history.items() if name != "seconds"}
     selection = {name: values for name, values in state.selection.items() if name != "seconds"}
     state = replace(state, history=history, selection=selection)
+    state = state if table else state.without_table()
     stored = {name: getattr(state, attribute) for name, attribute in _TABLES.items() if table}
     tables: dict[str, Table] = {name: part for name, part in stored.items() if part is not None}
     first, *others = state.candidates
@@ -186,10 +188,17 @@ def _arrays(state: FittedState, tables: Mapping[str, Table]) -> untrusted.Arrays
             arrays |= {f"{name}_{part}": getattr(matrix, part) for part in untrusted.CSR}
         else:
             arrays[f"{name}_values"] = np.asarray(matrix)
+    if state.table_digest is not None:
+        arrays["table_digest"] = np.frombuffer(bytes.fromhex(state.table_digest), "<i8")
+    if state.reader.dates:
+        arrays["dates"] = np.array(state.reader.dates, dtype=np.int64)
     if state.coordinates is not None:
         arrays["coordinates_points"] = state.coordinates.points
         arrays["coordinates_scale"] = np.array([state.coordinates.scale])
         arrays["coordinates_columns"] = np.array(state.coordinates.columns, dtype=np.int64)
+        chosen = (state.coordinates.neighbors, state.coordinates.weighted, np.nan)
+        graphs = [chosen, *state.coordinates.compared]
+        arrays["coordinates_graphs"] = np.array(graphs, dtype=np.float64)
     return arrays | _pipeline_arrays(state.pipeline)
 
 
@@ -237,6 +246,7 @@ def load_state(
         n_nodes, n_outputs = untrusted.check_arrays(arrays, facts["classes"])
         section = manifest["table"]
         reader = untrusted.read_columns(section, parameters, facts["feature_names"])
+        reader.dates = inputs.positions(arrays, "dates", len(reader.names))
         tables = untrusted.read_tables(section, reader, arrays, n_nodes)
         learner = learners.as_learner(parameters["learner"])
         ensemble = load_ensemble(learner, entries)
@@ -259,8 +269,7 @@ def load_state(
             column_origin=tuple(section["origin"]),
             ensemble=ensemble,
             environment=manifest["environment"],
-            coordinates=untrusted.coordinates(arrays, n_nodes, len(reader.names)),
-            offset=arrays.get("offset"),
+            **inputs.read_inputs(arrays, n_nodes, len(reader.names)),
             **values,
         )
         untrusted.smoke_test(state, learner.takes_categories)

@@ -188,8 +188,8 @@ def spread_table(table: Table | None, raw: Array, variance: Array, neighbors: Ar
         return Table(own, COLUMNS, (), (0, 1, 2, 3))
     values = np.hstack([np.asarray(table.values, dtype=np.float64), own])
     names = (*table.names, *COLUMNS)
-    categories = {"categories": table.categories}
-    return Table(values, names, table.categorical, tuple(range(len(names))), **categories)
+    origin = tuple(range(len(names)))
+    return Table(values, names, table.categorical, origin, categories=table.categories)
 
 
 def spread_of_rows(

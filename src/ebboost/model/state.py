@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.losses import Loss
 from ebboost.data.coordinates import Coordinates
+from ebboost.data.fingerprint import fingerprint_of
 from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
 from ebboost.data.pipeline import FeaturePipeline
@@ -192,6 +193,8 @@ class FittedState:
         Workers, calls and bytes of a fit on a cluster.
     table : Table or None
         The table fitted on; None after loading, and where it is in files or on a cluster.
+    table_digest : str or None
+        SHA-256 of the values of that table, where the state has a graph and not the table.
     encoded_table : Table or None
         The columns of the trees, where categories were encoded with the labels.
     shards : Shards or None
@@ -234,6 +237,21 @@ class FittedState:
     source: Mapping[str, Any] | None = None
     shards: Any = field(default=None, repr=False)
     coordinates: Coordinates | None = field(default=None, repr=False)
+    table_digest: str | None = None
+
+    def without_table(self) -> "FittedState":
+        """Return the state without the table fitted on, which it still recognises.
+
+        Returns
+        -------
+        FittedState
+        """
+        digest = self.table_digest
+        if self.table is not None and self.graph is not None:
+            digest = fingerprint_of(self.table.values)
+        changes: dict[str, Any] = {"table": None, "encoded_table": None, "table_digest": digest}
+        members = tuple(replace(one, **changes) for one in self.members)
+        return replace(self, members=members, **changes)
 
     @property
     def spread(self) -> "Spread | None":
@@ -277,6 +295,11 @@ class FittedState:
     def n_folds(self) -> int:
         """Number of models of each candidate."""
         return len(self.candidates[0].rounds)
+
+    @property
+    def n_compared_folds(self) -> int:
+        """Number of folds that candidates were compared on, at most."""
+        return max([self.n_folds, *map(int, self.selection.get("folds", []))])
 
     @property
     def candidate_names(self) -> list[str]:

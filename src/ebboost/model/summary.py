@@ -4,6 +4,7 @@ import numpy as np
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import SquaredError
+from ebboost.data.coordinates import DELAUNAY, Coordinates
 from ebboost.model.intervals import fitted_intervals
 from ebboost.model.output import ClassOutput
 from ebboost.model.state import FittedState, GraphGain
@@ -19,6 +20,8 @@ def summarize(state: FittedState) -> str:
         rows.insert(0, ("warning", f"the graph does harm: {error_text(state.gain)}"))
     first, *others = graph_use(state)
     rows += [("graph", first), *(("", f"{'':12}{other}") for other in others)]
+    if state.coordinates is not None:
+        rows += _coordinate_rows(state.coordinates)
     if state.gain is not None:
         rows.append(("error", error_text(state.gain)))
     for one in state.candidates:
@@ -123,6 +126,26 @@ def _field_rows(state: FittedState) -> Rows:
     return rows
 
 
+def _coordinate_rows(coordinates: Coordinates) -> Rows:
+    """The graph of the coordinates, and those that it was compared with."""
+    chosen = (coordinates.neighbors, coordinates.weighted)
+    rows = [("coordinates", coordinate_graph(*chosen))]
+    if coordinates.compared:
+        text = "deviance of plain boosting with a field on it at labels that were not trained on:"
+        rows.append(("", f"{'':12}{text}"))
+    for neighbors, weighted, deviance in coordinates.compared:
+        mark = "*" if (neighbors, weighted) == chosen else " "
+        text = f"{deviance:<10.4g}{coordinate_graph(neighbors, weighted)}"
+        rows.append(("", f"{'':10}{mark} {text}"))
+    return rows
+
+
+def coordinate_graph(neighbors: int, weighted: bool) -> str:
+    """Return a graph of coordinates in words."""
+    kind = "Delaunay triangles" if neighbors == DELAUNAY else f"{neighbors} nearest rows"
+    return f"{kind}, {'weighted by distance' if weighted else 'equal weights'}"
+
+
 def _selection_rows(state: FittedState) -> Rows:
     """The candidates, best first."""
     names = state.selection.get("candidate", [])
@@ -130,10 +153,10 @@ def _selection_rows(state: FittedState) -> Rows:
         return []
     columns = (state.selection[name] for name in ("candidate", "loss", "folds"))
     rows = [("selection", "loss at labels that were not trained on; * selected:")]
-    most = max(state.selection["folds"])
     for name, loss, folds in list(zip(*columns, strict=True))[:MAX_CANDIDATES]:
         mark = "*" if name in state.candidate_names else " "
-        part = "" if folds == most else f" ({folds} of {most} folds)"
+        n_folds = state.n_compared_folds
+        part = "" if folds == n_folds else f" ({folds} of {n_folds} folds)"
         rows.append(("", f"{'':10}{mark} {loss:<10.4g}{name}{part}"))
     return rows
 

@@ -20,6 +20,7 @@ from ebboost.data.sharded import total_rows
 from ebboost.data.splitting import assign_folds, hold_out, latest_blocks
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray, LabelledNodes, LabelsLike, TableLike
+from ebboost.data.warn import warn_caller
 from ebboost.graph import Graph, Graphs
 from ebboost.learners import as_learner
 from ebboost.model.codec import describe_parameters
@@ -52,7 +53,9 @@ class FitData(NamedTuple):
     causal: bool = False
     init_model: FittedState | None = None
 
-    def with_graph(self, reader: TableReader, table: Table) -> "tuple[FitData, Coordinates | None]":
+    def with_graph(
+        self, reader: TableReader, table: Table, neighbors: int
+    ) -> "tuple[FitData, Coordinates | None]":
         """Return the data with the graph of the coordinates, and these, where they were passed."""
         if self.groups is not None:
             return self._replace(graph=self._row_graph(table.n_rows)), None
@@ -60,7 +63,12 @@ class FitData(NamedTuple):
             return self, None
         if self.graph is not None:
             raise ValueError("graph and coordinates exclude each other: pass one of them.")
-        coordinates, graph = Coordinates.fit(self.coordinates, reader.names, table)
+        weighted = True
+        if self.init_model is not None and self.init_model.coordinates is not None:
+            neighbors = self.init_model.coordinates.neighbors
+            weighted = self.init_model.coordinates.weighted
+        where = (self.coordinates, reader.names, table)
+        coordinates, graph = Coordinates.fit(*where, neighbors, weighted)
         return self._replace(graph=graph), coordinates
 
     def _row_graph(self, n_rows: int) -> Graph:
@@ -70,6 +78,14 @@ class FitData(NamedTuple):
         graph = Graph.from_groups(group_column(self.X, self.groups), self.graph)
         if graph.n_nodes != n_rows:
             raise ValueError(f"groups has {graph.n_nodes} entries, X has {n_rows} rows.")
+        assert graph.groups is not None
+        between, group_of = graph.groups
+        if self.graph is not None and (group_of >= self.graph.n_nodes).all():
+            ids = [between.node_ids[one].tolist() for one in ([group_of[0]], [0])]
+            warn_caller(
+                f"No group is a node of graph: groups hold {ids[0][0]!r}, graph has {ids[1][0]!r}. "
+                "Its edges are not used. Are ids numbers in one and text in the other?"
+            )
         return graph
 
 

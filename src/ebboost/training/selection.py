@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
+from ebboost.data.labels import Labels
 from ebboost.data.sharded import average, standard_error, total_rows
 from ebboost.model.candidate import Candidate
 from ebboost.training import defaults
+from ebboost.training.coordinate_graph import choose_graph
 from ebboost.training.default_field import default_field
 from ebboost.training.evaluation import compared_losses
 from ebboost.training.parts import TREE_PARTS, Parts, named
@@ -108,6 +110,7 @@ class Search:
         self.comparing = self.runner.comparing() if self.parts.steps else self.runner
         self._final: set[str] = set()
         self._estimates: dict[tuple[str, int], LatentField | None] = {}
+        self._keeps_strengths = False
         #: Plain boosting with the trees of the selected candidate, if that was possible.
         self.plain: Candidate | None = None
 
@@ -170,6 +173,22 @@ class Search:
         """Whether a candidate that is trained is better by more than chance."""
         models = (self.models(current), self.models(candidate))
         return candidate.uses_graph and compare(self.problem, *models).in_errors > defaults.CLEAR
+
+    def with_chosen_graph(self) -> Problem:
+        """Return the problem with the graph of its coordinates that predicts labels best.
+
+        Graphs are compared where plain boosting is a candidate, by its scores out of fold.
+        """
+        plain = self.parts.plain
+        is_compared = bool(self.parts.steps) and not plain.uses_graph
+        if self.problem.coordinates is None or not is_compared:
+            return self.problem
+        self._train(plain, range(self._n_folds(defaults.ENOUGH_IF_CLEAR)))
+        labels, scores = self._scores_without_field(self.models(plain))
+        n_labels = total_rows(labels.target)
+        if self.runner.interrupt.is_set or n_labels < defaults.MIN_LABELS_FOR_FOLDS:
+            return self.problem
+        return choose_graph(self.problem, labels, scores)
 
     def repeat(self, number: int) -> "Search":
         """Return the same search with other folds and another seed."""
@@ -346,6 +365,8 @@ class Search:
         self, current: Candidate, start: LatentField | None = None
     ) -> LatentField | None:
         """The field that predicts labels best from the candidate's scores out of fold, if any."""
+        if start is not None and self._keeps_strengths:
+            return start
         models = self.models(current)
         key = (current.name, len(models))
         if key not in self._estimates:
@@ -357,21 +378,26 @@ class Search:
     ) -> LatentField | None:
         problem = self.problem
         assert problem.graph is not None
-        labels, scores = out_of_fold(problem, models, "held_out_scores")
-        if not total_rows(labels.target) and problem.labels.evaluation is not None:
-            labels = problem.labels.evaluation
-            scores = average([model.evaluation_scores for model in models.values()])
+        labels, scores = self._scores_without_field(models)
         if total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:
             return start or default_field(problem)
         arguments = (problem.graph, labels, scores, problem.output.loss)
         field = estimate_field(*arguments, seed=problem.seed, start=start).field
         if field is None and problem.n_labels > defaults.MOST_LABELS_FROM:
-            return start or default_field(
-                problem
-            )  # a share of the labels is too few to rule it out
+            # A share of the labels is too few to rule it out, and to estimate its strengths again.
+            self._keeps_strengths = True
+            return start or default_field(problem)
         if field is None or field.tau < MIN_TAU:
             return start
         return LatentField(float(f"{field.lam:.2g}"), float(f"{field.tau:.2g}"))
+
+    def _scores_without_field(self, models: Mapping[int, FoldModel]) -> tuple[Labels, Array]:
+        """Held-out labels, or those of ``eval_set`` if there are none, and init_score + P f."""
+        labels, scores = out_of_fold(self.problem, models, "held_out_scores")
+        evaluation = self.problem.labels.evaluation
+        if total_rows(labels.target) or evaluation is None:
+            return labels, scores
+        return evaluation, average([model.evaluation_scores for model in models.values()])
 
 
 def selection_row(

@@ -29,6 +29,7 @@ class Settings:
     feature_smoothing: Smoother | str | None
     spectral_features: SpectralFeatures | str | None
     relations: Mapping[str, float] | str
+    neighbors: int | str
     learner: Any
     loss: Loss | str
     momentum: Momentum | str | bool

@@ -20,7 +20,7 @@ from ebboost.backends.dask.nearest import NearestRows
 from ebboost.backends.dask.sharding import Partition, fingerprint_of_rows, join_parts, read_shard
 from ebboost.backends.dask.worker import communicator
 from ebboost.data import validation as checks
-from ebboost.data.coordinates import coordinate_columns
+from ebboost.data.coordinates import DELAUNAY, coordinate_columns, first_neighbors
 from ebboost.data.labels import Labels
 from ebboost.data.once import Deferred
 from ebboost.data.reader import TableReader
@@ -84,7 +84,7 @@ class ShardResult(WorkerResult):
 def fit_shards(trainer: Trainer, data: FitData, relations: Relations | None) -> FittedState:
     """Train on the workers that hold the rows of X and read the edges, or find nearest rows."""
     if relations is None:
-        relations = {None: nearest_of(data)}
+        relations = {None: nearest_of(data, trainer.settings.neighbors)}
     elif data.coordinates is not None:
         raise ValueError("graph and coordinates exclude each other: pass one of them.")
     check_supported(trainer, data, relations)
@@ -186,17 +186,20 @@ def check_supported(trainer: Trainer, data: FitData, relations: Relations) -> No
         raise ValueError(f"{reason} is not supported with {kind}: use an eb.Graph.")
 
 
-def nearest_of(data: FitData) -> NearestRows:
+def nearest_of(data: FitData, neighbors: int | str) -> NearestRows:
     """Return the graph of the coordinates, which the workers find."""
+    number = first_neighbors(neighbors)
+    if number == DELAUNAY:
+        raise ValueError("neighbors='delaunay' is not supported on a cluster: use a number.")
     names = [str(name) for name in getattr(data.X, "columns", range(data.X.shape[1]))]
     columns, degrees = coordinate_columns(data.coordinates, names)
     if columns:
-        return NearestRows(columns, degrees)
+        return NearestRows(columns, degrees, neighbors=number)
     points: Any = data.coordinates
     points = points if hasattr(points, "shape") else np.asarray(points)
     if len(points.shape) != 2 or points.shape[1] != 2:
         raise ValueError("coordinates must be two columns of X, or points with two coordinates.")
-    return NearestRows((), degrees, points)
+    return NearestRows((), degrees, points, number)
 
 
 def _listed_labels(trainer: Trainer, data: FitData, n_nodes: int) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -16,6 +16,7 @@ from ebboost.backends import Backend, as_backend
 from ebboost.backends.dask import gathered, is_dask
 from ebboost.boosting.callbacks import Callback, Interrupt, ProgressBar
 from ebboost.data import validation as checks
+from ebboost.data.coordinates import first_neighbors
 from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
@@ -108,7 +109,7 @@ class Trainer:
         settings = continued_settings(self.settings, self.estimator, data)
         columns = named_columns(data.X)
         X = columns if is_dask(data.X) else data.X
-        data, coordinates = data.with_graph(reader, table)
+        data, coordinates = data.with_graph(reader, table, first_neighbors(settings.neighbors))
         checks.check_graph(data.graph, table.n_rows, X)
         checks.check_label_order(X, data.y)
         seed = int(check_random_state(settings.random_state).randint(np.iinfo(np.int32).max))
@@ -191,8 +192,11 @@ def train(
     interrupt = Interrupt()
     problem = with_estimated_loss(problem, backend, interrupt)
     parts = candidate_parts(problem)
+    runner = Runner(problem, backend, watchers, session, interrupt)
+    problem = Search(problem, runner, parts).with_chosen_graph()
     searched = parts.with_vectors(problem)
-    search = Search(searched, Runner(searched, backend, watchers, session, interrupt), parts)
+    runner = replace(runner, problem=searched)
+    search = Search(searched, runner, parts)
     search.run()
     searches = [search]
     for number in range(1, _n_searches(problem, parts)):

@@ -51,7 +51,7 @@ def read_relations(
     for name, graph in relations.items():
         ids = columns.pop(f"ids {name}")
         if isinstance(graph, NearestRows):
-            rows[name] = nearest_rows(ids, *workers)
+            rows[name] = nearest_rows(ids, *workers, graph.neighbors)
         else:
             rows[name] = read_rows(graph, ids, *workers)
     if None in rows:

@@ -27,6 +27,7 @@ class NearestRows:
     degrees: bool
     #: What is split among the workers like the ids of a ``ParquetGraph``: the points.
     ids: Any = None
+    neighbors: int = N_NEIGHBORS
 
     def without_ids(self) -> "NearestRows":
         """Return the graph as it is sent to workers, each of which has the points of its rows."""
@@ -38,7 +39,7 @@ class NearestRows:
         return as_points(points, "haversine" if self.degrees else "euclidean")
 
     def __repr__(self) -> str:
-        return f"NearestRows({self.columns}, {self.degrees})"
+        return f"NearestRows({self.columns}, {self.degrees}, neighbors={self.neighbors})"
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,16 @@ class Points:
         return distance, np.append(self.positions, -1)[row]
 
 
-def nearest_rows(points: Array, partition: Partition, workers: Collective) -> sparse.csr_array:
+def nearest_rows(
+    points: Array, partition: Partition, workers: Collective, neighbors: int = N_NEIGHBORS
+) -> sparse.csr_array:
     """Return the rows of this worker's nodes in the graph of nearest rows, weighted by distance.
 
-    It is that of ``Graph.build_knn(points, 8, weight="distance")``, up to the choice among points
-    that are equally near, and to the median of more than ``SAMPLE`` distances.
+    It is that of ``Graph.build_knn(points, neighbors, weight="distance")``, up to the choice among
+    points that are equally near, and to the median of more than ``SAMPLE`` distances.
     """
     positions = partition.positions(workers.rank)
-    k = min(N_NEIGHBORS, partition.n_nodes - 1)
+    k = min(neighbors, partition.n_nodes - 1)
     distance, node = Points(points, positions, workers).nearest(points, k + 1)
     itself = node == positions[:, None]
     itself[~itself.any(axis=1), k] = True

@@ -11,7 +11,7 @@ from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data.types import Array
 from ebboost.inspection import diagnostics
 from ebboost.inspection.diagnostics import Validation
-from ebboost.inspection.formatting import number, percent, shorten
+from ebboost.inspection.formatting import date, number, percent, shorten
 from ebboost.inspection.layout import layout
 from ebboost.inspection.report._context import NO_TABLE, Context
 from ebboost.model.explain import CAUSAL, ENCODED, Explanation, explain
@@ -362,4 +362,6 @@ def _cell(context: Context, node: int, name: str) -> str:
     if np.isnan(value):
         return "missing"
     categories = context.state.reader.categories.get(column)
-    return number(value) if categories is None else shorten(categories[int(value)])
+    if categories is not None:
+        return shorten(categories[int(value)])
+    return date(value) if column in table.dates else number(value)
