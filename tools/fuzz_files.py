@@ -1,6 +1,6 @@
 """Fuzz model files: every changed file must be rejected with ModelFileError or predict numbers.
 
-    python tools/fuzz_files.py --seconds 600 [--files 20000] [--seed 0] [--keep FOLDER]
+    python tools/fuzz_files.py [--seconds 600] [--files 20000] [--seed 0] [--keep FOLDER]
 
 Files of tests/golden are cut, spliced and flipped bit by bit; and, with checksums put right again,
 values of their JSON, entries of their arrays, lines of their trees and members of the zip are
@@ -15,6 +15,7 @@ import copy
 import hashlib
 import io
 import json
+import math
 import os
 import random
 import selectors
@@ -189,7 +190,8 @@ def arrays_changed(content: bytes, draw: random.Random) -> bytes:
                 )
                 if array.dtype.kind == "f":
                     values += (np.nan, np.inf, 1e308, 1e200, -1e150, 1e-320)
-                array.reshape(-1)[draw.randrange(array.size)] = draw.choice(values)
+                with np.errstate(over="ignore"):
+                    array.reshape(-1)[draw.randrange(array.size)] = draw.choice(values)
             arrays[name] = array
         elif what == 3:
             with np.errstate(all="ignore"):
@@ -558,13 +560,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, help="default: 60, or as long as --files takes")
     parser.add_argument("--files", type=int, help="end after so many files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--keep", type=Path, default=Path("build/fuzz-files"), help="folder for findings"
     )
     options = parser.parse_args()
-    summary = fuzz(options.seconds, options.seed, options.keep, options.files)
+    seconds = options.seconds or (60.0 if options.files is None else math.inf)
+    summary = fuzz(seconds, options.seed, options.keep, options.files)
     print(json.dumps(summary, indent=1))
     sys.exit(1 if summary["findings"] else 0)
