@@ -24,6 +24,7 @@ import sys
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -338,9 +339,6 @@ import ebboost as eb
 from ebboost.model import serialization as modelfile
 
 warnings.simplefilter("ignore")
-status = open("/proc/self/status")
-used = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) * 1024
-resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]),) * 2)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 N = 5
 
@@ -433,6 +431,11 @@ def tried(path):
     return "predicts " + hashlib.sha256(fitted.tobytes()).hexdigest()
 
 
+for path in sys.argv[2:]:  # libraries reserve a gigabyte for the stacks of their threads
+    tried(path)
+with open("/proc/self/status") as status:
+    used = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) * 1024
+resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]),) * 2)
 print("ready", flush=True)
 for line in sys.stdin:
     try:
@@ -449,14 +452,15 @@ for line in sys.stdin:
 class Reader:
     """A process that loads files on request and is restarted when it dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, seeds: Sequence[Path]) -> None:
+        self.seeds = seeds
         self.process: Any = None
         self.count = 0
 
     def start(self) -> None:
         """Begin, and wait until the libraries are there."""
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(MORE_MEMORY)],
+            [sys.executable, "-c", WORKER, str(MORE_MEMORY), *map(str, self.seeds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -522,7 +526,7 @@ class Reader:
 def fuzz(seconds: float, seed: int, keep: Path, most: int | None = None) -> dict[str, Any]:
     """Try changed files for so long, or so many; keep those that are findings, and count."""
     seeds = sorted(GOLDEN.glob("*/*.ebb"))
-    draw, reader = random.Random(seed), Reader()
+    draw, reader = random.Random(seed), Reader(seeds)
     keep.mkdir(parents=True, exist_ok=True)
     path = keep / "now.ebb"
     outcomes: Counter[str] = Counter()
