@@ -58,7 +58,10 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     dispersion = 1.0
     if type(loss).dispersion is not Loss.dispersion:
         dispersion = loss.dispersion(record.prediction, record.target, weight)
-        dispersion = max(dispersion / (1.0 + float(left_out.mean())), 1e-300)
+        typical = float(left_out.mean())  # in the unit of one over the curvature
+        if not loss.constant_curvature:
+            typical *= float(np.mean(loss.curvature(record.prediction, record.target)))
+        dispersion = max(dispersion / (1.0 + typical), 1e-300)
     expected = np.sqrt(model_variance(state, record.prediction, dispersion, left_out))
     residual = (record.target - loss.inverse_link(record.prediction))[:, 0]
     size = np.abs(residual) / expected
