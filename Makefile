@@ -130,6 +130,7 @@ test-newest:  ## the tests with the newest available versions (ARGS="-x")
 	.venv-3.$*/bin/python $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
+.PRECIOUS: .venv-3.%/.ready  # or make removes it as an intermediate file
 test-3.%: .venv-3.%/.ready  ## the tests with another Python, 3.11 to 3.14 (ARGS="-x")
 	.venv-3.$*/bin/python -m pytest $(LIBRARY) $(ARGS)
 

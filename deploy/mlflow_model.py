@@ -14,18 +14,24 @@ import ebboost as eb
 
 
 class GraphModel(mlflow.pyfunc.PythonModel):
-    """Predicts rows; the column ``neighbors`` lists the fitted nodes that each is connected to."""
+    """Predicts rows by their edges to fitted nodes.
+
+    The column ``neighbors`` lists the nodes that each row is connected to; the column ``weights``,
+    if there is one, the weights of these edges.
+    """
 
     def load_context(self, context: Any) -> None:
         """Read the model file."""
         self.model = eb.load(context.artifacts["model"])
 
-    def predict(self, context: Any, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+    def predict(self, context, model_input, params=None):  # MLflow warns of hints
         """Return predictions with the labels of the neighbours."""
-        neighbors = model_input["neighbors"]
-        rows = np.repeat(np.arange(len(neighbors)), [len(nodes) for nodes in neighbors])
-        nodes = [node for nodes in neighbors for node in nodes]
-        return self.model.predict(model_input.drop(columns="neighbors"), attach=(rows, nodes))
+        if "neighbors" not in model_input:
+            raise ValueError("The column 'neighbors' is missing: a list of fitted nodes per row.")
+        edges = model_input[["neighbors", *{"weights"} & {*model_input.columns}]]
+        rows = np.repeat(np.arange(len(edges)), edges["neighbors"].map(len))
+        attach = (rows, *([one for part in edges[name] for one in part] for name in edges))
+        return self.model.predict(model_input.drop(columns=[*edges]), attach=attach)
 
 
 def log_model(model: Any, name: str = "model") -> Any:

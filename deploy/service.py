@@ -3,6 +3,7 @@
     EBBOOST_MODEL=houses.ebb uvicorn service:app
 
 Save the model with its table, ``model.save("houses.ebb", table=True)``, so that rows can change.
+Nodes are named by their ids, or by their rows where the graph has none.
 Threads share one predictor. Changed rows are in the memory of one process: start one worker, or
 send updates to all of them.
 """
@@ -28,7 +29,7 @@ class Rows(BaseModel):
 class ChangedRows(Rows):
     """New contents of the rows of fitted nodes."""
 
-    nodes: list[int]
+    nodes: list[int | str]
 
 
 class NewRows(Rows):
@@ -41,10 +42,22 @@ def create_app(path: str | Path) -> FastAPI:
     """Return the application for a model file."""
     model = eb.load(path)
     predictor = model.predictor()
+    columns = list(model.feature_names_in_)
+    ids = range(len(predictor.predict())) if model.graph_ is None else model.graph_.node_ids
+    positions = {str(name): position for position, name in enumerate(ids)}
     app = FastAPI(title="ebboost", version=eb.__version__)
 
     def table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-        return pd.DataFrame(rows, columns=list(model.feature_names_in_))
+        unknown = {name for row in rows for name in row} - {*columns}
+        if unknown:
+            raise ValueError(f"rows have columns {sorted(unknown)}, the model has {columns}.")
+        return pd.DataFrame(rows, columns=columns)
+
+    def find(nodes: list[int | str]) -> list[int]:
+        unknown = [node for node in nodes if str(node) not in positions]
+        if unknown:
+            raise ValueError(f"The model has no node {unknown[0]!r}.")
+        return [positions[str(node)] for node in nodes]
 
     @app.exception_handler(ValueError)
     def reject(request: object, error: ValueError) -> JSONResponse:
@@ -56,21 +69,23 @@ def create_app(path: str | Path) -> FastAPI:
 
     @app.get("/predictions")
     def look_up(
-        node: Annotated[list[int], Query()], interval: float | None = None
+        node: Annotated[list[str], Query()], interval: float | None = None
     ) -> dict[str, list[Any]]:
         if interval is None:
-            return {"prediction": predictor.predict(node).tolist()}
-        intervals = predictor.predict(node, interval=interval)
+            return {"prediction": predictor.predict(find(node)).tolist()}
+        intervals = predictor.predict(find(node), interval=interval)
         return {name: values.tolist() for name, values in intervals._asdict().items()}
 
     @app.put("/rows")
     def replace(changed: ChangedRows) -> dict[str, list[Any]]:
-        predictor.update(changed.nodes, table(changed.rows))
-        return {"prediction": predictor.predict(changed.nodes).tolist()}
+        nodes = find(changed.nodes)
+        predictor.update(nodes, table(changed.rows))
+        return {"prediction": predictor.predict(nodes).tolist()}
 
     @app.post("/predictions")
     def predict(new: NewRows) -> dict[str, list[Any]]:
-        attach = tuple(map(list, zip(*new.edges, strict=True)))
+        rows, nodes, weight = map(list, zip(*new.edges, strict=True)) if new.edges else ([],) * 3
+        attach = (rows, [ids[position] for position in find(nodes)], weight)
         return {"prediction": model.predict(table(new.rows), attach=attach).tolist()}
 
     return app

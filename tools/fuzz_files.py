@@ -1,6 +1,6 @@
 """Fuzz model files: every changed file must be rejected with ModelFileError or predict numbers.
 
-    python tools/fuzz_files.py --seconds 600 [--files 20000] [--seed 0] [--keep FOLDER]
+    python tools/fuzz_files.py [--seconds 600] [--files 20000] [--seed 0] [--keep FOLDER]
 
 Files of tests/golden are cut, spliced and flipped bit by bit; and, with checksums put right again,
 values of their JSON, entries of their arrays, lines of their trees and members of the zip are
@@ -15,6 +15,7 @@ import copy
 import hashlib
 import io
 import json
+import math
 import os
 import random
 import selectors
@@ -23,6 +24,7 @@ import sys
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +191,8 @@ def arrays_changed(content: bytes, draw: random.Random) -> bytes:
                 )
                 if array.dtype.kind == "f":
                     values += (np.nan, np.inf, 1e308, 1e200, -1e150, 1e-320)
-                array.reshape(-1)[draw.randrange(array.size)] = draw.choice(values)
+                with np.errstate(over="ignore"):
+                    array.reshape(-1)[draw.randrange(array.size)] = draw.choice(values)
             arrays[name] = array
         elif what == 3:
             with np.errstate(all="ignore"):
@@ -336,9 +339,6 @@ import ebboost as eb
 from ebboost.model import serialization as modelfile
 
 warnings.simplefilter("ignore")
-status = open("/proc/self/status")
-used = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) * 1024
-resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]),) * 2)
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 N = 5
 
@@ -431,6 +431,11 @@ def tried(path):
     return "predicts " + hashlib.sha256(fitted.tobytes()).hexdigest()
 
 
+for path in sys.argv[2:]:  # libraries reserve a gigabyte for the stacks of their threads
+    tried(path)
+with open("/proc/self/status") as status:
+    used = next(int(line.split()[1]) for line in status if line.startswith("VmSize")) * 1024
+resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]),) * 2)
 print("ready", flush=True)
 for line in sys.stdin:
     try:
@@ -447,14 +452,15 @@ for line in sys.stdin:
 class Reader:
     """A process that loads files on request and is restarted when it dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, seeds: Sequence[Path]) -> None:
+        self.seeds = seeds
         self.process: Any = None
         self.count = 0
 
     def start(self) -> None:
         """Begin, and wait until the libraries are there."""
         self.process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(MORE_MEMORY)],
+            [sys.executable, "-c", WORKER, str(MORE_MEMORY), *map(str, self.seeds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -520,7 +526,7 @@ class Reader:
 def fuzz(seconds: float, seed: int, keep: Path, most: int | None = None) -> dict[str, Any]:
     """Try changed files for so long, or so many; keep those that are findings, and count."""
     seeds = sorted(GOLDEN.glob("*/*.ebb"))
-    draw, reader = random.Random(seed), Reader()
+    draw, reader = random.Random(seed), Reader(seeds)
     keep.mkdir(parents=True, exist_ok=True)
     path = keep / "now.ebb"
     outcomes: Counter[str] = Counter()
@@ -558,13 +564,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, help="default: 60, or as long as --files takes")
     parser.add_argument("--files", type=int, help="end after so many files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--keep", type=Path, default=Path("build/fuzz-files"), help="folder for findings"
     )
     options = parser.parse_args()
-    summary = fuzz(options.seconds, options.seed, options.keep, options.files)
+    seconds = options.seconds or (60.0 if options.files is None else math.inf)
+    summary = fuzz(seconds, options.seed, options.keep, options.files)
     print(json.dumps(summary, indent=1))
     sys.exit(1 if summary["findings"] else 0)

@@ -1,16 +1,19 @@
-"""Use models from threads and forked processes, in other units, and on a busy machine.
+"""Use models from threads and other processes, in other units, and on a busy machine.
 
-    python tools/stress.py [--runs 100]
+    python tools/stress.py [--runs 100] [--nodes 12000] [--only threads fork]
 
-threads: a model of each kind is loaded anew for every run, and eight threads use it at once;
-answers must be those of one thread. forks: after a fit with two threads a child fits, predicts and
-looks up. units: R² where labels are multiplied by 1e-12 to 1e12. busy: time of a fit with n_jobs=-1
-over that of LightGBM, while every core has another process. Prints JSON; the exit code is 1 if a
-limit is exceeded. A minute without progress ends the program with the stack of every thread.
+threads: a model of each kind is loaded anew for every run, and eight threads call every public
+method of it, of its graph and of one predictor, each in an order of its own; answers must be those
+of one thread. fork, spawn: after a fit with two threads a child fits, and calls all of them. units:
+R² where labels are multiplied by 1e-12 to 1e12. busy: time of a fit with n_jobs=-1 over that of
+LightGBM, while every core has another process; for times the machine must be idle otherwise. Prints
+JSON; the exit code is 1 if a limit is exceeded. A minute without progress ends the program with the
+stack of every thread.
 """
 
 import argparse
 import faulthandler
+import inspect
 import json
 import multiprocessing
 import os
@@ -19,7 +22,9 @@ import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +33,8 @@ from ebboost.backends import threads as thread_counts
 
 # isort: split
 import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 
@@ -38,12 +45,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "lightgbm": {},
     "xgboost": {"learner": "xgboost"},
     "catboost": {"learner": "catboost"},
-    "scikit-learn": {"learner": DecisionTreeRegressor(max_depth=4)},
+    "scikit-learn": {"learner": HistGradientBoostingRegressor(max_iter=2)},  # has threads
     "classes": {},
     "robust": {"smoothing": eb.Robust()},
     "kernel": {"smoothing": eb.Kernel("diffusion")},
 }
 LEARNERS = ("lightgbm", "xgboost", "catboost", "scikit-learn")
+Uses = dict[str, Callable[[], Any]]
 LOSSES = ("squared_error", "huber", "quantile", "poisson", "gamma", "tweedie")
 
 
@@ -56,7 +64,7 @@ def problem(n_nodes: int) -> tuple[Any, Any, eb.Graph]:
 
 def fit(kind: str, X: Any, y: Any, graph: eb.Graph, **changes: Any) -> Any:
     """Return a fitted model of a kind."""
-    parts = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "early_stopping": False}
+    parts = {"smoothing": eb.Laplacian(1.0, 2), "labels": "field", "n_folds": 2}
     settings: dict[str, Any] = {"n_jobs": 2, "random_state": 0} | parts | KINDS[kind] | changes
     if kind == "classes":
         known = np.flatnonzero(np.isfinite(y))
@@ -64,68 +72,181 @@ def fit(kind: str, X: Any, y: Any, graph: eb.Graph, **changes: Any) -> Any:
     return eb.EBBSRegressor(settings.pop("n_estimators", 3), **settings).fit(X, y, graph=graph)
 
 
-def answers(model: Any, X: Any, graph: eb.Graph, number: int) -> Any:
-    """Return what a thread computes: explanations, new labels, a table, or a predictor."""
-    label = [True if hasattr(model, "classes_") else 1.0]
-    if number % 4 == 0:
-        return [one.total for one in model.explanations([3, 6], X)]
-    if number % 4 == 1:
-        return model.predict(new_labels=([6], label))
-    if number % 4 == 2:
-        return model.predict(-X, graph=graph, new_labels=([], []))
+def on_model(model: Any, X: Any, graph: eb.Graph) -> Uses:
+    """Return a call of every public method and attribute of a model, by name."""
+    n_nodes = graph.n_nodes
+    labels = (np.arange(n_nodes) % 2).astype(bool if hasattr(model, "classes_") else float)
+    new = ([6], labels[:1])
+    attributes = [name for name in public(type(model)) if name.endswith("_")]
+    uses: Uses = {name: partial(getattr, model, name) for name in attributes}
+
+    def predict() -> list[Any]:
+        return [
+            model.predict(),
+            model.predict(new_labels=new),
+            model.predict(-X, graph=graph, new_labels=([], [])),
+            model.predict(X[:2], attach=([0, 1], [3, 4])),
+            model.predict(interval=0.8),
+        ]
+
+    def save() -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(Path(folder, "model"))
+            return sorted(os.listdir(folder))
+
+    return uses | {
+        "edge_weights": lambda: model.edge_weights().weight,
+        "explain": lambda: model.explain([3, 6], X).to_numpy()[:, 1:],
+        "explanations": lambda: [one.total for one in model.explanations([3, 6], X)],
+        "get_params": lambda: sorted(model.get_params()),
+        "predict": predict,
+        "predict_distribution": lambda: model.predict_distribution().mean,
+        "predict_proba": lambda: model.predict_proba(-X, graph=graph, new_labels=([], [])),
+        "predictor": lambda: model.predictor(X, graph=graph).predict([3, 6]),
+        "save": save,
+        "score": lambda: model.score(y=labels),
+        "summary": model.summary,
+        "tree_features": lambda: model.tree_features(X).to_numpy(),
+        "uncertainty": lambda: model.uncertainty([3, 6]).to_numpy(),
+    }
+
+
+def on_graph(graph: eb.Graph) -> Uses:
+    """Return a call of every public method and attribute of a graph, by name."""
+    uses: Uses = {name: partial(getattr, graph, name) for name in public(eb.Graph)}
+    return uses | {
+        "has_edges_of": lambda: graph.has_edges_of(graph),
+        "index_of": lambda: graph.index_of([3, 6]),
+        "neighborhood": lambda: graph.neighborhood([3], 2).nodes,
+        "neighbors": lambda: graph.neighbors(3),
+        "similar_neighborhoods": lambda: graph.similar_neighborhoods().degrees,
+        "summary": graph.summary,
+        "with_time": lambda: graph.with_time(np.arange(graph.n_nodes)).time,
+        "with_vectors": lambda: graph.with_vectors(np.eye(graph.n_nodes, 2)).vectors,
+    }
+
+
+def on_predictor(predictor: eb.Predictor, X: Any) -> Uses:
+    """Return a call of every public method of a predictor, by name."""
+
+    def update() -> None:
+        predictor.update([3, 6], X[[3, 6]])  # the rows that it has
+
+    return {
+        "predict": lambda: [predictor.predict([3, 6]), predictor.predict(interval=0.8)],
+        "predict_proba": lambda: predictor.predict_proba([3, 6]),
+        "tolerance": lambda: predictor.tolerance,
+        "update": update,
+    }
+
+
+def public(kind: type) -> list[str]:
+    """Return the names of the public methods and properties of a class that change nothing."""
+    members = ((name, inspect.getattr_static(kind, name)) for name in dir(kind))
+    constructors = (classmethod, staticmethod, str, int, float, bool, type(None))
+    requests = ("_", "set_", "get_metadata", "fit")
+    return [
+        name
+        for name, member in members
+        if not name.startswith(requests) and not isinstance(member, constructors)
+    ]
+
+
+def answer(use: Callable[[], Any]) -> list[Any]:
+    """Return what a call gives as arrays and texts; of a method that a model lacks, the message."""
+    try:
+        return flat(use())
+    except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+        return [f"{type(error).__name__}: {error}"]
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the numbers and texts in a value."""
+    if isinstance(value, (list, tuple)):
+        return [one for part in value for one in flat(part)]
+    if isinstance(value, (str, float, int, np.ndarray)):
+        return [value]
+    return [type(value).__name__]
+
+
+def all_uses(model: Any, X: Any, graph: eb.Graph) -> Uses:
+    """Return every use of a model, of its graph and of one predictor that is shared."""
     predictor = model.predictor(X, graph=graph)
-    return [*predictor.predict([3, 6]), model.graph_.n_components, *model.graph_.degrees]
+    parts = {
+        "model": on_model(model, X, graph),
+        "graph": on_graph(model.graph_),
+        "predictor": on_predictor(predictor, X),
+    }
+    return {f"{part}.{name}": use for part, uses in parts.items() for name, use in uses.items()}
 
 
-def threads(runs: int) -> dict[str, int]:
+def expect(answers: list[Any], expected: list[Any], name: str) -> None:
+    """Raise unless both are equal; predictions that are updated, to rounding."""
+    for one, other in zip(answers, expected, strict=True):
+        if isinstance(one, np.ndarray) and one.dtype.kind == "f":
+            limit = 1e-7 if name.startswith("predictor.") else 0.0
+            np.testing.assert_allclose(one, other, limit, limit, err_msg=name)
+        else:
+            np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+def threads(runs: int, n_nodes: int) -> dict[str, int]:
     """Return how many runs ended with the answers of one thread, by kind."""
-    X, y, graph = problem(12_000)
+    X, y, graph = problem(n_nodes)
     ended = dict.fromkeys(KINDS, 0)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(N_THREADS) as pool:
         for number, kind in enumerate(KINDS):
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)
             model = fit(kind, X, y, graph)
             path = Path(folder, "model")
             if kind != "scikit-learn":  # its trees have no file
                 model.save(path)
-            expected = [answers(model, X, graph, one) for one in range(4)]
-            for _ in range(number, runs, len(KINDS)):
+            expected = {name: answer(use) for name, use in all_uses(model, X, graph).items()}
+            for run in range(number, runs, len(KINDS)):
                 faulthandler.dump_traceback_later(PATIENCE, exit=True)
                 shared = model if kind == "scikit-learn" else eb.load(path)
+                uses = all_uses(shared, X, graph)
                 barrier = threading.Barrier(N_THREADS)
 
-                def use(thread: int, shared: Any = shared, barrier: Any = barrier) -> Any:
+                def use(
+                    thread: int, uses: Uses = uses, barrier: Any = barrier, run: int = run
+                ) -> Any:
+                    names = list(uses)
+                    np.random.default_rng([run, thread]).shuffle(names)
                     barrier.wait()
-                    return answers(shared, X, graph, thread)
+                    return {name: answer(uses[name]) for name in names}
 
-                for thread, answer in enumerate(pool.map(use, range(N_THREADS))):
-                    np.testing.assert_array_equal(answer, expected[thread % 4], err_msg=kind)
+                for answers in pool.map(use, range(N_THREADS)):
+                    for name, one in answers.items():
+                        expect(one, expected[name], name)
                 ended[kind] += 1
     return ended
 
 
-def in_child(kind: str, model: Any, X: Any, y: Any, graph: eb.Graph) -> None:
-    """Fit, predict and look up in a forked process."""
+def in_child(kind: str, model: Any, X: Any, y: Any, graph: eb.Graph, expected: Any) -> None:
+    """Fit, and use the model in another process."""
     fit(kind, X, y, graph)
-    for number in range(4):
-        answers(model, X, graph, number)
+    for name, use in all_uses(model, X, graph).items():
+        expect(answer(use), expected[name], name)
 
 
-def forks() -> dict[str, float]:
-    """Return the seconds of a forked child over those of the parent, by learner."""
-    X, y, graph = problem(3_000)
-    seconds = {}
+def processes(method: str, n_nodes: int) -> dict[str, float]:
+    """Return the seconds of a process that is forked or spawned after the fits, by learner."""
+    X, y, graph = problem(n_nodes)
+    cases = {}
     for kind in LEARNERS:
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         model = fit(kind, X, y, graph)
-        child = multiprocessing.get_context("fork").Process(
-            target=in_child, args=(kind, model, X, y, graph)
-        )
-        start = time.perf_counter()
-        child.start()
-        child.join()
-        seconds[kind] = round(time.perf_counter() - start, 2)
-        if child.exitcode:
-            raise RuntimeError(f"{kind}: the child ended with {child.exitcode}")
+        expected = {name: answer(use) for name, use in all_uses(model, X, graph).items()}
+        cases[kind] = (kind, model, X, y, graph, expected)
+    faulthandler.cancel_dump_traceback_later()
+    seconds = {}
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        pool.apply_async(os.getpid).get(PATIENCE)  # it has started
+        for kind, arguments in cases.items():
+            start = time.perf_counter()
+            pool.apply_async(in_child, arguments).get(PATIENCE)
+            seconds[kind] = round(time.perf_counter() - start, 2)
     return seconds
 
 
@@ -134,8 +255,10 @@ def units() -> dict[str, float]:
     X, y, graph = problem(300)
     known = np.isfinite(y)
     differences = {}
-    few: dict[str, Any] = {"n_estimators": 20, "n_jobs": 1}
     for kind in LEARNERS:
+        few: dict[str, Any] = {"n_estimators": 20, "n_jobs": 1}
+        if kind == "scikit-learn":
+            few["learner"] = DecisionTreeRegressor(max_depth=4)
         for loss in LOSSES:
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             labels = np.exp(y) if loss in ("poisson", "gamma", "tweedie") else y
@@ -155,46 +278,69 @@ def spin() -> None:
 
 
 def busy() -> dict[str, float]:
-    """Return median seconds with n_jobs=-1 beside a busy process for each core, and their ratio."""
+    """Return median seconds with n_jobs=-1 beside a busy process for each core, and ratios."""
     import lightgbm
 
-    faulthandler.dump_traceback_later(5 * PATIENCE, exit=True)
+    faulthandler.dump_traceback_later(10 * PATIENCE, exit=True)
     X, _, graph = problem(20_000)
     y = X[:, 0] + np.sin(3.0 * X[:, 1])
-    settings = {"learner": eb.LightGBM(), "smoothing": None, "labels": "none", "n_jobs": -1}
-    ours = eb.EBBSRegressor(100, 0.1, early_stopping=False, random_state=0, **settings)
-    theirs = lightgbm.LGBMRegressor(verbose=-1, n_jobs=-1)
+    settings = {"learner": eb.LightGBM(), "labels": "none", "n_folds": 1, "n_jobs": -1}
+    plain = eb.EBBSRegressor(100, 0.1, early_stopping=False, random_state=0, **settings)
+    plain.set_params(smoothing=None, neighbor_features=None, feature_smoothing=None)
+    models = {
+        "lightgbm": partial(lightgbm.LGBMRegressor(verbose=-1, n_jobs=-1).fit, X, y),
+        "plain": partial(plain.fit, X, y, graph=graph),
+        "propagation": partial(
+            clone(plain).set_params(smoothing=eb.Laplacian()).fit, X, y, graph=graph
+        ),
+    }
     context = multiprocessing.get_context("spawn")
     others = [context.Process(target=spin, daemon=True) for _ in range(os.cpu_count() or 1)]
     for other in others:
         other.start()
-    seconds: list[tuple[float, float]] = []
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
     for _ in range(7):
-        start = time.perf_counter()
-        ours.fit(X, y, graph=graph)
-        middle = time.perf_counter()
-        theirs.fit(X, y)
-        seconds.append((middle - start, time.perf_counter() - middle))
+        for name, train in models.items():
+            start, worked = time.perf_counter(), time.process_time()
+            train()
+            seconds[name].append((time.perf_counter() - start, time.process_time() - worked))
     for other in others:
         other.terminate()
-    own, plain = np.median(seconds, axis=0)
-    return {"ebboost": round(own, 3), "lightgbm": round(plain, 3), "ratio": round(own / plain, 2)}
+    medians = {name: np.median(taken, axis=0) for name, taken in seconds.items()}
+    result = {"lightgbm seconds": round(float(medians["lightgbm"][0]), 3)}
+    for name in ("plain", "propagation"):
+        ratio, worked = (medians[name] / medians["lightgbm"]).round(2).tolist()
+        result |= {f"{name} ratio": ratio, f"{name} ratio of processor time": worked}
+    return result
 
 
 def main() -> None:
     """Run everything and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=100)
-    runs = parser.parse_args().runs
+    parser.add_argument("--runs", type=int, default=100, help="of eight threads")
+    parser.add_argument("--nodes", type=int, default=12_000, help="of the graph that they use")
+    parts = ("busy", "units", "fork", "spawn", "threads")
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
-    result: dict[str, Any] = {"busy": busy(), "units": max(units().values())}
+    result: dict[str, Any] = {}
+    if "busy" in options.only:
+        result["busy"] = busy()
+    if "units" in options.only:
+        result["units"] = max(units().values())
     thread_counts.ENTRIES_PER_THREAD = 1  # else trees of such tables are grown by one thread
-    result["forks"] = forks()
-    result |= {"threads": threads(runs)}
+    for method in ("fork", "spawn"):
+        if method in options.only:
+            result[method] = processes(method, options.nodes // 4)
+    if "threads" in options.only:
+        result["threads"] = threads(options.runs, options.nodes)
     faulthandler.cancel_dump_traceback_later()
     print(json.dumps(result, indent=1))
-    is_met = sum(result["threads"].values()) == runs and result["units"] <= 1e-3
-    sys.exit(not (is_met and result["busy"]["ratio"] <= 1.5))
+    is_met = sum(result.get("threads", {"": options.runs}).values()) == options.runs
+    is_met &= result.get("units", 0.0) <= 1e-3
+    ratios = [result.get("busy", {}).get(f"{name} ratio", 0.0) for name in ("plain", "propagation")]
+    is_met &= max(ratios) <= 1.5
+    sys.exit(not is_met)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Threads: no more than are ours, and one model used by many at once."""
 
+import json
 import os
+import runpy
 import subprocess
 import sys
-import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import joblib
 import lightgbm
@@ -147,74 +148,28 @@ def test_threads_of_openmp_wait_without_spinning_unless_the_environment_says_oth
 # ---------------------------------------------------------------------- many at once
 
 
-USES = {
-    "explain": lambda model: [explanation.total for explanation in model.explanations([3, 5])],
-    "predict": lambda model: model.predict(NEW, graph=NEW_GRAPH, new_labels=([], [])),
-    "new labels": lambda model: model.predict(new_labels=([7], [1.0])),
-    "predictor": lambda model: model.predictor(new_labels=([7], [1.0])).predict([7, 8]),
-    "graph": lambda model: [
-        model.graph_.n_components,
-        *model.graph_.degrees,
-        *model.graph_.similar_neighborhoods().degrees,
-    ],
-}
+STRESS = Path(__file__).parents[2] / "tools" / "stress.py"
 
 
-@pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
-def test_threads_that_share_a_loaded_model_compute_the_same(learner, tmp_path):
-    y = np.where(np.arange(N) == 7, np.nan, Y)
-    model = fitted(y, learner=learner, labels="field", smoothing=eb.Laplacian(1.0, 2))
-    model.save(tmp_path / "m.ebb", table=True)
-    expected = {name: use(model) for name, use in USES.items()}
-    shared = eb.load(tmp_path / "m.ebb")  # nothing of it is computed or parsed yet
-    names = [*USES] * 2
-    barrier = threading.Barrier(len(names))
-
-    def use(name):
-        barrier.wait(60)
-        return USES[name](shared)
-
-    with ThreadPoolExecutor(len(names)) as pool:
-        for name, answer in zip(names, pool.map(use, names), strict=True):
-            np.testing.assert_allclose(answer, expected[name], rtol=1e-9, err_msg=name)
-
-
-FORKED = """
-import multiprocessing, sys
-import numpy as np
-from sklearn.ensemble import HistGradientBoostingRegressor
-import ebboost as eb
-from ebboost.backends import threads
-
-threads.ENTRIES_PER_THREAD = 1
-X = np.random.default_rng(0).normal(size=(3000, 3))
-y = X[:, 0].copy()
-y[::3] = np.nan
-graph = eb.Graph.build_knn(X[:, :1], k=5)
-known = {"graph": graph, "new_labels": ([], [])}
-
-def fit(learner):
-    model = eb.EBBSRegressor(3, learner=learner, labels="field", n_jobs=2, random_state=0)
-    return model.set_params(smoothing=eb.Laplacian(1.0, 2)).fit(X, y, graph=graph)
-
-def use(learner, model):
-    return fit(learner).predict(), model.predict(-X, **known), model.predictor().predict([4])
-
-pool = multiprocessing.get_context("fork").Pool
-for learner in ["lightgbm", "xgboost", "catboost", HistGradientBoostingRegressor(max_iter=2)]:
-    model = fit(learner)
-    expected = use(learner, model)
-    with pool(1) as children:
-        for one, other in zip(children.apply(use, (learner, model)), expected, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-5)
-"""
+def test_the_stress_test_calls_every_public_method():
+    tool = runpy.run_path(str(STRESS))
+    table, labels, graph = tool["problem"](60)
+    models = [tool["fit"](kind, table, labels, graph) for kind in ("lightgbm", "classes")]
+    uses = [tool["all_uses"](model, table, graph) for model in models]
+    for part, kind in [("graph", eb.Graph), ("predictor", eb.Predictor)]:
+        assert {f"{part}.{name}" for name in tool["public"](kind)} <= uses[0].keys()
+    for model, calls in zip(models, uses, strict=True):
+        assert {f"model.{name}" for name in tool["public"](type(model))} <= calls.keys()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_forked_process_fits_and_predicts_after_fits_with_two_threads():
-    # Python 3.12 warns of any fork of a process that has threads.
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
-    subprocess.run(command, check=True, timeout=120)
+def test_threads_and_processes_that_share_a_model_compute_the_same():
+    command = [sys.executable, STRESS, "--only", "threads", "fork", "spawn"]
+    command += ["--nodes", "400", "--runs", "7"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    result = json.loads(done.stdout)
+    assert [*result["threads"].values()] == [1] * 7
+    assert [*result["fork"]] == [*result["spawn"]] and len(result["fork"]) == 4
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])

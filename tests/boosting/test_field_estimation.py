@@ -81,3 +81,15 @@ def test_rows_of_groups_without_a_label_change_nothing():
     assert all_rows.field is not None
     assert all_rows.field.get_params() == labelled.field.get_params()
     assert all_rows.deviance == pytest.approx(labelled.deviance, rel=1e-9)
+
+
+def test_power_and_strengths_of_tweedie_amounts_do_not_depend_on_their_unit():
+    graph, labels, scores = simulated(eb.Tweedie(1.5), 1.0, 0.1)
+    estimates = []
+    for unit in (1.0, 1e-12, 1e12):
+        amounts = Labels(labels.nodes, unit * labels.target, labels.weight)
+        estimate = estimate_field(graph, amounts, scores + np.log(unit), eb.Tweedie())
+        curvature = unit ** (2.0 - estimate.loss.power)
+        strengths = np.array([estimate.field.lam, estimate.field.tau]) / curvature
+        estimates.append([estimate.loss.power, *strengths])
+    np.testing.assert_allclose(estimates, [estimates[0]] * 3, rtol=0.05)

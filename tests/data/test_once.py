@@ -1,12 +1,15 @@
 """Values that one thread computes while the others wait."""
 
+import os
+import pickle
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ebboost.data.once import compute_once, lazy_property
+from ebboost.data.once import SharedLock, compute_once, lazy_property
 
 
 class Crossed:
@@ -79,3 +82,32 @@ def test_a_computation_that_raised_is_repeated():
     with pytest.raises(ZeroDivisionError):
         compute_once(cache, 0, compute)
     assert cache == {} and compute_once(cache, 0, compute) == 5
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_finds_locks_released_and_what_they_guard_complete():
+    outer, inner, parts, stop = SharedLock(), SharedLock(), [0, 0], threading.Event()
+
+    def write():
+        while not stop.is_set():
+            with outer, inner:
+                parts[0] += 1
+                time.sleep(0.002)
+                parts[1] += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(10)  # ends a child that waits
+                with outer, inner:
+                    os._exit(parts[0] != parts[1])
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        writer.join()
+    with pickle.loads(pickle.dumps(outer)), outer:
+        pass  # a lock of its own

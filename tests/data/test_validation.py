@@ -123,6 +123,7 @@ def test_an_unfitted_model_raises_not_fitted_error():
         ([[1.0], [2.0, 3.0]], {}, ["y must be a flat list"]),
         (["tall"] * N, {}, ["y must hold numbers", "position 0", "'tall'", "EBBSClassifier"]),
         ([1.0, None, "tall"] * 4, {}, ["position 2", "'tall'"]),
+        (np.arange(N).astype("M8[D]"), {}, ["y must hold numbers", "dates or times", "Convert"]),
         (but(Y, 3, np.inf), {}, ["y", "infinity", "position 3", "NaN"]),
         (
             [1.0, np.nan],

@@ -248,6 +248,27 @@ def test_accuracy_with_a_latent_field_does_not_depend_on_the_unit_of_the_labels(
     np.testing.assert_allclose(scores, scores[0], atol=1e-3)
 
 
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
+def test_trees_do_not_depend_on_the_unit_of_the_labels(learner):
+    """Not in the last digit, or XGBoost decides between splits of equal gain in another way."""
+    field = eb.LatentField(0.001, 1e-6)  # residuals are small, and many splits equally good
+    settings = QUICK | {"labels": field, "learner": learner, "smoothing": None, "n_folds": 1}
+    predictions = [
+        eb.EBBSRegressor(**settings).fit(X, unit * Y, graph=PATH).predict() / unit
+        for unit in (1.0, 1.1, 1e-12, 1e12)
+    ]
+    np.testing.assert_allclose(predictions[1:], [predictions[0]] * 3, rtol=0.0, atol=1e-9)
+
+
+def test_spread_of_quantiles_does_not_depend_on_the_unit_of_the_labels():
+    settings = QUICK | {"labels": "field", "loss": "quantile", "smoothing": None, "n_folds": 2}
+    dispersions = []
+    for unit in (1.0, 1e-12, 1e12):
+        model = eb.EBBSRegressor(**settings).fit(X, unit * Y, graph=PATH)
+        dispersions.append(model.state_.spread.dispersion / unit)
+    np.testing.assert_allclose(dispersions, dispersions[0], rtol=0.02)
+
+
 @pytest.mark.parametrize("labels", ["field", "none"])
 def test_negative_binomial_of_small_counts_is_poisson_and_of_large_ones_depends_on_no_unit(labels):
     settings = QUICK | {"labels": labels, "smoothing": None, "n_folds": 1}

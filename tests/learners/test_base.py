@@ -204,6 +204,22 @@ def test_library_parameters_without_fixed_scalar_leaves_are_rejected(learner):
         fitted(learner, *problem())
 
 
+@pytest.mark.parametrize(
+    ("learner", "parameter"),
+    [
+        (eb.LightGBM(params={"objective": "poisson"}), "loss"),
+        (eb.LightGBM(params={"num_boost_round": 7}), "n_estimators"),
+        (eb.XGBoost(params={"eta": 0.3}), "learning_rate"),
+        (eb.XGBoost(params={"eval_metric": "mae"}), "eval_metric"),
+        (eb.CatBoost(params={"loss_function": "Poisson"}), "loss"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else one.name,
+)
+def test_library_parameters_that_the_estimator_sets_are_rejected(learner, parameter):
+    with pytest.raises(ValueError, match=f"is not supported: pass {parameter}= to the estimator"):
+        fitted(learner, *problem())
+
+
 def test_learner_parameter_is_converted_or_rejected():
     assert isinstance(as_learner("xgboost"), eb.XGBoost)
     assert isinstance(as_learner(Ridge()), eb.ScikitLearn)

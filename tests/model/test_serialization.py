@@ -1,5 +1,6 @@
 """A loaded model predicts the same bit for bit; a damaged file is not loaded."""
 
+import errno
 import io
 import json
 import os
@@ -256,6 +257,26 @@ def test_missing_folders_are_named(tmp_path):
     with pytest.raises(IsADirectoryError, match="it is a folder"):
         fit().save(tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_devices_and_pipes_are_neither_read_nor_replaced(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(eb.ModelFileError, match="pipe is not an ebboost model, but a device, pipe"):
+        eb.load(path)  # would wait for a writer
+    with pytest.raises(OSError, match=r"cannot be written: it is not a file: .*pipe"):
+        fit().save(path)
+    assert path.is_fifo() and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def denied(**options):
+        raise PermissionError(errno.EACCES, "Permission denied", f"{tmp_path}/.ebboost-x.part")
+
+    monkeypatch.setattr("ebboost.data.archive.tempfile.mkstemp", denied)
+    with pytest.raises(PermissionError, match=r"Permission denied: .*m\.ebb"):
+        fit().save(tmp_path / "m.ebb")
 
 
 def test_models_that_need_pickle_are_rejected_before_writing(tmp_path):

@@ -52,8 +52,32 @@ def test_the_service_looks_up_updates_and_predicts(model, module, tmp_path):
     np.testing.assert_allclose(answer["prediction"], model.predict(NEW, attach=attach))
     changed = {"nodes": [3], "rows": [{"size": 9.0, "kind": "a"}]}
     assert client.put("/rows", json=changed).json()["prediction"][0] > looked_up[0]
+    alone = client.post("/predictions", json={"rows": rows, "edges": []}).json()
+    np.testing.assert_allclose(alone["prediction"], model.predict(NEW, attach=([], [])))
     wrong = client.put("/rows", json={"nodes": [300], "rows": rows[:1]})
-    assert wrong.status_code == 422 and "nodes" in wrong.json()["detail"]
+    assert wrong.status_code == 422 and "no node 300" in wrong.json()["detail"]
+    wrong = client.post("/predictions", json={"rows": [{"sise": 0.5}], "edges": []})
+    assert wrong.status_code == 422 and "sise" in wrong.json()["detail"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_service_names_nodes_by_their_ids(model, module, tmp_path):
+    testclient = pytest.importorskip("fastapi.testclient", reason="make test-deploy installs it")
+    import service
+
+    edges = pd.DataFrame(np.argwhere(model.graph_.adjacency.toarray()), columns=["a", "b"])
+    named = eb.Graph.from_dataframe("n" + edges.astype(str), [f"n{i}" for i in range(120)])
+    again = eb.EBBSRegressor(5, selection="rules", random_state=0)
+    X = pd.DataFrame(model.state_.table.values, columns=["size", "kind"])
+    again.fit(X, np.arange(120.0), graph=named).save(tmp_path / "m.ebb", table=True)
+    client = testclient.TestClient(service.create_app(tmp_path / "m.ebb"))
+    answer = client.get("/predictions", params={"node": ["n7"]}).json()
+    assert answer["prediction"] == again.predict(nodes=[7]).tolist()
+    new = {"rows": [{"size": 0.5}], "edges": [[0, "n3", 2.0]]}
+    answer = client.post("/predictions", json=new).json()
+    row = pd.DataFrame({"size": [0.5], "kind": [np.nan]})
+    expected = again.predict(row, attach=([0], ["n3"], [2.0]))
+    np.testing.assert_allclose(answer["prediction"], expected)
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +131,8 @@ def test_a_logged_model_predicts_new_rows_by_their_edges(model, module, tmp_path
     predictions = loaded.predict(NEW.assign(neighbors=[[3, 4], [9]]))
     attach = ([0, 0, 1], [3, 4, 9])
     np.testing.assert_allclose(predictions, model.predict(NEW, attach=attach))
+    weighted = loaded.predict(NEW.assign(neighbors=[[3, 4], []], weights=[[1.0, 2.0], []]))
+    attach = ([0, 0], [3, 4], [1.0, 2.0])
+    np.testing.assert_allclose(weighted, model.predict(NEW, attach=attach))
+    with pytest.raises(Exception, match="'neighbors' is missing"):
+        loaded.predict(NEW)

@@ -72,7 +72,7 @@ class _Search:
         self._graph = graph
         self._scores = scores
         self._fold = fold
-        self._scale = scale
+        self.scale = scale
         all_folds = total_rows(scores) * scores.shape[1] <= ALL_FOLDS_UP_TO
         self.hide(n_folds if all_folds else 1)
 
@@ -84,7 +84,7 @@ class _Search:
     def _in_range(self, lam: float, tau: float) -> bool:
         if tau < MIN_TAU:
             return False
-        size = lam / (START[0] * self._scale)
+        size = lam / (START[0] * self.scale)
         ratio = tau / (START[1] * lam)
         return ENDS[0] <= size <= ENDS[1] and RATIO_ENDS[0] <= ratio <= RATIO_ENDS[1]
 
@@ -205,6 +205,11 @@ def estimate_field(
         again = loss.prepared(hidden.target, hidden.weight, predicted[search.hidden])
         if again.get_params() == fitted.get_params():
             break
+        ratio = again.curvature_over(fitted, scores)
+        if ratio != 1.0:
+            search.scale *= ratio
+            strengths = (ratio * field.lam, max(ratio * field.tau, MIN_TAU))
+            field = LatentField(*strengths, normalized=field.normalized)
         fitted = again
     without = search.deviance(fitted, search.predict(fitted, None))
     deviance = search.deviance(fitted, predicted)

@@ -33,11 +33,6 @@ def trains_in_double_precision(n_nodes: int) -> bool:
     return n_nodes <= DOUBLE_PRECISION_UP_TO
 
 
-def _power_of_two(number: float) -> float:
-    """The nearest power of two; 1 for 0 and numbers that are not finite."""
-    return 2.0 ** round(math.log2(number)) if 0.0 < number < math.inf else 1.0
-
-
 def relative_weights(weight: Array) -> Array:
     """Return weights divided by their mean; the same array if the mean is 1."""
     mean = weight.mean()
@@ -88,12 +83,14 @@ class Objective(Resumable):
         if loss.curvature_has_units:
             self.unit *= float(np.mean(self._loss_curvature(self.start()))) or 1.0
         # Spread of the labels as base scores. Trees are grown in this unit: libraries do not split
-        # where the gain is below a constant of theirs. A power of two rounds nothing.
+        # where the gain is below a constant of theirs, and round to single precision, in any unit
+        # of the labels to the same numbers.
         self.score_unit = 1.0
         if loss.curvature_has_units and not loss.log_link:
             with np.errstate(all="ignore"):
                 spread = loss.label_scale(labels.target, labels.weight, known_offset)
-            self.score_unit = _power_of_two(spread / (operator.norm_bound or 1.0))
+            spread /= operator.norm_bound or 1.0
+            self.score_unit = spread if 0.0 < spread < math.inf else 1.0
 
     def fixed_scores(self, index: slice | IntArray = slice(None)) -> Array:
         """Return what no tree moves: the initial score, plus the offset of all or some nodes."""

@@ -5,6 +5,7 @@ lenient: they skip bytes before a zip, let its entries overlap, allocate the siz
 claims, evaluate array headers and keep the last of two equal keys.
 """
 
+import errno
 import hashlib
 import json
 import math
@@ -34,8 +35,13 @@ def atomic_write(path: str | os.PathLike[str], suffix: str = ".part") -> Iterato
 
     Readers see the old file or all of the new one, also after a power failure.
     """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "cannot be written: it is not a file", os.fspath(path))
     folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(prefix=".ebboost-", suffix=suffix, dir=folder)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=".ebboost-", suffix=suffix, dir=folder)
+    except OSError as error:  # names the temporary file
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     os.close(handle)
     try:
         yield temporary

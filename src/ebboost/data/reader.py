@@ -4,7 +4,7 @@ Text and category columns become codes (a missing or unseen category is NaN), da
 A column must have at prediction the type that it had at fit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from numbers import Integral
@@ -214,6 +214,10 @@ def _default_names(n_columns: int) -> tuple[str, ...]:
 
 def _as_array(X: TableLike) -> Any:
     """Return lists as an array of objects; missing entries of such an array become NaN."""
+    first = X[0] if isinstance(X, list) and X else X
+    if first is None or isinstance(first, (str, bytes, Mapping)):
+        text = "X must be a table: an array, a sparse matrix, a dataframe or an eb.ParquetTable"
+        raise TypeError(f"{text}, got {None if X is None else type(first).__name__}.")
     if isinstance(X, (list, tuple)):
         try:
             X = np.asarray(X, dtype=object)

@@ -208,12 +208,7 @@ def _listed_labels(
 
 
 def node_positions(
-    nodes: ArrayLike,
-    n_rows: int,
-    name: str = "nodes",
-    *,
-    repeats: bool = False,
-    among: str = "X has rows",
+    nodes: ArrayLike, n_rows: int, name: str = "nodes", *, repeats: bool = False, table: str = "X"
 ) -> IntArray:
     """Return row positions from integers or a mask: in range and, unless ``repeats``, unique."""
     array = np.asarray(nodes)
@@ -221,7 +216,9 @@ def node_positions(
         raise ValueError(f"{name} must be a one-dimensional list of rows, got shape {array.shape}.")
     if array.dtype == bool:
         if array.size != n_rows:
-            raise ValueError(f"{name} is a mask of {array.size} entries, X has {n_rows} rows.")
+            raise ValueError(
+                f"{name} is a mask of {array.size} entries, {table} has {n_rows} rows."
+            )
         return np.flatnonzero(array)
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
@@ -232,8 +229,8 @@ def node_positions(
         )
     outside = np.flatnonzero((array < 0) | (array >= n_rows))
     if outside.size:
-        problem = f"{name} names row {array[outside[0]]} at position {outside[0]}, {among} 0 to"
-        raise ValueError(f"{problem} {n_rows - 1}. For node ids use graph.index_of(ids).")
+        problem = f"{name} names row {array[outside[0]]} at position {outside[0]}, {table} has rows"
+        raise ValueError(f"{problem} 0 to {n_rows - 1}. For node ids use graph.index_of(ids).")
     unique = np.unique(array, return_index=True)[1]
     if unique.size != array.size and not repeats:
         second = int(np.setdiff1d(np.arange(array.size), unique)[0])
@@ -290,6 +287,9 @@ def _label_array(y: Any, name: str, classes: bool) -> NDArray[Any]:
         raise ValueError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
     if classes:
         return values
+    if values.dtype.kind in "mM":
+        text = f"{name} must hold numbers for a regressor, got dates or times ({values.dtype})"
+        raise ValueError(f"{text}. Convert them, to days since the first, say.")
     if values.dtype.kind == "O":
         values = np.where(_missing(values), np.nan, values)
     try:

@@ -27,6 +27,22 @@ class Pickled:
     content: object
 
 
+#: Parameters of the estimator, and the names of libraries for what they set.
+OF_THE_ESTIMATOR = {
+    "loss": ("objective", "objective_type", "application", "app", "loss", "loss_function"),
+    "eval_metric": ("metric", "metrics", "metric_types", "eval_metric"),
+    "learning_rate": ("learning_rate", "shrinkage_rate", "eta"),
+    "n_estimators": (
+        *("num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round"),
+        *("num_rounds", "nrounds", "num_boost_round", "n_estimators", "max_iter", "iterations"),
+    ),
+    "n_iter_no_change": (
+        *("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
+        *("od_wait", "od_type"),
+    ),
+}
+
+
 class Learner(BaseEstimator, ABC):
     """Parameters of a weak learner; subclass it to boost with a library of your own.
 
@@ -116,6 +132,10 @@ class Learner(BaseEstimator, ABC):
         """
         check_device(device, self.devices, self.name)
         for key, value in (self.params or {}).items():
+            for parameter, names in OF_THE_ESTIMATOR.items():
+                if key in names:
+                    text = f"learner={self.name!r}: params={{{key!r}: {value!r}}} is not supported"
+                    raise ValueError(f"{text}: pass {parameter}= to the estimator.")
             if value in self.unsupported.get(key, ()):
                 raise ValueError(
                     f"learner={self.name!r}: params={{{key!r}: {value!r}}} is not supported. Trees "

@@ -84,8 +84,9 @@ def _pairs(
     if fitted.has_ids:
         nodes = fitted.index_of(attach[1])
     else:
-        where: dict[str, Any] = {"repeats": True, "among": "the fit has rows"}
-        nodes = checks.node_positions(attach[1], fitted.n_nodes, "attach[1]", **where)
+        nodes = checks.node_positions(
+            attach[1], fitted.n_nodes, "attach[1]", repeats=True, table="the table fitted on"
+        )
     if rows.size != nodes.size:
         problem = f"attach names {rows.size} rows and {nodes.size} fitted nodes"
         raise ValueError(f"{problem}: pass a pair for each edge.")

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import stat
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ class FileFormat:
 
     def read(self, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return the manifest and the other entries of a file; ``ValueError`` if it is damaged."""
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a device or pipe may have no end
+            raise ValueError(f"{path} is not an {self.name}, but a device, pipe or socket")
         with open(path, "rb") as file:
             try:
                 entries = archive.unpack(file, archive.max_unpacked_size(file.seek(0, os.SEEK_END)))

@@ -5,7 +5,6 @@ it, by δ, and P f by P δ, which is zero beyond the k edges that P reaches.
 """
 
 from dataclasses import replace
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ebboost.boosting.losses import Loss
 from ebboost.boosting.masked_labels import MaskedLabels
 from ebboost.data import validation as checks
 from ebboost.data.labels import Labels
-from ebboost.data.once import lazy_property
+from ebboost.data.once import SharedLock, lazy_property
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
 from ebboost.graph import Graphs
@@ -104,10 +103,10 @@ class Predictor:
         self._state = state
         self._X = X
         self._is_fitted = X is None and new_labels is None
+        self._writing = SharedLock()
+        self._reading = SharedLock()
         arguments = (X, graph, new_labels, offset)
         self._members = [Predictor(one, *arguments) for one in state.members]
-        self._writing = Lock()
-        self._reading = Lock()
         if self._members:
             self._raw = self._mean()
             return
@@ -307,15 +306,9 @@ class Predictor:
         return changed, all_propagated + self._field.mean[changed]
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but locks and the factorised precision matrix, which the next update computes."""
+        """All but the factorised precision matrix, which the next update computes."""
         with self._writing:
-            state = self.__dict__ | {"_field": None}
-        return {name: state[name] for name in state if name not in ("_writing", "_reading")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._writing = Lock()
-        self._reading = Lock()
+            return self.__dict__ | {"_field": None}
 
     def __repr__(self) -> str:
         return f"Predictor({self._state.estimator}, n_nodes={len(self._raw)})"

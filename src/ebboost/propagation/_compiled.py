@@ -1,6 +1,7 @@
 """Sweeps by the loops of `kernels.c`, over several threads where a graph is large."""
 
 import copy
+import os
 import threading
 from collections.abc import Sequence
 from functools import singledispatch
@@ -326,6 +327,15 @@ def _real(dtype: np.dtype[Any]) -> str:
 
 _sweeps: WeakValueDictionary[tuple[int, int], ScipySweep] = WeakValueDictionary()
 _lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held the old one
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @singledispatch

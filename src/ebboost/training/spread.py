@@ -111,7 +111,10 @@ def _dispersion(loss: Loss, scores: Array, target: Array, variance: Array) -> fl
     if type(loss).dispersion is Loss.dispersion:
         return 1.0
     dispersion = loss.dispersion(scores, target, np.ones_like(target[:, 0]))
-    return max(dispersion / (1.0 + float(variance.mean())), 1e-300)
+    typical = float(variance.mean())  # in the unit of one over the curvature
+    if not loss.constant_curvature:
+        typical *= float(np.mean(loss.curvature(scores, target)))
+    return max(dispersion / (1.0 + typical), 1e-300)
 
 
 def neighbors_of_held_out(state: FittedState, folds: LabelFolds, size: Array) -> Array:

@@ -118,6 +118,21 @@ class Loss(BaseEstimator, ABC):
         """
         return self
 
+    def curvature_over(self, other: "Loss", scores: Array) -> float:
+        """Return the ratio of the units of this curvature and of that with other parameters.
+
+        Parameters
+        ----------
+        other : Loss
+            Of the same class.
+        scores : ndarray of shape (m, c)
+
+        Returns
+        -------
+        float
+        """
+        return 1.0
+
     def outlier_weights(self, scores: Array, target: Array) -> Array | float:
         """Return what the weight of each label is multiplied by; 1 by default.
 

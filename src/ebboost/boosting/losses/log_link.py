@@ -250,6 +250,11 @@ class Tweedie(_LogLink):
         best = minimize_scalar(pseudo_likelihood, bounds=POWER_RANGE, method="bounded")
         return Tweedie(float(best.x))
 
+    def curvature_over(self, other: Loss, scores: Array) -> float:
+        """Return the ratio of a typical μ to the powers 2 − p."""
+        power = other.power if isinstance(other, Tweedie) else self.power
+        return float(np.exp((power - self.power) * np.mean(scores)))
+
     def value(self, scores: Array, target: Array) -> Array:  # noqa: D102
         first, second = self._terms(scores, target)
         return sum_outputs(second / (2.0 - self.power) - first / (1.0 - self.power))
