@@ -123,6 +123,12 @@ def models() -> dict[str, tuple[Any, Any, Any, bool]]:
             GRAPH,
             False,
         ),
+        "network": (
+            eb.EBBSRegressor(**few, learner="network", smoothing=laplacian, labels="field"),
+            MIXED,
+            GRAPH,
+            True,
+        ),
         "catboost": (
             eb.EBBSRegressor(
                 **few,
