@@ -1,7 +1,7 @@
 """New rows connected to the nodes of a fitted graph."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
