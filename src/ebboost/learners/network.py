@@ -181,8 +181,8 @@ class Units:
         result = np.zeros((n_inputs, len(self.inputs)))
         columns = np.arange(len(self.inputs))
         for position in range(UNIT_COLUMNS):
-            place = (self.inputs[:, position], columns)
-            np.add.at(result, place, self.coefficients[:, position].astype(np.float64))
+            entries = (self.inputs[:, position], columns)
+            np.add.at(result, entries, self.coefficients[:, position].astype(np.float64))
         return result
 
     def round(self, number: int, n_units: int) -> "Units":
