@@ -28,7 +28,7 @@ from ebboost.model.spread import (
     neighbor_columns,
     spread_table,
 )
-from ebboost.model.state import FittedState, ForecastRecord
+from ebboost.model.state import FittedState, ForecastRecord, ValidationRecord
 from ebboost.propagation import IdentityOperator
 from ebboost.training import defaults
 from ebboost.training.problem import LabelFolds
@@ -54,14 +54,7 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
     loss = state.loss
     variance, variance_error = field_variance(state, state.graph, state.labels, None)
     left_out = np.asarray(_left_out(state, variance), like=record.target)
-    weight = np.ones_like(record.target[:, 0])
-    dispersion = 1.0
-    if type(loss).dispersion is not Loss.dispersion:
-        dispersion = loss.dispersion(record.prediction, record.target, weight)
-        typical = float(left_out.mean())  # in the unit of one over the curvature
-        if not loss.constant_curvature:
-            typical *= float(np.mean(loss.curvature(record.prediction, record.target)))
-        dispersion = max(dispersion / (1.0 + typical), 1e-300)
+    dispersion = _dispersion(loss, record, left_out)
     expected = np.sqrt(model_variance(state, record.prediction, dispersion, left_out))
     residual = (record.target - loss.inverse_link(record.prediction))[:, 0]
     size = np.abs(residual) / expected
@@ -151,6 +144,18 @@ def _forecast_deviation(
     table = None if own is None else own.subset(nodes)
     features = spread_table(table, forecast.prediction, variance, neighbors)
     return deviation * factors(ensemble, features)
+
+
+def _dispersion(loss: Loss, record: ValidationRecord, left_out: Array) -> float:
+    """The dispersion of the labels around predictions, without the variance of the field."""
+    if type(loss).dispersion is Loss.dispersion:
+        return 1.0
+    weight = np.ones_like(record.target[:, 0])
+    total = loss.dispersion(record.prediction, record.target, weight)
+    typical = float(left_out.mean())  # in the unit of one over the curvature
+    if not loss.constant_curvature:
+        typical *= float(np.mean(loss.curvature(record.prediction, record.target)))
+    return max(total / (1.0 + typical), 1e-300)
 
 
 def _left_out(state: FittedState, variance: Array) -> Array:
