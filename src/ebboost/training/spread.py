@@ -28,7 +28,7 @@ from ebboost.model.spread import (
     neighbor_columns,
     spread_table,
 )
-from ebboost.model.state import FittedState, ForecastRecord, ValidationRecord
+from ebboost.model.state import FittedState, ForecastRecord
 from ebboost.propagation import IdentityOperator
 from ebboost.training import defaults
 from ebboost.training.problem import LabelFolds
