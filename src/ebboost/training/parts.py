@@ -131,21 +131,26 @@ def parts_of(problem: Problem) -> Parts:
 
 
 def _compares_networks(problem: Problem) -> bool:
-    """Whether networks may be averaged with trees."""
+    """Whether networks are compared with trees."""
     settings = problem.settings
     graph = problem.graph
     in_memory = isinstance(graph, Graph) and not (problem.table.is_sparse or problem.table.on_disk)
     if not in_memory or graph is None or graph.groups is not None or problem.classes:
         return False
-    is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES
+    is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES and _has_few_labels(problem)
     return is_small and (settings.learner, settings.device) == ("lightgbm", "cpu")
+
+
+def _has_few_labels(problem: Problem) -> bool:
+    """Whether labels are few enough to compare more than parts that use the graph."""
+    is_thorough = problem.settings.selection == "thorough"
+    return problem.n_labels <= defaults.COMPARE_TREES_UP_TO or is_thorough
 
 
 def _compares_trees(problem: Problem) -> bool:
     """Whether ways of growing trees are compared, too."""
-    settings = problem.settings
-    is_worth = problem.n_labels <= defaults.COMPARE_TREES_UP_TO or settings.selection == "thorough"
-    return settings.learner == "lightgbm" and not problem.classes and is_worth
+    is_lightgbm = problem.settings.learner == "lightgbm"
+    return is_lightgbm and not problem.classes and _has_few_labels(problem)
 
 
 def requested_parts(problem: Problem) -> dict[str, object]:
