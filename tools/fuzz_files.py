@@ -321,6 +321,14 @@ def mutated(seed: bytes, other: bytes, draw: random.Random) -> tuple[str, bytes]
             entries[name] = packed(inner)
         else:
             entries[name] = arrays_changed(entries[name], draw)
+    elif name.endswith(".npy"):  # of a network: one of its arrays
+        buffer = io.BytesIO()
+        stored = {one: np.load(io.BytesIO(entries[one])) for one in trees if one.endswith(".npy")}
+        np.savez(buffer, **{one.removesuffix(".npy"): array for one, array in stored.items()})
+        changed = unpacked(arrays_changed(buffer.getvalue(), draw))
+        for one in stored:
+            entries.pop(one)
+        entries |= changed
     elif name.endswith(".txt"):
         entries[name] = text_changed(entries[name], draw)
     else:

@@ -14,6 +14,7 @@ from sklearn.base import clone
 import ebboost as eb
 from ebboost.data import lazy
 from ebboost.data import table as table_module
+from ebboost.training import defaults
 from tests.strategies import random_graph
 
 BARE = {"neighbor_features": None, "feature_smoothing": None, "random_state": 0, "n_jobs": 1}
@@ -156,6 +157,7 @@ def test_columns_of_neighbours_from_files_are_those_in_memory(files, learner, mo
     X, table, y = files
     graph = random_graph(600, 1500)
     monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)  # as in a large table
+    monkeypatch.setattr(defaults, "COMPARE_TREES_UP_TO", 0)  # networks need a table in memory
     columns = {
         "neighbor_features": eb.NeighborFeatures(),
         "feature_smoothing": eb.Laplacian(20.0, 5),

@@ -69,7 +69,10 @@ def test_a_regressor_is_the_same_whatever_the_blocks(kind, parameters, row_by_ro
     for rows in (1, 50):
         row_by_row(rows)
         for result, wanted in zip(outputs(fitted(), X, graph), expected, strict=True):
-            np.testing.assert_array_equal(result, wanted)
+            if isinstance(result, bytes) or "n_folds" not in parameters:
+                np.testing.assert_array_equal(result, wanted)
+            else:  # products of the matrices of networks
+                np.testing.assert_allclose(result, wanted, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])

@@ -39,7 +39,8 @@ def points(ax):
 def bars(ax):
     """Width of each bar by its label."""
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    return dict(zip(labels, [bar.get_width() for bar in ax.patches], strict=True))
+    widths = [bar.get_width() for bar in ax.patches]  # then those of neighbours, drawn over them
+    return dict(zip(labels, widths[: len(labels)], strict=True))
 
 
 PLOTS = ["losses", "predicted_vs_true", "importances", "candidates", "residual_map", "coverage"]

@@ -240,8 +240,7 @@ class NetworkGrower(TreeGrower):
         for later in range(1, UNIT_COLUMNS):  # an input that was drawn twice counts once
             is_repeated = (inputs[:, :later] == inputs[:, [later]]).any(axis=1)
             coefficients[is_repeated, later] = 0.0
-        kinks = self._rows[random.choice(used, n_units)]  # a unit is 0 up to a row
-        kinks = np.take_along_axis(kinks, inputs, axis=1)
+        kinks = random.normal(size=inputs.shape)  # where a unit begins, whatever the order of rows
         biases = -(kinks * coefficients).sum(axis=1).astype(np.float32)
         empty = np.zeros((n_units + 1, self._shape[1]), dtype=np.float32)
         units = Units(inputs, coefficients, biases, empty)
