@@ -149,11 +149,16 @@ HOSTILE = {
     "a negative deviation": set_entry("spread_deviation", 0, -1.0),
     "a spread of fewer nodes": replace_array("spread_factor", lambda a: a[:-1]),
     "a shape without variance": set_entry("spread_shapes", (0, 4), 1.5),
+    "a shape on one side": set_entry("spread_shapes", (0, 3), 1e-320),
+    "a shape without width": set_entry("spread_shapes", (0, 2), 1e-320),
     "no shape": replace_array("spread_shapes", lambda a: a[:0]),
     "calibration on more labels": set_value("spread", "n_calibration", value=10**6),
     "arrays of objects": {"entries": lambda parts: parts.update({"arrays.npz": pickled_arrays()})},
     "another estimator": set_value("estimator", value="LightGBM"),
     "an unknown class": set_value("estimator", value="os.system"),
+    "text for a number": set_value(
+        "fitted", "loss", value={"class": "Quantile", "parameters": {"alpha": "x", "rounding": 1.0}}
+    ),
     "an abstract class": set_value("fitted", "loss", value={"class": "Loss", "parameters": {}}),
     "a class of another library": set_value(
         "fitted", "loss", value={"class": "BaseEstimator", "parameters": {}}
