@@ -58,6 +58,7 @@ SPREAD = {
 #: Ranges for shapes of residuals: squares must be finite; fitted skews are within exp(±12).
 SCALES = (1e-150, 1e150)
 SKEWS = (1e-6, 1e6)
+MAX_LOG = 1e4  # of scores whose exponentials are predicted
 SPREAD_ARRAYS = ("factor", "field_variance", "deviation", "size")
 MEMBER = {"candidate": dict, "origin": list, "rounds": dict}
 FACTS = {
@@ -458,6 +459,10 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         posterior.posterior_mean(scores[:1])
     _check_field(state)
     state.loss.prepared(state.labels.target, state.labels.weight)  # checks its parameters
+    if state.loss.log_link:
+        parts = (state.scores, state.propagated_scores, state.raw_predictions)
+        largest = max(np.abs(part).max(initial=0.0) for part in parts)
+        require(bool(largest <= MAX_LOG), f"logarithms of means must be within ±{MAX_LOG:.0f}")
     linked = state.loss.inverse_link(state.init_score + scores)
     n_columns = 1 if state.classes is None else state.classes.size
     fits = linked.shape == (2, n_columns) and not np.isnan(linked).any()
