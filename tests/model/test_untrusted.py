@@ -149,11 +149,16 @@ HOSTILE = {
     "a negative deviation": set_entry("spread_deviation", 0, -1.0),
     "a spread of fewer nodes": replace_array("spread_factor", lambda a: a[:-1]),
     "a shape without variance": set_entry("spread_shapes", (0, 4), 1.5),
+    "a shape on one side": set_entry("spread_shapes", (0, 3), 1e-320),
+    "a shape without width": set_entry("spread_shapes", (0, 2), 1e-320),
     "no shape": replace_array("spread_shapes", lambda a: a[:0]),
     "calibration on more labels": set_value("spread", "n_calibration", value=10**6),
     "arrays of objects": {"entries": lambda parts: parts.update({"arrays.npz": pickled_arrays()})},
     "another estimator": set_value("estimator", value="LightGBM"),
     "an unknown class": set_value("estimator", value="os.system"),
+    "text for a number": set_value(
+        "fitted", "loss", value={"class": "Quantile", "parameters": {"alpha": "x", "rounding": 1.0}}
+    ),
     "an abstract class": set_value("fitted", "loss", value={"class": "Loss", "parameters": {}}),
     "a class of another library": set_value(
         "fitted", "loss", value={"class": "BaseEstimator", "parameters": {}}
@@ -314,12 +319,13 @@ def test_parts_that_only_an_explanation_needs_are_checked_at_load(tmp_path, name
     [
         ("robust", lambda arrays: arrays.update(graph_data=-arrays["graph_data"])),
         ("exposure", lambda arrays: arrays["offset"].fill(64.0)),
+        ("exposure", lambda arrays: arrays["scores"].fill(-1e150)),
     ],
 )
 def test_arrays_that_only_new_rows_or_labels_need_are_checked_at_load(tmp_path, name, change):
     path = tmp_path / "m.ebb"
     write_changed((GOLDEN / f"{name}.ebb").read_bytes(), path, arrays=change)
-    with pytest.raises(eb.ModelFileError, match=r"must not be negative|too far apart"):
+    with pytest.raises(eb.ModelFileError, match=r"not be negative|too far apart|within ±10000"):
         eb.load(path)
 
 

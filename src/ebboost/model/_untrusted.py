@@ -54,6 +54,10 @@ SPREAD = {
     "variance_error": float,
     "uses_columns": bool,
 }
+#: Ranges for shapes of residuals: squares must be finite; fitted skews are within exp(±12).
+SCALES = (1e-150, 1e150)
+SKEWS = (1e-6, 1e6)
+MAX_LOG = 1e4  # of scores whose exponentials are predicted
 SPREAD_ARRAYS = ("factor", "field_variance", "deviation", "size")
 MEMBER = {"candidate": dict, "origin": list, "rounds": dict}
 FACTS = {
@@ -170,6 +174,9 @@ def check_spread(state: FittedState, facts: dict[str, Any], arrays: Arrays) -> N
     at, _, scale, skew, df = numbers(arrays, "spread_shapes", None, 5).T
     is_positive = min(*values, *scale, *skew) > 0.0 and min(df, default=0.0) > 2.0
     require(is_positive, "spread must be positive")
+    for name, part, (low, high) in (("scale", scale, SCALES), ("skew", skew, SKEWS)):
+        in_range = low <= part.min() <= part.max() <= high
+        require(bool(in_range), f"{name} in spread_shapes must be from {low} to {high}")
     require(bool((np.diff(at) >= 0.0).all()), "spread_shapes must be in the order of predictions")
     n_labels = state.validation.nodes.size
     require(is_integer(facts["n_calibration"], 1, n_labels), "spread.n_calibration")
@@ -439,6 +446,11 @@ def smoke_test(state: FittedState, takes_categories: bool) -> None:
         posterior = state.candidate.labels.operator(graph, np.array([0]), np.ones(1))
         posterior.posterior_mean(scores[:1])
     _check_field(state)
+    state.loss.prepared(state.labels.target, state.labels.weight)  # checks its parameters
+    if state.loss.log_link:
+        parts = (state.scores, state.propagated_scores, state.raw_predictions)
+        largest = max(np.abs(part).max(initial=0.0) for part in parts)
+        require(bool(largest <= MAX_LOG), f"logarithms of means must be within ±{MAX_LOG:.0f}")
     linked = state.loss.inverse_link(state.init_score + scores)
     n_columns = 1 if state.classes is None else state.classes.size
     fits = linked.shape == (2, n_columns) and not np.isnan(linked).any()
