@@ -240,11 +240,15 @@ class NetworkGrower(TreeGrower):
         for later in range(1, UNIT_COLUMNS):  # an input that was drawn twice counts once
             is_repeated = (inputs[:, :later] == inputs[:, [later]]).any(axis=1)
             coefficients[is_repeated, later] = 0.0
-        kinks = random.normal(size=inputs.shape)  # where a unit begins, whatever the order of rows
-        biases = -(kinks * coefficients).sum(axis=1).astype(np.float32)
         empty = np.zeros((n_units + 1, self._shape[1]), dtype=np.float32)
-        units = Units(inputs, coefficients, biases, empty)
-        hidden = units.hidden(self._rows)
+        units = Units(inputs, coefficients, empty[:-1, 0], empty)
+        projected = self._rows @ units.directions(n_inputs)
+        # A unit begins at one of the rows, drawn by rank: the order of rows does not matter.
+        ranks = random.integers(used.size, size=n_units)
+        pairs = zip(projected[used].T, ranks, strict=True)
+        values = [np.partition(one, rank)[rank] for one, rank in pairs]
+        units = replace(units, biases=-np.array(values, dtype=np.float32))
+        hidden = np.maximum(projected + units.biases, 0.0)
         known = np.column_stack([hidden[used], np.ones(used.size)])
         parts = np.broadcast_to(curvature, self._shape)[used]
         outputs = [

@@ -124,7 +124,7 @@ MAX_STORED_SCORES = 30_000_000
 #: Parts that the search adds to networks, in this order; their learning rate and patience. On
 #: elect80 and County the errors at validation nodes with rates .1 and .3, 32 and 64 units and
 #: penalties of .001 and .01 are within .5 % of each other. Test RMSE without and with networks:
-#: County 1.046, 1.027, elect80 .0570, .0564, Avazu .1050, .1051 (5 splits), twitch 1.032, 1.026
+#: County 1.046, 1.034, elect80 .0570, .0563, Avazu .1050, .1051 (5 splits), twitch 1.032, 1.029
 #: (one split). With more labels, one split: King County .1597, .1592, House .4322, .4340, Lucas
 #: .2636, .2652, in twice the time: they are not compared there.
 NETWORK_ORDER = ("strengths", "spectral_features", "neighbor_features", "strengths")
