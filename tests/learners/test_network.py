@@ -97,9 +97,13 @@ def test_constant_columns_have_no_input():
 
 def test_wrong_parameters_and_sparse_tables_are_rejected():
     X, y, graph = problem()
-    for wrong, message in ((eb.RandomNetwork(0), "n_units"), (eb.RandomNetwork(8, -1.0), "ridge")):
-        with pytest.raises(ValueError, match=f"{message} must be"):
-            fitted(wrong, X, y, graph)
+    for wrong in (0, "8", None):
+        with pytest.raises(ValueError, match="n_units must be"):
+            fitted(eb.RandomNetwork(wrong), X, y, graph)
+    for wrong in (-1.0, "a", None):
+        with pytest.raises(ValueError, match="ridge must be"):
+            fitted(eb.RandomNetwork(8, wrong), X, y, graph)
+    assert fitted(eb.RandomNetwork(np.int64(8)), X, y, graph).score(None, y) > 0.5
     with pytest.raises(ValueError, match="not sparse"):
         fitted(eb.RandomNetwork(), sparse.csr_array(X), y, graph)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
+from numbers import Integral, Real
 from operator import add
 from types import MappingProxyType
 from typing import Any
@@ -80,10 +81,10 @@ class RandomNetwork(Learner):
         self.check(device)
         if table.is_sparse:
             raise ValueError("learner='network' needs a table that is not sparse: use 'lightgbm'.")
-        if not (isinstance(self.n_units, int) and self.n_units > 0):
+        if not (isinstance(self.n_units, Integral) and self.n_units > 0):
             raise ValueError(f"n_units must be a positive integer, got {self.n_units!r}.")
-        if not self.ridge > 0.0:
-            raise ValueError(f"ridge must be positive, got {self.ridge!r}.")
+        if not (isinstance(self.ridge, Real) and self.ridge > 0.0):
+            raise ValueError(f"ridge must be a positive number, got {self.ridge!r}.")
         scaling = Scaling.fit(table)
         rows = scaling.transform(table.values)
         return NetworkGrower(self, scaling, rows, (n_outputs, len(table.names)), seed)
