@@ -55,13 +55,13 @@ def test_contributions_are_shapley_values():
     ensemble, table = network(n_rounds=1, n_outputs=1)
     contributions = ensemble.contributions(table)[:, 0]
     rows = ensemble.scaling.transform(table.values)
+    n_inputs = rows.shape[1]
 
     def predict(known):
         units = ensemble.units
         masked = np.where(np.isin(np.arange(rows.shape[1]), known), rows, 0.0)
-        return 0.5 * units.weighted(units.hidden(masked))[:, 0]
+        return 0.5 * units.weighted(units.hidden(masked, units.directions(n_inputs)))[:, 0]
 
-    n_inputs = rows.shape[1]
     expected = np.zeros((120, 4))
     expected[:, -1] = predict([])
     orders = list(permutations(range(n_inputs)))

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 #: An array of numpy or of CuPy: the loop and the operators work on either.
 AnyArray: TypeAlias = Any
 #: A table as users have it: a pandas or polars dataframe, an array, a sparse matrix, a

@@ -7,14 +7,14 @@ eight terms.
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
 from numbers import Integral, Real
 from operator import add
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.linalg import solve
@@ -22,7 +22,7 @@ from scipy.special import ndtri
 
 from ebboost.data.archive import parse_npy
 from ebboost.data.table import Table
-from ebboost.data.types import Array, IntArray
+from ebboost.data.types import Array, BoolArray, IntArray
 from ebboost.learners.base import Ensemble, Learner, TreeGrower, newton_target
 
 UNIT_COLUMNS = 3
@@ -30,11 +30,13 @@ MAX_LEVELS = 20  # of a category that have an indicator
 MIN_LEVEL_ROWS = 10
 KNOTS = 65  # of the normal scores of a column, at its quantiles
 OUTERMOST = 0.002  # rank beyond which normal scores are constant
-BLOCK_ROWS = 8192  # predicted at once
-IMPORTANCE_ROWS = 256  # whose contributions measure the importance of columns
+BLOCK_ROWS = 1024  # whose units are computed at once: they stay in the processor's cache
+START_ROWS = 512  # at which units may begin
+IMPORTANCE_ROWS = 64  # whose contributions measure the importance of columns
 NUMBER = -1  # in place of a level
 MISSING = -2
 Float32 = np.ndarray[Any, np.dtype[np.float32]]
+Floats = TypeVar("Floats", Array, Float32)  # in double or single precision
 
 
 class RandomNetwork(Learner):
@@ -156,6 +158,19 @@ class Scaling:
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
 
 
+def _spread_rows(rows: Array) -> Array:
+    """Rows at equal distances by rank along a random direction, whatever their order."""
+    along = rows @ np.random.default_rng(0).normal(size=rows.shape[1])
+    ranks = np.linspace(0, len(rows) - 1, min(len(rows), START_ROWS)).round().astype(np.int64)
+    return rows[np.argsort(along, kind="stable")[ranks]]
+
+
+def _blocks(n_rows: int) -> Iterator[slice]:
+    """Slices of all rows."""
+    for start in range(0, n_rows, BLOCK_ROWS):
+        yield slice(start, start + BLOCK_ROWS)
+
+
 def _normal_scores(known: Array) -> tuple[Array, Array]:
     """Quantiles of sorted values, the last repeated, and the normal scores of their ranks."""
     knots = np.unique(np.quantile(known, np.linspace(0.0, 1.0, KNOTS), method="nearest"))
@@ -192,9 +207,11 @@ class Units:
         weights = self.outputs[number * (n_units + 1) : (number + 1) * (n_units + 1)]
         return Units(self.inputs[own], self.coefficients[own], self.biases[own], weights)
 
-    def hidden(self, rows: Array) -> Array:
-        """Return the values of the units at rows of inputs."""
-        return np.maximum(rows @ self.directions(rows.shape[1]) + self.biases, 0.0)
+    def hidden(self, rows: Floats, directions: Floats) -> Floats:
+        """Return the values of the units, whose directions are given, at rows of inputs."""
+        values: Floats = rows @ directions
+        values += self.biases
+        return np.maximum(values, 0.0, out=values)
 
     def weighted(self, hidden: Array) -> Array:
         """Return the outputs of one round from the values of its units."""
@@ -217,6 +234,7 @@ class NetworkGrower(TreeGrower):
         rows: Array,
         sizes: tuple[int, int],
         seed: int,
+        starts: Array | None = None,
     ) -> None:
         self._learner = learner
         self._scaling = scaling
@@ -224,16 +242,28 @@ class NetworkGrower(TreeGrower):
         self._sizes = sizes  # numbers of outputs and of columns
         self._shape = (len(rows), sizes[0])
         self._random = np.random.default_rng(seed)
+        self._starts = _spread_rows(rows) if starts is None else starts
         self._rounds: list[Units] = []
+        self._used: tuple[BoolArray, Float32] | None = None
 
     def grow(self, gradient: Array, curvature: Array) -> Array | None:
         """Draw units and find their weights; see :meth:`TreeGrower.grow`."""
-        n_inputs = self._rows.shape[1]
-        if not gradient.any() or not n_inputs:
+        if not gradient.any() or not self._rows.shape[1]:
             return None
+        units = self._draw()
+        directions = units.directions(self._rows.shape[1])
+        units = replace(units, outputs=self._solve(units, directions, gradient, curvature))
+        self._rounds.append(units)
+        result = np.empty(self._shape)
+        for block in _blocks(len(self._rows)):
+            result[block] = units.weighted(units.hidden(self._rows[block], directions))
+        return result
+
+    def _draw(self) -> Units:
+        """Units without weights, which begin at one of the rows each."""
+        n_inputs = self._rows.shape[1]
         n_units = self._learner.n_units
         random = self._random
-        used = np.flatnonzero((curvature > 0.0).any(axis=1))
         inputs = random.integers(n_inputs, size=(n_units, UNIT_COLUMNS))
         coefficients = random.normal(size=inputs.shape).astype(np.float32)
         n_columns = random.integers(1, UNIT_COLUMNS + 1, n_units)
@@ -243,30 +273,47 @@ class NetworkGrower(TreeGrower):
             coefficients[is_repeated, later] = 0.0
         empty = np.zeros((n_units + 1, self._shape[1]), dtype=np.float32)
         units = Units(inputs, coefficients, empty[:-1, 0], empty)
-        projected = self._rows @ units.directions(n_inputs)
-        # A unit begins at one of the rows, drawn by rank: the order of rows does not matter.
-        ranks = random.integers(used.size, size=n_units)
-        pairs = zip(projected[used].T, ranks, strict=True)
-        values = [np.partition(one, rank)[rank] for one, rank in pairs]
-        units = replace(units, biases=-np.array(values, dtype=np.float32))
-        hidden = np.maximum(projected + units.biases, 0.0)
-        known = np.column_stack([hidden[used], np.ones(used.size)])
-        parts = np.broadcast_to(curvature, self._shape)[used]
-        outputs = [
-            self._solve(known, gradient[used, one], parts[:, one]) for one in range(self._shape[1])
-        ]
-        units = replace(units, outputs=np.column_stack(outputs).astype(np.float32))
-        self._rounds.append(units)
-        return units.weighted(hidden)
+        # Rows are drawn by rank, so that their order does not matter.
+        values = np.sort(self._starts @ units.directions(n_inputs), axis=0)
+        ranks = random.integers(len(values), size=n_units)
+        biases = -values[ranks, np.arange(n_units)]
+        return replace(units, biases=biases.astype(np.float32))
 
-    def _solve(self, hidden: Array, gradient: Array, curvature: Array) -> Array:
-        """Weights of the units for one output, by ridge regression."""
-        target, weight = newton_target(gradient, curvature)
-        weighted = hidden * weight[:, None]
-        gram = weighted.T @ hidden
-        gram[np.diag_indices_from(gram)] += self._learner.ridge * np.trace(gram) / len(gram)
-        result: Array = solve(gram, weighted.T @ target, assume_a="pos")
-        return result
+    def _solve(self, units: Units, directions: Array, gradient: Array, curvature: Array) -> Float32:
+        """Weights of the units and of the bias for each output, by ridge regression."""
+        is_used, rows = self._rows_with_curvature(curvature)
+        n_weights = self._learner.n_units + 1
+        target, weight = newton_target(gradient[is_used], curvature[is_used])
+        root = np.sqrt(weight).astype(np.float32)
+        target = (root * target).astype(np.float32)
+        in_single = directions.astype(np.float32)
+        grams = np.zeros((weight.shape[1], n_weights, n_weights))
+        right = np.zeros((n_weights, self._shape[1]))
+        for block in _blocks(len(rows)):
+            hidden = np.ones((len(rows[block]), n_weights), dtype=np.float32)
+            hidden[:, :-1] = units.hidden(rows[block], in_single)
+            for number, gram in enumerate(grams):
+                own = slice(None) if len(grams) == 1 else slice(number, number + 1)
+                weighted = hidden * root[block, number, None]
+                gram += weighted.T @ weighted
+                right[:, own] += weighted.T @ target[block, own]
+        ridge = self._learner.ridge * np.trace(grams, axis1=1, axis2=2) / n_weights
+        grams[:, np.arange(n_weights), np.arange(n_weights)] += ridge[:, None]
+        if len(grams) == 1:
+            result = solve(grams[0], right, assume_a="pos")
+        else:
+            pairs = zip(grams, right.T, strict=True)
+            result = np.column_stack([solve(gram, one, assume_a="pos") for gram, one in pairs])
+        return np.asarray(result, dtype=np.float32)
+
+    def _rows_with_curvature(self, curvature: Array) -> tuple[BoolArray, Float32]:
+        """Which rows the weights are fitted to, and their inputs, copied when they change."""
+        is_used: BoolArray = np.any(curvature > 0.0, axis=1)
+        used = self._used
+        if used is None or not np.array_equal(used[0], is_used):
+            used = (is_used, self._rows[is_used].astype(np.float32))
+            self._used = used
+        return used
 
     def compile(self, weights: Sequence[float]) -> "NetworkEnsemble":
         """Return the weighted sum of the rounds; see :meth:`TreeGrower.compile`."""
@@ -281,7 +328,7 @@ class NetworkGrower(TreeGrower):
         units = Units.concat([none, *(one for _, one in used)])
         sums = np.array([weight for weight, _ in used], dtype=np.float64)
         ensemble = NetworkEnsemble(self._scaling, units, sums, np.zeros(self._sizes[1]))
-        sample = self._rows[:: max(len(self._rows) // IMPORTANCE_ROWS, 1)]
+        sample = self._starts[:: max(len(self._starts) // IMPORTANCE_ROWS, 1)]
         shares = ensemble.shares(sample)[:, :, :-1]
         ensemble.importance = (shares**2).sum(axis=1).mean(axis=0)
         return ensemble
@@ -290,7 +337,8 @@ class NetworkGrower(TreeGrower):
         self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
     ) -> "NetworkGrower":
         """Return a grower on the same inputs; see :meth:`TreeGrower.clone_with_shared_bins`."""
-        return NetworkGrower(self._learner, self._scaling, self._rows, self._sizes, seed)
+        common = (self._learner, self._scaling, self._rows, self._sizes)
+        return NetworkGrower(*common, seed, self._starts)
 
     def state(self) -> dict[str, Any]:
         """Return the units and the state of the random generator."""
@@ -320,14 +368,17 @@ class NetworkEnsemble(Ensemble):
     def predict(self, table: Table) -> Array:
         """Return scores; see :meth:`Ensemble.predict`."""
         n_outputs = self.units.outputs.shape[1]
+        rounds = []
+        for number, weight in enumerate(self.weights):
+            units = self.units.round(number, self.n_units)
+            rounds.append((weight, units, units.directions(self.scaling.source.size)))
         parts = [np.zeros((0, n_outputs))]
         for block in table.blocks():
             for start in range(0, block.n_rows, BLOCK_ROWS):
                 rows = self.scaling.transform(block.values[start : start + BLOCK_ROWS])
                 scores = np.zeros((len(rows), n_outputs))
-                for number, weight in enumerate(self.weights):
-                    units = self.units.round(number, self.n_units)
-                    scores += weight * units.weighted(units.hidden(rows))
+                for weight, units, directions in rounds:
+                    scores += weight * units.weighted(units.hidden(rows, directions))
                 parts.append(scores)
         return np.concatenate(parts)
 
@@ -348,10 +399,10 @@ class NetworkEnsemble(Ensemble):
             outputs = weight * units.outputs.astype(np.float64)
             result[:, :, -1] += np.maximum(units.biases, 0.0) @ outputs[:-1] + outputs[-1]
             for position, values in enumerate(_shapley_values(units, rows)):
+                weights = np.zeros((len(units.inputs), *result.shape[1:]))
                 columns = self.scaling.source[units.inputs[:, position]]
-                for column in np.unique(columns):
-                    own = columns == column
-                    result[:, :, column] += values[:, own] @ outputs[:-1][own]
+                weights[np.arange(columns.size), :, columns] = outputs[:-1]
+                result += np.tensordot(values, weights, 1)
         return result
 
     def files(self) -> dict[str, bytes]:

@@ -1,6 +1,7 @@
 """A candidate of model selection: one combination of the model's optional parts."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -46,8 +47,9 @@ class Candidate:
 
     def shares_features(self, other: "Candidate") -> bool:
         """Whether the trees of both are grown on the same columns in the same bins."""
-        return self._tree_settings() == other._tree_settings()
+        return self._tree_settings == other._tree_settings
 
+    @cached_property
     def _tree_settings(self) -> tuple[str, int, bool, bool, bool]:
         return (
             repr(self._columns),

@@ -127,6 +127,8 @@ MAX_STORED_SCORES = 30_000_000
 #: County 1.046, 1.034, elect80 .0570, .0563, Avazu .1050, .1051 (5 splits), twitch 1.032, 1.029
 #: (one split). With more labels, one split: King County .1597, .1592, House .4322, .4340, Lucas
 #: .2636, .2652, in twice the time: they are not compared there.
+NETWORKS_UP_TO = 50_000
+AVERAGE_WORSE_UP_TO = 10_000
 NETWORK_ORDER = ("strengths", "spectral_features", "neighbor_features", "strengths")
 NETWORK_RATE = 0.3
 NETWORK_PATIENCE = 20

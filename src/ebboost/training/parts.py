@@ -137,20 +137,25 @@ def _compares_networks(problem: Problem) -> bool:
     in_memory = isinstance(graph, Graph) and not (problem.table.is_sparse or problem.table.on_disk)
     if not in_memory or graph is None or graph.groups is not None or problem.classes:
         return False
-    is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES and _has_few_labels(problem)
+    is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES and _has_few_labels(
+        problem, defaults.NETWORKS_UP_TO
+    )
     return is_small and (settings.learner, settings.device) == ("lightgbm", "cpu")
 
 
-def _has_few_labels(problem: Problem) -> bool:
+def _has_few_labels(problem: Problem, most: int) -> bool:
     """Whether labels are few enough to compare more than parts that use the graph."""
-    is_thorough = problem.settings.selection == "thorough"
-    return problem.n_labels <= defaults.COMPARE_TREES_UP_TO or is_thorough
+    return problem.n_labels <= most or problem.settings.selection == "thorough"
 
 
 def _compares_trees(problem: Problem) -> bool:
     """Whether ways of growing trees are compared, too."""
     is_lightgbm = problem.settings.learner == "lightgbm"
-    return is_lightgbm and not problem.classes and _has_few_labels(problem)
+    return (
+        is_lightgbm
+        and not problem.classes
+        and _has_few_labels(problem, defaults.COMPARE_TREES_UP_TO)
+    )
 
 
 def requested_parts(problem: Problem) -> dict[str, object]:

@@ -129,17 +129,28 @@ class Search:
             current = network
         self._train_finally(current, range(self.problem.labels.n_folds))
         if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
-            trees = {name: getattr(current, name) for name in (*TREE_PARTS, "network")}
-            plain = named(replace(self.parts.plain, **trees))
-            if self.problem.n_labels <= defaults.MOST_LABELS_FROM:
-                self.tried.setdefault(plain.name, plain)
-                self._train_finally(plain, range(len(self.compared(self.parts.plain))))
-            self.plain = plain if self.models(plain) else self.parts.plain
+            self.plain = self._trained_plain(current)
         self.averaged = [*self._averaged(current), *self.parts.others]
         for candidate in self.averaged[1:]:
             self._train(candidate, range(self.problem.labels.n_folds))
         if self.problem.labels.in_time:
             self._train_on_all_labels()
+
+    def _trained_plain(self, selected: Candidate) -> Candidate:
+        """Plain boosting with the trees or networks of a candidate, or with the default's trees."""
+        default = self.parts.plain
+        learner = {name: getattr(selected, name) for name in (*TREE_PARTS, "network")}
+        plain = named(replace(default, **learner))
+        if self.problem.n_labels > defaults.MOST_LABELS_FROM:
+            return plain if self.models(plain) else default
+        folds = range(len(self.compared(default)))
+        self.tried.setdefault(plain.name, plain)
+        if plain.network:  # smooth functions may take very many rounds without the graph
+            self.comparing.train(plain, folds, self.models(default))
+            if not self.models(plain) or self._loss(plain) > self._loss(default):
+                plain = default
+        self._train_finally(plain, folds)
+        return plain if self.models(plain) else default
 
     def _improved(self, current: Candidate, steps: Sequence[tuple[str, ...]]) -> Candidate:
         """The best candidate after steps that each change some parts."""
@@ -166,7 +177,11 @@ class Search:
         if not self._can_be_averaged(trees):
             return None
         network = named(replace(self.parts.plain, labels=trees.labels, network=True))
-        self._train(network, range(self._n_folds()))
+        if self.problem.n_labels > defaults.AVERAGE_WORSE_UP_TO:
+            if not self._is_better(network, trees):
+                return None
+        else:
+            self._train(network, range(self._n_folds()))
         return self._improved(network, steps)
 
     def _is_clearly_better(self, candidate: Candidate, current: Candidate) -> bool:
