@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 import ebboost as eb
 from benchmarks.data import Data, load
@@ -103,7 +104,8 @@ def main() -> None:
             return float(np.mean([error(data, split, seed) for seed, split in enumerate(splits)]))
 
         n_train = len(splits[0]["train"])
-        size = defaults.for_size(data.classes, int(0.9 * n_train))
+        task = defaults.Task(data.classes, int(0.9 * n_train), sparse.issparse(data.X))
+        size = defaults.for_size(task)
         size_name = next(key for key in SIZES if getattr(defaults, key) is size)
         reference = mean_error()
         lines.append(f"| {name} | default | {reference:.4g} | | |")

@@ -169,9 +169,8 @@ def report(
     allowed = objective.descent_tolerance * np.abs(loss[:-1])
     rises = np.flatnonzero(np.diff(loss) > allowed)
     gamma = min(max(min(cosines), 0.0), 1.0)
-    rate = state.parameters["learning_rate"] or defaults.learning_rate(
-        state.is_classifier, objective.labels.nodes.size, state.reader.is_sparse
-    )
+    task = defaults.Task(state.is_classifier, objective.labels.nodes.size, state.reader.is_sparse)
+    rate = state.parameters["learning_rate"] or defaults.learning_rate(task)
     momentum = as_momentum(state.parameters["momentum"])
     is_quadratic = type(state.loss) is SquaredError
     guarantee: dict[str, Any]

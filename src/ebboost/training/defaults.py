@@ -32,7 +32,8 @@ class SizeDefaults:
     comparing_rate: float
 
 
-CLASSES = SizeDefaults(15, 10, 5.0, 1.0, 0.3, 127, 0.3, 10, 0.3)
+CLASSES_OF_SPARSE = SizeDefaults(15, 10, 5.0, 1.0, 0.3, 127, 0.3, 10, 0.3)
+CLASSES = SizeDefaults(15, 10, 5.0, 1.0, 0.5, 127, 0.1, 25, 0.3)
 FEWEST_LABELS = SizeDefaults(15, 10, 5.0, 5.0, 0.5, 127, 0.1, 25, 0.3)
 FEW_LABELS = SizeDefaults(15, 10, 5.0, 5.0, 0.5, 127, 0.05, 50, 0.15)
 MANY_LABELS = SizeDefaults(31, 20, 20.0, 20.0, 0.5, 255, 0.1, 25, 0.2)
@@ -76,7 +77,10 @@ LOW_RANK = 128
 #: Without held-out labels the graph is used if the neighbour correlation of the labels exceeds this
 #: many times 1/√n_labels, of which √2 are due to pairs that are each other's neighbours.
 CORRELATION_STANDARD_ERRORS = 3.0
-#: Parts that the search adds or removes, in this order.
+#: Parts that the search adds or removes, in this order. Where no field of estimated strengths was
+#: added, one of the default's is compared: trees without a field learn from columns of places what
+#: they would leave to it. Log-loss at held-out labels of King County in three classes of prices:
+#: .3606 without, .3575 with it.
 SEARCH_ORDER = (
     "labels",
     "strengths",
@@ -84,6 +88,7 @@ SEARCH_ORDER = (
     "spectral_features",
     "smoothing",
     "labels",
+    "default_field",
     "feature_smoothing",
     "strengths",
     "strengths",
@@ -178,10 +183,20 @@ SHAPE_LABELS = 200
 SHAPE_GROUPS = 5
 
 
-def for_size(classes: bool, n_labels: int) -> SizeDefaults:
+@dataclass(frozen=True)
+class Task:
+    """What the defaults depend on: whether y holds classes, how many, whether X is sparse."""
+
+    classes: bool
+    n_labels: int
+    is_sparse: bool
+
+
+def for_size(task: Task) -> SizeDefaults:
     """Return the defaults for a task and a number of labels."""
-    if classes:
-        return CLASSES
+    n_labels = task.n_labels
+    if task.classes:
+        return CLASSES_OF_SPARSE if task.is_sparse else CLASSES
     if n_labels < FEW_LABELS_FROM:
         return FEWEST_LABELS
     if n_labels < MANY_LABELS_FROM:
@@ -189,9 +204,7 @@ def for_size(classes: bool, n_labels: int) -> SizeDefaults:
     return MANY_LABELS if n_labels <= MOST_LABELS_FROM else MOST_LABELS
 
 
-def learner(
-    parameter: object, n_labels: int, candidate: Candidate, classes: bool, n_columns: int = 1
-) -> Learner:
+def learner(parameter: object, task: Task, candidate: Candidate, n_columns: int = 1) -> Learner:
     """Return the learner that the ``learner`` parameter names.
 
     The name ``"lightgbm"`` gets settings for the numbers of labels and columns, other values their
@@ -201,7 +214,7 @@ def learner(
         return as_learner(parameter)
     if candidate.network:
         return RandomNetwork()
-    size = for_size(classes, n_labels)
+    size = for_size(task)
     params: dict[str, float] = {"min_sum_hessian_in_leaf": size.min_sum_hessian_in_leaf}
     if candidate.random_splits:
         params["extra_trees"] = True
@@ -226,15 +239,10 @@ def tree_changes(learner: Learner) -> dict[str, object]:
     return {"num_leaves": learner.num_leaves, "extra_trees": extra_trees}
 
 
-def learning_rate(classes: bool, n_labels: int, is_sparse: bool) -> float:
+def learning_rate(task: Task) -> float:
     """Return the learning rate."""
-    size = for_size(classes, n_labels)
-    return SPARSE_LEARNING_RATE if size is FEW_LABELS and is_sparse else size.learning_rate
-
-
-def n_iter_no_change(classes: bool, n_labels: int) -> int:
-    """Return the patience of early stopping for that learning rate."""
-    return for_size(classes, n_labels).n_iter_no_change
+    size = for_size(task)
+    return SPARSE_LEARNING_RATE if size is FEW_LABELS and task.is_sparse else size.learning_rate
 
 
 def n_folds(n_labels: int) -> int:

@@ -115,12 +115,11 @@ def parts_of(problem: Problem) -> Parts:
     if _compares_trees(problem):
         optional |= dict.fromkeys(TREE_PARTS, True)
     optional = {name: part for name, part in optional.items() if name not in fixed}
+    of_field = {"strengths", "default_field"} if "labels" in optional else set()
     steps: list[tuple[str, ...]] = [
-        (name,) for name in defaults.SEARCH_ORDER if name in {*optional, "strengths"}
+        (name,) for name in defaults.SEARCH_ORDER if name in of_field | set(optional)
     ]
-    if "labels" not in optional:
-        steps = [step for step in steps if step != ("strengths",)]
-    if classes:
+    if classes and table.is_sparse:
         both = tuple(name for name in ("smoothing", "low_rank") if name in optional)
         steps = [both, *(step for step in steps if step != ("smoothing",))]
     network_steps = None
@@ -135,7 +134,7 @@ def _compares_networks(problem: Problem) -> bool:
     settings = problem.settings
     graph = problem.graph
     in_memory = isinstance(graph, Graph) and not (problem.table.is_sparse or problem.table.on_disk)
-    if not in_memory or graph is None or graph.groups is not None or problem.classes:
+    if not in_memory or graph is None or graph.groups is not None:
         return False
     is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES and _has_few_labels(
         problem, defaults.NETWORKS_UP_TO
@@ -153,7 +152,7 @@ def _compares_trees(problem: Problem) -> bool:
     is_lightgbm = problem.settings.learner == "lightgbm"
     return (
         is_lightgbm
-        and not problem.classes
+        and not (problem.classes and problem.table.is_sparse)
         and _has_few_labels(problem, defaults.COMPARE_TREES_UP_TO)
     )
 

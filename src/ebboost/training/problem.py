@@ -188,6 +188,11 @@ class Problem:
         return self.output.classes is not None
 
     @property
+    def task(self) -> defaults.Task:
+        """What the defaults depend on."""
+        return defaults.Task(self.classes, self.n_labels, self.table.is_sparse)
+
+    @property
     def n_labels(self) -> int:
         """Number of known labels."""
         return total_rows(self.labels.labels.target)

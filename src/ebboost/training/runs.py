@@ -124,8 +124,8 @@ def build_run(
     validation = problem.labels.validation(fold)
     n_outputs = training.target.shape[1]
     seed = problem.seed + fold
-    size = (settings.learner, problem.n_labels, candidate, problem.classes)
-    learner = defaults.learner(*size)
+    choice = (settings.learner, problem.task, candidate)
+    learner = defaults.learner(*choice)
     if problem.table.on_disk and not learner.takes_blocks:
         raise ValueError(
             f"X is a ParquetTable, which learner={learner.name!r} cannot read block by block: use "
@@ -164,7 +164,7 @@ def build_run(
         objective.start_from(earlier.state.init_score, earlier.scores)
     objective.eval_metric = eval_metric(problem, backend, validation)
     if grower is None:
-        learner = defaults.learner(*size, len(table.names))
+        learner = defaults.learner(*choice, len(table.names))
         where: dict[str, Any] = {"n_jobs": problem.threads_for(table), "device": settings.device}
         grower = learner.start(table, n_outputs=n_outputs, seed=seed, **where)
     table.release()  # the bins are enough from here on
@@ -196,8 +196,7 @@ def learning_rate(problem: Problem, candidate: Candidate | None = None) -> float
     """Return the learning rate of a fit; that of networks is always the same."""
     if candidate is not None and candidate.network:
         return defaults.NETWORK_RATE
-    size = (problem.classes, problem.n_labels, problem.table.is_sparse)
-    return problem.settings.learning_rate or defaults.learning_rate(*size)
+    return problem.settings.learning_rate or defaults.learning_rate(problem.task)
 
 
 def early_stopping(problem: Problem, candidate: Candidate | None = None) -> EarlyStopping:
@@ -205,7 +204,7 @@ def early_stopping(problem: Problem, candidate: Candidate | None = None) -> Earl
     if candidate is not None and candidate.network:
         return EarlyStopping(defaults.NETWORK_PATIENCE)
     patience = problem.settings.n_iter_no_change
-    return EarlyStopping(patience or defaults.n_iter_no_change(problem.classes, problem.n_labels))
+    return EarlyStopping(patience or defaults.for_size(problem.task).n_iter_no_change)
 
 
 @dataclass
@@ -315,7 +314,7 @@ class Runner:
         problem = self.problem
         settings = problem.settings
         rate = learning_rate(problem)
-        size = defaults.for_size(problem.classes, problem.n_labels)
+        size = defaults.for_size(problem.task)
         ratio = size.comparing_rate / max(rate, size.learning_rate)  # at most that of the defaults
         if ratio <= 1.0:
             return self

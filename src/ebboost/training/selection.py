@@ -364,7 +364,10 @@ class Search:
         changes: dict[str, object] = {}
         for part in step:
             value: object = self.parts.optional.get(part)
-            if part == "strengths":
+            if part == "default_field":
+                part = "labels"
+                value = current.labels or self.parts.optional["labels"]
+            elif part == "strengths":
                 part = "labels"
                 value = current.labels
                 if isinstance(value, LatentField):
