@@ -183,3 +183,21 @@ def test_a_resumed_fit_with_networks_is_the_same(tmp_path):
     resumed = eb.EBBSRegressor(30, 0.3, **options)
     resumed.fit(X, y, graph=graph, checkpoint=checkpoint, resume=True)
     np.testing.assert_array_equal(resumed.predict(), whole.predict())
+
+
+def test_the_default_uses_networks_for_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    points = rng.random((500, 2))
+    X = rng.normal(size=(500, 2))
+    score = 2.0 * X[:, 0] + np.sin(X[:, 1]) + 2.0 * np.sin(3 * points[:, 0])
+    y = np.array(["low", "high"])[(score + rng.logistic(scale=0.3, size=500) > 1.0).astype(int)]
+    graph = eb.Graph.build_knn(points, 6)
+    known = np.arange(300)
+    model = eb.EBBSClassifier(n_folds=3, random_state=0)
+    model.fit(X, y[known], nodes=known, graph=graph)
+    assert any("network" in name for name in model.selection_["candidate"][:3])
+    path = tmp_path / "model.ebb"
+    model.save(path)
+    np.testing.assert_allclose(eb.load(path).predict_proba(), model.predict_proba(), rtol=1e-10)
+    proba = model.predict_proba(nodes=np.arange(300, 500))
+    assert np.mean(model.classes_[proba.argmax(axis=1)] == y[300:]) > 0.85

@@ -72,16 +72,15 @@ def test_an_uninformative_graph_is_not_used(seed):
 
 
 def test_candidates_share_bins_only_with_the_same_columns_and_settings():
-    one = Candidate("a", eb.Laplacian(), low_rank=8)
-    assert one.shares_features(Candidate("b", labels=eb.LatentField(), low_rank=8))
-    assert not one.shares_features(
-        Candidate("c", low_rank=8)
-    )  # nothing of it uses the graph: other settings
-    assert not one.shares_features(Candidate("d", eb.Laplacian(), low_rank=9))
-    assert not one.shares_features(Candidate("e", eb.Laplacian(), eb.MaskedLabels(), low_rank=8))
-    assert not one.shares_features(
-        Candidate("f", eb.Laplacian(), low_rank=8, feature_smoothing=eb.Laplacian())
+    settings = Candidate("a", eb.Laplacian(), low_rank=8).tree_settings
+    assert Candidate("b", labels=eb.LatentField(), low_rank=8).tree_settings == settings
+    others = (
+        Candidate("c", low_rank=8),  # nothing of it uses the graph: other settings
+        Candidate("d", eb.Laplacian(), low_rank=9),
+        Candidate("e", eb.Laplacian(), eb.MaskedLabels(), low_rank=8),
+        Candidate("f", eb.Laplacian(), low_rank=8, feature_smoothing=eb.Laplacian()),
     )
+    assert all(other.tree_settings != settings for other in others)
 
 
 def test_fixed_parts_are_not_compared():

@@ -1,7 +1,6 @@
 """A candidate of model selection: one combination of the model's optional parts."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.masked_labels import MaskedLabels
@@ -45,12 +44,9 @@ class Candidate:
     def _columns(self) -> tuple[object, ...]:
         return self.neighbor_features, self.feature_smoothing, self.spectral_features
 
-    def shares_features(self, other: "Candidate") -> bool:
-        """Whether the trees of both are grown on the same columns in the same bins."""
-        return self._tree_settings == other._tree_settings
-
-    @cached_property
-    def _tree_settings(self) -> tuple[str, int, bool, bool, bool]:
+    @property
+    def tree_settings(self) -> tuple[str, int, bool, bool, bool]:
+        """What trees are grown on: candidates with the same share columns and bins."""
         return (
             repr(self._columns),
             self.low_rank,

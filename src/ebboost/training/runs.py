@@ -50,6 +50,7 @@ class CandidateFeatures:
     pipeline: FeaturePipeline
     table: Table
     grower: TreeGrower
+    settings: tuple[object, ...]  # of the candidate's trees
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,8 @@ def build_run(
             f"X is a ParquetTable, which learner={learner.name!r} cannot read block by block: use "
             "'lightgbm' or 'xgboost', or pass a dataframe."
         )
-    shared = next((other for other in others if other.candidate.shares_features(candidate)), None)
+    tree_settings = candidate.tree_settings
+    shared = next((other for other in others if other.settings == tree_settings), None)
     earlier = None if problem.warm_start is None else problem.warm_start[candidate.name]
     grower = None
     if shared is not None:
@@ -168,7 +170,7 @@ def build_run(
         where: dict[str, Any] = {"n_jobs": problem.threads_for(table), "device": settings.device}
         grower = learner.start(table, n_outputs=n_outputs, seed=seed, **where)
     table.release()  # the bins are enough from here on
-    features = CandidateFeatures(candidate, pipeline, table, grower)
+    features = CandidateFeatures(candidate, pipeline, table, grower, tree_settings)
     return CandidateRun(
         features, operator, objective, _boosting(problem, features, objective, fold)
     )
@@ -347,8 +349,9 @@ class Runner:
 
     def features_of(self, candidate: Candidate) -> CandidateFeatures:
         """Return the columns of a candidate that has been trained, or of a checkpoint's."""
+        settings = candidate.tree_settings
         for features in reversed(self.features):  # the last: encoded with all labels, if any was
-            if features.candidate.shares_features(candidate):
+            if features.settings == settings:
                 return features
         return self._build(candidate, 0).features
 
@@ -356,7 +359,7 @@ class Runner:
         # Categories that are encoded with the labels differ from fold to fold.
         shared = [one for one in self.features if one.pipeline.encoder is None]
         run = build_run(self.problem, self.backend, candidate, fold, shared)
-        if not any(one.candidate.shares_features(candidate) for one in shared):
+        if not any(one.settings == run.features.settings for one in shared):
             self.features.append(run.features)
         return run
 

@@ -17,7 +17,6 @@ from ebboost.backends.dask import gathered, is_dask
 from ebboost.boosting.callbacks import Callback, Interrupt, ProgressBar
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import first_neighbors
-from ebboost.data.neighbor_correlation import neighbor_correlation
 from ebboost.data.reader import TableReader
 from ebboost.data.table import Table
 from ebboost.data.warn import warn_caller
@@ -29,12 +28,12 @@ from ebboost.model.state import FittedState
 from ebboost.propagation import threads
 from ebboost.training import defaults
 from ebboost.training.checkpoint import Checkpoint, CheckpointSession, checkpoint_session
-from ebboost.training.default_field import group_effects
 from ebboost.training.finish import average_models, finish
 from ebboost.training.likelihood import with_estimated_loss
 from ebboost.training.parts import Parts, parts_of
 from ebboost.training.problem import FitData, Problem, check_causal, check_offset, fold_labels
 from ebboost.training.relations import choose_strengths
+from ebboost.training.rules import candidate_by_rules
 from ebboost.training.runs import Runner
 from ebboost.training.selection import Search
 from ebboost.training.settings import Settings
@@ -230,16 +229,5 @@ def candidate_parts(problem: Problem) -> Parts:
     has_validation = problem.labels.validation(0) is not None
     by_rules = problem.settings.selection == "rules" or not has_validation
     if parts.steps and by_rules and problem.graph is not None:
-        parts = Parts(parts.by_rules if _is_informative(problem, problem.graph) else parts.plain)
+        parts = Parts(candidate_by_rules(problem, parts))
     return parts
-
-
-def _is_informative(problem: Problem, graph: Graph) -> bool:
-    """Whether labels of neighbours or, with groups, of one group are correlated."""
-    labels = problem.labels.labels
-    if graph.groups is not None:
-        standard_errors = group_effects(problem, graph.groups.group_of).standard_errors
-    else:
-        correlation = neighbor_correlation(graph, labels.nodes, labels.target)
-        standard_errors = correlation * np.sqrt(problem.n_labels)
-    return bool(standard_errors > defaults.CORRELATION_STANDARD_ERRORS)
