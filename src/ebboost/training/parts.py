@@ -133,8 +133,11 @@ def _compares_networks(problem: Problem) -> bool:
     """Whether networks are compared with trees."""
     settings = problem.settings
     graph = problem.graph
-    in_memory = isinstance(graph, Graph) and not (problem.table.is_sparse or problem.table.on_disk)
-    if not in_memory or graph is None or graph.groups is not None:
+    is_sparse = problem.table.is_sparse  # networks need singular vectors, which classes have
+    in_memory = isinstance(graph, Graph) and not problem.table.on_disk
+    if graph is None or not in_memory or graph.groups is not None:
+        return False
+    if is_sparse and not problem.classes:
         return False
     is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES and _has_few_labels(
         problem, defaults.NETWORKS_UP_TO

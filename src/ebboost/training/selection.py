@@ -177,17 +177,26 @@ class Search:
         if not self._can_be_averaged(trees):
             return None
         network = named(replace(self.parts.plain, labels=trees.labels, network=True))
+        if self.problem.table.is_sparse:
+            if not trees.low_rank:
+                return None
+            network = named(replace(trees, network=True))
         if self.problem.n_labels > defaults.AVERAGE_WORSE_UP_TO:
-            if not self._is_better(network, trees):
+            self._is_better(network, trees)
+            if self._compared(network, trees).in_errors > defaults.CLEAR:
                 return None
         else:
             self._train(network, range(self._n_folds()))
         return self._improved(network, steps)
 
+    def _compared(self, one: Candidate, other: Candidate) -> Comparison:
+        """Gain from one candidate to another, both trained."""
+        return compare(self.problem, self.models(one), self.models(other))
+
     def _is_clearly_better(self, candidate: Candidate, current: Candidate) -> bool:
         """Whether a candidate that is trained is better by more than chance."""
-        models = (self.models(current), self.models(candidate))
-        return candidate.uses_graph and compare(self.problem, *models).in_errors > defaults.CLEAR
+        gain = self._compared(current, candidate)
+        return candidate.uses_graph and gain.in_errors > defaults.CLEAR
 
     def with_chosen_graph(self) -> Problem:
         """Return the problem with the graph of its coordinates that predicts labels best.
