@@ -50,6 +50,29 @@ def test_weights_of_a_round_solve_the_ridge_regression():
     np.testing.assert_allclose(values[:, 0], expected, atol=1e-5)
 
 
+def test_inputs_are_constant_beyond_the_rows_with_labels():
+    rng = np.random.default_rng(0)
+    values = np.column_stack([np.arange(200.0), rng.random(200)])
+    table = TableReader().fit(values)
+    curvature = np.where(np.arange(200) < 120, 1.0, 0.0)[:, None]  # the last rows are later
+
+    def grow(grower):
+        return grower.grow(-values[:, :1] * curvature, curvature)
+
+    grower = start(eb.RandomNetwork(16), table)
+    scores = grow(grower)
+    state = grower.state()
+    ensemble = grower.compile([1.0])
+    np.testing.assert_allclose(ensemble.predict(table), scores, atol=1e-9)
+    later = TableReader().fit(np.column_stack([np.linspace(119.0, 900.0, 200), values[:, 1]]))
+    last = TableReader().fit(np.column_stack([np.full(200, 119.0), values[:, 1]]))
+    np.testing.assert_allclose(ensemble.predict(later), ensemble.predict(last), atol=1e-9)
+    assert np.ptp(ensemble.scaling.scores[1]) > 5.0  # the other column is as it was
+    again = start(eb.RandomNetwork(16), table)
+    again.restore(state)
+    np.testing.assert_array_equal(grow(again), grow(grower))
+
+
 def test_contributions_are_shapley_values():
     """Against their definition: the mean over all orders in which inputs are revealed."""
     ensemble, table = network(n_rounds=1, n_outputs=1)

@@ -15,7 +15,7 @@ from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import ShardedArray, of_all_rows, rows_before, sampled, total_rows
 from ebboost.data.table import Table
-from ebboost.data.types import Array
+from ebboost.data.types import Array, IntArray
 from ebboost.learners import Ensemble, LightGBM
 from ebboost.learners.averaged import average
 from ebboost.model.distribution import NumberDistribution, Shape
@@ -81,7 +81,10 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
             factor[rows] = factors(ensemble, block)
     forecast_deviation = None
     if state.forecast is not None:
-        forecast_deviation = _forecast_deviation(state, state.forecast, own, dispersion, ensemble)
+        of_forecasts = _forecast_variance(state)
+        parts = (own, of_forecasts, dispersion, ensemble)
+        forecast_deviation = _forecast_deviation(state, state.forecast, *parts)
+        variance = _as_unsure_as_forecasts(variance, state.forecast.later, of_forecasts)
     deviation = expected * held_out
     standardised = residual / deviation
     scale = float(np.sqrt(np.mean(standardised**2))) or 1.0
@@ -137,23 +140,49 @@ def neighbors_of_held_out(state: FittedState, folds: LabelFolds, size: Array) ->
     return columns
 
 
+def _labels_before(state: FittedState) -> Labels:
+    """The labels that forecasts are made from."""
+    assert state.forecast is not None
+    return state.labels.subset(~np.isin(state.labels.nodes, state.forecast.nodes))
+
+
+def _forecast_variance(state: FittedState) -> Array:
+    """Variances of the field of the labels before, where forecasts are."""
+    assert state.forecast is not None
+    return field_variance(state, state.graph, _labels_before(state), None, state.forecast.nodes)[0]
+
+
+def _as_unsure_as_forecasts(variance: Array, later: IntArray, of_forecasts: Array) -> Array:
+    """Variances of the field that are at later rows, on average, not below those of forecasts.
+
+    More labels are known now than at the time of the forecasts. But what forecasts miss are mostly
+    changes since, which labels before do not show, however many they are. Intervals of 90 % covered
+    86.6 % of later labels without this, 88.3 % with it, and interval scores are .3 % less: Lucas up
+    to 1996 and King County, means over four times of the last label each.
+    """
+    typical = float(variance[later].mean())
+    if typical > 0.0:
+        variance = variance.copy()
+        variance[later] *= max(float(of_forecasts.mean()) / typical, 1.0)
+    return variance
+
+
 def _forecast_deviation(
     state: FittedState,
     forecast: ForecastRecord,
     own: Table | None,
+    variance: Array,
     dispersion: float,
     ensemble: Ensemble | None,
 ) -> Array:
     """Deviations of forecasts, from the field of the labels before them."""
     nodes = forecast.nodes
-    before = state.labels.subset(~np.isin(state.labels.nodes, nodes))
-    variance, _ = field_variance(state, state.graph, before, None, nodes)
     calibrated = state.output.calibration.apply(forecast.prediction)
     deviation = np.sqrt(model_variance(state, calibrated, dispersion, variance))
     if ensemble is None:
         return deviation
     unknown = np.full(state.n_nodes, np.nan)
-    neighbors = neighbor_columns(state.graph, unknown, before, nodes)
+    neighbors = neighbor_columns(state.graph, unknown, _labels_before(state), nodes)
     table = None if own is None else own.subset(nodes)
     features = spread_table(table, forecast.prediction, variance, neighbors)
     return deviation * factors(ensemble, features)
