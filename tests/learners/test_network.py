@@ -206,3 +206,9 @@ def test_a_resumed_fit_with_networks_is_the_same(tmp_path):
     resumed = eb.EBBSRegressor(30, 0.3, **options)
     resumed.fit(X, y, graph=graph, checkpoint=checkpoint, resume=True)
     np.testing.assert_array_equal(resumed.predict(), whole.predict())
+
+
+def test_a_network_has_no_booster_and_says_what_explains_it():
+    ensemble, _ = network()
+    with pytest.raises(AttributeError, match=r"no booster.*explain\(nodes\)"):
+        _ = ensemble.booster
