@@ -150,7 +150,7 @@ def neighbor_columns(
     """Return the number of labelled neighbours, and the mean log size of their residuals.
 
     ``size`` are those of the first nodes of the graph, NaN where unknown. Sizes are in units of
-    their mean, so that the column is 0 where none is known.
+    their geometric mean, so that the column is 0 where none is known, and on average elsewhere.
     """
     columns = np.zeros((nodes.size, 2))
     if graph is None or graph.groups is not None or labels is None:
@@ -173,7 +173,8 @@ def neighbor_columns(
     rows = np.flatnonzero(np.asarray(is_known))
     known[rows, 0] = 1.0
     relative = known_size / max(float(known_size.mean()), 1e-300)
-    known[rows, 1] = np.log(np.maximum(relative, 1e-3))
+    log_size = np.log(np.maximum(relative, 1e-3))
+    known[rows, 1] = log_size - float(log_size.mean())
     mass, total = (weights @ with_halo(known)).T / float(entries.mean())
     columns[:, 1] = total / (mass + NEIGHBORS_OF_MEAN)
     return columns

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from ebboost.backends.threads import threads_for, threads_to_grow
 from ebboost.boosting.callbacks import EarlyStopping
@@ -16,7 +17,7 @@ from ebboost.data.labels import Labels
 from ebboost.data.sharded import ShardedArray, of_all_rows, rows_before, sampled, total_rows
 from ebboost.data.table import Table
 from ebboost.data.types import Array, IntArray
-from ebboost.learners import Ensemble, LightGBM
+from ebboost.learners import Ensemble, Learner, LightGBM, RandomNetwork
 from ebboost.learners.averaged import average
 from ebboost.model.distribution import NumberDistribution, Shape
 from ebboost.model.spread import (
@@ -157,8 +158,8 @@ def _as_unsure_as_forecasts(variance: Array, later: IntArray, of_forecasts: Arra
 
     More labels are known now than at the time of the forecasts. But what forecasts miss are mostly
     changes since, which labels before do not show, however many they are. Intervals of 90 % covered
-    86.6 % of later labels without this, 88.3 % with it, and interval scores are .3 % less: Lucas up
-    to 1996 and King County, means over four times of the last label each.
+    87.4 % of later labels without this, 89.2 % with it, with the same interval scores: means over
+    five last labels of Lucas, up to 1996, and four of King County.
     """
     typical = float(variance[later].mean())
     if typical > 0.0:
@@ -209,7 +210,7 @@ def variance_left_out(state: FittedState, folds: LabelFolds, variance: Array) ->
 
 
 def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | None, Array]:
-    """Trees of the log size of residuals, and exp of their out-of-fold values."""
+    """Trees and networks of the log size of residuals, and exp of their out-of-fold values."""
     n_labels = total_rows(size)
     if n_labels < defaults.MIN_LABELS_OF_SPREAD or not size.any():
         return None, np.ones(size.size)
@@ -229,31 +230,38 @@ def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | 
 
 
 def _grow_here(state: FittedState, features: Table, size: Array) -> tuple[Ensemble, Array]:
-    """The mean of a model for each fold, which is stopped at the labels of that fold."""
-    held_out = np.ones(size.size)
-    fold = np.random.default_rng(0).permutation(size.size) % defaults.SPREAD_FOLDS
-    learner = LightGBM(
-        num_leaves=defaults.SPREAD_LEAVES,
-        min_child_samples=max(defaults.SPREAD_MIN_LEAF, size.size // 100),
+    """The mean of trees and networks of all folds, each stopped at the labels of its fold."""
+    min_leaf = max(defaults.SPREAD_MIN_LEAF, size.size // 100)
+    trees = LightGBM(num_leaves=defaults.SPREAD_LEAVES, min_child_samples=min_leaf)
+    network = RandomNetwork(defaults.SPREAD_UNITS)
+    settings: tuple[tuple[Learner, float, int], ...] = (
+        (trees, defaults.SPREAD_RATE, defaults.SPREAD_PATIENCE),
+        (network, defaults.SPREAD_NETWORK_RATE, defaults.SPREAD_NETWORK_PATIENCE),
     )
-    ensembles = []
-    mean = float(size.mean())
-    target = np.maximum(size / mean, 1e-6)[:, None]
-    weight = np.ones(size.size)
-    for number in range(defaults.SPREAD_FOLDS):
-        n_jobs = threads_to_grow(threads_for(state.n_jobs, features), features)
-        grower = learner.start(features, n_outputs=1, seed=number, n_jobs=n_jobs, device="cpu")
-        training = np.flatnonzero(fold != number)
-        test = np.flatnonzero(fold == number)
-        known, held = (Labels(part, target[part], weight[part]) for part in (training, test))
-        objective = Objective(IdentityOperator(size.size), Gamma(), known, held)
-        boosting = Boosting(
-            objective, grower, n_rounds=defaults.SPREAD_ROUNDS, learning_rate=defaults.SPREAD_RATE
-        )
-        best = boost(boosting, [EarlyStopping(defaults.SPREAD_PATIENCE)]).best
-        held_out[test] = np.exp(best.scores[test, 0]).clip(*FACTORS)
-        ensembles.append(grower.compile(best.weights))
-    return average(ensembles), held_out
+    fold = np.random.default_rng(0).permutation(size.size) % defaults.SPREAD_FOLDS
+    target = np.maximum(size / float(size.mean()), 1e-6)[:, None]
+    labels = Labels(np.arange(size.size), target, np.ones(size.size))
+    n_jobs = threads_to_grow(threads_for(state.n_jobs, features), features)
+    log_factors = np.zeros(size.size)
+    kinds = []
+    with threadpool_limits(1, "blas"):  # the products of a network are small
+        for learner, rate, patience in settings:
+            ensembles = []
+            for number in range(defaults.SPREAD_FOLDS):
+                grower = learner.start(
+                    features, n_outputs=1, seed=number, n_jobs=n_jobs, device="cpu"
+                )
+                test = fold == number
+                known, held = labels.subset(~test), labels.subset(test)
+                objective = Objective(IdentityOperator(size.size), Gamma(), known, held)
+                boosting = Boosting(
+                    objective, grower, n_rounds=defaults.SPREAD_ROUNDS, learning_rate=rate
+                )
+                best = boost(boosting, [EarlyStopping(patience)]).best
+                log_factors[test] += best.scores[test, 0] / len(settings)
+                ensembles.append(grower.compile(best.weights))
+            kinds.append(average(ensembles))
+    return average(kinds), np.exp(log_factors).clip(*FACTORS)
 
 
 def fit_shapes(predictions: Array, residuals: Array) -> Array:
