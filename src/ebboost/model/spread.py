@@ -1,8 +1,8 @@
 """The spread of labels around their predictions: noise, latent field, and columns.
 
 The variance of a label is κ² a(x)² (V(μ) + g'(η)² φ v): that of the likelihood at the prediction,
-the posterior variance v of the field, and a factor a(x) of trees that are grown on the sizes of
-out-of-fold residuals.
+the posterior variance v of the field, and a factor a(x) of trees and networks that are trained on
+the sizes of out-of-fold residuals.
 """
 
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Spread:
         κ, the root mean square of residuals in units of their deviation.
     shapes : ndarray of shape (k, 5)
         Raw predictions, ascending, and the parameters of the shape of standardised residuals
-        there; in between they are interpolated.
+        there; in between they are interpolated, 1/df in place of df.
     n_calibration : int
         The last labels of the validation record, which intervals are calibrated on.
     variance_error : float
@@ -83,7 +83,7 @@ class Spread:
     forecast_deviation : ndarray or None
         That of the labels of the forecast record.
     ensemble : Ensemble or None
-        The trees of log a(x).
+        The trees and networks of log a(x).
     """
 
     dispersion: float
@@ -360,6 +360,8 @@ def distribution_with(
         if isinstance(loss, Gamma):
             return AmountDistribution(means, variances)
         return TweedieDistribution(means, variances, loss.power)
-    at, *parameters = spread.shapes.T
-    shape = Shape(*(np.interp(raw[:, 0], at, values) for values in parameters))
+    at, *parameters, df = spread.shapes.T
+    shape = Shape(*(np.interp(raw[:, 0], at, values) for values in (*parameters, 1.0 / df)))
+    # Tails between heavy and normal ones are heavy: 1/df is linear in between.
+    shape = shape._replace(df=1.0 / np.asarray(shape.df))
     return NumberDistribution(loss.inverse_link(raw)[:, 0], deviation, shape)
