@@ -252,7 +252,7 @@ def alarms(n_sets: int = 100, n_nodes: int = 400) -> None:
                 "calibration": (context.calibration_check, MIN_CALIBRATION_ERROR),
             }
             raised = [k for k, (check, least) in checks.items() if check and check.exceeds(least)]
-            raised += ["graph"] if context.graph_difference.is_harm else []
+            raised += ["graph"] if context.graph_gain and context.graph_gain.is_harm else []
             for name in [*raised, *(["any"] if raised else [])]:
                 counts[name] += 1
         print("classes" if classes else "numbers", n_sets, counts, flush=True)

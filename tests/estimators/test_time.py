@@ -149,7 +149,7 @@ def test_intervals_of_later_rows_follow_a_drift_that_labels_show(tmp_path):
         np.testing.assert_array_equal(groups.lower, low[later])
 
 
-def test_the_field_is_as_unsure_at_later_rows_as_at_the_forecasts():
+def test_the_field_is_less_sure_at_later_rows_where_it_was_at_the_forecasts():
     known = np.flatnonzero(TIME <= 24)
     later = np.flatnonzero(TIME > 24)
     options = {"smoothing": None, "labels": eb.LatentField(1.0, 0.05), "n_folds": 2}
@@ -164,7 +164,7 @@ def test_the_field_is_as_unsure_at_later_rows_as_at_the_forecasts():
     of_forecasts = variances(before, state.forecast.nodes)
     own = variances(state.labels, later)
     assert own.mean() < 0.9 * of_forecasts.mean()  # more labels are known
-    expected = own * of_forecasts.mean() / own.mean()
+    expected = own * np.sqrt(of_forecasts.mean() / own.mean())
     np.testing.assert_allclose(state.spread.field_variance[later], expected, rtol=1e-6)
 
 

@@ -85,7 +85,7 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
         of_forecasts = _forecast_variance(state)
         parts = (own, of_forecasts, dispersion, ensemble)
         forecast_deviation = _forecast_deviation(state, state.forecast, *parts)
-        variance = _as_unsure_as_forecasts(variance, state.forecast.later, of_forecasts)
+        variance = _nearer_to_forecasts(variance, state.forecast.later, of_forecasts)
     deviation = expected * held_out
     standardised = residual / deviation
     scale = float(np.sqrt(np.mean(standardised**2))) or 1.0
@@ -153,18 +153,17 @@ def _forecast_variance(state: FittedState) -> Array:
     return field_variance(state, state.graph, _labels_before(state), None, state.forecast.nodes)[0]
 
 
-def _as_unsure_as_forecasts(variance: Array, later: IntArray, of_forecasts: Array) -> Array:
-    """Variances of the field that are at later rows, on average, not below those of forecasts.
+def _nearer_to_forecasts(variance: Array, later: IntArray, of_forecasts: Array) -> Array:
+    """Variances of the field that are larger at later rows, if those of forecasts were.
 
-    More labels are known now than at the time of the forecasts. But what forecasts miss are mostly
-    changes since, which labels before do not show, however many they are. Intervals of 90 % covered
-    87.4 % of later labels without this, 89.2 % with it, with the same interval scores: means over
-    five last labels of Lucas, up to 1996, and four of King County.
+    More labels are known now than at the time of the forecasts, and the field is surer. But part of
+    what forecasts miss are changes since, which labels before do not show, however many they are.
     """
     typical = float(variance[later].mean())
     if typical > 0.0:
+        ratio = max(float(of_forecasts.mean()) / typical, 1.0)
         variance = variance.copy()
-        variance[later] *= max(float(of_forecasts.mean()) / typical, 1.0)
+        variance[later] *= ratio**defaults.FORECAST_VARIANCE_POWER
     return variance
 
 
