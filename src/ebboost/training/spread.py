@@ -1,4 +1,4 @@
-"""Spread: noise, shape and trees of the sizes of residuals at labels that were not trained on."""
+"""Spread: noise, shape and sizes of residuals at labels that were not trained on."""
 
 from dataclasses import replace
 from typing import Any
