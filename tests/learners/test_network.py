@@ -73,6 +73,23 @@ def test_inputs_are_constant_beyond_the_rows_with_labels():
     np.testing.assert_array_equal(grow(again), grow(grower))
 
 
+def test_growers_that_share_inputs_have_the_limits_of_their_own_labels():
+    values = np.arange(200.0)[:, None]
+    table = TableReader().fit(values)
+    is_early = (np.arange(200) < 100)[:, None]
+
+    def predict(grower, is_known):
+        grower.grow(-values * is_known, 1.0 * is_known)
+        return grower.compile([1.0]).predict(table)
+
+    first = start(eb.RandomNetwork(16), table)
+    predict(first, is_early)
+    one = predict(first.clone_with_shared_bins(1), ~is_early)
+    other = predict(start(eb.RandomNetwork(16), table).clone_with_shared_bins(1), ~is_early)
+    np.testing.assert_array_equal(one, other)
+    assert np.ptp(one[:100]) == 0.0 < np.ptp(one[100:])
+
+
 def test_contributions_are_shapley_values():
     """Against their definition: the mean over all orders in which inputs are revealed."""
     ensemble, table = network(n_rounds=1, n_outputs=1)

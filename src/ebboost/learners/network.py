@@ -233,6 +233,7 @@ class NetworkGrower(TreeGrower):
         seed: int,
     ) -> None:
         self._learner = learner
+        self._shared = (scaling, rows)  # with growers for other labels
         self._scaling = scaling
         self._rows = rows
         self._sizes = sizes  # numbers of outputs and of columns
@@ -245,8 +246,9 @@ class NetworkGrower(TreeGrower):
         """Make inputs constant beyond limits of them."""
         self._limits = limits
         if np.isfinite(limits).any():
-            self._scaling = self._scaling.limited(limits)
-            self._rows = self._rows.clip(*limits)
+            scaling, rows = self._shared
+            self._scaling = scaling.limited(limits)
+            self._rows = rows.clip(*limits)
 
     def _limits_of(self, used: IntArray) -> Array:
         """The range of the rows that are trained on, infinite where few others are beyond."""
@@ -324,7 +326,7 @@ class NetworkGrower(TreeGrower):
         self, seed: int, changes: Mapping[str, object] = MappingProxyType({})
     ) -> "NetworkGrower":
         """Return a grower on the same inputs; see :meth:`TreeGrower.clone_with_shared_bins`."""
-        return NetworkGrower(self._learner, self._scaling, self._rows, self._sizes, seed)
+        return NetworkGrower(self._learner, *self._shared, self._sizes, seed)
 
     def state(self) -> dict[str, Any]:
         """Return the units and the state of the random generator."""
