@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.uncertainty import alarms
+
 HOME = Path(__file__).parents[2]
 
 
@@ -26,3 +28,10 @@ def test_the_script_of_the_figures_starts():
     shown = subprocess.run(command, cwd=HOME, capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     assert "figures" in shown.stdout
+
+
+def test_false_alarms_are_counted(capsys):
+    alarms(n_sets=1, n_nodes=120)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" {")[0] for line in lines] == ["numbers 1", "classes 1"]
+    assert all("'any': 0" in line for line in lines)

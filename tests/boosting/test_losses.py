@@ -261,6 +261,17 @@ def test_parameters_are_recovered_from_a_sample_around_known_scores(truth):
     assert truth.prepared(target, np.ones(20_000), scores) is truth
 
 
+def test_zeros_that_do_not_depend_on_the_mean_keep_the_power_of_tweedie_amounts_below_two():
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(2000, 1))
+    is_zero = random.random((2000, 1)) < 0.4
+    target = np.where(is_zero, 0.0, random.gamma(2.0, np.exp(scores) / 1.2))
+    loss = eb.Tweedie().prepared(target, np.ones(2000), scores)
+    dispersion = loss.dispersion(scores, target, np.ones(2000))
+    zeros = loss.sample(random, scores, dispersion) == 0.0
+    assert zeros.mean() == pytest.approx(0.4, abs=0.1)  # none, from the variance alone
+
+
 def test_theta_without_scores_counts_all_variation_as_dispersion():
     random = np.random.default_rng(0)
     scores = random.normal(1.0, 1.0, size=(5000, 1))

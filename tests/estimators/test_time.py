@@ -149,6 +149,25 @@ def test_intervals_of_later_rows_follow_a_drift_that_labels_show(tmp_path):
         np.testing.assert_array_equal(groups.lower, low[later])
 
 
+def test_the_field_is_less_sure_at_later_rows_where_it_was_at_the_forecasts():
+    known = np.flatnonzero(TIME <= 24)
+    later = np.flatnonzero(TIME > 24)
+    options = {"smoothing": None, "labels": eb.LatentField(1.0, 0.05), "n_folds": 2}
+    model = regressor(**options).fit(X, Y[known], nodes=known, graph=GRAPH, time=TIME)
+    state = model.state_
+    before = state.labels.subset(~np.isin(state.labels.nodes, state.forecast.nodes))
+
+    def variances(labels, nodes):
+        posterior = model.labels_.operator(GRAPH, labels.nodes, labels.weight)
+        return posterior.variances(posterior.weight, nodes).values
+
+    of_forecasts = variances(before, state.forecast.nodes)
+    own = variances(state.labels, later)
+    assert own.mean() < 0.9 * of_forecasts.mean()  # more labels are known
+    expected = own * np.sqrt(of_forecasts.mean() / own.mean())
+    np.testing.assert_allclose(state.spread.field_variance[later], expected, rtol=1e-6)
+
+
 def test_distributions_of_later_counts_follow_a_drift_that_labels_show():
     known = np.flatnonzero(TIME <= 24)
     later = np.flatnonzero(TIME > 24)

@@ -50,6 +50,46 @@ def test_weights_of_a_round_solve_the_ridge_regression():
     np.testing.assert_allclose(values[:, 0], expected, atol=1e-5)
 
 
+def test_inputs_are_constant_beyond_the_rows_with_labels():
+    rng = np.random.default_rng(0)
+    values = np.column_stack([np.arange(200.0), rng.random(200)])
+    table = TableReader().fit(values)
+    curvature = np.where(np.arange(200) < 120, 1.0, 0.0)[:, None]  # the last rows are later
+
+    def grow(grower):
+        return grower.grow(-values[:, :1] * curvature, curvature)
+
+    grower = start(eb.RandomNetwork(16), table)
+    scores = grow(grower)
+    state = grower.state()
+    ensemble = grower.compile([1.0])
+    np.testing.assert_allclose(ensemble.predict(table), scores, atol=1e-9)
+    later = TableReader().fit(np.column_stack([np.linspace(119.0, 900.0, 200), values[:, 1]]))
+    last = TableReader().fit(np.column_stack([np.full(200, 119.0), values[:, 1]]))
+    np.testing.assert_allclose(ensemble.predict(later), ensemble.predict(last), atol=1e-9)
+    assert np.ptp(ensemble.scaling.scores[1]) > 5.0  # the other column is as it was
+    again = start(eb.RandomNetwork(16), table)
+    again.restore(state)
+    np.testing.assert_array_equal(grow(again), grow(grower))
+
+
+def test_growers_that_share_inputs_have_the_limits_of_their_own_labels():
+    values = np.arange(200.0)[:, None]
+    table = TableReader().fit(values)
+    is_early = (np.arange(200) < 100)[:, None]
+
+    def predict(grower, is_known):
+        grower.grow(-values * is_known, 1.0 * is_known)
+        return grower.compile([1.0]).predict(table)
+
+    first = start(eb.RandomNetwork(16), table)
+    predict(first, is_early)
+    one = predict(first.clone_with_shared_bins(1), ~is_early)
+    other = predict(start(eb.RandomNetwork(16), table).clone_with_shared_bins(1), ~is_early)
+    np.testing.assert_array_equal(one, other)
+    assert np.ptp(one[:100]) == 0.0 < np.ptp(one[100:])
+
+
 def test_contributions_are_shapley_values():
     """Against their definition: the mean over all orders in which inputs are revealed."""
     ensemble, table = network(n_rounds=1, n_outputs=1)
@@ -201,3 +241,9 @@ def test_the_default_uses_networks_for_classes(tmp_path):
     np.testing.assert_allclose(eb.load(path).predict_proba(), model.predict_proba(), rtol=1e-10)
     proba = model.predict_proba(nodes=np.arange(300, 500))
     assert np.mean(model.classes_[proba.argmax(axis=1)] == y[300:]) > 0.85
+
+
+def test_a_network_has_no_booster_and_says_what_explains_it():
+    ensemble, _ = network()
+    with pytest.raises(AttributeError, match=r"no booster.*explain\(nodes\)"):
+        _ = ensemble.booster

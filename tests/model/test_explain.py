@@ -195,3 +195,22 @@ def test_importances_of_own_and_neighbours_columns_add_up():
     total = m.own_importances_ + m.neighbor_importances_
     np.testing.assert_allclose(m.feature_importances_, total)
     assert total.sum() == pytest.approx(1.0)
+
+
+def test_candidates_that_predict_other_classes_explain_the_class_of_their_mean():
+    X, y, graph = homophilous(240)
+    classes = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    options = {"smoothing": None, "selection": "rules", "random_state": 0, "n_jobs": 1}
+    states = [
+        eb.EBBSClassifier(n_rounds, labels=labels, **options)
+        .fit(X, classes[:160], nodes=np.arange(160), graph=graph)
+        .state_
+        for n_rounds, labels in ((3, "field"), (30, "none"))
+    ]
+    model = eb.EBBSClassifier.from_state(states[0].with_members(tuple(states)))
+    mean = model.raw_predictions_
+    largest = mean.argmax(axis=1)
+    assert (states[0].raw_predictions.argmax(axis=1) != largest).any()
+    for one in model.explanations(np.arange(240)):
+        assert one.output == largest[one.node]
+        assert one.total == pytest.approx(mean[one.node].max(), abs=1e-5)

@@ -92,9 +92,10 @@ def test_intervals_of_groups_are_calibrated_by_their_labels(noisy):
     at_labels = record.prediction[:, 0]
     scores = scores_of_labels(m.state_)
     typical = LocalQuantile.fit(at_labels, scores, 0.8)
+    differences = LocalQuantile.differences(at_labels, scores, 0.8)
     for value in (0, 1):
         chosen = group[record.nodes] == value
-        difference = conformal_quantile((scores - typical.at(at_labels))[chosen], 0.8)
+        difference = conformal_quantile(differences[chosen], 0.8)
         rows = np.flatnonzero(group == value)
         part = m.predict_distribution(nodes=rows)
         end = typical.at(m.state_.raw_predictions[rows, 0]) + difference
@@ -108,8 +109,31 @@ def test_quantiles_of_scores_follow_the_prediction():
     typical = LocalQuantile.fit(raw, scores, 0.9)
     centres = np.linspace(0.1, 0.9, 9)
     np.testing.assert_allclose(typical.at(centres), (1.0 + centres) * np.log(10), rtol=0.08)
-    few = LocalQuantile.fit(raw[:150], scores[:150], 0.9)
-    assert few.prediction.size == 1
+
+
+def test_few_labels_have_the_conformal_quantile_of_all():
+    random = np.random.default_rng(0)
+    raw, scores = random.random((2, 150))
+    assert LocalQuantile.fit(raw, scores, 0.9).at(raw).tolist() == [0.0] * 150
+    assert LocalQuantile.differences(raw, scores, 0.9).tolist() == scores.tolist()
+
+
+@pytest.mark.parametrize("n_labels", [230, 1100])  # four fifths would have fewer groups
+def test_differences_are_from_as_many_groups_as_quantiles_have(n_labels):
+    raw, scores = np.random.default_rng(0).random((2, n_labels))
+    scores += 10.0
+    assert np.abs(LocalQuantile.differences(raw, scores, 0.9)).max() < 2.0
+
+
+def test_intervals_from_quantiles_in_groups_cover_other_labels_as_often_as_their_level():
+    random = np.random.default_rng(0)
+    shares = []
+    for _ in range(1000):
+        raw, scores = random.random((2, 400))
+        ends = LocalQuantile.fit(raw, scores, 0.9).at(np.linspace(0.0, 1.0, 50))
+        ends += conformal_quantile(LocalQuantile.differences(raw, scores, 0.9), 0.9)
+        shares.append(ends.mean())  # of uniform scores: the share below
+    assert np.mean(shares) == pytest.approx(0.9, abs=0.002)  # 0.896 less the own quantiles
 
 
 def test_scores_beyond_double_precision_leave_quantiles_finite():

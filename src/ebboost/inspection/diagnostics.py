@@ -230,10 +230,10 @@ def coverage(state: FittedState, levels: tuple[float, ...] = LEVELS, seed: int =
     for fold in (0, 1):
         part = distribution.subset(half == fold)
         for row, level in enumerate(levels):
-            typical = LocalQuantile.fit(raw[half != fold], scores[half != fold], level)
-            differences = scores - typical.at(raw)
-            end = typical.at(raw[half == fold])
-            end = np.maximum(end + conformal_quantile(differences[half != fold], level), 0.0)
+            others = (raw[half != fold], scores[half != fold], level)
+            end = LocalQuantile.fit(*others).at(raw[half == fold])
+            end += conformal_quantile(LocalQuantile.differences(*others), level)
+            end = np.maximum(end, 0.0)
             width = part.quantile_of_score(end) - part.quantile_of_score(-end)
             widths[row, fold] = np.median(width) / 2.0
             covered[row, half == fold] = scores[half == fold] <= end

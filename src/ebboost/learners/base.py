@@ -239,6 +239,14 @@ class Ensemble(ABC):
         """Return TreeSHAP values of shape (n, c, d + 1), the mean last; None if unsupported."""
         return None
 
+    @property
+    def booster(self) -> Any:
+        """The model of LightGBM or XGBoost that holds all trees."""
+        raise AttributeError(
+            "This model has no booster: its functions are not the trees of one model of LightGBM "
+            "or XGBoost. Use explain(nodes), or fit with selection='rules' and learner='lightgbm'."
+        )
+
     def check(  # noqa: B027
         self, n_columns: int, n_outputs: int, categories: Mapping[int, int]
     ) -> None:

@@ -140,16 +140,18 @@ def explain(
     table: Table | None,
     nodes: IntArray | None = None,
     numbers: IntArray | None = None,
+    mean: FittedState | None = None,
 ) -> list[Explanation]:
     """Return the predictions of fitted nodes as sums of contributions, computed in batches.
 
-    Of nodes that are divided among workers, ``rows`` are the positions of the explained ``nodes``
-    among a worker's own, −1 elsewhere, and ``numbers`` the nodes of its rows. Then the result has
-    what its rows contribute, and :func:`sum_parts` adds those of all workers.
+    Of several candidates, ``mean`` is the model whose predicted classes are explained. Of nodes
+    that are divided among workers, ``rows`` are the positions of the explained ``nodes`` among a
+    worker's own, −1 elsewhere, and ``numbers`` the nodes of its rows. Then the result has what its
+    rows contribute, and :func:`sum_parts` adds those of all workers.
     """
     nodes = rows if nodes is None else nodes
     if state.members:
-        parts = [explain(one, rows, table, nodes, numbers) for one in state.members]
+        parts = [explain(one, rows, table, nodes, numbers, state) for one in state.members]
         share = 1.0 / len(parts)
         return [sum_parts(of_node, share) for of_node in zip(*parts, strict=True)]
     if isinstance(state.candidate.labels, MaskedLabels):
@@ -159,12 +161,19 @@ def explain(
         raise ValueError(CAUSAL)
     features = tree_table(state, table)
     numbers = np.arange(state.n_nodes) if numbers is None else numbers
-    batches = (slice(start, start + BATCH) for start in range(0, nodes.size, BATCH))
-    return [
-        explanation
-        for batch in batches
-        for explanation in _explain(state, rows[batch], features, nodes[batch], numbers)
-    ]
+    result: list[Explanation] = []
+    for start in range(0, nodes.size, BATCH):
+        batch = slice(start, start + BATCH)
+        outputs = _outputs(state if mean is None else mean, rows[batch])
+        result += _explain(state, rows[batch], features, nodes[batch], numbers, outputs)
+    return result
+
+
+def _outputs(state: FittedState, rows: IntArray) -> IntArray:
+    """The index of the predicted class of each row; every worker has those of all rows."""
+    here = np.flatnonzero(rows >= 0)
+    largest = np.asarray(state.raw_predictions)[rows[here]].argmax(axis=1)
+    return np.bincount(np.asarray(here, like=state.scores), largest, rows.size).astype(int)
 
 
 def tree_table(state: FittedState, table: Table | None) -> Table:
@@ -201,7 +210,12 @@ def sum_parts(explanations: Sequence[Explanation], share: float = 1.0) -> Explan
 
 
 def _explain(
-    state: FittedState, rows: IntArray, features: Table, nodes: IntArray, numbers: IntArray
+    state: FittedState,
+    rows: IntArray,
+    features: Table,
+    nodes: IntArray,
+    numbers: IntArray,
+    outputs: IntArray,
 ) -> Iterator[Explanation]:
     here = np.flatnonzero(rows >= 0)
     own_rows = rows[here]
@@ -210,9 +224,6 @@ def _explain(
     # A nonlinear P is explained as its linearisation at the fitted scores.
     operator = propagation_operator(state.candidate.smoothing, state.graph, state.n_nodes)
     influence = np.asarray(operator.linearize(state.scores).adjoint(unit_vectors))
-    # Every worker has the outputs of all nodes.
-    largest = np.asarray(state.raw_predictions)[own_rows].argmax(axis=1)
-    outputs = np.bincount(np.asarray(here, like=state.scores), largest, nodes.size).astype(int)
     names, contributions = _column_contributions(state, features, own_rows)
     label_parts = np.asarray(_label_contributions(state, unit_vectors, outputs))
     scores = np.asarray(state.scores)

@@ -269,10 +269,10 @@ class FittedModel(LearnedAttributes):
         """Return the predictive distribution of each node: mean, variance, quantiles, scores.
 
         The variance adds the noise of the likelihood and the posterior variance of the latent
-        field, times a factor of trees that are grown on the sizes of out-of-fold residuals. Numbers
-        have a Student t distribution with two scales, amounts gamma, counts negative binomial,
-        classes their probabilities. After a fit with ``time``, nodes that are later than all labels
-        have the drift and the spread of forecasts of labels as far ahead.
+        field, times a factor of trees and networks that are trained on the sizes of out-of-fold
+        residuals. Numbers have a Student t distribution with two scales, amounts gamma, counts
+        negative binomial, classes their probabilities. After a fit with ``time``, nodes that are
+        later than all labels have the drift and the spread of forecasts of labels as far ahead.
 
         Parameters
         ----------

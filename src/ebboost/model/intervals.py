@@ -5,7 +5,8 @@ The score of a label that was not trained on is the least q for which it lies be
 the conformal quantile of these scores. For numbers this is conformal prediction with residuals in
 units of the local spread, asymmetric where they are skewed; of counts the ends are counts. Scores
 are compared with their quantile among labels with similar predictions first, so that intervals hold
-for small and for large predictions; the conformal quantile is that of the differences.
+for small and for large predictions; the conformal quantile is that of the differences from
+quantiles of other labels.
 
 Nodes that are later than all labels have intervals from forecasts of labels as far ahead, by a
 model of earlier labels, with a quantile for each end: a drift moves both.
@@ -41,6 +42,9 @@ MIN_GROUP = 50
 # elect80, House, King County 87 to 89 %, 88 to 89 %; interval scores within 1 %.
 PREDICTION_GROUPS = 10
 OUTSIDE = 10.0
+# Parts of the labels that are compared with quantiles of the others. From comparisons with those of
+# all, intervals covered .2 to .4 points less.
+PARTS = 5
 # Scores of labels whose probability is 0 in double precision are infinite.
 MAX_SCORE = 40.0
 
@@ -105,14 +109,37 @@ class LocalQuantile(NamedTuple):
     quantile: Array
 
     @classmethod
-    def fit(cls, raw: Array, scores: Array, level: float) -> "LocalQuantile":
-        """Return the quantile of a level among labels with similar raw predictions."""
-        n_groups = np.clip(scores.size * (1.0 - level) / OUTSIDE, 1.0, PREDICTION_GROUPS)
-        parts = np.array_split(np.argsort(raw, kind="stable"), int(n_groups))
+    def fit(
+        cls, raw: Array, scores: Array, level: float, n_groups: int | None = None
+    ) -> "LocalQuantile":
+        """Return the quantile of a level among labels with similar raw predictions.
+
+        Of labels that are too few for groups it is 0: differences from it are the scores.
+        """
+        n_groups = n_groups or cls.n_groups(scores.size, level)
+        if n_groups == 1:
+            return cls(np.zeros(1), np.zeros(1))
+        parts = np.array_split(np.argsort(raw, kind="stable"), n_groups)
         at = [float(np.median(raw[part])) for part in parts]
         finite = scores.clip(-MAX_SCORE, MAX_SCORE)
-        quantiles = [float(np.quantile(finite[part], level)) for part in parts]
+        quantiles = [float(np.quantile(finite[part], level, method="weibull")) for part in parts]
         return cls(np.array(at), np.array(quantiles))
+
+    @staticmethod
+    def n_groups(n_labels: int, level: float) -> int:
+        """Return the number of groups of so many labels."""
+        return int(np.clip(n_labels * (1.0 - level) / OUTSIDE, 1.0, PREDICTION_GROUPS))
+
+    @classmethod
+    def differences(cls, raw: Array, scores: Array, level: float) -> Array:
+        """Return scores less quantiles of labels in other parts, at similar raw predictions."""
+        part = np.random.default_rng(0).permutation(scores.size) % PARTS
+        n_groups = cls.n_groups(scores.size, level)
+        result = scores.copy()
+        for number in range(PARTS):
+            own = part == number
+            result[own] -= cls.fit(raw[~own], scores[~own], level, n_groups).at(raw[own])
+        return result
 
     def at(self, raw: Array) -> Array:
         """Return the quantile at raw predictions."""
@@ -170,7 +197,7 @@ def with_intervals(
     at_labels = state.validation.prediction[chosen, 0]
     scores = scores_of_labels(state)[chosen]
     typical = LocalQuantile.fit(at_labels, scores, float(interval))
-    scores = scores - typical.at(at_labels)
+    scores = LocalQuantile.differences(at_labels, scores, float(interval))
     # Scores of the lower and the upper end of each row.
     ends = np.tile(typical.at(rows.raw[:, 0]), (2, 1))
     later = is_later(state, rows)

@@ -1,8 +1,8 @@
 """The spread of labels around their predictions: noise, latent field, and columns.
 
 The variance of a label is κ² a(x)² (V(μ) + g'(η)² φ v): that of the likelihood at the prediction,
-the posterior variance v of the field, and a factor a(x) of trees that are grown on the sizes of
-out-of-fold residuals.
+the posterior variance v of the field, and a factor a(x) of trees and networks that are trained on
+the sizes of out-of-fold residuals.
 """
 
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Spread:
         κ, the root mean square of residuals in units of their deviation.
     shapes : ndarray of shape (k, 5)
         Raw predictions, ascending, and the parameters of the shape of standardised residuals
-        there; in between they are interpolated.
+        there; in between they are interpolated, 1/df in place of df.
     n_calibration : int
         The last labels of the validation record, which intervals are calibrated on.
     variance_error : float
@@ -83,7 +83,7 @@ class Spread:
     forecast_deviation : ndarray or None
         That of the labels of the forecast record.
     ensemble : Ensemble or None
-        The trees of log a(x).
+        The trees and networks of log a(x).
     """
 
     dispersion: float
@@ -150,7 +150,7 @@ def neighbor_columns(
     """Return the number of labelled neighbours, and the mean log size of their residuals.
 
     ``size`` are those of the first nodes of the graph, NaN where unknown. Sizes are in units of
-    their mean, so that the column is 0 where none is known.
+    their geometric mean, so that the column is 0 where none is known, and on average elsewhere.
     """
     columns = np.zeros((nodes.size, 2))
     if graph is None or graph.groups is not None or labels is None:
@@ -173,7 +173,8 @@ def neighbor_columns(
     rows = np.flatnonzero(np.asarray(is_known))
     known[rows, 0] = 1.0
     relative = known_size / max(float(known_size.mean()), 1e-300)
-    known[rows, 1] = np.log(np.maximum(relative, 1e-3))
+    log_size = np.log(np.maximum(relative, 1e-3))
+    known[rows, 1] = log_size - float(log_size.mean())
     mass, total = (weights @ with_halo(known)).T / float(entries.mean())
     columns[:, 1] = total / (mass + NEIGHBORS_OF_MEAN)
     return columns
@@ -359,6 +360,8 @@ def distribution_with(
         if isinstance(loss, Gamma):
             return AmountDistribution(means, variances)
         return TweedieDistribution(means, variances, loss.power)
-    at, *parameters = spread.shapes.T
-    shape = Shape(*(np.interp(raw[:, 0], at, values) for values in parameters))
+    at, *parameters, df = spread.shapes.T
+    shape = Shape(*(np.interp(raw[:, 0], at, values) for values in (*parameters, 1.0 / df)))
+    # Tails between heavy and normal ones are heavy: 1/df is linear in between.
+    shape = shape._replace(df=1.0 / np.asarray(shape.df))
     return NumberDistribution(loss.inverse_link(raw)[:, 0], deviation, shape)

@@ -1,10 +1,11 @@
-"""Spread: noise, shape and trees of the sizes of residuals at labels that were not trained on."""
+"""Spread: noise, shape and sizes of residuals at labels that were not trained on."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from ebboost.backends.threads import threads_for, threads_to_grow
 from ebboost.boosting.callbacks import EarlyStopping
@@ -15,8 +16,8 @@ from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.sharded import ShardedArray, of_all_rows, rows_before, sampled, total_rows
 from ebboost.data.table import Table
-from ebboost.data.types import Array
-from ebboost.learners import Ensemble, LightGBM
+from ebboost.data.types import Array, IntArray
+from ebboost.learners import Ensemble, Learner, LightGBM, RandomNetwork
 from ebboost.learners.averaged import average
 from ebboost.model.distribution import NumberDistribution, Shape
 from ebboost.model.spread import (
@@ -81,7 +82,10 @@ def estimate_spread(state: FittedState, folds: LabelFolds) -> Spread | None:
             factor[rows] = factors(ensemble, block)
     forecast_deviation = None
     if state.forecast is not None:
-        forecast_deviation = _forecast_deviation(state, state.forecast, own, dispersion, ensemble)
+        of_forecasts = _forecast_variance(state)
+        parts = (own, of_forecasts, dispersion, ensemble)
+        forecast_deviation = _forecast_deviation(state, state.forecast, *parts)
+        variance = _nearer_to_forecasts(variance, state.forecast.later, of_forecasts)
     deviation = expected * held_out
     standardised = residual / deviation
     scale = float(np.sqrt(np.mean(standardised**2))) or 1.0
@@ -137,23 +141,48 @@ def neighbors_of_held_out(state: FittedState, folds: LabelFolds, size: Array) ->
     return columns
 
 
+def _labels_before(state: FittedState) -> Labels:
+    """The labels that forecasts are made from."""
+    assert state.forecast is not None
+    return state.labels.subset(~np.isin(state.labels.nodes, state.forecast.nodes))
+
+
+def _forecast_variance(state: FittedState) -> Array:
+    """Variances of the field of the labels before, where forecasts are."""
+    assert state.forecast is not None
+    return field_variance(state, state.graph, _labels_before(state), None, state.forecast.nodes)[0]
+
+
+def _nearer_to_forecasts(variance: Array, later: IntArray, of_forecasts: Array) -> Array:
+    """Variances of the field that are larger at later rows, if those of forecasts were.
+
+    More labels are known now than at the time of the forecasts, and the field is surer. But part of
+    what forecasts miss are changes since, which labels before do not show, however many they are.
+    """
+    typical = float(variance[later].mean())
+    if typical > 0.0:
+        ratio = max(float(of_forecasts.mean()) / typical, 1.0)
+        variance = variance.copy()
+        variance[later] *= ratio**defaults.FORECAST_VARIANCE_POWER
+    return variance
+
+
 def _forecast_deviation(
     state: FittedState,
     forecast: ForecastRecord,
     own: Table | None,
+    variance: Array,
     dispersion: float,
     ensemble: Ensemble | None,
 ) -> Array:
     """Deviations of forecasts, from the field of the labels before them."""
     nodes = forecast.nodes
-    before = state.labels.subset(~np.isin(state.labels.nodes, nodes))
-    variance, _ = field_variance(state, state.graph, before, None, nodes)
     calibrated = state.output.calibration.apply(forecast.prediction)
     deviation = np.sqrt(model_variance(state, calibrated, dispersion, variance))
     if ensemble is None:
         return deviation
     unknown = np.full(state.n_nodes, np.nan)
-    neighbors = neighbor_columns(state.graph, unknown, before, nodes)
+    neighbors = neighbor_columns(state.graph, unknown, _labels_before(state), nodes)
     table = None if own is None else own.subset(nodes)
     features = spread_table(table, forecast.prediction, variance, neighbors)
     return deviation * factors(ensemble, features)
@@ -180,7 +209,7 @@ def variance_left_out(state: FittedState, folds: LabelFolds, variance: Array) ->
 
 
 def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | None, Array]:
-    """Trees of the log size of residuals, and exp of their out-of-fold values."""
+    """Trees and networks of the log size of residuals, and exp of their out-of-fold values."""
     n_labels = total_rows(size)
     if n_labels < defaults.MIN_LABELS_OF_SPREAD or not size.any():
         return None, np.ones(size.size)
@@ -200,31 +229,38 @@ def _grow(state: FittedState, features: Table, size: Array) -> tuple[Ensemble | 
 
 
 def _grow_here(state: FittedState, features: Table, size: Array) -> tuple[Ensemble, Array]:
-    """The mean of a model for each fold, which is stopped at the labels of that fold."""
-    held_out = np.ones(size.size)
-    fold = np.random.default_rng(0).permutation(size.size) % defaults.SPREAD_FOLDS
-    learner = LightGBM(
-        num_leaves=defaults.SPREAD_LEAVES,
-        min_child_samples=max(defaults.SPREAD_MIN_LEAF, size.size // 100),
+    """The mean of trees and networks of all folds, each stopped at the labels of its fold."""
+    min_leaf = max(defaults.SPREAD_MIN_LEAF, size.size // 100)
+    trees = LightGBM(num_leaves=defaults.SPREAD_LEAVES, min_child_samples=min_leaf)
+    network = RandomNetwork(defaults.SPREAD_UNITS)
+    settings: tuple[tuple[Learner, float, int], ...] = (
+        (trees, defaults.SPREAD_RATE, defaults.SPREAD_PATIENCE),
+        (network, defaults.SPREAD_NETWORK_RATE, defaults.SPREAD_NETWORK_PATIENCE),
     )
-    ensembles = []
-    mean = float(size.mean())
-    target = np.maximum(size / mean, 1e-6)[:, None]
-    weight = np.ones(size.size)
-    for number in range(defaults.SPREAD_FOLDS):
-        n_jobs = threads_to_grow(threads_for(state.n_jobs, features), features)
-        grower = learner.start(features, n_outputs=1, seed=number, n_jobs=n_jobs, device="cpu")
-        training = np.flatnonzero(fold != number)
-        test = np.flatnonzero(fold == number)
-        known, held = (Labels(part, target[part], weight[part]) for part in (training, test))
-        objective = Objective(IdentityOperator(size.size), Gamma(), known, held)
-        boosting = Boosting(
-            objective, grower, n_rounds=defaults.SPREAD_ROUNDS, learning_rate=defaults.SPREAD_RATE
-        )
-        best = boost(boosting, [EarlyStopping(defaults.SPREAD_PATIENCE)]).best
-        held_out[test] = np.exp(best.scores[test, 0]).clip(*FACTORS)
-        ensembles.append(grower.compile(best.weights))
-    return average(ensembles), held_out
+    fold = np.random.default_rng(0).permutation(size.size) % defaults.SPREAD_FOLDS
+    target = np.maximum(size / float(size.mean()), 1e-6)[:, None]
+    labels = Labels(np.arange(size.size), target, np.ones(size.size))
+    n_jobs = threads_to_grow(threads_for(state.n_jobs, features), features)
+    log_factors = np.zeros(size.size)
+    kinds = []
+    with threadpool_limits(1, "blas"):  # the products of a network are small
+        for learner, rate, patience in settings:
+            ensembles = []
+            for number in range(defaults.SPREAD_FOLDS):
+                grower = learner.start(
+                    features, n_outputs=1, seed=number, n_jobs=n_jobs, device="cpu"
+                )
+                test = fold == number
+                known, held = labels.subset(~test), labels.subset(test)
+                objective = Objective(IdentityOperator(size.size), Gamma(), known, held)
+                boosting = Boosting(
+                    objective, grower, n_rounds=defaults.SPREAD_ROUNDS, learning_rate=rate
+                )
+                best = boost(boosting, [EarlyStopping(patience)]).best
+                log_factors[test] += best.scores[test, 0] / len(settings)
+                ensembles.append(grower.compile(best.weights))
+            kinds.append(average(ensembles))
+    return average(kinds), np.exp(log_factors).clip(*FACTORS)
 
 
 def fit_shapes(predictions: Array, residuals: Array) -> Array:

@@ -218,7 +218,7 @@ class Tweedie(_LogLink):
     ----------
     power : float, optional
         p between 1 and 2: the variance is φμᵖ. Default: estimated from the spread of labels around
-        their scores; 1.5 where all scores are equal.
+        their scores and from the labels that are 0; 1.5 where all scores are equal.
 
     Examples
     --------
@@ -241,13 +241,22 @@ class Tweedie(_LogLink):
             return Tweedie(USUAL_POWER)
         squares = (target - np.exp(scores)) ** 2
         mean_score = np.average(scores, axis=0, weights=weight)
+        is_zero = 1.0 * (target == 0.0)
 
-        def pseudo_likelihood(power: float) -> float:
-            """That of normal errors with this variance (Carroll and Ruppert, 1988)."""
+        def composite_likelihood(power: float) -> float:
+            """That of normal errors with this variance (Carroll and Ruppert, 1988), and of zeros.
+
+            Of variances alone, a power of nearly 2 may be the best where many labels are 0, which
+            it makes impossible.
+            """
             dispersion = np.average(squares * np.exp(-power * scores), axis=0, weights=weight)
-            return float(np.sum(np.log(dispersion) + power * mean_score))
+            of_variance = np.log(dispersion) + power * mean_score
+            number = np.exp((2.0 - power) * scores) / (dispersion * (2.0 - power))
+            log_positive = np.log(np.maximum(-np.expm1(-number), MIN_MEAN))
+            log_chance = (1.0 - is_zero) * log_positive - is_zero * number
+            return float(np.sum(of_variance - 2.0 * np.average(log_chance, axis=0, weights=weight)))
 
-        best = minimize_scalar(pseudo_likelihood, bounds=POWER_RANGE, method="bounded")
+        best = minimize_scalar(composite_likelihood, bounds=POWER_RANGE, method="bounded")
         return Tweedie(float(best.x))
 
     def curvature_over(self, other: Loss, scores: Array) -> float:
