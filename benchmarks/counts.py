@@ -37,7 +37,7 @@ PARAMETERS = {
 MAX_ROUNDS = 1000
 PATIENCE = 50
 # Rounds of GPBoost, at least and at most, with its covariance estimated in every round, and once.
-GP_ROUNDS = {True: (6, 48), False: (6, 384)}
+GP_ROUNDS = {True: (12, 48), False: (24, 384)}
 SHRINKAGE = 5.0  # expected cases that neighbours' rates are shrunk by
 
 

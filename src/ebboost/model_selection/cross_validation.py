@@ -212,7 +212,7 @@ def _multiple_scorer(
     """A scorer that returns all scores by name and predicts once for all of them."""
     own = OWN_SCORERS if has_fit_parameter(model, "nodes") else {}
     if scoring is None and classes is None:
-        has_log_link = bool(own) and regression_loss(model.loss).log_link
+        has_log_link = bool(own) and regression_loss(getattr(model, "loss", None)).log_link
         scoring = list(own) if has_log_link else ["r2", "neg_root_mean_squared_error"]
     elif scoring is None:
         scoring = ["accuracy", "neg_log_loss"] if hasattr(model, "predict_proba") else ["accuracy"]
@@ -222,7 +222,7 @@ def _multiple_scorer(
         scoring = {"score": scoring}
     if isinstance(scoring, (list, tuple)):
         others = [name for name in scoring if str(name) not in own]
-        if others or len(set(scoring)) != len(scoring):
+        if others or not scoring or len(set(scoring)) != len(scoring):
             check_scoring(model, scoring=others or scoring)  # names, each of them once
         scoring = {str(name): name for name in scoring}
     if not isinstance(scoring, Mapping) or not all(
