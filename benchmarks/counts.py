@@ -143,8 +143,8 @@ def gpboosted(problem: Problem) -> Array:
         data = gpboost.Dataset(problem.X[nodes], problem.y[nodes], init_score=start[nodes])
         covariance = {"gp_model": process, "train_gp_model_cov_pars": each_round}
         model = gpboost.train(parameters, data, n_rounds, **covariance)
-        result = model.predict(data=problem.X, gp_coords_pred=problem.position, pred_latent=True)
-        return start + result["fixed_effect"] + result["random_effect_mean"]
+        result = model.predict(data=problem.X, gp_coords_pred=problem.position)
+        return start + np.log(result["response_mean"])
 
     def deviance(each_round: bool, n_rounds: int) -> float:
         scores = fitted(problem.train, each_round, n_rounds)[validation, None]
