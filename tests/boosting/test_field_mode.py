@@ -10,10 +10,11 @@ from ebboost.boosting import field_mode
 from ebboost.boosting.field_mode import FieldEnergy, LikelihoodFieldObjective, posterior_mode
 from ebboost.boosting.iterate import Iterate
 from ebboost.boosting.latent_field import FieldObjective
-from ebboost.boosting.loop import Boosting
+from ebboost.boosting.loop import Boosting, boost
 from ebboost.data.labels import Labels
 from ebboost.data.table import Table
 from ebboost.learners import as_learner
+from ebboost.propagation import IdentityOperator
 from tests.problems import loss_data
 from tests.strategies import graphs, random_graph, signed_graphs
 
@@ -201,3 +202,33 @@ def test_a_newton_step_beyond_the_range_of_numbers_is_halved():
     target = np.full((10, 1), 3.0)
     z = posterior_mode(field, eb.Poisson(), scores, target)
     assert np.isfinite(z).all() and (np.abs(np.exp(scores + z) - target) < 1.0).all()
+
+
+def test_factors_of_later_rounds_change_fits_little_and_are_restored(monkeypatch):
+    random = np.random.default_rng(0)
+    points = random.uniform(size=(1_200, 2))
+    graph = eb.Graph.build_knn(points, k=5)
+    X = random.normal(size=(1_200, 2))
+    y = np.digitize(X[:, 0] + np.sin(8.0 * points[:, 0]) + random.normal(size=1_200), [-0.5, 0.5])
+    nodes = np.arange(0, 1_200, 2)
+    labels = Labels(nodes, np.eye(3)[y[nodes]], np.ones(nodes.size))
+
+    def run(at, n_rounds, state=None):
+        monkeypatch.setattr(field_mode, "FACTORIZE_AT", at)
+        field = eb.LatentField(0.05, 0.001).operator(graph, nodes, labels.weight)
+        table = Table(X, ("first", "second"))
+        learner = eb.LightGBM().start(table, n_outputs=3, seed=0, n_jobs=1, device="cpu")
+        arguments = (IdentityOperator(1_200), eb.Softmax(), labels, None, 0.0, field)
+        objective = LikelihoodFieldObjective(*arguments)
+        boosting = Boosting(objective, learner, n_rounds=n_rounds, learning_rate=0.3)
+        if state is not None:
+            boosting.restore(state)
+        boost(boosting, [])
+        return boosting
+
+    never = run((), 12).model
+    anew = run((4,), 12).model
+    assert not np.array_equal(anew.scores, never.scores)
+    assert np.abs(anew.scores - never.scores).max() < 0.05 * np.ptp(never.scores)
+    state = run((4,), 8).state() | {"n_rounds": 12}
+    np.testing.assert_array_equal(run((4,), 12, state).model.scores, anew.scores)

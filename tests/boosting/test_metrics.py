@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn import metrics
+from sklearn.exceptions import UndefinedMetricWarning
 
 import ebboost as eb
 from ebboost.boosting.metrics import METRICS, Scored, as_metric
@@ -105,3 +106,28 @@ def test_eval_metric_is_what_early_stopping_follows(eval_metric):
     held_out = (m.validation_prediction_, m.validation_target_)
     value = metric.compute(Scored(m.loss_, *held_out, np.ones(m.validation_nodes_.size)))
     assert (-value if metric.greater_is_better else value) == pytest.approx(min(history))
+
+
+def test_d2_of_counts_that_are_all_zero_is_not_a_number():
+    zeros = np.zeros((200, 1))
+    assert np.isnan(value("d2", eb.Poisson(), zeros + 1.0, zeros))
+
+
+def test_ranking_metrics_of_one_class_warn_as_in_scikit_learn():
+    target = np.tile([1.0, 0.0, 0.0], (200, 1))
+    with pytest.warns(UndefinedMetricWarning, match="Only one class"):
+        assert np.isnan(value("roc_auc", eb.Softmax(), RANDOM.normal(size=(200, 3)), target))
+
+
+def test_an_eval_metric_that_is_never_a_number_is_rejected():
+    X, y, graph = homophilous(100)
+    model = eb.EBBSRegressor(30, eval_metric=lambda *_: float("nan"), n_iter_no_change=3, n_folds=2)
+    with pytest.raises(ValueError, match=r"eval_metric, was nan in each of the first \d rounds"):
+        model.fit(X, y, graph=graph)
+
+    # A correlation is not defined before the first tree.
+    def correlation(y, predicted):
+        return -np.corrcoef(y, predicted)[0, 1] if np.ptp(predicted) > 0.0 else float("nan")
+
+    model.set_params(eval_metric=correlation, random_state=0)
+    assert np.isfinite(model.fit(X, y, graph=graph).predict()).all()

@@ -280,6 +280,23 @@ def test_a_user_s_own_loss_is_a_small_class():
     assert m.score(None, y) > 0.5
 
 
+def test_a_loss_of_classes_must_have_a_probability_for_each():
+    class Logistic(eb.Loss):
+        def value(self, scores, target):
+            return (np.logaddexp(0.0, scores) - target * scores).sum(axis=1)
+
+        def gradient(self, scores, target):
+            return 1.0 / (1.0 + np.exp(-scores)) - target
+
+        def inverse_link(self, scores):
+            share = 1.0 / (1.0 + np.exp(-scores))
+            return np.hstack([1.0 - share, share])
+
+    X, y, graph = problem()
+    with pytest.raises(ValueError, match=r"for each of 2 classes, got the shape \(1, 4\)"):
+        small(eb.EBBSClassifier, loss=Logistic()).fit(X, y > 0, graph=graph)
+
+
 @pytest.mark.parametrize(("loss", "check"), [("huber", np.mean), ("quantile", np.median)])
 def test_huber_and_quantile_losses_resist_outliers(loss, check):
     X, y, graph = problem()

@@ -146,3 +146,52 @@ def test_a_predictor_follows_new_rows_with_exposure():
     predictor.update([4, 9], changed[[4, 9]])
     expected = m.predict(changed, graph=graph, exposure=exposure, new_labels=known)
     np.testing.assert_allclose(predictor.predict(), expected, rtol=1e-6)
+
+
+def test_labels_that_the_loss_is_not_defined_for_are_named():
+    X, y, exposure, graph = counts()
+    known = np.arange(300)
+    m = model(labels=eb.LatentField(1.0, 0.05), smoothing=None)
+    m.fit(X, y[known], nodes=known, graph=graph, exposure=exposure)
+    with pytest.raises(ValueError, match=r"new_labels: y must not be negative .* got -3"):
+        m.predict(new_labels=([350], [-3.0]))
+    assert m.predict(new_labels=([350], [0.0]))[350] < m.predict()[350]
+    with pytest.raises(ValueError, match="y: y must not be negative"):
+        m.score(None, -y, metric="deviance")
+    with pytest.raises(ValueError, match="eval_set: y must not be negative"):
+        model().fit(X, y[known], nodes=known, graph=graph, eval_set=([350], [-1.0]))
+    with pytest.raises(ValueError, match="y must not be 0 at every labelled node"):
+        model().fit(X, 0.0 * y, graph=graph)
+
+
+def test_exposures_in_another_order_and_names_of_columns_are_rejected():
+    pandas = pytest.importorskip("pandas")
+    X, y, exposure, graph = counts()
+    table = pandas.DataFrame(X)
+    shuffled = pandas.Series(exposure, index=table.index[::-1])
+    with pytest.raises(ValueError, match=r"index of exposure .* exposure.loc\[X.index\]"):
+        model().fit(table, y, graph=graph, exposure=shuffled)
+    with pytest.raises(ValueError, match=r"got the text 'people': pass X.pop\('people'\)"):
+        model().fit(table.assign(people=exposure), y, graph=graph, exposure="people")
+
+
+def test_cross_validation_of_counts_has_d2_and_deviance():
+    X, y, exposure, graph = counts()
+    arguments = {"cv": 2, "random_state": 0, "fit_parameters": {"exposure": exposure}}
+    by_default = eb.cross_validate(model(), X, y, graph, **arguments)
+    assert [name for name in by_default if name.startswith("test_")] == [
+        "test_d2",
+        "test_neg_deviance",
+    ]
+    one = eb.cross_validate(model(), X, y, graph, scoring="d2", **arguments)
+    np.testing.assert_array_equal(one["test_score"], by_default["test_d2"])
+    both = eb.cross_validate(model(), X, y, graph, scoring=["r2", "neg_deviance"], **arguments)
+    train = np.setdiff1d(np.arange(400), test := np.arange(0, 400, 2))
+    arguments["cv"] = [(train, test)]
+    scores = eb.cross_validate(model(), X, y, graph, scoring=["d2", "neg_deviance"], **arguments)
+    fitted = model().fit(X, y[train], nodes=train, graph=graph, exposure=exposure)
+    deviance = fitted.score(None, y, nodes=test, metric="deviance")
+    np.testing.assert_allclose(scores["test_neg_deviance"], -deviance)
+    assert both["test_neg_deviance"].shape == both["test_r2"].shape == (2,)
+    with pytest.raises(ValueError, match="Duplicate"):
+        eb.cross_validate(model(), X, y, graph, scoring=["d2", "d2"], **arguments)

@@ -73,3 +73,13 @@ def test_the_graph_does_harm_beyond_chance():
     without = random.normal(1.0, 0.1, 200)
     assert GraphGain.of_losses(without, without + random.normal(0.1, 0.1, 200)).is_harm
     assert not GraphGain.of_losses(without, without + random.normal(0.0, 0.1, 200)).is_harm
+
+
+def test_a_loss_that_cannot_draw_labels_has_no_check_of_residuals():
+    class Counts(eb.Poisson):
+        sample = eb.Loss.sample
+
+    y = np.random.default_rng(0).poisson(np.exp(0.3 * draw_field(0))).astype(float)
+    settings = {"labels": FIELD, "loss": Counts()} | QUICK
+    state = eb.EBBSRegressor(3, **settings).fit(np.zeros((N, 1)), y, graph=GRAPH).state_
+    assert model_checks.residual_check(state) is None

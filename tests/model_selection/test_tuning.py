@@ -1,6 +1,7 @@
 """Tuning: the best trial is refitted, never worse than the defaults; poor trials stop."""
 
 import sys
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -296,3 +297,18 @@ def test_other_estimators_raise_an_error():
 def test_too_few_labels_to_hold_out_raise_an_error():
     with pytest.raises(ValueError, match="too few to hold a fifth out: pass eval_set"):
         tune(small(), [[0.0], [1.0]], [0.0, 1.0], verbose=0)
+
+
+def test_trials_share_the_parameters_of_the_loss_that_are_estimated(monkeypatch):
+    fit = eb.EBBSRegressor.fit
+    deltas = []
+
+    @wraps(fit)
+    def noted(self, *arguments, **named):
+        fit(self, *arguments, **named)
+        deltas.append(self.loss_.delta)
+        return self
+
+    monkeypatch.setattr(eb.EBBSRegressor, "fit", noted)
+    search(small(loss="huber", labels="none", random_state=0), n_trials=3)
+    assert deltas[0] == deltas[1] == deltas[2]

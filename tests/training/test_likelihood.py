@@ -30,3 +30,21 @@ def test_outliers_have_small_weights_in_the_field(loss):
     unknown = np.setdiff1d(np.arange(n_nodes), known)
     errors = [np.abs(one.predict() - truth)[unknown].mean() for one in (model, plain)]
     assert errors[0] < 0.8 * errors[1]
+
+
+@pytest.mark.parametrize("labels", ["none", eb.LatentField(1.0, 0.05)], ids=["none", "field"])
+def test_dispersion_is_estimated_at_eval_set_where_no_label_is_held_out(labels):
+    random = np.random.default_rng(0)
+    n_nodes = 1200
+    X = random.uniform(-1.5, 1.5, (n_nodes, 1))
+    means = np.exp(2.0 + 2.0 * X[:, 0])
+    y = random.poisson(means * random.gamma(4.0, 0.25, n_nodes)).astype(float)
+    graph = eb.Graph.build_knn(random.random((n_nodes, 2)), k=4)
+    known, held = np.split(np.arange(n_nodes), [800])
+    settings = {"loss": "negative_binomial", "n_folds": 1, "random_state": 0, "n_jobs": 1}
+    model = eb.EBBSRegressor(100, 0.2, labels=labels, smoothing=None, **settings)
+    model.fit(X, y[known], nodes=known, graph=graph, eval_set=(held, y[held]))
+    assert 2.5 < model.loss_.theta < 6.5  # 4; around a constant about .9
+    few = (held[:5], y[held[:5]])
+    model.fit(X, y[known], nodes=known, graph=graph, eval_set=few)
+    assert model.loss_.theta < 1.5

@@ -187,6 +187,11 @@ class EarlyStopping(Callback):
         patience = self.n_iter_no_change
         if self.best_round is not None and info.round - self.best_round >= patience:
             return True
+        if self.best_round is None and info.round + 1 >= patience:
+            raise ValueError(
+                f"The validation loss, or eval_metric, was {info.validation_loss} in each of the "
+                f"first {info.round + 1} rounds: it must be a finite number for some model."
+            )
         if not self.min_improvement or len(self._best_losses) <= patience:
             return False
         before = self._best_losses[-1 - patience]

@@ -6,7 +6,7 @@ in factors, from the scale of the curvature; then the parameters of the likeliho
 again from these predictions, as a field takes up what looked like dispersion.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -34,8 +34,9 @@ MODE_TOLERANCE = 1e-2
 MEAN_TOLERANCE = 1e-5
 # Up to this many numbers (labels × outputs) all folds are predicted, beyond only the first.
 ALL_FOLDS_UP_TO = 5_000
-# Rounds of strengths and parameters in turn.
+# Rounds of strengths and parameters in turn, and of weights of outliers and fields without them.
 ROUNDS = 2
+WEIGHT_ROUNDS = 2
 # By what share a field must lower the deviance.
 MIN_GAIN = 1e-3
 
@@ -219,5 +220,7 @@ def estimate_field(
     weights: Array | float = 1.0
     if type(fitted).outlier_weights is not Loss.outlier_weights:
         search.hide(n_folds)
-        weights = fitted.outlier_weights(search.predict(fitted, field), labels.target)
+        for _ in range(WEIGHT_ROUNDS):
+            weights = fitted.outlier_weights(search.predict(fitted, field), labels.target)
+            search.labels = replace(labels, weight=labels.weight * weights)
     return FieldEstimate(field, fitted, deviance, without, predicted, weights)

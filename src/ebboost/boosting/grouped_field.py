@@ -53,6 +53,11 @@ class GroupedPosterior(FieldPosterior):
         """Prepare for hundreds of solves, of systems with curvatures near these."""
         self._groups.factorize(None if curvature is None else self._of_groups(curvature))
 
+    @property
+    def has_factor(self) -> bool:
+        """Whether systems are solved by the factors of others."""
+        return self._groups.has_factor
+
     def _of_groups(self, curvature: Array) -> Array:
         return self._sums(self.nodes, curvature)[self._labelled] / self._scale
 

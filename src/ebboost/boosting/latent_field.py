@@ -190,6 +190,11 @@ class FieldPosterior:
             solver.factorize()
         self._near = [solver.factor for solver in solvers]
 
+    @property
+    def has_factor(self) -> bool:
+        """Whether systems are solved by the factors of others."""
+        return any(factor is not None for factor in self._near)
+
     def _system(self, curvature: Array, near: Factor | None = None) -> SparseSolver:
         """H + λL + τI, with H at the labelled nodes."""
         diagonal = self.prior.diagonal.copy()

@@ -16,6 +16,10 @@ from ebboost.data.types import Array
 MetricFunction = Callable[..., float]
 
 
+# Least deviance of a constant, as a share of that of the scores: that of labels of 0 is not 0.
+MIN_SHARE = 1e-200
+
+
 class Scored(NamedTuple):
     """Scores of m labelled nodes, their labels of shape (m, c), weights, and offset if any."""
 
@@ -62,7 +66,8 @@ def _d2(scored: Scored) -> float:
     labelled = (scored.target, scored.weight, scored.offset)
     constant = initial_scores(scored.loss, *labelled)
     without = _deviance(scored._replace(scores=constant))
-    return 1.0 - _deviance(scored) / without if without > 0.0 else float("nan")
+    deviance = _deviance(scored)
+    return 1.0 - deviance / without if without > MIN_SHARE * deviance else float("nan")
 
 
 def _log_loss(scored: Scored) -> float:
@@ -81,7 +86,9 @@ def _of_each_class(metric: MetricFunction) -> Callable[[Scored], float]:
     def compute(scored: Scored) -> float:
         truth = scored.indicators
         stated = scored.predictions
-        columns = [1] if truth.shape[1] == 2 else np.flatnonzero(np.ptp(truth, axis=0) > 0)
+        columns = [1]
+        if truth.shape[1] > 2 and np.ptp(truth, axis=0).any():
+            columns = np.flatnonzero(np.ptp(truth, axis=0)).tolist()
         weight = {"sample_weight": scored.weight}
         return float(np.mean([metric(truth[:, one], stated[:, one], **weight) for one in columns]))
 

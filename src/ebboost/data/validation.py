@@ -65,15 +65,16 @@ def check_graph(graph: object, n_rows: int, X: object) -> None:
             )
 
 
-def check_label_order(X: object, y: object) -> None:
-    """Raise ValueError if the pandas index of ``y`` has the rows of ``X`` in another order."""
+def check_order(X: object, values: object, name: str) -> None:
+    """Raise ValueError if the pandas index of ``values`` has the rows of X in another order."""
     rows = _row_index(X)
-    labels = _row_index(y)
+    labels = _row_index(values)
     if rows is None or labels is None or len(rows) != len(labels):
         return
     if not rows.equals(labels) and set(rows) == set(labels):
         raise ValueError(
-            "The index of y lists the rows of X in another order. Sort it with y.loc[X.index]."
+            f"The index of {name} lists the rows of X in another order. Sort it with "
+            f"{name}.loc[X.index]."
         )
 
 
@@ -394,6 +395,11 @@ def offset_column(offset: object, exposure: object, n_rows: int, log_link: bool)
     values = offset if exposure is None else exposure
     if values is None:
         return None
+    if isinstance(values, str):
+        raise ValueError(
+            f"{name} must hold numbers, one per row of X, got the text {values!r}: pass "
+            f"X.pop({values!r}), which is then no feature either."
+        )
     try:
         column = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

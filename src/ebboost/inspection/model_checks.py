@@ -18,6 +18,7 @@ from scipy import sparse
 
 from ebboost.boosting.calibration import expected_calibration_error
 from ebboost.boosting.latent_field import FieldPosterior, LatentField
+from ebboost.boosting.losses import Loss
 from ebboost.boosting.objective import relative_weights
 from ebboost.data.labels import one_hot
 from ebboost.data.neighbor_correlation import neighbor_correlation
@@ -51,10 +52,16 @@ class Check(NamedTuple):
 
 
 def residual_check(state: FittedState, seed: int = 0) -> Check | None:
-    """Return the correlation of signed residuals between neighbours; None with too few links."""
+    """Return the correlation of signed residuals between neighbours.
+
+    None with too few links, and for a loss of the user's own that cannot draw labels.
+    """
     graph = state.graph
     record = state.validation
     if graph is None or graph.groups is not None or not record.nodes.size:
+        return None
+    needs_sample = state.is_classifier or state.loss.log_link
+    if needs_sample and type(state.loss).sample is Loss.sample:
         return None
     links = graph.adjacency[record.nodes][:, record.nodes]
     if int((np.diff(links.indptr) > 0).sum()) < MIN_ROWS:

@@ -210,7 +210,7 @@ class FittedModel(LearnedAttributes):
             Scored(
                 state.loss,
                 state.output.calibration.apply(raw[rows]),
-                state.output.encode(truth, "y"),
+                state.output.encode_checked(truth, "y"),
                 np.ones(rows.size) if weight is None else weight,
                 None if column is None else column[rows],
             )

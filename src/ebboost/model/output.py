@@ -35,6 +35,16 @@ class Output:
         """Return labels as a target of shape (m, n_outputs); ``name`` is for messages."""
         return np.asarray(values, dtype=np.float64)[:, None]
 
+    def encode_checked(self, values: NDArray[Any], name: str) -> Array:
+        """Return :meth:`encode`; ValueError for labels that the loss is not defined for."""
+        target = self.encode(values, name)
+        try:
+            if target.size:
+                self.loss.check(target)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        return target
+
     def decode(self, raw: Array) -> NDArray[Any]:
         """Return what ``predict`` returns for raw predictions: numbers in the units of y."""
         return self.apply_link(raw)[:, 0]
@@ -47,6 +57,9 @@ class Output:
         """Return this output with the parameters of its loss estimated from the training labels."""
         labelled = (labels.target, labels.weight)
         self.loss.check(labels.target)
+        if self.loss.log_link and not (labels.target > 0).any():
+            name = type(self.loss).__name__
+            raise ValueError(f"y must not be 0 at every labelled node for the {name} loss.")
         scores = None
         if offset is not None:
             scores = initial_scores(self.loss, *labelled, offset[labels.nodes])
@@ -70,6 +83,20 @@ class ClassOutput(Output):
         classes = np.unique(values)
         checks.check_n_classes(classes)
         return cls(_classification_loss(loss, classes.size), classes)
+
+    def fit_loss(self, labels: Labels, offset: Array | None = None) -> Self:
+        """Return this output with a fitted loss, which must have a probability for each class."""
+        fitted = super().fit_loss(labels, offset)
+        n_outputs = labels.target.shape[1]
+        shape = np.shape(fitted.loss.inverse_link(np.zeros((1, n_outputs))))
+        if shape != (1, self.classes.size):
+            raise ValueError(
+                f"inverse_link of loss={fitted.loss!r} must return a probability for each of "
+                f"{self.classes.size} classes, got the shape {shape} for a row of {n_outputs} "
+                "scores. There is one score for each class; of two classes only eb.LogLoss and its "
+                "subclasses have one."
+            )
+        return fitted
 
     def encode(self, values: NDArray[Any], name: str) -> Array:
         """Return one column for two classes under the log loss, else a column for each class."""

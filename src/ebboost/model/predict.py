@@ -358,7 +358,7 @@ def _encoded_labels(state: FittedState, new_labels: object, n_rows: int, taken: 
             "new_labels was given, but this model does not use labels at prediction "
             "(labels='none', or labels='auto' without a selected field). Fit with labels='field'."
         )
-    target = state.output.encode(values, "new_labels")
+    target = state.output.encode_checked(values, "new_labels")
     weight = state.labels.weight.mean() if state.labels.nodes.size else 1.0
     return Labels(nodes, target, np.full(nodes.size, weight))
 

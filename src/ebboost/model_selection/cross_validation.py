@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_method_params, _num_samples, has_fit_parameter
 
 from ebboost.boosting.callbacks import unless_interrupted
+from ebboost.boosting.losses import regression_loss
 from ebboost.data import validation as checks
 from ebboost.data.reader import TableReader
 from ebboost.data.types import LabelsLike, TableLike
@@ -66,8 +67,10 @@ def cross_validate(
     scoring : str, callable, list or dict, optional
         As in scikit-learn: the name of a scorer, a scorer from ``make_scorer``, a function
         ``scorer(estimator, nodes, y)`` where ``nodes`` are the held-out rows, a list of names or a
-        dict of name to scorer. Greater is better: errors are negative. Default: R² and root mean
-        squared error, or accuracy and log loss.
+        dict of name to scorer. Greater is better: errors are negative. ``"d2"`` and
+        ``"neg_deviance"`` are the share of the deviance explained and the mean deviance of the
+        model's own loss. Default: R² and root mean squared error, of counts and amounts D² and
+        deviance, of classes accuracy and log loss.
     groups : array-like of shape (n_nodes,), optional
         The group of each node, for a grouped splitter.
     time : column name or array-like of shape (n_nodes,), optional
@@ -207,8 +210,10 @@ def _multiple_scorer(
     scoring: Scoring | None, model: BaseEstimator, classes: NDArray[Any] | None
 ) -> Callable[..., dict[str, float]]:
     """A scorer that returns all scores by name and predicts once for all of them."""
+    own = OWN_SCORERS if has_fit_parameter(model, "nodes") else {}
     if scoring is None and classes is None:
-        scoring = ["r2", "neg_root_mean_squared_error"]
+        has_log_link = bool(own) and regression_loss(getattr(model, "loss", None)).log_link
+        scoring = list(own) if has_log_link else ["r2", "neg_root_mean_squared_error"]
     elif scoring is None:
         scoring = ["accuracy", "neg_log_loss"] if hasattr(model, "predict_proba") else ["accuracy"]
     elif isinstance(scoring, str):
@@ -216,7 +221,9 @@ def _multiple_scorer(
     elif callable(scoring):
         scoring = {"score": scoring}
     if isinstance(scoring, (list, tuple)):
-        check_scoring(model, scoring=scoring)  # names, each of them once
+        others = [name for name in scoring if str(name) not in own]
+        if others or not scoring or len(set(scoring)) != len(scoring):
+            check_scoring(model, scoring=others or scoring)  # names, each of them once
         scoring = {str(name): name for name in scoring}
     if not isinstance(scoring, Mapping) or not all(
         isinstance(one, str) or callable(one) for one in scoring.values()
@@ -229,8 +236,25 @@ def _multiple_scorer(
     # The scorer of that name needs all classes in each fold; blocks often lack one.
     options = {"greater_is_better": False, "response_method": "predict_proba"}
     loss = make_scorer(log_loss, **options, labels=classes)
-    scorers = {name: loss if one == "neg_log_loss" else one for name, one in scoring.items()}
+    known = own | {"neg_log_loss": loss}
+    scorers = {
+        name: known.get(one, one) if isinstance(one, str) else one for name, one in scoring.items()
+    }
     return check_scoring(model, scoring=scorers)
+
+
+def _d2(predictor: "_NodePredictor", nodes: Positions, y: NDArray[Any]) -> float:
+    """Share of the deviance explained."""
+    return float(predictor.fitted.score(None, y, nodes=nodes, metric="d2"))
+
+
+def _minus_deviance(predictor: "_NodePredictor", nodes: Positions, y: NDArray[Any]) -> float:
+    """Mean deviance of the model's own loss, negative."""
+    return -float(predictor.fitted.score(None, y, nodes=nodes, metric="deviance"))
+
+
+#: Scorers of models of this package, beside those of scikit-learn.
+OWN_SCORERS: dict[str, Scorer] = {"d2": _d2, "neg_deviance": _minus_deviance}
 
 
 def _has(method: str) -> Callable[["_NodePredictor"], bool]:

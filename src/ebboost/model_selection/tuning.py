@@ -1,7 +1,7 @@
 """Hyperparameter search with Optuna, which stops poor trials before their last round."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from ebboost.boosting.callbacks import Callback, RoundInfo, unless_interrupted
+from ebboost.boosting.losses import Loss
 from ebboost.data import validation as checks
 from ebboost.data.parameters import check_number
 from ebboost.data.splitting import hold_out
@@ -292,13 +293,18 @@ def _changes(trial: Trial, suggest: Suggest, model: BaseEstimator) -> dict[str, 
 
 @dataclass(frozen=True)
 class _Objective:
-    """The mean loss of a trial on held-out labels."""
+    """The mean loss of a trial on held-out labels.
+
+    The parameters of a loss that are estimated are those of the first trial in all others: values
+    of different losses cannot be compared.
+    """
 
     model: Any
     suggest: Suggest
     X: TableLike
     data: Mapping[str, Any]  # graph, offset and exposure
     pairs: list[tuple[Labelled, tuple[Any, Any]]]
+    losses: dict[int, Loss] = field(default_factory=dict)  # of each pair
 
     def __call__(self, trial: Trial) -> float:
         changes = _changes(trial, self.suggest, self.model)
@@ -306,12 +312,14 @@ class _Objective:
         rounds = []
         for number, ((train, labels), validation) in enumerate(self.pairs):
             candidate = clone(self.model).set_params(**changes, n_folds=1, verbose=0)
+            candidate.set_params(loss=self.losses.get(number, candidate.loss))
             # The first fold shows whether a trial is poor; later folds have other losses.
             rate = candidate.learning_rate or DEFAULT_RATE
             callbacks = [_Pruning(trial, rate)] if number == 0 else []
             arguments = {"nodes": train, "eval_set": validation, "callbacks": callbacks}
             candidate.fit(self.X, labels, **self.data, **arguments)
             history = unless_interrupted(candidate).history_["validation"]
+            self.losses[number] = candidate.loss_
             losses.append(history[candidate.n_iter_ - 1] if history else np.inf)  # without a tree
             rounds.append(candidate.n_iter_)
         trial.set_user_attr(N_ROUNDS, max(1, round(float(np.mean(rounds)))))

@@ -9,24 +9,26 @@ from ebboost.boosting.callbacks import Interrupt
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import LatentField
 from ebboost.boosting.losses import regression_loss
+from ebboost.data.sharded import total_rows
 from ebboost.data.types import Array
 from ebboost.model.predict import propagation_operator
+from ebboost.training import defaults
 from ebboost.training.parts import parts_of
 from ebboost.training.problem import EarlierModel, Problem
-from ebboost.training.runs import Runner, out_of_fold
+from ebboost.training.runs import Runner, unseen_labels
 
 
 def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt) -> Problem:
     """Return the problem with the parameters of its loss that the user left open, and its weights.
 
     From labels alone the spread of their means counts as dispersion, and large counts weigh too
-    little. Out-of-fold scores leave what columns do not explain, and a field of their own what
-    neighbours do not explain either.
+    little. Out-of-fold scores, or those of ``eval_set`` where no label is held out, leave what
+    columns do not explain, and a field of their own what neighbours do not explain either.
     """
     if problem.classes:
         return problem
     loss = regression_loss(problem.settings.loss)
-    if None not in loss.get_params().values() or not problem.labels.has_held_out(0):
+    if None not in loss.get_params().values() or problem.labels.validation(0) is None:
         return problem
     if problem.warm_start is not None:
         return _with_outlier_weights(problem, next(iter(problem.warm_start.values())))
@@ -35,7 +37,9 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
     folds = range(problem.labels.n_folds)
     runner.train(parts.plain, folds)
     models = {fold: model for (_, fold), model in runner.models.items()}
-    labels, scores = out_of_fold(problem, models, "held_out")
+    labels, scores = unseen_labels(problem, models, "held_out")
+    if total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:
+        return problem
     weights: Array | float = 1.0
     if "labels" in parts.optional and problem.graph is not None:
         estimate = estimate_field(problem.graph, labels, scores, loss, seed=problem.seed)
@@ -46,6 +50,8 @@ def with_estimated_loss(problem: Problem, backend: Backend, interrupt: Interrupt
         if parts.plain.labels is not None:
             weights = loss.outlier_weights(scores, labels.target)
     output = replace(problem.output, loss=loss)
+    if not problem.labels.has_held_out(0):  # the labels trained on have no such scores
+        return replace(problem, output=output)
     return replace(problem, output=output, labels=problem.labels.reweighted(models, weights))
 
 

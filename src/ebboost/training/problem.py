@@ -265,7 +265,7 @@ def fold_labels(
     evaluation = None
     if eval_set is not None:
         held_nodes, held_values = checks.extra_labels(eval_set, nodes, n_rows, classes)
-        target = output.encode(held_values, "eval_set")
+        target = output.encode_checked(held_values, "eval_set")
         evaluation = Labels(held_nodes, target, np.ones(held_nodes.size))
     fold = np.full(values.size, -1)
     later = None

@@ -26,6 +26,7 @@ from ebboost.boosting.momentum import as_momentum
 from ebboost.boosting.objective import Objective
 from ebboost.data.labels import Labels
 from ebboost.data.pipeline import FeaturePipeline
+from ebboost.data.sharded import average, total_rows
 from ebboost.data.table import Table
 from ebboost.learners import Ensemble, LightGBM, Pickled, TreeGrower, as_learner
 from ebboost.learners.averaged import load_ensemble
@@ -449,3 +450,15 @@ def out_of_fold(
     for other in held[1:]:
         labels = labels.concat(other)
     return labels, np.concatenate([getattr(model, name) for model in models.values()])
+
+
+def unseen_labels(
+    problem: Problem, models: Mapping[int, FoldModel], name: str
+) -> tuple[Labels, Array]:
+    """Return :func:`out_of_fold`, or labels of ``eval_set`` and the same there if none are held."""
+    labels, scores = out_of_fold(problem, models, name)
+    evaluation = problem.labels.evaluation
+    if total_rows(labels.target) or evaluation is None:
+        return labels, scores
+    name = name.replace("held_out", "evaluation")
+    return evaluation, average([getattr(model, name) for model in models.values()])

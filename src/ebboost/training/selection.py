@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ebboost.boosting.field_estimation import estimate_field
 from ebboost.boosting.latent_field import MIN_TAU, LatentField
-from ebboost.data.labels import Labels
 from ebboost.data.sharded import average, standard_error, total_rows
 from ebboost.model.candidate import Candidate
 from ebboost.training import defaults
@@ -24,7 +23,7 @@ from ebboost.training.default_field import default_field
 from ebboost.training.evaluation import compared_losses
 from ebboost.training.parts import TREE_PARTS, Parts, named
 from ebboost.training.problem import FORECAST, Problem
-from ebboost.training.runs import FoldModel, Runner, out_of_fold
+from ebboost.training.runs import FoldModel, Runner, out_of_fold, unseen_labels
 
 Array = NDArray[np.float64]
 
@@ -208,7 +207,7 @@ class Search:
         if self.problem.coordinates is None or not is_compared:
             return self.problem
         self._train(plain, range(self._n_folds(defaults.ENOUGH_IF_CLEAR)))
-        labels, scores = self._scores_without_field(self.models(plain))
+        labels, scores = unseen_labels(self.problem, self.models(plain), "held_out_scores")
         n_labels = total_rows(labels.target)
         if self.runner.interrupt.is_set or n_labels < defaults.MIN_LABELS_FOR_FOLDS:
             return self.problem
@@ -405,7 +404,7 @@ class Search:
     ) -> LatentField | None:
         problem = self.problem
         assert problem.graph is not None
-        labels, scores = self._scores_without_field(models)
+        labels, scores = unseen_labels(problem, models, "held_out_scores")
         if total_rows(labels.target) < defaults.MIN_LABELS_FOR_FOLDS:
             return start or default_field(problem)
         arguments = (problem.graph, labels, scores, problem.output.loss)
@@ -417,14 +416,6 @@ class Search:
         if field is None or field.tau < MIN_TAU:
             return start
         return LatentField(float(f"{field.lam:.2g}"), float(f"{field.tau:.2g}"))
-
-    def _scores_without_field(self, models: Mapping[int, FoldModel]) -> tuple[Labels, Array]:
-        """Held-out labels, or those of ``eval_set`` if there are none, and init_score + P f."""
-        labels, scores = out_of_fold(self.problem, models, "held_out_scores")
-        evaluation = self.problem.labels.evaluation
-        if total_rows(labels.target) or evaluation is None:
-            return labels, scores
-        return evaluation, average([model.evaluation_scores for model in models.values()])
 
 
 def selection_row(

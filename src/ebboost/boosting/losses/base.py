@@ -18,6 +18,7 @@ Functions of scores are numpy's own, which dispatch to arrays on a GPU; those of
 """
 
 from abc import ABC, abstractmethod
+from functools import reduce
 from typing import Self
 
 import numpy as np
@@ -28,6 +29,8 @@ Array = NDArray[np.float64]
 # Newton steps to the best constant score, none of them longer than 1.
 CONSTANT_STEPS = 100
 CONSTANT_TOLERANCE = 1e-12
+# Outputs that are reduced one after the other.
+FEW_COLUMNS = 32
 
 
 class Loss(BaseEstimator, ABC):
@@ -308,4 +311,16 @@ def best_constant(
 
 def sum_outputs(values: Array) -> Array:
     """Row sums; of one column, which is the rule, without a reduction."""
-    return values[:, 0] if values.shape[1] == 1 else values.sum(axis=1)
+    if values.shape[1] == 1:
+        return values[:, 0]
+    return reduce(np.add, values.T) if _has_few_columns(values) else values.sum(axis=1)
+
+
+def largest_output(values: Array) -> Array:
+    """Largest value of each row."""
+    return reduce(np.maximum, values.T) if _has_few_columns(values) else values.max(axis=1)
+
+
+def _has_few_columns(values: Array) -> bool:
+    """Whether column by column is faster: numpy reduces short rows up to twenty times slower."""
+    return isinstance(values, np.ndarray) and values.shape[1] <= FEW_COLUMNS

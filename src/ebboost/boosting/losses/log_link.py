@@ -57,8 +57,6 @@ class _LogLink(Loss):
         if least < 0 or (least == 0 and not self.allows_zero):
             condition = "not be negative" if self.allows_zero else "be positive"
             raise ValueError(f"y must {condition} for the {name} loss, got {least:g}.")
-        if not (target > 0).any():
-            raise ValueError(f"y must not be 0 at every labelled node for the {name} loss.")
 
 
 class Poisson(_LogLink):

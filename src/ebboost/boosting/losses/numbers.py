@@ -3,6 +3,7 @@
 import numpy as np
 
 from ebboost.boosting.losses.base import Array, Loss, sum_outputs, without_offset
+from ebboost.boosting.losses.outliers import clean_probabilities, robust_scale
 from ebboost.data.parameters import check_number
 from ebboost.data.sharded import of_all_rows
 
@@ -11,15 +12,6 @@ HUBER_DELTA = 1.345
 # Half-width of the band around the label in which the quantile loss is rounded, in robust standard
 # deviations. Of normal errors less than 1 % are on the wrong side of any quantile.
 QUANTILE_ROUNDING = 0.5
-# Median absolute deviation to standard deviation, for normal errors.
-MAD_TO_STD = 1.4826
-# Rate at which a Laplace distribution falls, per robust standard deviation. Of clean out-of-fold
-# residuals of Lucas, County and House 1.3, 1.5 and 1.6 % are more than four of these off, 1.6 % of
-# a Laplace distribution; with 5 % outliers in the labels 4.5, 4.2 and 4.5 %.
-LAPLACE_RATE = MAD_TO_STD * float(np.log(2.0))
-# Robust standard deviations from which on a label may be an outlier, and its least weight.
-OUTLIER_FROM = 2.0
-MIN_WEIGHT = 0.01
 
 
 class SquaredError(Loss):
@@ -56,8 +48,9 @@ class Huber(Loss):
     """Squared near the label, linear beyond ``delta``: predicts the mean, robust to outliers.
 
     An outlier moves the trees little, but the field of a node with few neighbours follows its
-    label. If ``delta`` is estimated, labels that are farther from what models predict that were not
-    trained on them than a Laplace distribution explains therefore have smaller weights.
+    label. If ``delta`` is estimated, the weight of a label is therefore the probability that it is
+    no outlier, given what models predict that were not trained on it: 1 unless a share of outliers
+    explains these residuals clearly better than a skewed distribution with heavy tails.
 
     Parameters
     ----------
@@ -79,13 +72,13 @@ class Huber(Loss):
         self, target: Array, weight: Array, scores: Array | None = None
     ) -> "Huber":
         if self.delta is None:
-            return Huber(HUBER_DELTA * _robust_scale(without_offset(target, scores)))
+            return Huber(HUBER_DELTA * robust_scale(without_offset(target, scores)))
         check_number("Huber: delta", self.delta, low=0.0, closed="neither")
         return self
 
     def outlier_weights(self, scores: Array, target: Array) -> Array:
-        """Return the share of labels as far off in a Laplace distribution over that here, or 1."""
-        return _outlier_weights(target - scores)
+        """Return the probability that each label is no outlier."""
+        return clean_probabilities(target - scores)
 
     def initial(  # noqa: D102
         self, target: Array, weight: Array, offset: Array | None = None
@@ -106,7 +99,7 @@ class Huber(Loss):
 
     def dispersion(self, scores: Array, target: Array, weight: Array) -> float:
         """Return the robust variance of the residuals."""
-        return _robust_scale(target - scores) ** 2
+        return robust_scale(target - scores) ** 2
 
     def sample(self, random: np.random.Generator, scores: Array, dispersion: float = 1.0) -> Array:
         """Return normal labels of variance φ, without outliers."""
@@ -147,7 +140,7 @@ class Quantile(Loss):
     ) -> "Quantile":
         check_number("Quantile: alpha", self.alpha, low=0.0, high=1.0, closed="neither")
         if self.rounding is None:
-            scale = _robust_scale(without_offset(target, scores))
+            scale = robust_scale(without_offset(target, scores))
             return Quantile(self.alpha, QUANTILE_ROUNDING * scale)
         check_number("Quantile: rounding", self.rounding, low=0.0, closed="neither")
         return self
@@ -164,7 +157,7 @@ class Quantile(Loss):
         has a share of the labels below it.
         """
         residuals = target - scores
-        weights = _outlier_weights(residuals)
+        weights = clean_probabilities(residuals)
         is_above = (residuals > 0.0)[:, 0]
         for side in (is_above, ~is_above):
             mean = float((weights * side).sum()) / max(float(side.sum()), 1.0)
@@ -216,22 +209,3 @@ def _weighted_quantile(target: Array, weight: Array, alpha: float) -> Array:
         mass = np.cumsum(weight[order])
         quantiles[column] = target[order, column][np.searchsorted(mass, alpha * mass[-1])]
     return quantiles
-
-
-def _outlier_weights(residuals: Array) -> Array:
-    """Share of rows as far from the median in a Laplace distribution over that here, at most 1."""
-    distance = np.abs(residuals - np.median(of_all_rows(residuals))).max(axis=1)
-    distance = distance / _robust_scale(residuals)
-    ordered = np.sort(of_all_rows(distance))
-    share = 1.0 - np.arange(ordered.size) / ordered.size
-    ratio = np.clip(np.exp(-LAPLACE_RATE * ordered) / share, MIN_WEIGHT, 1.0)
-    ratio[ordered < OUTLIER_FROM] = 1.0
-    weights = np.minimum.accumulate(ratio)[np.searchsorted(ordered, np.asarray(distance))]
-    return np.asarray(weights, like=distance)
-
-
-def _robust_scale(target: Array) -> float:
-    """Robust standard deviation, or the plain one if half the labels are equal."""
-    target = of_all_rows(target)
-    scale = MAD_TO_STD * float(np.median(np.abs(target - np.median(target))))
-    return scale or float(np.std(target)) or 1.0
