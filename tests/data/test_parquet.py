@@ -157,7 +157,7 @@ def test_columns_of_neighbours_from_files_are_those_in_memory(files, learner, mo
     X, table, y = files
     graph = random_graph(600, 1500)
     monkeypatch.setattr(table_module, "EAGER_LIMIT", 0)  # as in a large table
-    monkeypatch.setattr(defaults, "COMPARE_TREES_UP_TO", 0)  # networks need a table in memory
+    monkeypatch.setattr(defaults, "NETWORKS_UP_TO", 0)  # they need a table in memory
     columns = {
         "neighbor_features": eb.NeighborFeatures(),
         "feature_smoothing": eb.Laplacian(20.0, 5),

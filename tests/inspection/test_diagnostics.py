@@ -90,6 +90,7 @@ def test_training_labels_alone_reproduce_the_validation_predictions(fit):
 @pytest.mark.parametrize("parts", [{}, {"smoothing": None, "labels": "field"}])
 def test_without_graph_is_plain_boosting_on_the_same_labels_and_folds(n_folds, parts, monkeypatch):
     monkeypatch.setattr(defaults, "COMPARE_TREES_UP_TO", 0)
+    monkeypatch.setattr(defaults, "NETWORKS_UP_TO", 0)
     model, X, y = fitted.__wrapped__(n_folds=n_folds, **parts)
     held_out = diagnostics.validation(model.state_)
     nodes = np.arange(300)

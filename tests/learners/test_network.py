@@ -9,7 +9,8 @@ from scipy import sparse
 
 import ebboost as eb
 from ebboost.data.reader import TableReader
-from ebboost.learners.network import NetworkEnsemble, Scaling, Units
+from ebboost.learners.network import NetworkEnsemble
+from ebboost.learners.units import Scaling, Units
 from tests.learners.helpers import fitted, problem, start
 from tests.problems import homophilous
 

@@ -9,6 +9,7 @@ import pytest
 
 import ebboost as eb
 from ebboost.data.labels import Labels
+from ebboost.training.defaults import Task
 from ebboost.training.problem import LabelFolds
 from ebboost.training.runs import early_stopping
 
@@ -18,7 +19,8 @@ from ebboost.training.runs import early_stopping
 )
 def test_patience_fits_the_learning_rate(n_labels, requested, expected):
     settings = SimpleNamespace(n_iter_no_change=requested)
-    problem = SimpleNamespace(settings=settings, classes=False, n_labels=n_labels)
+    task = Task(classes=False, n_labels=n_labels, is_sparse=False)
+    problem = SimpleNamespace(settings=settings, task=task)
     stopping = early_stopping(problem)
     assert stopping.n_iter_no_change == expected and stopping.min_improvement == 0.0
 

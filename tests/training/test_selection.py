@@ -268,7 +268,7 @@ def test_networks_are_averaged_with_trees_that_are_as_good():
     assert names == ["propagation", "neighbour columns + network"]
 
 
-def test_networks_are_offered_for_numbers_of_tables_in_memory(monkeypatch):
+def test_networks_are_offered_for_tables_in_memory(monkeypatch):
     def offers(X, y, graph, **changes):
         return parts_of(problem_of(auto(**changes), X, y, graph)).network_steps is not None
 
@@ -277,7 +277,7 @@ def test_networks_are_offered_for_numbers_of_tables_in_memory(monkeypatch):
     assert not offers(X, y, graph, learner="xgboost")
     assert not offers(X, y, graph, learner=eb.LightGBM())
     assert not offers(sparse.csr_array(X), y, graph)
-    monkeypatch.setattr(defaults, "COMPARE_TREES_UP_TO", 59)
+    monkeypatch.setattr(defaults, "NETWORKS_UP_TO", 59)
     assert not offers(X, y, graph)
 
 

@@ -35,7 +35,7 @@ def learned(path: str, doc: str) -> Any:
 def _importances(state: FittedState, own: bool) -> Array:
     """Shares of the columns of X in the gain of the trees, of the node or of its neighbours."""
     shares = []
-    for one in state.candidates:
+    for one in state.candidates:  # those that have no trees count for nothing
         importances = one.ensemble.importances()
         arguments = (one.column_origin, state.n_features)
         total = one.pipeline.input_importances(importances, *arguments).sum()
@@ -44,8 +44,9 @@ def _importances(state: FittedState, own: bool) -> Array:
             is_own[:] = True
         chosen = np.where(is_own if own else ~is_own, importances, 0.0)
         gains = one.pipeline.input_importances(chosen, *arguments)
-        shares.append(gains / total if total > 0 else gains)
-    return np.mean(shares, axis=0)
+        if total > 0:
+            shares.append(gains / total)
+    return np.mean(shares, axis=0) if shares else np.zeros(state.n_features)
 
 
 class LearnedAttributes(BaseEstimator):

@@ -172,9 +172,8 @@ def build_run(
         grower = learner.start(table, n_outputs=n_outputs, seed=seed, **where)
     table.release()  # the bins are enough from here on
     features = CandidateFeatures(candidate, pipeline, table, grower, tree_settings)
-    return CandidateRun(
-        features, operator, objective, _boosting(problem, features, objective, fold)
-    )
+    boosting = _boosting(problem, features, objective, fold)
+    return CandidateRun(features, operator, objective, boosting)
 
 
 def _boosting(
