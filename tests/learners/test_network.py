@@ -168,6 +168,31 @@ def test_the_default_uses_networks_where_labels_are_smooth(tmp_path):
     assert model.score(X, y) > trees.score(X, y)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_the_default_compares_networks_for_classes(is_sparse, tmp_path):
+    rng = np.random.default_rng(0)
+    points = rng.random((300, 2))
+    X = rng.normal(size=(300, 300 if is_sparse else 6))
+    slope = X[:, :6].sum(axis=1) + np.sin(4 * points[:, 0])
+    y = np.digitize(slope, [-1.0, 1.0])
+    if is_sparse:
+        X[:, 6:] *= 0.02
+        X = sparse.csr_array(X)
+    graph = eb.Graph.build_knn(points, 6)
+    known = np.arange(250)
+    model = eb.EBBSClassifier(n_folds=2, random_state=0, n_jobs=1)
+    model.fit(X, y[known], nodes=known, graph=graph)
+    names = [one.candidate.name for one in model.state_.candidates]
+    assert any(name.endswith("network") for name in names)
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    model.save(tmp_path / "model.ebb")
+    loaded = eb.load(tmp_path / "model.ebb")
+    np.testing.assert_allclose(loaded.predict_proba(), model.predict_proba(), rtol=1e-12)
+    for explanation in loaded.explanations([0, 280]):
+        highest = model.raw_predictions_[explanation.node].max()
+        assert explanation.total == pytest.approx(highest, abs=1e-5)
+
+
 def test_a_resumed_fit_with_networks_is_the_same(tmp_path):
     X, y, graph = homophilous(200)
     checkpoint = eb.Checkpoint(tmp_path, every=7)

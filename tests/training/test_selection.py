@@ -269,7 +269,7 @@ def test_networks_are_averaged_with_trees_that_are_as_good():
     assert names == ["propagation", "neighbour columns + network"]
 
 
-def test_networks_are_offered_for_numbers_of_tables_in_memory(monkeypatch):
+def test_networks_are_offered_for_tables_in_memory(monkeypatch):
     def offers(X, y, graph, **changes):
         return parts_of(problem_of(auto(**changes), X, y, graph)).network_steps is not None
 

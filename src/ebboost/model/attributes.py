@@ -44,8 +44,9 @@ def _importances(state: FittedState, own: bool) -> Array:
             is_own[:] = True
         chosen = np.where(is_own if own else ~is_own, importances, 0.0)
         gains = one.pipeline.input_importances(chosen, *arguments)
-        shares.append(gains / total if total > 0 else gains)
-    return np.mean(shares, axis=0)
+        if total > 0:  # it has a tree
+            shares.append(gains / total)
+    return np.mean(shares, axis=0) if shares else np.zeros(state.n_features)
 
 
 class LearnedAttributes(BaseEstimator):

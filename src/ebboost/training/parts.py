@@ -124,20 +124,25 @@ def parts_of(problem: Problem) -> Parts:
         both = tuple(name for name in ("smoothing", "low_rank") if name in optional)
         steps = [both, *(step for step in steps if step != ("smoothing",))]
     network_steps = None
-    if _compares_networks(problem):
-        names = (name for name in defaults.NETWORK_ORDER if name in {*optional, "strengths"})
+    if _compares_networks(problem, "low_rank" in optional):
+        order = defaults.CLASS_NETWORK_ORDER if classes else defaults.NETWORK_ORDER
+        names = (name for name in order if name in {*optional, "strengths"})
         network_steps = tuple((name,) for name in names if (name,) in steps)
     return Parts(plain, optional, tuple(steps), network_steps=network_steps)
 
 
-def _compares_networks(problem: Problem) -> bool:
-    """Whether networks are compared with trees."""
+def _compares_networks(problem: Problem, has_vectors: bool) -> bool:
+    """Whether networks are compared with trees; a sparse table needs its singular vectors."""
     settings = problem.settings
     graph = problem.graph
-    in_memory = isinstance(graph, Graph) and not (problem.table.is_sparse or problem.table.on_disk)
-    if not in_memory or graph is None or graph.groups is not None or problem.classes:
+    is_dense = not problem.table.is_sparse or has_vectors
+    in_memory = isinstance(graph, Graph) and is_dense and not problem.table.on_disk
+    if not in_memory or graph is None or graph.groups is not None:
         return False
-    is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES and _has_few_labels(problem)
+    few = _has_few_labels(problem)
+    if problem.classes:
+        few = few or problem.n_labels <= defaults.CLASS_NETWORKS_UP_TO
+    is_small = graph.n_nodes <= defaults.MAX_SPECTRAL_NODES and few
     return is_small and (settings.learner, settings.device) == ("lightgbm", "cpu")
 
 

@@ -9,6 +9,7 @@ at a higher learning rate than the selected one is trained with in the end.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,6 +130,8 @@ class Search:
         self._train_finally(current, range(self.problem.labels.n_folds))
         if not self.parts.plain.uses_graph:  # the gain of the graph is measured against it
             trees = {name: getattr(current, name) for name in (*TREE_PARTS, "network")}
+            if current.network:  # on singular vectors of a sparse table
+                trees["low_rank"] = current.low_rank
             plain = named(replace(self.parts.plain, **trees))
             if self.problem.n_labels <= defaults.MOST_LABELS_FROM:
                 self.tried.setdefault(plain.name, plain)
@@ -164,7 +167,13 @@ class Search:
             return None
         if not self._can_be_averaged(trees):
             return None
-        network = named(replace(self.parts.plain, labels=trees.labels, network=True))
+        parts: dict[str, Any] = {"labels": trees.labels, "network": True}
+        if self.problem.classes:
+            parts |= {
+                "smoothing": trees.smoothing,
+                "low_rank": self.parts.optional.get("low_rank", 0),
+            }
+        network = named(replace(self.parts.plain, **parts))
         self._train(network, range(self._n_folds()))
         return self._improved(network, steps)
 
