@@ -138,7 +138,10 @@ class Search:
     def _trained_plain(self, selected: Candidate) -> Candidate:
         """Plain boosting with the trees or networks of a candidate, or with the default's trees."""
         default = self.parts.plain
-        learner = {name: getattr(selected, name) for name in (*TREE_PARTS, "network")}
+        names = [*TREE_PARTS, "network"]
+        if selected.network:
+            names.append("low_rank")  # of sparse tables, which networks cannot read
+        learner = {name: getattr(selected, name) for name in names}
         plain = named(replace(default, **learner))
         if self.problem.n_labels > defaults.MOST_LABELS_FROM:
             return plain if self.models(plain) else default
@@ -177,9 +180,10 @@ class Search:
             return None
         network = named(replace(self.parts.plain, labels=trees.labels, network=True))
         if self.problem.table.is_sparse:
-            if not trees.low_rank:
+            n_vectors = self.parts.optional.get("low_rank", self.parts.plain.low_rank)
+            if not isinstance(n_vectors, int) or n_vectors == 0:
                 return None
-            network = named(replace(trees, network=True))
+            network = named(replace(trees, network=True, low_rank=n_vectors))
         if self.problem.n_labels > defaults.AVERAGE_WORSE_UP_TO:
             self._is_better(network, trees)
             if self._compared(network, trees).in_errors > defaults.CLEAR:
