@@ -18,7 +18,7 @@ from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.edges import Relations, read_relations, split_ids
 from ebboost.backends.dask.nearest import NearestRows
 from ebboost.backends.dask.sharding import Partition, fingerprint_of_rows, join_parts, read_shard
-from ebboost.backends.dask.worker import communicator
+from ebboost.backends.dask.worker import communicator, release_memory
 from ebboost.data import validation as checks
 from ebboost.data.coordinates import DELAUNAY, coordinate_columns, first_neighbors
 from ebboost.data.labels import Labels
@@ -250,6 +250,7 @@ def _read_in_worker(
         starts = [start for start, _ in membership.partition.ranges[workers.rank]]
         reader, table = read_shard(blocks, starts, settings.categorical_features, workers)
     table = replace(table, values=np.asarray(table.values))
+    release_memory()
     return ShardTable(reader, table, blocks[0][:0])
 
 

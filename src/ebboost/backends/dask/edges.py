@@ -1,7 +1,6 @@
 """A worker's part of a graph in Parquet files: edges are read, mapped to nodes, and exchanged."""
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,13 @@ from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.halo import ShardGraph
 from ebboost.backends.dask.nearest import NearestRows, nearest_rows
 from ebboost.backends.dask.sharding import Partition, shard_graph
-from ebboost.graph import ParquetGraph, merge_directions, mixed_adjacency, node_positions
+from ebboost.data.lazy import temporary_array, to_file
+from ebboost.graph import ParquetGraph, mixed_adjacency, node_positions
+from ebboost.graph.row_entries import AT_ONCE, RowEntries, in_memory, index_type
 
 Positions = NDArray[np.int64]
-#: Edges that a worker reads and sends, and merges with their other direction, at a time.
+#: Edges that a worker reads and sends at a time.
 BLOCK = 1 << 17
-MERGED_AT_ONCE = 1 << 18
 
 
 Relations = Mapping[str | None, ParquetGraph | NearestRows]
@@ -68,44 +68,81 @@ def read_graph(
 
 
 def read_rows(
-    graph: ParquetGraph, ids: NDArray[Any] | None, partition: Partition, collective: Collective
+    graph: ParquetGraph,
+    ids: NDArray[Any] | None,
+    partition: Partition,
+    collective: Collective,
+    on_disk: bool = False,
 ) -> sparse.csr_array:
-    """Return the rows of this worker's nodes, with a column for every node."""
+    """Return the rows of this worker's nodes, with a column for every node.
+
+    ``on_disk``: entries are in temporary files, from the first to the last. Unit weights are int8.
+    """
     find = None if ids is None else Directory(ids, partition, collective)
-    # Own node and neighbour, of edges from the node and of edges to it.
-    ends: list[list[Positions]] = [[], []]
-    weights: list[list[NDArray[np.float64]]] = [[], []]
-    kind = np.int32 if partition.n_nodes < 2**31 else np.int64
     is_weighted = graph.edges.weight is not None
+    n_nodes = partition.n_nodes
+    kind = index_type(RowEntries.width(n_nodes, is_weighted))
+    counts = np.zeros(partition.lengths[collective.rank], dtype=np.int64)
+    received = Received(max(AT_ONCE, counts.size), on_disk)
     for source, target, weight in _blocks(graph, partition, collective, find):
-        for way, (own, other) in enumerate([(source, target), (target, source)]):
+        for own, other in ((source, target), (target, source)):
             rank, row = partition.locate(own)
-            pairs = np.column_stack([row, other]).astype(kind)
+            column = other + n_nodes if is_weighted and own is target else other
+            pairs = np.column_stack([row, column]).astype(kind)
             to_ranks = [np.flatnonzero(rank == one) for one in range(collective.count)]
-            ends[way] += collective.alltoall([pairs[rows] for rows in to_ranks])
+            parts = [collective.alltoall([pairs[rows] for rows in to_ranks])]
             if is_weighted:
-                weights[way] += collective.alltoall([weight[rows] for rows in to_ranks])
-    shape = (partition.lengths[collective.rank], partition.n_nodes)
-    if is_weighted:
-        ways = [_matrix(*way, shape) for way in zip(ends, weights, strict=True)]
-        # Both directions as one matrix, merged some rows at a time.
-        ends_of_rows = np.linspace(0, shape[0], 2 + ways[0].nnz // MERGED_AT_ONCE).astype(int)
-        chunks = [merge_directions(*(way[a:b] for way in ways)) for a, b in pairwise(ends_of_rows)]
-        return sparse.vstack(chunks, format="csr")
-    both = [*ends.pop(), *ends.pop()]
-    rows = _matrix(both, None, shape)
-    rows.data = rows.data.view(np.int8)  # an eighth of the memory of numbers
-    return rows
+                parts.append(collective.alltoall([weight[rows] for rows in to_ranks]))
+            for part in parts[0]:
+                np.add.at(counts, part[:, 0], 1)
+            received.add(parts)
+    entries = RowEntries(counts, n_nodes, is_weighted, _new_file if on_disk else in_memory)
+    for pairs, *weights in received.take():
+        entries.write(pairs[:, 0], pairs[:, 1], *weights)
+    start = entries.merge()
+    n_entries = int(start[-1])
+    data = np.ones(n_entries, np.int8) if entries.weights is None else entries.weights[:n_entries]
+    arrays = (data, entries.columns[:n_entries], start.astype(entries.index))
+    return sparse.csr_array(arrays, shape=(counts.size, n_nodes))
 
 
-def _matrix(
-    pairs: list[Positions], weights: list[NDArray[np.float64]] | None, shape: tuple[int, int]
-) -> sparse.csr_array:
-    """A matrix of rows and columns, which are freed; repeats are added up, or True."""
-    rows, columns = (np.concatenate([part[:, end] for part in pairs]) for end in (0, 1))
-    pairs.clear()
-    data = np.ones(rows.size, bool) if weights is None else np.concatenate(weights)
-    return sparse.coo_array((data, (rows, columns)), shape).tocsr()
+def _new_file(part: str, dtype: np.dtype[Any], size: int) -> NDArray[Any]:
+    return temporary_array((size, 1), dtype)[:, 0]
+
+
+class Received:
+    """Pairs of own row and column, and weights, that other workers have sent."""
+
+    def __init__(self, n_at_once: int, on_disk: bool) -> None:
+        self._n_at_once = n_at_once
+        self._on_disk = on_disk
+        self._blocks: list[list[NDArray[Any]]] = []
+        self._newest: list[list[list[NDArray[Any]]]] = []
+        self._n_newest = 0
+
+    def add(self, parts: list[list[NDArray[Any]]]) -> None:
+        """Keep the messages of all workers: their pairs and, where edges have some, weights."""
+        self._newest.append(parts)
+        self._n_newest += sum(map(len, parts[0]))
+        if self._n_newest >= self._n_at_once:
+            self._join()
+
+    def _join(self) -> None:
+        columns = zip(*self._newest, strict=True)
+        block = [np.concatenate([one for parts in column for one in parts]) for column in columns]
+        self._newest.clear()
+        self._n_newest = 0
+        if self._on_disk:
+            block = [to_file(part.reshape(len(part), -1)) for part in block]
+        self._blocks.append(block)
+
+    def take(self) -> Iterator[list[NDArray[Any]]]:
+        """Yield pairs and weights of many edges each, which are freed."""
+        if self._newest:
+            self._join()
+        while self._blocks:
+            pairs, *weights = self._blocks.pop()
+            yield [pairs, *(weight.reshape(-1) for weight in weights)]
 
 
 def _blocks(

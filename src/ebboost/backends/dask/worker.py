@@ -3,7 +3,7 @@
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from ebboost.backends.dask.cluster import Membership
@@ -46,6 +46,15 @@ def communicator(membership: Membership) -> Iterator[DaskCollective]:
             collective.close()
 
 
+def release_memory() -> None:
+    """Return memory that nothing uses to the system: that of files which were read above all."""
+    import pyarrow
+
+    pyarrow.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # another system
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
 @contextmanager
 def reuse_memory() -> Iterator[None]:
     """Keep freed memory in the process during training.
@@ -54,6 +63,7 @@ def reuse_memory() -> Iterator[None]:
     page by page: that took half the time of a round.
     """
     trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc
+    release_memory()
     try:
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(trim_threshold, 1 << 30)
