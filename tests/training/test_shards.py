@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import ebboost as eb
 from tests.sharded import COLUMNS, SETTINGS, N
@@ -123,10 +124,34 @@ def test_what_is_not_supported_is_rejected_before_training(
         sharded_nodes.fit(model, **arguments)
 
 
-def test_a_table_in_memory_needs_a_graph_in_memory(sharded_nodes):
-    edges = eb.ParquetGraph(sharded_nodes.path)
-    with pytest.raises(ValueError, match=r"X must be a Dask dataframe.*Graph\.from_parquet"):
-        sharded_nodes.fit_here(eb.EBBSRegressor(learner="xgboost"), graph=edges)
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_one_process_reads_the_graph_as_the_only_worker_does(sharded_nodes, tmp_path, on_disk):
+    frame = sharded_nodes.frame
+    edges = eb.ParquetGraph(sharded_nodes.path, ids=frame["id"])
+    X = frame[COLUMNS]
+    if on_disk:
+        X.to_parquet(tmp_path / "nodes.parquet")
+        X = eb.ParquetTable(tmp_path / "nodes.parquet")
+    parts = {"neighbor_features": eb.NeighborFeatures(), "early_stopping": False}
+    model = eb.EBBSRegressor(5, random_state=0, labels="field", **parts)
+    one = sharded_nodes.fit_here(clone(model))
+    two = clone(model).fit(X, frame["y"], graph=edges)
+    np.testing.assert_allclose(two.predict(), one.predict(), atol=1e-9)
+    assert two.graph_.node_ids.tolist() == frame["id"].tolist()
+    assert isinstance(memory_of(two.graph_.adjacency.data), np.memmap) == on_disk
+    new = two.predict(frame[COLUMNS], graph=edges, nodes=[3])
+    expected = one.predict(frame[COLUMNS], graph=sharded_nodes.graph, nodes=[3])
+    np.testing.assert_allclose(new, expected, atol=1e-9)
+    few = eb.ParquetGraph(sharded_nodes.path, ids=frame["id"][:-1])
+    with pytest.raises(ValueError, match=f"ids must have {N} entries, one for each row of X"):
+        model.fit(X, frame["y"], graph=few)
+
+
+def memory_of(array):
+    """The array that owns the memory of a view."""
+    while not isinstance(array, np.memmap) and array.base is not None:
+        array = array.base
+    return array
 
 
 def test_nodes_are_divided_into_parts_with_few_edges_between_them(sharded_nodes):

@@ -24,8 +24,8 @@ from ebboost.graph._edges import (
     edge_weights,
     node_positions,
 )
-from ebboost.graph.row_entries import AT_ONCE, RowEntries, in_memory
 from ebboost.graph.parquet import parquet_files, read_blocks
+from ebboost.graph.row_entries import AT_ONCE, RowEntries, in_memory
 
 if TYPE_CHECKING:
     from pyarrow import Table

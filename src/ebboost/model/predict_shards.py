@@ -39,7 +39,7 @@ def raw_shards(state: FittedState, arguments: RowArguments) -> Any:
     relations = as_parquet_relations(arguments.graph)
     if X is None and state.shards is None:
         return None
-    if X is not None and relations is None:
+    if X is not None and (relations is None or not is_dask(X)):
         return None
     others = arguments._replace(X=None, graph=None, nodes=None, offset=Offset())
     if others != RowArguments():
@@ -48,8 +48,6 @@ def raw_shards(state: FittedState, arguments: RowArguments) -> Any:
         cluster = state.shards.cluster
         futures = [own[0] for own in cluster.blocks.values()]
         raw = cluster.stack(futures, "raw", state.n_outputs)
-    elif not is_dask(X):
-        raise ValueError("graph is a ParquetGraph: X must be a Dask dataframe or array.")
     else:
         raw = _predict(state, X, relations, arguments.offset)
     return _rows(raw, arguments.nodes)

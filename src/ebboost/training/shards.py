@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _get_feature_names
 
 from ebboost.backends import Backend
-from ebboost.backends.dask import gathered, is_dask
+from ebboost.backends.dask import gathered
 from ebboost.backends.dask.cluster import Cluster, Membership
 from ebboost.backends.dask.collectives import Collective
 from ebboost.backends.dask.edges import Relations, read_relations, split_ids
@@ -172,11 +172,6 @@ def check_supported(trainer: Trainer, data: FitData, relations: Relations) -> No
     settings = trainer.settings
     check_relation_strengths(settings.relations, None if None in relations else relations)
     checkpoint_of(trainer)
-    if not is_dask(data.X):
-        raise ValueError(
-            "graph is a ParquetGraph: X must be a Dask dataframe or array. For a table in memory "
-            "use Graph.from_parquet."
-        )
     check_learner(settings)
     reason = needs_all_nodes(settings, data)
     if settings.class_weight == "balanced":

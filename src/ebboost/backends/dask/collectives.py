@@ -67,6 +67,25 @@ class Collective(ABC):
         return float(self.allreduce(np.array([number if self.rank == 0 else 0.0]))[0])
 
 
+class SingleProcess(Collective):
+    """One process with all nodes: what is read or computed in shards is read or computed here."""
+
+    rank = 0
+    count = 1
+
+    def allreduce(self, values: AnyRows) -> AnyRows:
+        """Return the values."""
+        return values
+
+    def exchange(self, messages: Mapping[int, AnyRows], senders: Sequence[int]) -> list[AnyRows]:
+        """Return nothing: there are no others."""
+        return []
+
+    def allgather_objects(self, value: object) -> list[Any]:
+        """Return the object."""
+        return [value]
+
+
 class DaskCollective(Collective):
     """The workers of a fit on a Dask cluster; made inside XGBoost's ``CommunicatorContext``."""
 

@@ -8,12 +8,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ebboost.backends.dask.cluster import Cluster
-from ebboost.backends.dask.collectives import Collective
+from ebboost.backends.dask.collections import gathered
+from ebboost.backends.dask.collectives import Collective, SingleProcess
 from ebboost.backends.dask.halo import ShardGraph
 from ebboost.backends.dask.nearest import NearestRows, nearest_rows
 from ebboost.backends.dask.sharding import Partition, shard_graph
 from ebboost.data.lazy import temporary_array, to_file
-from ebboost.graph import ParquetGraph, mixed_adjacency, node_positions
+from ebboost.data.parquet import ParquetTable
+from ebboost.graph import (
+    Graph,
+    ParquetGraph,
+    as_parquet_relations,
+    mixed_adjacency,
+    node_positions,
+)
+from ebboost.graph.ids import as_id_array
 from ebboost.graph.row_entries import AT_ONCE, RowEntries, in_memory, index_type
 
 Positions = NDArray[np.int64]
@@ -58,6 +67,40 @@ def read_relations(
         return shard_graph(rows[None], *workers), None
     strengths = choose({name: shard_graph(one, *workers) for name, one in rows.items()})
     return shard_graph(mixed_adjacency(rows, strengths), *workers), strengths
+
+
+def open_graphs(graph: Any, X: Any, has_groups: bool = False) -> Any:
+    """Return a :class:`ParquetGraph`, or relations of them, as graphs of this process; others as is.
+
+    Read by the code of the workers. Next to a table in files the adjacency is in a file too. If the
+    rows of X ``has_groups``, nodes are groups, else rows.
+    """
+    relations = as_parquet_relations(graph)
+    if relations is None or X is None:
+        return graph
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    where = (None if has_groups else int(n_rows), isinstance(X, ParquetTable))
+    opened = {name: _open_graph(one, *where) for name, one in relations.items()}
+    return opened[None] if None in opened else opened
+
+
+def _open_graph(graph: ParquetGraph, n_nodes: int | None, on_disk: bool) -> Graph:
+    edges = graph.edges
+    if graph.ids is None and n_nodes is None:
+        source, target = edges.ends
+        return Graph.from_parquet(edges.path, source=source, target=target, weight=edges.weight)
+    ids = None if graph.ids is None else as_id_array(*gathered(graph.ids), "ids")
+    if ids is not None and ids.size != (n_nodes or ids.size):
+        raise ValueError(f"ids must have {n_nodes} entries, one for each row of X, got {ids.size}.")
+    n_nodes = n_nodes if ids is None else ids.size
+    assert n_nodes is not None
+    partition = Partition((((0, n_nodes),),))
+    rows = read_rows(graph, ids, partition, SingleProcess(), on_disk)
+    if rows.data.dtype != np.float64:
+        new_array = _new_file if on_disk else in_memory
+        rows.data = new_array("data", np.dtype(np.float64), rows.nnz)
+        rows.data[:] = 1.0
+    return Graph(rows, ids)
 
 
 def read_graph(
