@@ -51,6 +51,21 @@ class ParquetGraph:
         self.edges = ParquetEdges(path, source, target, weight)
         self.ids = ids
 
+    def with_ids(self, ids: Any) -> "ParquetGraph":
+        """Return the graph with other ids of the rows.
+
+        Parameters
+        ----------
+        ids : Dask series or array, or array-like, or None
+
+        Returns
+        -------
+        ParquetGraph
+        """
+        other = copy(self)
+        other.ids = ids
+        return other
+
     def without_ids(self) -> "ParquetGraph":
         """Return the graph as it is sent to workers, each of which has the ids of its rows.
 
@@ -58,9 +73,7 @@ class ParquetGraph:
         -------
         ParquetGraph
         """
-        other = copy(self)
-        other.ids = None
-        return other
+        return self.with_ids(None)
 
     def __repr__(self) -> str:
         return f"ParquetGraph({str(self.edges.path)!r})"

@@ -69,7 +69,8 @@ class Trainer:
         if not is_dask(data.X):
             data = data._replace(graph=open_graphs(data.graph, data.X, data.groups is not None))
         relations = as_parquet_relations(data.graph)
-        if relations is not None or (is_dask(data.X) and data.coordinates is not None):
+        is_divided = data.coordinates is not None or data.groups is not None
+        if relations is not None or (is_dask(data.X) and is_divided):
             # Imported when used: it needs Dask.
             from ebboost.training.shards import fit_shards
 
@@ -241,7 +242,7 @@ def _is_informative(problem: Problem, graph: Graph) -> bool:
     """Whether labels of neighbours or, with groups, of one group are correlated."""
     labels = problem.labels.labels
     if graph.groups is not None:
-        standard_errors = group_effects(problem, graph.groups.group_of).standard_errors
+        standard_errors = group_effects(problem, graph.groups).standard_errors
     else:
         correlation = neighbor_correlation(graph, labels.nodes, labels.target)
         standard_errors = correlation * np.sqrt(problem.n_labels)

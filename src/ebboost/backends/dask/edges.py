@@ -10,18 +10,13 @@ from scipy import sparse
 from ebboost.backends.dask.cluster import Cluster
 from ebboost.backends.dask.collections import gathered
 from ebboost.backends.dask.collectives import Collective, SingleProcess
+from ebboost.backends.dask.groups import RowGroups, ShardRows
 from ebboost.backends.dask.halo import ShardGraph
 from ebboost.backends.dask.nearest import NearestRows, nearest_rows
 from ebboost.backends.dask.sharding import Partition, shard_graph
 from ebboost.data.lazy import temporary_array, to_file
 from ebboost.data.parquet import ParquetTable
-from ebboost.graph import (
-    Graph,
-    ParquetGraph,
-    as_parquet_relations,
-    mixed_adjacency,
-    node_positions,
-)
+from ebboost.graph import Graph, ParquetGraph, as_parquet_relations, mixed_adjacency, node_positions
 from ebboost.graph.ids import as_id_array
 from ebboost.graph.row_entries import AT_ONCE, RowEntries, in_memory, index_type
 
@@ -30,7 +25,7 @@ Positions = NDArray[np.int64]
 BLOCK = 1 << 17
 
 
-Relations = Mapping[str | None, ParquetGraph | NearestRows]
+Relations = Mapping[str | None, ParquetGraph | NearestRows | RowGroups]
 #: Strengths of relations, from the graph of each.
 Choose = Callable[[Mapping[str, Any]], Any]
 
@@ -39,8 +34,8 @@ def split_ids(relations: Relations, cluster: Cluster) -> dict[str, Any]:
     """Return the ids of each worker's nodes, or its points, for each relation."""
     columns = {}
     for name, one in relations.items():
-        kind = "coordinates" if isinstance(one, NearestRows) else "ids"
-        columns[f"ids {name}"] = cluster.split(kind, one.ids)
+        kinds: dict[type, str] = {NearestRows: "coordinates", RowGroups: "groups"}
+        columns[f"ids {name}"] = cluster.split(kinds.get(type(one), "ids"), one.ids)
     return columns
 
 
@@ -50,7 +45,7 @@ def read_relations(
     partition: Partition,
     collective: Collective,
     choose: Choose,
-) -> tuple[ShardGraph, dict[str, float] | None]:
+) -> tuple[ShardGraph | ShardRows, dict[str, float] | None]:
     """Return this worker's part of a graph, of relations their sum by strengths, and these.
 
     ``columns`` has the ids of :func:`split_ids`, or points, which are taken out.
@@ -61,6 +56,10 @@ def read_relations(
         ids = columns.pop(f"ids {name}")
         if isinstance(graph, NearestRows):
             rows[name] = nearest_rows(ids, *workers, graph.neighbors)
+        elif isinstance(graph, RowGroups):
+            between = graph.graph
+            between = _open_graph(between) if isinstance(between, ParquetGraph) else between
+            return ShardRows.read(ids, between, collective), None
         else:
             rows[name] = read_rows(graph, ids, *workers)
     if None in rows:
@@ -70,7 +69,7 @@ def read_relations(
 
 
 def open_graphs(graph: Any, X: Any, has_groups: bool = False) -> Any:
-    """Return a :class:`ParquetGraph`, or relations of them, as graphs of this process; others as is.
+    """Return a :class:`ParquetGraph`, or relations of them, as graphs of this process.
 
     Read by the code of the workers. Next to a table in files the adjacency is in a file too. If the
     rows of X ``has_groups``, nodes are groups, else rows.
@@ -81,10 +80,10 @@ def open_graphs(graph: Any, X: Any, has_groups: bool = False) -> Any:
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     where = (None if has_groups else int(n_rows), isinstance(X, ParquetTable))
     opened = {name: _open_graph(one, *where) for name, one in relations.items()}
-    return opened[None] if None in opened else opened
+    return opened.get(None, opened)
 
 
-def _open_graph(graph: ParquetGraph, n_nodes: int | None, on_disk: bool) -> Graph:
+def _open_graph(graph: ParquetGraph, n_nodes: int | None = None, on_disk: bool = False) -> Graph:
     edges = graph.edges
     if graph.ids is None and n_nodes is None:
         source, target = edges.ends
