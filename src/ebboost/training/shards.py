@@ -414,9 +414,12 @@ def _without_nodes(state: FittedState) -> FittedState:
     rows: dict[str, Any] = {name: np.asarray(getattr(state, name))[:0] for name in names}
     labels = state.labels
     labels = Labels(labels.nodes[:0], np.asarray(labels.target)[:0], np.asarray(labels.weight)[:0])
+    graph = Graph(sparse.csr_array((0, 0)))
+    if state.graph is not None and state.graph.groups is not None:
+        graph = Graph.from_groups([], state.graph.groups.graph)
     return replace(
         state,
-        graph=Graph(sparse.csr_array((0, 0))),
+        graph=graph,
         labels=labels,
         offset=None if state.offset is None else np.zeros((0, 1)),
         validation=ValidationRecord.empty(rows["raw_predictions"].shape[1]),

@@ -88,7 +88,7 @@ def _open_graph(graph: ParquetGraph, n_nodes: int | None = None, on_disk: bool =
     if graph.ids is None and n_nodes is None:
         source, target = edges.ends
         return Graph.from_parquet(edges.path, source=source, target=target, weight=edges.weight)
-    ids = None if graph.ids is None else as_id_array(*gathered(graph.ids), "ids")
+    ids = None if graph.ids is None else as_id_array(gathered(graph.ids)[0], "ids")
     if ids is not None and ids.size != (n_nodes or ids.size):
         raise ValueError(f"ids must have {n_nodes} entries, one for each row of X, got {ids.size}.")
     n_nodes = n_nodes if ids is None else ids.size
