@@ -16,7 +16,16 @@ from ebboost._native import COMPILED, allowed_threads, by_threads
 from ebboost.data.once import lazy_property
 from ebboost.data.types import AnyArray, Array, IntArray
 from ebboost.propagation._ordering import EIGHT, WINDOW, Order, addresses, padded_length, row_order
-from ebboost.propagation._sweep import ScipySweep, Steps, Sweep, System, Tables, Terms, Vector
+from ebboost.propagation._sweep import (
+    Arranged,
+    ScipySweep,
+    Steps,
+    Sweep,
+    System,
+    Tables,
+    Terms,
+    Vector,
+)
 
 #: Products of numbers below which starting a thread costs more than it saves.
 WORTH_A_THREAD = 1_000_000
@@ -167,6 +176,10 @@ class CompiledSweep(ScipySweep):
         """Return the layout for one column of a float type."""
         return self._single_layout if dtype == SINGLE else self._layout
 
+    def arranged(self, dtype: np.dtype[Any]) -> "CompiledArranged":
+        """Return the order in which vectors of a float type are swept."""
+        return CompiledArranged(self, dtype)
+
     def _write(self, v: Vector, out: Vector, terms: Terms) -> None:
         terms = [None if term is None else np.ascontiguousarray(term, v.dtype) for term in terms]
         if v.size != self.n_nodes:
@@ -245,6 +258,53 @@ class CompiledSweep(ScipySweep):
         ends = np.linspace(0, rows.size, count + 1).astype(int).tolist()
         loop = getattr(COMPILED, f"ebboost_around_{_real(values.dtype)}")
         by_threads(loop, ends, (*nodes, missing, stride, *addresses(*out)))
+
+
+class CompiledArranged(Arranged):
+    """Vectors in a :class:`Layout`."""
+
+    def __init__(self, sweep: CompiledSweep, dtype: np.dtype[Any]) -> None:
+        super().__init__(sweep)
+        self._layout = sweep.layout(dtype)
+        self._real = _real(dtype)
+
+    def positions(self, nodes: IntArray) -> IntArray:
+        """Return where vectors have the numbers of some nodes."""
+        return self._layout.order.position[nodes]
+
+    def arrange(self, *vectors: Vector) -> Vector:
+        """Return a row for each vector of numbers of nodes."""
+        return self._layout.arrange(*vectors)
+
+    def restore(self, vector: Vector) -> Vector:
+        """Return numbers of nodes."""
+        out = np.empty(self._layout.n_nodes, vector.dtype)
+        self._layout.restore(vector, out)
+        return out
+
+    def renew(self, vector: Vector) -> None:
+        """Have a vector swept as it is: where it is followed by sums, add these up."""
+        if self._layout.sums_at:
+            self._layout.run(f"{self._real}_renew", self._layout.sums_at, *addresses(vector))
+
+    def sweep(self, v: Vector, out: Vector, scale: Vector, keep: Vector, source: Vector) -> None:
+        """Write scale∘(A v) + keep∘v + source to ``out``."""
+        name = f"{self._real}_narrow_{self._layout.bits}"
+        self._layout.run(name, *self._layout.edges, *addresses(scale, keep, source, v, out))
+
+    def sums(self, residual: Array, scaled: Array, image: Array, size: Array) -> Array:
+        """Return the sums of an iteration of conjugate gradients: r·s, s·image and |size∘r|²."""
+        sums = np.empty(3)
+        vectors = addresses(residual, scaled, image, size, sums)
+        COMPILED.ebboost_solve_sums(self._layout.n_nodes, *vectors)
+        return sums
+
+    def advance(
+        self, beta: float, step: float, inverse: Array, newest: Array, *state: Array
+    ) -> None:
+        """Take a step of conjugate gradients: ``state`` is s, direction, image, z and residual."""
+        vectors = addresses(inverse, newest, *state)
+        COMPILED.ebboost_solve_advance(self._layout.n_nodes, beta, step, *vectors)
 
 
 class CompiledSteps(Steps):

@@ -15,7 +15,7 @@ from scipy import sparse
 from ebboost.backends.dask.collectives import Collective
 from ebboost.data.once import lazy_property
 from ebboost.data.sharded import shard
-from ebboost.propagation import Sweep, System, Terms, add_terms, sweep_on
+from ebboost.propagation import Arranged, Steps, Sweep, System, Terms, add_terms, sweep_on
 
 Positions = NDArray[np.int64]
 
@@ -47,8 +47,11 @@ class Halo:
 
     def values(self, own: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the values of the nodes of the halo, rank after rank."""
-        own = np.asarray(own)
-        messages = {rank: own[nodes] for rank, nodes in self.sent.items()}
+        return self.exchange(np.asarray(own), self.sent)
+
+    def exchange(self, vector: NDArray[Any], sent: dict[int, Positions]) -> list[NDArray[Any]]:
+        """Return the values of the halo, of a vector with those to send at some positions."""
+        messages = {rank: vector[positions] for rank, positions in sent.items()}
         self.collective.halo_sent += sum(array.nbytes for array in messages.values())
         return self.collective.exchange(messages, list(self.received))
 
@@ -118,6 +121,7 @@ class ShardSweep(Sweep):
         self.halo = halo
         self.weights = weights
         self.shape = (weights.shape[0], weights.shape[0])
+        self._vectors: dict[np.dtype[Any], HaloVectors] = {}
 
     @lazy_property
     def _local(self) -> Any:
@@ -150,6 +154,18 @@ class ShardSweep(Sweep):
         out[...] = self._local(self.halo.extend(v))[: self.n_nodes]
         add_terms(out, v, terms)
 
+    def steps(
+        self, root: NDArray[Any], scale: NDArray[Any], keep: NDArray[Any], alpha: float, count: int
+    ) -> "ShardSteps":
+        """Return the map of scores that :class:`Steps` describes."""
+        return ShardSteps(self, (root, scale, keep), alpha, count)
+
+    def vectors(self, dtype: np.dtype[Any]) -> "HaloVectors":
+        """Return the order of vectors in which sweeps one after the other are fastest."""
+        if dtype not in self._vectors:
+            self._vectors[dtype] = HaloVectors(self._local.arranged(dtype), self.halo, self.n_nodes)
+        return self._vectors[dtype]
+
     def conjugate_gradients(
         self, right: NDArray[np.float64], system: System, target: float, max_iter: int
     ) -> tuple[NDArray[np.float64], float]:
@@ -159,28 +175,29 @@ class ShardSweep(Sweep):
         taken at once.
         """
         workers = self.halo.collective
-        residual, diagonal, inverse, size = (np.array(vector) for vector in (right, *system))
-        z, direction, image = np.zeros((3, residual.size))
+        vectors = self.vectors(np.dtype(np.float64))
+        # At nodes of the halo all of these are 0, but for what is received before a sweep.
+        residual, diagonal, inverse, size = vectors.arrange(right, *system)
+        scaled = inverse * residual
+        z, direction, image, newest, zero = np.zeros((5, scaled.size))
+        minus = zero - 1.0
+        loops = vectors.arranged
         previous = np.inf
         step = 1.0
         for iteration in range(max_iter + 1):
-            scaled = inverse * residual
-            scaled_image = diagonal * scaled - np.asarray(self(scaled))
-            sized = size * residual
-            pairs = ((residual, scaled), (scaled, scaled_image), (sized, sized))
-            sums = workers.allreduce(np.array([(one * other).sum() for one, other in pairs]))
+            vectors.receive(scaled)
+            loops.sweep(scaled, newest, minus, diagonal, zero)
+            newest[vectors.received] = 0.0
+            sums = workers.allreduce(loops.sums(residual, scaled, newest, size))
             product, curvature = sums[:2].tolist()
             length = float(np.sqrt(sums[2]))
             if not length > target or iteration == max_iter:
                 break
             beta = product / previous
             step = product / (curvature - beta * product / step)
-            direction = scaled + beta * direction
-            image = scaled_image + beta * image
-            z += step * direction
-            residual -= step * image
+            loops.advance(beta, step, inverse, newest, scaled, direction, image, z, residual)
             previous = product
-        return shard(z, workers), length
+        return shard(vectors.restore(z), workers), length
 
     def with_halo(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values of own nodes followed by those of the halo."""
@@ -189,3 +206,61 @@ class ShardSweep(Sweep):
     def neighbor_statistics(self, *arguments: Any) -> None:
         """Write statistics over neighbours, of values with those of the halo."""
         self._local.neighbor_statistics(*arguments)
+
+
+class HaloVectors:
+    """Vectors with numbers of own nodes and of the halo, in the order in which they are swept."""
+
+    def __init__(self, arranged: Arranged, halo: Halo, n_own: int) -> None:
+        self.arranged = arranged
+        self._halo = halo
+        self._n_own = n_own
+        self._sent = {rank: arranged.positions(nodes) for rank, nodes in halo.sent.items()}
+        #: Where the numbers of the halo are.
+        self.received = arranged.positions(np.arange(n_own, n_own + halo.size))
+
+    def arrange(self, *own: NDArray[Any]) -> NDArray[Any]:
+        """Return a row for each vector of numbers of own nodes, with zeros for the halo."""
+        pad = (0, self._halo.size)
+        return self.arranged.arrange(*(np.pad(np.asarray(vector), pad) for vector in own))
+
+    def receive(self, vector: NDArray[Any]) -> None:
+        """Write the numbers of the halo into a vector."""
+        parts = self._halo.exchange(vector, self._sent)
+        if parts:
+            vector[self.received] = np.concatenate(parts)
+        self.arranged.renew(vector)
+
+    def restore(self, vector: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers of own nodes."""
+        return self.arranged.restore(vector)[: self._n_own]
+
+
+class ShardSteps(Steps):
+    """Steps whose vectors stay in the order of the sweeps from the first to the last."""
+
+    sweep: ShardSweep
+
+    def __init__(self, sweep: ShardSweep, vectors: Sequence[Any], alpha: float, count: int) -> None:
+        super().__init__(sweep, vectors, alpha, count)
+        self._terms: dict[np.dtype[Any], NDArray[Any]] = {}
+
+    def __call__(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Return the scores after the steps."""
+        self.sweep.check_rows(scores)
+        if scores.size != self.sweep.n_nodes:
+            return super().__call__(scores)
+        root = np.asarray(self.vectors(scores.dtype)[0])
+        start = root * np.asarray(scores).reshape(-1)
+        vectors = self.sweep.vectors(root.dtype)
+        if root.dtype not in self._terms:
+            self._terms[root.dtype] = vectors.arrange(*self.vectors(scores.dtype)[1:])
+        scale, keep = self._terms[root.dtype]
+        v, source = vectors.arrange(start, self.alpha * start)
+        other = np.zeros_like(v)
+        for _ in range(self.count):
+            vectors.receive(v)
+            vectors.arranged.sweep(v, other, scale, keep, source)
+            v, other = other, v
+        end = vectors.restore(v) / root
+        return shard(end.reshape(scores.shape), self.sweep.halo.collective)
