@@ -270,7 +270,7 @@ class CompiledArranged(Arranged):
 
     def positions(self, nodes: IntArray) -> IntArray:
         """Return where vectors have the numbers of some nodes."""
-        return self._layout.order.position[nodes]
+        return self._layout.order.position[nodes].astype(np.int64)
 
     def arrange(self, *vectors: Vector) -> Vector:
         """Return a row for each vector of numbers of nodes."""
