@@ -17,7 +17,7 @@ from ebboost.backends.dask.sharding import Partition, shard_graph
 from ebboost.data.lazy import temporary_array, to_file
 from ebboost.data.parquet import ParquetTable
 from ebboost.graph import Graph, ParquetGraph, as_parquet_relations, mixed_adjacency, node_positions
-from ebboost.graph.ids import as_id_array
+from ebboost.graph.ids import as_id_array, is_missing
 from ebboost.graph.row_entries import AT_ONCE, RowEntries, in_memory, index_type
 
 Positions = NDArray[np.int64]
@@ -201,7 +201,7 @@ def _blocks(
         if find is not None:
             positions = np.split(find(np.concatenate(ends), names[0]), 2)
         else:
-            positions = [node_positions(*pair) for pair in zip(ends, names, strict=True)]
+            positions = [_as_positions(*pair) for pair in zip(ends, names, strict=True)]
         for end, name in zip(positions, names, strict=True):
             outside = np.flatnonzero((end < 0) | (end >= partition.n_nodes))
             if outside.size:
@@ -214,15 +214,28 @@ def _blocks(
         yield source[used], target[used], weight[used]
 
 
+def _as_positions(ends: NDArray[Any], name: str) -> Positions:
+    if ends.size and ends.dtype.kind not in "iuf":
+        raise TypeError(
+            f"{name} must hold positions of rows, integers from 0, got {ends[0]!r}. For ids pass "
+            "ParquetGraph(path, ids=...), with the id of each row of X."
+        )
+    return node_positions(ends, name)
+
+
 class Directory:
     """Positions of nodes by id; each worker has those whose hash leads to it."""
 
     def __init__(self, ids: NDArray[Any], partition: Partition, collective: Collective) -> None:
         self._collective = collective
         self._kind = _kind(ids)
+        own = partition.positions(collective.rank)
+        if self._kind == "text":
+            missing = np.flatnonzero(np.frompyfunc(is_missing, 1, 1)(ids))
+            if missing.size:
+                raise ValueError(f"ids has no id at row {own[missing[0]]}: fill it in.")
         keys = _keys(ids)
         owner = keys[:, 0] % np.uint64(collective.count)
-        own = partition.positions(collective.rank)
         rows = [np.flatnonzero(owner == rank) for rank in range(collective.count)]
         keys = np.concatenate(collective.alltoall([keys[one] for one in rows]))
         positions = np.concatenate(collective.alltoall([own[one] for one in rows]))
