@@ -481,8 +481,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--only-workers", action="store_true", help="no fit in one process")
     parser.add_argument("--large", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--edges", type=int, default=5, help="edges of a node, up to 10")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--labels", default="none")
     parser.add_argument("--kills", action="store_true", help="kill a worker at each of 20 places")
@@ -519,9 +521,11 @@ def main() -> None:
         sizes = {options.nodes: [0, *options.workers]}
         if options.large:
             sizes[options.large] = [max(options.workers)]
+        if options.only_workers:
+            sizes[options.nodes] = options.workers
         for n_nodes, counts in sizes.items():
             folder = Path(name) / str(n_nodes)
-            write_data(folder, n_nodes)
+            write_data(folder, n_nodes, options.edges)
             alone = None
             for count in counts:
                 result = run(folder, count, options.rounds, options.labels)

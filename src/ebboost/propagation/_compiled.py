@@ -117,10 +117,13 @@ class Layout:
         """Return numbers of nodes in this layout, a row for each vector."""
         out = self.work(len(vectors), SINGLE if vectors[0].dtype == SINGLE else DOUBLE)
         for vector, row in zip(vectors, out, strict=True):
-            values = np.ascontiguousarray(vector, dtype=out.dtype)
-            arguments = (self.sums_at, self.order_at, *addresses(values, row))
-            self.run(f"{_real(out.dtype)}_arrange", *arguments)
+            self.arrange_into(np.ascontiguousarray(vector, dtype=out.dtype), row)
         return out
+
+    def arrange_into(self, vector: Vector, out: Vector) -> None:
+        """Write numbers of nodes to a vector in this layout."""
+        arguments = (self.sums_at, self.order_at, *addresses(vector, out))
+        self.run(f"{_real(out.dtype)}_arrange", *arguments)
 
     def restore(self, vector: Vector, out: Vector) -> None:
         """Write a vector in this layout as numbers of nodes."""
@@ -272,9 +275,13 @@ class CompiledArranged(Arranged):
         """Return where vectors have the numbers of some nodes."""
         return self._layout.order.position[nodes].astype(np.int64)
 
-    def arrange(self, *vectors: Vector) -> Vector:
-        """Return a row for each vector of numbers of nodes."""
-        return self._layout.arrange(*vectors)
+    def work(self, count: int, dtype: np.dtype[Any]) -> Vector:
+        """Return ``count`` vectors to write to."""
+        return np.zeros((count, self._layout.size), dtype)
+
+    def arrange(self, vector: Vector, out: Vector) -> None:
+        """Write numbers of nodes to a vector."""
+        self._layout.arrange_into(vector, out)
 
     def restore(self, vector: Vector) -> Vector:
         """Return numbers of nodes."""

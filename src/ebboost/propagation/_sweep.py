@@ -106,9 +106,13 @@ class Arranged:
         """Return where vectors have the numbers of some nodes."""
         return nodes
 
-    def arrange(self, *vectors: Vector) -> Vector:
-        """Return a row for each vector of numbers of nodes."""
-        return np.stack(vectors)
+    def work(self, count: int, dtype: np.dtype[Any]) -> Vector:
+        """Return ``count`` vectors to write to."""
+        return np.zeros((count, self._sweep.n_nodes), dtype)
+
+    def arrange(self, vector: Vector, out: Vector) -> None:
+        """Write numbers of nodes to a vector."""
+        out[:] = vector
 
     def restore(self, vector: Vector) -> Vector:
         """Return numbers of nodes."""

@@ -4,7 +4,7 @@ The halo of a worker are the nodes of others that its own are connected to. Befo
 workers exchange the values of these nodes, and of no others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +122,7 @@ class ShardSweep(Sweep):
         self.weights = weights
         self.shape = (weights.shape[0], weights.shape[0])
         self._vectors: dict[np.dtype[Any], HaloVectors] = {}
+        self._system: System | None = None
 
     @lazy_property
     def _local(self) -> Any:
@@ -163,7 +164,8 @@ class ShardSweep(Sweep):
     def vectors(self, dtype: np.dtype[Any]) -> "HaloVectors":
         """Return the order of vectors in which sweeps one after the other are fastest."""
         if dtype not in self._vectors:
-            self._vectors[dtype] = HaloVectors(self._local.arranged(dtype), self.halo, self.n_nodes)
+            order = self._local.arranged(dtype)
+            self._vectors[dtype] = HaloVectors(order, dtype, self.halo, self.n_nodes)
         return self._vectors[dtype]
 
     def conjugate_gradients(
@@ -176,11 +178,17 @@ class ShardSweep(Sweep):
         """
         workers = self.halo.collective
         vectors = self.vectors(np.dtype(np.float64))
+        diagonal, inverse, size = vectors.work("system", 3)
+        if self._system is not system:  # many right-hand sides have one system
+            vectors.arrange((diagonal, inverse, size), *system)
+            self._system = system
+        zero, minus, newest, scaled, direction, image, z, residual = vectors.work("solve", 8)
         # At nodes of the halo all of these are 0, but for what is received before a sweep.
-        residual, diagonal, inverse, size = vectors.arrange(right, *system)
-        scaled = inverse * residual
-        z, direction, image, newest, zero = np.zeros((5, scaled.size))
-        minus = zero - 1.0
+        vectors.arrange((residual,), right)
+        np.multiply(inverse, residual, out=scaled)
+        minus[:] = -1.0
+        for vector in (direction, image, z):
+            vector[:] = 0.0
         loops = vectors.arranged
         previous = np.inf
         step = 1.0
@@ -211,18 +219,33 @@ class ShardSweep(Sweep):
 class HaloVectors:
     """Vectors with numbers of own nodes and of the halo, in the order in which they are swept."""
 
-    def __init__(self, arranged: Arranged, halo: Halo, n_own: int) -> None:
+    def __init__(self, arranged: Arranged, dtype: np.dtype[Any], halo: Halo, n_own: int) -> None:
         self.arranged = arranged
         self._halo = halo
         self._n_own = n_own
+        self._dtype = dtype
         self._sent = {rank: arranged.positions(nodes) for rank, nodes in halo.sent.items()}
         #: Where the numbers of the halo are.
         self.received = arranged.positions(np.arange(n_own, n_own + halo.size))
+        # Vectors by the use that is made of them: fresh memory costs as much as a sweep.
+        self._work: dict[str, NDArray[Any]] = {}
+        self._padded = np.zeros(n_own + halo.size, dtype)
 
-    def arrange(self, *own: NDArray[Any]) -> NDArray[Any]:
-        """Return a row for each vector of numbers of own nodes, with zeros for the halo."""
-        pad = (0, self._halo.size)
-        return self.arranged.arrange(*(np.pad(np.asarray(vector), pad) for vector in own))
+    def work(self, use: str, count: int) -> NDArray[Any]:
+        """Return vectors to write to, the same each time for one use; at first they are 0."""
+        if use not in self._work:
+            self._work[use] = self.new(count)
+        return self._work[use]
+
+    def new(self, count: int) -> NDArray[Any]:
+        """Return vectors of zeros."""
+        return self.arranged.work(count, self._dtype)
+
+    def arrange(self, rows: Iterable[NDArray[Any]], *own: NDArray[Any]) -> None:
+        """Write numbers of own nodes to vectors, with zeros for the halo."""
+        for vector, row in zip(own, rows, strict=True):
+            self._padded[: self._n_own] = vector
+            self.arranged.arrange(self._padded, row)
 
     def receive(self, vector: NDArray[Any]) -> None:
         """Write the numbers of the halo into a vector."""
@@ -250,17 +273,21 @@ class ShardSteps(Steps):
         self.sweep.check_rows(scores)
         if scores.size != self.sweep.n_nodes:
             return super().__call__(scores)
-        root = np.asarray(self.vectors(scores.dtype)[0])
-        start = root * np.asarray(scores).reshape(-1)
+        root, *terms = (np.asarray(vector) for vector in self.vectors(scores.dtype))
         vectors = self.sweep.vectors(root.dtype)
         if root.dtype not in self._terms:
-            self._terms[root.dtype] = vectors.arrange(*self.vectors(scores.dtype)[1:])
+            self._terms[root.dtype] = vectors.new(2)
+            vectors.arrange(self._terms[root.dtype], *terms)
         scale, keep = self._terms[root.dtype]
-        v, source = vectors.arrange(start, self.alpha * start)
-        other = np.zeros_like(v)
+        v, source, other = vectors.work("steps", 3)
+        start = root * np.asarray(scores).reshape(-1)
+        vectors.arrange((v,), start)
+        start *= self.alpha
+        vectors.arrange((source,), start)
         for _ in range(self.count):
             vectors.receive(v)
             vectors.arranged.sweep(v, other, scale, keep, source)
             v, other = other, v
-        end = vectors.restore(v) / root
+        end = vectors.restore(v)
+        end /= root
         return shard(end.reshape(scores.shape), self.sweep.halo.collective)
