@@ -184,7 +184,7 @@ def halo_share(n_nodes: int, n_workers: int) -> tuple[float, float, float]:
 
     def sweep(own: SocketPairs) -> tuple[int, int]:
         graph = shard_graph(partition.select(own.rank, adjacency), partition, own)
-        product = graph.adjacency.sweep
+        product = graph.adjacency
         vector = partition.select(own.rank, scores)
         product(vector)
         before = own.written
@@ -234,9 +234,9 @@ class CountedSocket:
         self._owner.written += len(content)
         self._connection.sendall(content)
 
-    def recv_into(self, buffer: Any) -> int:
-        """Receive bytes."""
-        return self._connection.recv_into(buffer)
+    def makefile(self, *arguments: Any) -> Any:
+        """Return what bytes are read from."""
+        return self._connection.makefile(*arguments)
 
 
 #: Where a worker is killed: a function, and before which of its calls.
@@ -431,9 +431,9 @@ def cost_model(n_nodes: int, rounds: int) -> str:
         "| nodes a worker | edges a node | workers | part | predicted, ms | measured, ms | ratio |",
         "|" + "---|" * 7,
     ]
-    # Nodes, edges of each, workers: costs are those of the first three.
+    # Nodes, edges of each, workers: costs are those of the first four.
     small = n_nodes // 2
-    fits = [(small, 5, 1), (small, 10, 1), (small, 5, 2)]
+    fits = [(small, 5, 1), (small, 10, 1), (small, 5, 2), (small, 10, 2)]
     fits += [(n_nodes, 5, 1), (n_nodes, 10, 1), (n_nodes, 5, 2), (n_nodes, 10, 2)]
     measured = {}
     with tempfile.TemporaryDirectory() as name:
@@ -442,8 +442,8 @@ def cost_model(n_nodes: int, rounds: int) -> str:
             if not folder.exists():
                 write_data(folder, *one[:2])
             measured[one] = run(folder, one[2], rounds, "field", "timed")
-    few, many, two = (measured[one] for one in fits[:3])
-    for one in fits[3:]:
+    few, many, *two = (measured[one] for one in fits[:4])
+    for one in fits[4:]:
         own = one[0] // one[2]
         found = measured[one]
         for part in PARTS:
@@ -451,7 +451,7 @@ def cost_model(n_nodes: int, rounds: int) -> str:
             if part == "messages":
                 if one[2] == 1:
                     continue
-                predicted = count * two[part][0] / two[part][1]
+                predicted = count * two[one[1] == 10][part][0] / two[one[1] == 10][part][1]
             else:
                 each = [case[part][0] / max(case[part][1], 1) / small for case in (few, many)]
                 slope = (each[1] - each[0]) / 5 if part in ("propagation", "field") else 0.0
@@ -459,7 +459,7 @@ def cost_model(n_nodes: int, rounds: int) -> str:
             cells = [f"{own:,}", f"{one[1]}", f"{one[2]}", part]
             cells += [f"{1e3 * value:.1f}" for value in (predicted, seconds)]
             lines.append("| " + " | ".join([*cells, f"{seconds / predicted:.2f}"]) + " |")
-    return "\n".join([*lines, "", on_paper(measured[fits[4]], two, n_nodes)]) + "\n"
+    return "\n".join([*lines, "", on_paper(measured[fits[5]], two[1], n_nodes)]) + "\n"
 
 
 def on_paper(many: dict[str, Any], two: dict[str, Any], n_nodes: int) -> str:
