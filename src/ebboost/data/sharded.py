@@ -178,12 +178,12 @@ def order_statistics(values: AnyArray, ranks: Sequence[int]) -> list[float]:
     top = np.uint64(1 << 63)
     bits = local.view(np.uint64)
     keys = np.where(bits & top, ~bits, bits | top)
-    found = np.zeros(wanted.size, dtype=np.uint64)
+    number = np.zeros(wanted.size, dtype=np.uint64)
     for bit in range(63, -1, -1):
-        larger = found | np.uint64(1 << bit)
+        larger = number | np.uint64(1 << bit)
         n_smaller = np.searchsorted(keys, larger).astype(np.float64)
-        found = np.where(values.workers.allreduce(n_smaller) < wanted, larger, found)
-    statistics = np.where(found & top, found ^ top, ~found).view(np.float64)
+        number = np.where(values.workers.allreduce(n_smaller) < wanted, larger, number)
+    statistics = np.where(number & top, number ^ top, ~number).view(np.float64)
     return np.where(wanted > 0, statistics, -np.inf).tolist()
 
 

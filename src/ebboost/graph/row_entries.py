@@ -76,11 +76,11 @@ class RowEntries:
             first = self._start[row]
             last = max(int(np.searchsorted(self._start, first + AT_ONCE, "right")) - 1, row + 1)
             merged = self._merged(row, last)
-            place = slice(int(starts[row]), int(starts[row]) + merged.nnz)
-            self.columns[place] = merged.indices
+            entries = slice(int(starts[row]), int(starts[row]) + merged.nnz)
+            self.columns[entries] = merged.indices
             if self.weights is not None:
-                self.weights[place] = merged.data
-            starts[row + 1 : last + 1] = place.start + merged.indptr[1:]
+                self.weights[entries] = merged.data
+            starts[row + 1 : last + 1] = entries.start + merged.indptr[1:]
             row = last
         return starts
 

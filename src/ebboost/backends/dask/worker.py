@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -48,9 +49,8 @@ def communicator(membership: Membership) -> Iterator[DaskCollective]:
 
 def release_memory() -> None:
     """Return memory that nothing uses to the system: that of files which were read above all."""
-    import pyarrow
-
-    pyarrow.default_memory_pool().release_unused()
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # another system
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
