@@ -122,7 +122,7 @@ class ShardSweep(Sweep):
         self.weights = weights
         self.shape = (weights.shape[0], weights.shape[0])
         self._vectors: dict[np.dtype[Any], HaloVectors] = {}
-        self._system: System | None = None
+        self._system: tuple[System, NDArray[Any]] | None = None
 
     @lazy_property
     def _local(self) -> Any:
@@ -178,16 +178,19 @@ class ShardSweep(Sweep):
         """
         workers = self.halo.collective
         vectors = self.vectors(np.dtype(np.float64))
-        diagonal, inverse, size = vectors.work("system", 3)
-        if self._system is not system:  # many right-hand sides have one system
-            vectors.arrange((diagonal, inverse, size), *system)
-            self._system = system
-        zero, minus, newest, scaled, direction, image, z, residual = vectors.work("solve", 8)
+        if self._system is None or self._system[0] is not system:
+            # Many right-hand sides have one system.
+            rows = vectors.new(3) if self._system is None else self._system[1]
+            vectors.arrange(rows, *system)
+            self._system = (system, rows)
+        diagonal, inverse, size = self._system[1]
+        # The last is not 0 behind the nodes, and so of no other use.
+        newest, scaled, direction, image, z, residual, zero, minus = vectors.work(8)
         # At nodes of the halo all of these are 0, but for what is received before a sweep.
         vectors.arrange((residual,), right)
         np.multiply(inverse, residual, out=scaled)
         minus[:] = -1.0
-        for vector in (direction, image, z):
+        for vector in (zero, direction, image, z):
             vector[:] = 0.0
         loops = vectors.arranged
         previous = np.inf
@@ -227,15 +230,15 @@ class HaloVectors:
         self._sent = {rank: arranged.positions(nodes) for rank, nodes in halo.sent.items()}
         #: Where the numbers of the halo are.
         self.received = arranged.positions(np.arange(n_own, n_own + halo.size))
-        # Vectors by the use that is made of them: fresh memory costs as much as a sweep.
-        self._work: dict[str, NDArray[Any]] = {}
+        # Used again and again: fresh memory costs as much as a sweep.
+        self._work = self.new(0)
         self._padded = np.zeros(n_own + halo.size, dtype)
 
-    def work(self, use: str, count: int) -> NDArray[Any]:
-        """Return vectors to write to, the same each time for one use; at first they are 0."""
-        if use not in self._work:
-            self._work[use] = self.new(count)
-        return self._work[use]
+    def work(self, count: int) -> NDArray[Any]:
+        """Return vectors to write to, the same each time."""
+        if len(self._work) < count:
+            self._work = self.new(count)
+        return self._work[:count]
 
     def new(self, count: int) -> NDArray[Any]:
         """Return vectors of zeros."""
@@ -266,7 +269,7 @@ class ShardSteps(Steps):
 
     def __init__(self, sweep: ShardSweep, vectors: Sequence[Any], alpha: float, count: int) -> None:
         super().__init__(sweep, vectors, alpha, count)
-        self._terms: dict[np.dtype[Any], NDArray[Any]] = {}
+        self._terms: NDArray[Any] | None = None
 
     def __call__(self, scores: NDArray[Any]) -> NDArray[Any]:
         """Return the scores after the steps."""
@@ -275,11 +278,14 @@ class ShardSteps(Steps):
             return super().__call__(scores)
         root, *terms = (np.asarray(vector) for vector in self.vectors(scores.dtype))
         vectors = self.sweep.vectors(root.dtype)
-        if root.dtype not in self._terms:
-            self._terms[root.dtype] = vectors.new(2)
-            vectors.arrange(self._terms[root.dtype], *terms)
-        scale, keep = self._terms[root.dtype]
-        v, source, other = vectors.work("steps", 3)
+        v, source, other, scale, keep = vectors.work(5)
+        if root.dtype == np.float32:  # that of training
+            if self._terms is None:
+                self._terms = vectors.new(2)
+                vectors.arrange(self._terms, *terms)
+            scale, keep = self._terms
+        else:
+            vectors.arrange((scale, keep), *terms)
         start = root * np.asarray(scores).reshape(-1)
         vectors.arrange((v,), start)
         start *= self.alpha
