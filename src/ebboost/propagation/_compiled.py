@@ -206,6 +206,10 @@ class CompiledSweep(ScipySweep):
             self._constants[key] = np.full(layout.size, number, dtype)
         return self._constants[key]
 
+    def release(self) -> None:
+        """Free vectors that only speed up further sweeps."""
+        self._constants.clear()
+
     def sweep_columns(
         self, v: Vector, out: Vector, terms: Terms, root: Vector | None = None, alpha: float = 0.0
     ) -> None:

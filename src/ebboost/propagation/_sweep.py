@@ -85,6 +85,9 @@ class Sweep(ABC):
         """Return the order in which vectors of a float type are swept."""
         return Arranged(self)
 
+    def release(self) -> None:
+        """Free vectors that only speed up further sweeps."""
+
     def with_halo(self, values: AnyArray) -> AnyArray:
         """Return values of all nodes that are neighbours of rows: of these too if all are here."""
         return values

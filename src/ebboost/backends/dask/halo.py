@@ -153,6 +153,7 @@ class ShardSweep(Sweep):
 
     def _write(self, v: NDArray[Any], out: NDArray[Any], terms: Terms) -> None:
         out[...] = self._local(self.halo.extend(v))[: self.n_nodes]
+        self._local.release()  # steps and solves have vectors of their own
         add_terms(out, v, terms)
 
     def steps(
