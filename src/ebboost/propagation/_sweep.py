@@ -85,9 +85,6 @@ class Sweep(ABC):
         """Return the order in which vectors of a float type are swept."""
         return Arranged(self)
 
-    def release(self) -> None:
-        """Free vectors that only speed up further sweeps."""
-
     def with_halo(self, values: AnyArray) -> AnyArray:
         """Return values of all nodes that are neighbours of rows: of these too if all are here."""
         return values
@@ -118,8 +115,8 @@ class Arranged:
         out[:] = vector
 
     def restore(self, vector: Vector) -> Vector:
-        """Return numbers of nodes."""
-        return vector
+        """Return a copy as numbers of nodes."""
+        return vector.copy()
 
     def renew(self, vector: Vector) -> None:
         """Have a vector swept as it is, after some of its entries have changed."""
@@ -202,6 +199,9 @@ class ScipySweep(Sweep):
     def _write(self, v: Vector, out: Vector, terms: Terms) -> None:
         out[...] = self.adjacency_in(v.dtype) @ v
         add_terms(out, v, terms)
+
+    def release(self) -> None:
+        """Free vectors that only speed up further sweeps."""
 
     def adjacency_in(self, dtype: np.dtype[Any]) -> sparse.csr_array:
         """Return the adjacency in a float type, converted once."""
